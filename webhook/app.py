@@ -39,7 +39,6 @@ from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.election.leader import (
     LeaderElection,
-    LeaderOrAlone,
     Leadership,
     running_for_leader,
 )
@@ -722,11 +721,7 @@ def _sinks(
     def of_leader(sink: Sink, leads: Leadership | None) -> Sink:
         return sink if replicas is None or leads is None else LeaderSink(sink, leads)
 
-    logs: Leadership | None = leader
-    if replicas is not None and leader is not None:
-        # Only the leader speaks; a replica that has lost the store logs its findings itself.
-        logs = LeaderOrAlone(leader, lambda: not replicas.sharing.is_shared)
-    sinks = {"log": of_leader(verified(LogSink()), logs)}
+    sinks = {"log": of_leader(verified(LogSink()), leader)}
     if cluster is not None and settings.events:
         events = KubeEventSink(cluster.create_event, setup.kind_of)
         sinks["events"] = of_leader(verified(events), leader)
@@ -734,7 +729,7 @@ def _sinks(
         sinks["reports"] = verified(reports)
     if settings.alertmanager:
         # Every replica sends alerts: a finding has the same labels everywhere, so that it is one
-        # alert, and a finding that only one replica has seen is not lost.
+        # alert, and it is sent even if one of them cannot reach an Alertmanager.
         sinks["alertmanager"] = verified(AlertmanagerSink(settings.alertmanager, settings.runbooks))
         # Only the leader mirrors silences: each replica would create its own.
         silencer = AlertmanagerSilencer(settings.alertmanager, silences)

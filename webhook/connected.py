@@ -175,9 +175,7 @@ class ConnectedCluster:
         if healer is not None:
             healing = Healing(objects, healer, self.create_event)
             metrics.counts(declarations.HEALS, healing.counts)
-        rechecking = Rechecking(
-            detecting.detection.ledger, objects, healing, supervisor=self.supervisor
-        )
+        rechecking = Rechecking(detecting, objects, healing, supervisor=self.supervisor)
         locate = partial(collection_path, self.rest)
         stuck = StuckObjects(
             detecting.tracking, self.rest, locate, judge=judge, supervisor=self.supervisor

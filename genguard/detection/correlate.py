@@ -25,7 +25,7 @@ phase is missing where this replica sees that phase of other writes of the same 
 lost, or another replica was called. That lowers what is known of this write, and of no other.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -653,7 +653,7 @@ def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:
     return Called(*(tuple(name for name in names if name not in unmet) for names in last.called))
 
 
-SECONDS_ON_THE_WAY: Final = 0.3
+SECONDS_ON_THE_WAY: Final = 0.5
 """What a fact takes from one replica to another, and the difference between their clocks."""
 MOST_WAITING: Final = 10_000
 MOST_BYTES_WAITING: Final = 8 * 1024 * 1024
@@ -662,56 +662,49 @@ _ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
 
 
 class FactQueue:
-    """Holds facts of replicas for a moment, and gives them in the order of their times.
+    """Holds the facts of all replicas for a moment, and gives them in the order of their times.
 
-    Each waits until the latest fact is SECONDS_ON_THE_WAY later: then none before it is still on
-    its way. What is found depends on the times of facts alone, and is equal in all replicas.
+    Each waits for SECONDS_ON_THE_WAY after it came in, by the clock of the leader alone: then no
+    earlier fact is still on its way.
     """
 
     def __init__(self) -> None:
         self._facts: Final[list[tuple[float, int, int, int, AnyFact]]] = []
-        self._by_key: Final[dict[JoinKey, list[AnyFact]]] = {}
-        self._latest = 0.0
+        self._came: Final[deque[tuple[float, float]]] = deque()
+        """When each fact came in, and its own time."""
         self._count = 0
         self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._facts)
 
-    def __iter__(self) -> Iterator[AnyFact]:
-        """The earliest first."""
-        return (one[-1] for one in sorted(self._facts))
-
-    def put(self, fact: AnyFact) -> None:
-        """Add a fact; afterwards `due` gives the facts that are due."""
+    def put(self, fact: AnyFact, now: float) -> None:
+        """Add a fact that came in at `now`, in monotonic seconds."""
         self._count += 1
-        self._latest = max(self._latest, fact.time)
         size = fact.size
         self.bytes += size
         heappush(self._facts, (fact.time, _ORDER[fact.phase], self._count, size, fact))
-        self._by_key.setdefault(fact.key, []).append(fact)
+        self._came.append((now, fact.time))
 
-    def due(self) -> Iterator[AnyFact]:
-        """Remove and yield the facts that have waited for long enough, the earliest first."""
-        yield from self.until(self._latest - SECONDS_ON_THE_WAY)
+    def due(self, now: float) -> Iterator[AnyFact]:
+        """Remove and yield the facts that have waited for long enough, the earliest first.
 
-    def until(self, time: float) -> Iterator[AnyFact]:
-        """Remove and yield the facts of this time and before, the earliest first."""
-        while self._facts and (self._facts[0][0] <= time or self._is_full):
+        With a fact come those before it, even if they came in later.
+        """
+        until = float("-inf")
+        while self._came and self._came[0][0] <= now - SECONDS_ON_THE_WAY:
+            until = max(until, self._came.popleft()[1])
+        while self._facts and (self._facts[0][0] <= until or self._is_full):
             *_, size, fact = heappop(self._facts)
             self.bytes -= size
-            key = fact.key
-            waiting = self._by_key[key]
-            waiting.remove(fact)
-            if not waiting:
-                del self._by_key[key]
             yield fact
+
+    def clear(self) -> None:
+        """Forget all: another replica judges them."""
+        self._facts.clear()
+        self._came.clear()
+        self.bytes = 0
 
     @property
     def _is_full(self) -> bool:
         return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES_WAITING
-
-    def of(self, key: JoinKey) -> list[Fact]:
-        """Return the facts of one update, the earliest first."""
-        found = [one for one in self._by_key.get(key, ()) if isinstance(one, Fact)]
-        return sorted(found, key=lambda fact: (fact.time, _ORDER[fact.phase]))

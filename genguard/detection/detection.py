@@ -2,11 +2,11 @@
 
 `fact` makes a small record of a review, compared with what is stored. `see` joins the records of
 one write, remembers the write and runs the detectors. The server calls them after the answer,
-replay inline. Replicas that share facts see all of them and find the same.
+replay inline. Of replicas that share a store, each makes facts, and the leader alone sees them.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,19 +14,18 @@ import msgspec
 from genguard.admission.join import JoinKey
 from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.detection.causes import followed
-from genguard.detection.correlate import Correlator, FactQueue, Unanswered
+from genguard.detection.correlate import Correlator, Unanswered
 from genguard.detection.damage import survives
 from genguard.detection.detectors import ALL, Detector, DetectorRunner, Signal
 from genguard.detection.diff import Comparer
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.fact import SECONDS_APART, Fact, encode_fact, manager_of
+from genguard.detection.fact import SECONDS_APART, Fact, manager_of
 from genguard.detection.finding import Finding
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.ledger import Ledger, Row
+from genguard.detection.ledger import Ledger
 from genguard.detection.life_fact import (
     AnyFact,
     LifeFact,
-    decode_any,
     is_life,
     key_of,
     reduce_life,
@@ -35,7 +34,6 @@ from genguard.detection.life_fact import (
 from genguard.detection.lives import Lives
 from genguard.detection.reduce import (
     NO_EARLIER_FACTS,
-    EarlierFacts,
     Reviewed,
     is_reduced,
     reduce,
@@ -46,10 +44,6 @@ from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.detection.write import ObjectKey, Write, name_of
 
-MOST_OBJECTS_ALONE: Final = 10_000
-MOST_BYTES_ALONE: Final = 10 * 1024 * 1024
-MOST_LEAF_BYTES_ALONE: Final = 4 * 1024 * 1024
-"""Bounds of the history of facts that are not shared: a store is not lost for long."""
 COUNTED_WRITES: Final = 3
 """Of an object of which nothing else is known. A loop repeats: what these did not show, the next
 ones do. Most objects are written no more often, and comparing is a third of what detection takes.
@@ -80,7 +74,6 @@ class Detection:
         suspects: Suspects | None = None,
         detectors: tuple[Detector, ...] = ALL,
         history: History | None = None,
-        also: Ledger | None = None,
         *,
         own_user: str = "",
         compares_all: bool = False,
@@ -89,27 +82,22 @@ class Detection:
     ) -> None:
         """Start without any memory.
 
-        also          signals are entered there as well
         own_user      writes of this user are genguard's own
         compares_all  the leaves of every write, not of suspect objects alone: for replicas that
-                      share facts, since each knows only later what an object was written before
+                      share facts, since only the leader knows what an object was written before
         ledger        where signals are entered; it knows the same suspects
         shows         which values of objects are kept and shown
         """
         self._own_user: Final = own_user
         self._compares_all: Final = compares_all
         self._suspects: Final = suspects or Suspects()
-        self._detectors: Final = detectors
         self._runner: Final = DetectorRunner(detectors)
         self._correlator: Final = Correlator()
-        self._waiting: Final = FactQueue()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects) if ledger is None else ledger
-        self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
         self._lives: Final = Lives()
         self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
         self._completed: list[Write | Unanswered | LifeFact] = []
-        self._alone: Detection | None = None
         self._comparer: Final = Comparer(shows)
         self._unreadable = 0
         self._put = (0.0, 0.0)
@@ -147,9 +135,10 @@ class Detection:
         if not is_reduced(reviewed.request):
             return self._stale_fact(phase, reviewed.request, key, now)
         # An intent begins a write, whatever is known of another one with its key.
-        known = NO_EARLIER_FACTS if phase is Phase.INTENT else self._known(key)
+        is_first = phase is Phase.INTENT
+        known = NO_EARLIER_FACTS if is_first else self._correlator.known(key)
         try:
-            fact = reduce(
+            return reduce(
                 phase,
                 reviewed,
                 now,
@@ -161,9 +150,6 @@ class Detection:
         except (msgspec.MsgspecError, RecursionError):
             self._unreadable += 1
             return None
-        if phase is Phase.MUTATE:
-            self._note(known, fact)
-        return fact
 
     def _stale_fact(
         self, phase: Phase, request: AdmissionRequest, key: JoinKey, now: float
@@ -239,6 +225,8 @@ class Detection:
                 correlator.expect_outcomes(fact.key)
             self._completed.append(fact)
             return
+        if fact.phase is Phase.MUTATE:
+            self._note(fact)
         if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
             self._lives.write_node(fact.key.user, fact.time)
         self._completed += correlator.see(fact)
@@ -255,14 +243,12 @@ class Detection:
             self._miss(fact.key, fact.key.subresource, fact.time)
 
     def _miss(self, where: JoinKey | ObjectKey, subresource: str, now: float) -> None:
-        for ledger in self._ledgers:
-            ledger.miss(where, subresource, now)
+        self.ledger.miss(where, subresource, now)
 
     def miss(self, request: AdmissionRequest | None, now: float) -> None:
         """Note that a review was answered and not judged; None: nobody knows of which object."""
         if request is None:
-            for ledger in self._ledgers:
-                ledger.miss_any(now)
+            self.ledger.miss_any(now)
         elif (key := request.join_key) is not None:
             self._miss(key, key.subresource, now)
 
@@ -288,68 +274,8 @@ class Detection:
         finally:
             self._completed = [*completed, *self._completed]
 
-    def see_encoded(self, raw: bytes) -> None:
-        """Take in a fact that replicas share; it waits for earlier facts that are on their way.
-
-        Raises UnreadableFactError.
-        """
-        fact = decode_any(raw)
-        if fact.phase is Phase.MUTATE and not isinstance(fact, LifeFact):
-            self._note(self._known(fact.key), fact)
-        self._waiting.put(fact)
-        for one in self._waiting.due():
-            self.see(one)
-
-    def end_wait(self) -> None:
-        """Judge the shared facts that wait: no other is on its way."""
-        for fact in self._waiting.until(float("inf")):
-            self.see(fact)
-
-    def see_alone(self, fact: AnyFact) -> None:
-        """Take in a fact that could not be shared with the other replicas.
-
-        Its findings are known at once. It is not joined with shared facts: replicas find the same
-        only from the same facts.
-        """
-        if self._alone is None:
-            history = History(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE, MOST_LEAF_BYTES_ALONE)
-            self._alone = Detection(self._suspects, self._detectors, history, self.ledger)
-        self._alone.see(fact)
-
-    def found_alone(self) -> list[Row]:
-        """Return the findings from facts not shared since the last call, for others to `absorb`."""
-        alone, self._alone = self._alone, None
-        return [] if alone is None else list(alone.rows())
-
-    def absorb(self, rows: Iterable[Row]) -> None:
-        """Add what another replica has found alone. Raises msgspec.MsgspecError or ValueError."""
-        self.ledger.absorb(rows)
-
-    def rows(self) -> Iterator[Row]:
-        """Yield every finding, for `restore`."""
-        return self.ledger.rows()
-
-    def waiting(self) -> list[bytes]:
-        """Return the shared facts that are not judged yet, for `restore`."""
-        return [encode_fact(fact) for fact in self._waiting]
-
-    def restore(self, rows: Iterable[Row], waiting: Collection[bytes]) -> None:
-        """Replace all findings, and the facts that are still to be judged.
-
-        The history stays as it is: this replica has seen the facts, or the latest of them.
-        Raises msgspec.MsgspecError or ValueError.
-        """
-        facts, unjudged = [decode_any(raw) for raw in waiting], set(waiting)
-        for fact in self._waiting.until(float("inf")):
-            if encode_fact(fact) not in unjudged:
-                self.see(fact)
-        self.ledger.restore(rows)
-        for fact in facts:
-            self._waiting.put(fact)
-
     def finish(self, now: float) -> None:
         """End a recording: judge writes that wait for a phase, resolve findings that are quiet."""
-        self.end_wait()
         self._completed += self._correlator.finish()
         self._take_unanswered()
         self.judge()
@@ -364,32 +290,18 @@ class Detection:
 
         Otherwise a loop that goes on would seem to be over, or one that ended to go on.
         """
-        for one in (self, self._alone):
-            if one is not None:
-                one._put = (now - seconds, seconds)  # noqa: SLF001 - its own class
-                one._correlator.shift(seconds, now)  # noqa: SLF001
-        for ledger in self._ledgers:
-            ledger.shift(seconds, now)
+        self._put = (now - seconds, seconds)
+        self._correlator.shift(seconds, now)
+        self.ledger.shift(seconds, now)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return every finding, oldest first."""
         return self.ledger.findings()
 
-    def _known(self, key: JoinKey) -> EarlierFacts:
-        """Return the known facts of a write; with those in the queue, which are joined later."""
-        known = self._correlator.known(key)
-        waiting = self._waiting.of(key) if self._waiting else []
-        if not waiting:
-            return known
-        facts = [*known.facts, *waiting]
-        ended = [position for position, one in enumerate(facts) if one.phase is Phase.OUTCOME]
-        facts = facts[ended[-1] + 1 :] if ended else facts
-        begun = sum(one.phase is Phase.INTENT for one in facts)
-        return known._replace(facts=() if begun > 1 else tuple(facts))
-
-    def _note(self, known: EarlierFacts, fact: Fact) -> None:
+    def _note(self, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
-        if known.facts and not known.facts[-1].shows_same_as(fact):
+        known = self._correlator.known(fact.key).facts
+        if known and not known[-1].shows_same_as(fact):
             self._suspects.changed(_kind_of(fact.key))
 
     def _judge(self, write: Write) -> None:
@@ -405,9 +317,8 @@ class Detection:
                 self._count_unchanged(write)
         if write.has_outcome and write.writes_status:
             name = name_of(write.object)
-            for ledger in self._ledgers:
-                if ledger.has_damage(name):
-                    ledger.see_object(name, lambda one: survives(one, write), write.time)
+            if self.ledger.has_damage(name):
+                self.ledger.see_object(name, lambda one: survives(one, write), write.time)
         self._enter(self._runner.judge(write, self.history))
 
     def _count_unchanged(self, write: Write) -> None:
@@ -426,8 +337,7 @@ class Detection:
             self._enter_refusal(attempted(fact))
             return
         # What was wrong with the object is gone with it.
-        for ledger in self._ledgers:
-            ledger.see_object(name_of(fact.key), lambda _: False, fact.time)
+        self.ledger.see_object(name_of(fact.key), lambda _: False, fact.time)
         turns = self._lives.delete(fact)
         if turns is not None:
             self._enter(self._runner.judge_turns(turns))
@@ -439,8 +349,7 @@ class Detection:
     def _enter(self, found: Iterable[tuple[str, Signal, Write]]) -> None:
         for detector, sign, judged in found:
             owners = followed(sign, judged, self.history)
-            for ledger in self._ledgers:
-                ledger.add(detector, sign, self._shifted(judged), owners)
+            self.ledger.add(detector, sign, self._shifted(judged), owners)
 
     def _shifted(self, write: Write) -> Write:
         """Return a write of the history with the time that it has by the clock as it is now.

@@ -89,16 +89,6 @@ class Requesters:
                 _add(self._matched, (policy, user))
                 _add(self._visible, (policy, user), is_sure and suspects.sets(policy, pointers))
 
-    def absorb(self, other: Self) -> None:
-        """Add the counts of the same finding elsewhere; of too many the lowest are dropped."""
-        _absorb(self._requesters, other._requesters, _MOST)
-        _absorb(self._writes, other._writes, _MOST)
-        _absorb(self._matched, other._matched, _MOST * _MOST)
-        for name, count in other._visible.items():
-            _add(self._visible, name, count)
-        for name in self._visible.keys() - self._matched.keys():
-            del self._visible[name]
-
     def actors(
         self, *, is_sure: bool, may_be_static: bool = False, young: Sequence[str] = ()
     ) -> Iterator[Actor]:
@@ -167,13 +157,6 @@ class Requesters:
 
 def _add(counts: dict[_Name, int], name: _Name, more: int = 1) -> None:
     counts[name] = counts.get(name, 0) + more
-
-
-def _absorb(mine: dict[Any, int], theirs: dict[Any, int], most: int) -> None:
-    for name, count in theirs.items():
-        _add(mine, name, count)
-    for name, _ in sorted(mine.items(), key=lambda one: (-one[1], one[0]))[most:]:
-        del mine[name]
 
 
 def _user(one: Requester, confidence: Confidence) -> Actor:
@@ -321,32 +304,6 @@ class FindingState(msgspec.Struct, gc=False):
         if sample is not None:
             self.sample, self.sampled, self.is_whole = sample, write.time, is_whole
 
-    def absorb(self, other: Self) -> None:
-        """Add the signals of the same finding that another ledger has."""
-        if other.sample and (other.is_whole, other.sampled) > (self.is_whole, self.sampled):
-            self.sample, self.sampled = other.sample, other.sampled
-            self.is_whole = other.is_whole
-        if other.last >= self.last:
-            self.message, self.damage = other.message, other.damage
-            self.repaired = other.repaired
-        self.quiet = self.quiet and other.quiet
-        self.looked = max(self.looked, other.looked)
-        since = [one for one in (self.missed_since, other.missed_since) if one]
-        self.missed_since, self.missed = min(since, default=0.0), max(self.missed, other.missed)
-        self.resolved = self.resolved and other.resolved
-        self.reopened = max(self.reopened, other.reopened)
-        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
-        self.count += other.count
-        self.minor = self.minor and other.minor
-        self.paths = dict.fromkeys([*self.paths, *other.paths][:MOST_PATHS])
-        self._absorb_blame(other)
-        for owner, count in other.follows.items():
-            self.follows[owner] = self.follows.get(owner, 0) + count
-        evidence = [*self.evidence, *other.evidence]
-        evidence.sort(key=lambda one: str(one.get("time")))
-        self.evidence = evidence[-MOST_EVIDENCE:]
-        self.told = None
-
     def shift(self, seconds: float, now: float) -> None:
         """Move all times by so many seconds, and none beyond `now`; 0 stays: there is no time."""
         self.first = min(self.first + seconds, now)
@@ -360,18 +317,6 @@ class FindingState(msgspec.Struct, gc=False):
         """Forget who was blamed for writes that were not seen whole."""
         self.is_clear, self.askers, self.candidates = True, Requesters(), {}
         self.by_others = self.by_either = self.by_server = 0
-
-    def _absorb_blame(self, other: Self) -> None:
-        if self.is_clear and not other.is_clear:
-            return
-        if other.is_clear and not self.is_clear:
-            self._begin_clear()
-        self.askers.absorb(other.askers)
-        self.by_others += other.by_others
-        self.by_either += other.by_either
-        self.by_server += other.by_server
-        for name, count in other.candidates.items():
-            self.candidates[name] = self.candidates.get(name, 0) + count
 
     @property
     def resolves_after(self) -> float:

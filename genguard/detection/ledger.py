@@ -85,6 +85,8 @@ class Ledger:
         self._shed: Seconds = 0.0
         """When a review of nobody knows which object was last not judged."""
         self._last: tuple[Finding, ...] = ()
+        self._follows = False
+        """Another ledger makes the findings: here they are shown as they were made there."""
         self._may_be_static = suspects.may_be_static
         self._changed()
 
@@ -240,6 +242,8 @@ class Ledger:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, oldest first; the same tuple as before if nothing changed."""
+        if self._follows:
+            return self._last
         if self._may_be_static != self._suspects.may_be_static:
             # The version of the API server is known now: who was certain may be so no longer.
             self._may_be_static = self._suspects.may_be_static
@@ -280,12 +284,48 @@ class Ledger:
         entry = self._entries.get(tuple(name.split(_SEPARATOR)))
         return None if entry is None else _exported(entry)
 
-    def rows(self) -> Iterator[Row]:
-        """Yield every finding as it is exported."""
-        for key in list(self._entries):
-            entry = self._entries.get(key)
-            if entry is not None:
-                yield _SEPARATOR.join(key), _exported(entry)
+    def shown(self) -> dict[str, Finding]:
+        """Return each finding by its name, the same one as before as long as nothing changed."""
+        self.findings()
+        return {
+            _SEPARATOR.join(key): entry.told
+            for key, entry in self._entries.items()
+            if entry.told is not None
+        }
+
+    def export_shown(self, name: str) -> bytes | None:
+        """Return a finding as bytes, with how it is shown, as `follow` takes it."""
+        entry = self._entries.get(tuple(name.split(_SEPARATOR)))
+        if entry is None:
+            return None
+        return msgspec.msgpack.encode(
+            msgspec.structs.replace(entry, doubt=None, accused=()), enc_hook=_plain
+        )
+
+    def follow(self, rows: Iterable[Row], gone: Iterable[str] | None = None) -> None:
+        """Take findings as the ledger of another replica shows them.
+
+        gone  the names of findings that are no more; None: all that are not among the rows
+        Raises msgspec.MsgspecError or ValueError, and then nothing is changed.
+        """
+        found = _decoded(rows)
+        if gone is None:
+            self.restore(())
+        for name in gone or ():
+            self._drop(tuple(name.split(_SEPARATOR)))
+        self._put(found)
+        for _, entry in found:
+            if entry.by_others:
+                self._suspects.changed(entry.place)
+        order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
+        self._follows, self._last = True, tuple(one.told for one in order if one.told is not None)
+
+    def lead(self) -> None:
+        """Go on with what is known: from now on findings are made here."""
+        self._follows = False
+        for entry in self._entries.values():
+            entry.told = None
+        self._changed()
 
     def take_over(self, rows: Iterable[Row], restored: Mapping[str, Signs]) -> set[str]:
         """Take in findings that an earlier leader exported, and return their ids.
@@ -306,34 +346,23 @@ class Ledger:
                 self._drop(key)
                 taken.append(row)
                 ids.add(entry.id)
-        self.absorb(taken)
+        self._put(_decoded(taken))
         return ids
 
     def restore(self, rows: Iterable[Row]) -> None:
         """Replace all findings by exported ones. Raises msgspec.MsgspecError or ValueError."""
-        self._entries = OrderedDict(sorted(_decoded(rows), key=lambda one: one[1].last))
-        self._of_object = {}
+        found = sorted(_decoded(rows), key=lambda one: one[1].last)
+        self._entries, self._of_object = OrderedDict(), {}
         self._sizes, self.bytes = {}, 0
-        for key, entry in self._entries.items():
+        self._put(found)
+
+    def _put(self, found: Iterable[tuple[_Key, FindingState]]) -> None:
+        """Take in findings of another ledger, in place of those with their names."""
+        for key, entry in found:
+            self._entries[key] = entry
+            self._entries.move_to_end(key)
             self._index(key, entry)
             self._weigh(key, entry)
-        self._shrink()
-        self._changed()
-
-    def absorb(self, rows: Iterable[Row]) -> None:
-        """Add findings that another ledger exported; none of their signals was entered here.
-
-        Raises msgspec.MsgspecError or ValueError, and then nothing is added.
-        """
-        for key, entry in _decoded(rows):
-            known = self._entries.get(key)
-            if known is None or entry.first - known.last > WINDOW_SECONDS:
-                self._entries[key] = entry
-            elif known.first - entry.last <= WINDOW_SECONDS:
-                known.absorb(entry)
-            self._entries.move_to_end(key)
-            self._index(key, self._entries[key])
-            self._weigh(key, self._entries[key])
         self._shrink()
         self._changed()
 

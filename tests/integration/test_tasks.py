@@ -60,6 +60,7 @@ TASKS: Final = {
     "news of the store": STORE,
     "key of the store": STORE,
     "shared detection": STORE,
+    "judging for all": STORE,
     "saving": FILE,
 }
 """The server in which each task runs. "own installation", which reads once and ends, runs in a pod

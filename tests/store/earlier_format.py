@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from genguard.detection import detection, fact
+from genguard.detection import fact, life_fact
 from webhook.server import detecting
+from webhook.store import stream
 
 EARLIER = fact.VERSION - 1
 
@@ -26,7 +27,7 @@ def encode(found: msgspec.Struct) -> bytes:
     return msgspec.msgpack.encode(fields)
 
 
-def decode(raw: bytes, real: Any = detection.decode_any) -> Any:
+def decode(raw: bytes, real: Any = life_fact.decode_any) -> Any:
     """A fact in the earlier form alone."""
     fields = msgspec.msgpack.decode(raw)
     if not isinstance(fields, list) or fields[0] != EARLIER:
@@ -36,7 +37,7 @@ def decode(raw: bytes, real: Any = detection.decode_any) -> Any:
 
 
 if __name__ == "__main__":
-    detection.encode_fact = detecting.encode_fact = encode  # type: ignore[attr-defined]
-    detection.decode_any = decode  # type: ignore[attr-defined]
+    detecting.encode_fact = encode  # type: ignore[attr-defined]
+    stream.decode_any = decode  # type: ignore[attr-defined]
     sys.argv = sys.argv[3:]
     runpy.run_module("webhook", run_name="__main__", alter_sys=True)

@@ -81,7 +81,7 @@ def test_with_one_key_replicas_share_and_the_store_sees_no_name(
     other.must_restore("telling-name", 5)
     loop = Loop()
     loop.spread((one, other), lambda: findings(one) and findings(other), "found by both")
-    assert findings(one).keys() == findings(other).keys()
+    wait_until(lambda: findings(one).keys() == findings(other).keys(), what="the same shown")
     kept = repr(store.run("XRANGE", f"{site.prefix}facts1", "-", "+"))
     kept += repr([store.run("HGETALL", name) for name in names(store, site)])
     for word in ("telling-name", "deployments", "observedGeneration", "restore-intent"):
@@ -108,7 +108,7 @@ def test_what_a_stranger_writes_is_neither_put_back_nor_judged_but_counted(
     drops(other, "huge", "unreadable")
     message = msgspec.msgpack.encode(Facts(b"stranger", 1, (b"fact",)))
     store.run("XADD", f"{site.prefix}facts1", "*", "m", message)
-    wait_until(lambda: facts(one, "unsealed") and facts(other, "unsealed"), what="counted")
+    wait_until(lambda: facts(one, "unsealed") + facts(other, "unsealed"), what="counted")
     assert one.log_lines("value of the store refused")
     assert one.has_store
     assert other.has_store
@@ -159,11 +159,11 @@ def test_a_key_is_renewed_in_steps_and_no_fact_is_refused_meanwhile(
                 lambda r=replica, b=before: len(r.log_lines("keys of the store read")) > b,
                 what="the new keys read",
             )
-            read = facts(one, "read"), facts(other, "read")
+            read = facts(one, "read") + facts(other, "read")
             loop.spread(
                 (one, other),
-                lambda r=read: facts(one, "read") > r[0] and facts(other, "read") > r[1],
-                "shared",
+                lambda r=read: facts(one, "read") + facts(other, "read") > r + 10,
+                "facts of both read by the leader",
             )
     assert [facts(each, "unsealed") for each in (one, other)] == [0, 0]
     one.ask("intent", "renewed", {"observedGeneration": 5})
@@ -176,8 +176,11 @@ def test_replicas_of_this_version_and_of_the_one_before_drop_what_the_other_shar
     """Without a key a replica writes and reads what the version before did."""
     new, old = site.replica("key", OLD), site.replica()
     loop = Loop()
-    loop.until(new, lambda: facts(old, "unreadable"), "dropped by the old one")
-    loop.until(old, lambda: facts(new, "unsealed"), "dropped by the new one")
+    loop.spread(
+        (new, old),
+        lambda: facts(old, "unreadable") + facts(new, "unsealed"),
+        "dropped by the one that leads",
+    )
     for sender, receiver, reason in ((new, old, "unreadable"), (old, new, "unsealed")):
         sender.ask("intent", f"sent-{reason}", {"observedGeneration": 5})
         sender.published(1)

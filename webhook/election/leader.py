@@ -4,7 +4,7 @@ Elections themselves are in webhook/cluster/lease.py and webhook/store/leader_lo
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -70,21 +70,3 @@ async def _take_part(election: LeaderElection) -> None:
             led = election.is_leader
             LOGGER.info("leading" if led else "following")
         await asyncio.sleep(TICK_SECONDS)
-
-
-class LeaderOrAlone:
-    """A Leadership that also holds for a replica that is cut off from the others."""
-
-    def __init__(self, leadership: Leadership, is_alone: Callable[[], bool]) -> None:
-        self._leadership: Final = leadership
-        self._is_alone: Final = is_alone
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this replica leads, or is alone."""
-        return self._leadership.is_leader or self._is_alone()
-
-    @property
-    def vacant_since(self) -> float:
-        """When another replica was last known to lead, in monotonic seconds."""
-        return self._leadership.vacant_since

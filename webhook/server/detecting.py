@@ -8,7 +8,7 @@ evaluate conditions, are compared in a thread; rules in CEL are evaluated there 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import encode_fact
 from genguard.detection.finding import Finding
+from genguard.detection.ledger import Damaged
 from genguard.detection.life_fact import AnyFact
 from genguard.detection.reduce import Reviewed
 from genguard.objects.fields import Fields
@@ -51,10 +52,17 @@ def _finalizers(request: AdmissionRequest) -> int:
 
 
 class Shared(Protocol):
-    """The stream of facts that replicas of one store share."""
+    """The stream of facts that replicas of one store share; see SharedDetection."""
 
-    def put(self, fact: bytes) -> bool:
-        """Send a fact; return whether it comes back to all replicas, this one too, to be judged."""
+    @property
+    def judges(self) -> bool:
+        """Whether this replica judges the facts of all."""
+
+    def put(self, fact: bytes) -> None:
+        """Send a fact to the replica that judges."""
+
+    def miss(self) -> None:
+        """Tell that replica that a review was not looked at."""
 
 
 class Rules(Protocol):
@@ -91,7 +99,6 @@ class Detecting:
         """By how many seconds the clock was put forth in all. Times in the queue are without it."""
         self.sinks: Final = tuple(QueuedSink(name, sink) for name, sink in sinks.items())
         self._shared: Final = shared
-        self._holds = False
         self._queue: deque[tuple[Phase, Reviewed, float, int, bool]] = deque()
         self._bytes = 0
         self._wake: Final = asyncio.Event()
@@ -116,7 +123,7 @@ class Detecting:
         if request is None:
             return
         if prediction is None:
-            self.detection.miss(request, self._now())
+            self._miss(request, self._now())
             return
         # Detection looks at all but deletions on their way, tracking at outcomes alone.
         if request.operation not in _JUDGED and phase is not Phase.OUTCOME:
@@ -137,7 +144,18 @@ class Detecting:
     def shed(self, request: AdmissionRequest | None) -> None:
         """Note that there was no time to judge a review; None: nobody has decoded it."""
         self.last_shed = self._now()
-        self.detection.miss(request, self.last_shed)
+        self._miss(request, self.last_shed)
+
+    def _miss(self, request: AdmissionRequest | None, now: float) -> None:
+        if self._shared is None or self._shared.judges:
+            self.detection.miss(request, now)
+        else:
+            self._shared.miss()  # of which object is not said: nothing is resolved for a while
+
+    @property
+    def judges(self) -> bool:
+        """Whether findings are made here; else another replica makes them, and they are shown."""
+        return self._shared is None or self._shared.judges
 
     def start(self) -> None:
         """Start; needs a running loop. Findings that exist already are not sent."""
@@ -155,16 +173,14 @@ class Detecting:
             with self._supervisor.guard(f"end of {sink.task}"):
                 await sink.close()
 
-    def hold(self) -> None:
-        """Send nothing to the sinks for now: the findings are about the past."""
-        self._holds = True
+    def damaged(self) -> Iterator[Damaged]:
+        """Yield the findings of which this replica has to look whether their damage is gone."""
+        return self.detection.ledger.damaged() if self.judges else iter(())
 
-    def go_on(self) -> None:
-        """Send changes again; after `hold`, findings that exist already are not sent."""
-        if self._holds:
-            self.latest = self.findings()
-            self._turns.since(self.latest)
-        self._holds = False
+    def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
+        """Note whether the stored object of a finding still has its damage."""
+        if self.judges:
+            self.detection.ledger.see_damage(damaged, is_broken=is_broken, now=now)
 
     def know(self, ids: Collection[str]) -> None:
         """Do not send these findings: another replica has sent them."""
@@ -182,7 +198,8 @@ class Detecting:
             LOGGER.warning("clock was put", extra={"facts": {"seconds": round(step)}})
             self._judge()  # the times of these writes are from before
             self._put_forth += step
-            self.detection.shift(step, now)
+            if self.judges:
+                self.detection.shift(step, now)
             self.tracking.shift(step, now)
             if self.last_shed:
                 self.last_shed = min(self.last_shed + step, now)
@@ -223,6 +240,8 @@ class Detecting:
         now = queued_at + self._put_forth
         if reviewed.request.operation is Operation.CONNECT:
             return
+        if self._shared is not None and phase is Phase.OUTCOME:
+            self.detection.expect_outcomes(reviewed.request)
         if not is_large and not self.detection.is_slow(reviewed.request):
             fact = self.detection.fact(phase, reviewed, now)
         else:
@@ -237,8 +256,8 @@ class Detecting:
             return
         if self._shared is None:
             self.detection.take(fact)
-        elif not self._shared.put(encode_fact(fact)):
-            self.detection.see_alone(fact)
+        else:
+            self._shared.put(encode_fact(fact))
 
     async def _judged(self, request: AdmissionRequest) -> Judged:
         """Have the objects of a write judged in a thread, if their kind has a rule in CEL."""
@@ -272,13 +291,12 @@ class Detecting:
     def settle(self) -> None:
         """Resolve what is over by now, and send what has changed to the sinks."""
         now = self._now()
-        with self._supervisor.guard("settling of findings"):
-            self.detection.settle(now)
+        if self.judges:
+            with self._supervisor.guard("settling of findings"):
+                self.detection.settle(now)
         with self._supervisor.guard("settling of objects"):
             self.tracking.settle(now)
         findings = self.latest = self.findings()
-        if self._holds:
-            return
         changes = self._turns.since(findings)
         for sink in self.sinks:
             sink.put(changes, findings)

@@ -39,7 +39,7 @@ from valkey.exceptions import TimeoutError as ValkeyTimeoutError
 
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit_breaker import Answer, Command, StoreLostError
-from webhook.store.stream import BEGINNING, MOST_AT_ONCE, order
+from webhook.store.stream import MOST_AT_ONCE, order
 from webhook.threads import in_thread
 
 UNKNOWN_FORM: Final = "the store gave an answer of no known form"
@@ -192,13 +192,17 @@ class StreamClient:
     async def read(self, key: bytes, after: bytes, *, wait: bool) -> list[StreamEntry]:
         """Return the next messages; with `wait`, wait up to a second for the first one."""
         block = ("BLOCK", _WAIT_MILLISECONDS) if wait else ()
-        return await self._read(key, after, block, MOST_AT_ONCE)
+        command = ("XREAD", "COUNT", MOST_AT_ONCE, *block, "STREAMS", key, after)
+        found: _Streams = await self._run(command, _Streams)
+        if found is None:
+            return []
+        ((_, entries),) = found
+        return _entries(entries)
 
-    async def ends(self, key: bytes) -> tuple[bytes, bytes] | None:
-        """Return the ids of the first and the last message; None for an empty stream."""
-        first = await self._read(key, BEGINNING, (), 1)
-        last = _entries(await self._run(("XREVRANGE", key, "+", "-", "COUNT", 1), _Entries))
-        return (first[0].id, last[0].id) if first and last else None
+    async def last(self, key: bytes) -> bytes | None:
+        """Return the id of the last message; None for an empty stream."""
+        found = _entries(await self._run(("XREVRANGE", key, "+", "-", "COUNT", 1), _Entries))
+        return found[0].id if found else None
 
     async def get(self, key: bytes) -> bytes | None:
         """Return the value of another key; None as well where it holds another type."""
@@ -214,14 +218,6 @@ class StreamClient:
         """Close the connection."""
         with contextlib.suppress(ValkeyError, OSError):
             await self._client.aclose(close_connection_pool=True)
-
-    async def _read(self, key: bytes, after: bytes, block: Command, most: int) -> list[StreamEntry]:
-        command = ("XREAD", "COUNT", most, *block, "STREAMS", key, after)
-        found: _Streams = await self._run(command, _Streams)
-        if found is None:
-            return []
-        ((_, entries),) = found
-        return _entries(entries)
 
     async def _run(self, command: Command, form: Any) -> Any:
         with _store_errors():

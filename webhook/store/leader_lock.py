@@ -18,10 +18,11 @@ LOCK_SECONDS: Final = 10.0
 LEAD_SECONDS: Final = 7.0
 _NEVER: Final = float("-inf")
 
-# pcall: what another program put there is of another type, and is replaced.
+# What no replica has put there is of another type or length. It is replaced: it may never expire.
 _TAKE: Final = """\
 local holder = redis.pcall('GET', KEYS[1])
-if type(holder) == 'string' and holder ~= ARGV[1] then return 0 end
+local is_replica = type(holder) == 'string' and #holder == #ARGV[1]
+if is_replica and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """

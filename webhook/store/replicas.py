@@ -51,7 +51,7 @@ class Replicas:
     ) -> None:
         """Prepare without connecting.
 
-        detection  it is shown what all replicas see
+        detection  the leader has it judge what all replicas see
         restored   the fields that this server restores
         silences   those of findings, which all replicas share
         """
@@ -125,14 +125,19 @@ class Replicas:
 
         At the end, what was gathered last is still sent.
         """
-        sharing = {
-            "shared detection": lambda: self.sharing.run(reporter, lambda: leadership.is_leader)
+
+        def leads() -> bool:
+            return leadership.is_leader
+
+        sharing: dict[str, Run] = {
+            "shared detection": lambda: self.sharing.keep_connected(reporter, leads),
+            "judging for all": lambda: self.sharing.keep_judging(leads, supervisor),
         }
         async with supervisor.running(sharing):
             try:
                 yield
             finally:
-                await self.sharing.finish()
+                await self.sharing.finish(supervisor)
 
     async def _with_key(self, open_connection: Callable[[ValkeyAddress], Awaitable[T]]) -> T:
         """Open a connection once there is a key. Raises StoreLostError."""

@@ -1,150 +1,192 @@
-"""Snapshots of the findings in the shared store, with which a new replica begins.
+"""The findings that the leader publishes in the shared store: the others show them.
 
-The leader writes one every few seconds, in parts, into two slots in turn. The head is written last
-and names the slot. A part that belongs to another message of the stream than its head is not used.
+They are split into parts, of which only those are written that have changed: each time under a key
+of its own, which no other leader writes. The head is written last, and names the version of each
+part. What the leader has taken from the stream is in the head too, so that the next leader goes on
+from there.
 """
 
 import asyncio
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Annotated, Final, Protocol
+from zlib import crc32
 
 import msgspec
 
+from genguard.detection.finding import Finding
+from genguard.detection.ledger import Row
 from webhook.store.circuit_breaker import Command
-from webhook.store.seal import Seal
-from webhook.store.stream import (
-    BEGINNING,
-    KEPT_MILLISECONDS,
-    Row,
-    Snapshot,
-    order,
-    split_by_size,
-)
+from webhook.store.seal import Seal, UnsealedError
+from webhook.store.stream import BEGINNING, KEPT_MILLISECONDS, MOST_SENDERS, order
 
-SAVE_SECONDS: Final = 3.0
-_SLOTS: Final = 2
-_IDLE_SECONDS: Final = 600.0
-"""An unchanged snapshot is written again before it expires."""
+PUBLISH_SECONDS: Final = 1.0
+PARTS: Final = 64
+_EMPTY: Final = 0
+"""The version of a part without findings; others are random."""
+_VERSION_BITS: Final = 60
+_REFRESH_SECONDS: Final = 600.0
+"""Parts that have not changed are written again before they expire."""
 _LEAST_PAUSE_FACTOR: Final = 50
-"""The pause after a save lasts at least so many times as long as the save took."""
-_BATCH: Final = 50
-"""Rows between which other tasks get their turn."""
+"""The pause after publishing lasts at least so many times as long as it took."""
+
+Get = Callable[[bytes], Awaitable[bytes | None]]
+"""Returns the value of a key."""
 
 
-class _Head(msgspec.Struct, frozen=True, array_like=True, tag="head1"):
+class Head(msgspec.Struct, frozen=True, array_like=True, tag="head2"):
+    """What the leader knew at one moment.
+
+    at        id of the last message of the stream that it had taken
+    taken     the number of the last message of each sender
+    versions  of each part
+    """
+
     at: bytes
-    slot: int
-    parts: int
+    taken: Annotated[dict[bytes, int], msgspec.Meta(max_length=MOST_SENDERS)]
+    versions: Annotated[tuple[int, ...], msgspec.Meta(min_length=PARTS, max_length=PARTS)]
 
 
-class _Part(msgspec.Struct, frozen=True, array_like=True, tag="part1"):
-    at: bytes
-    rows: tuple[Row, ...] = ()
-    waiting: tuple[bytes, ...] = ()
+NO_HEAD: Final = Head(BEGINNING, {}, (_EMPTY,) * PARTS)
 
 
-_heads: Final = msgspec.msgpack.Decoder(_Head)
+class _Part(msgspec.Struct, frozen=True, array_like=True, tag="part2"):
+    version: int
+    rows: tuple[Row, ...]
+
+
+_heads: Final = msgspec.msgpack.Decoder(Head)
 _parts: Final = msgspec.msgpack.Decoder(_Part)
 
 
 class Snapshots:
-    """Builds the commands that write a snapshot, and reads it, under one prefix."""
+    """Builds the commands that write findings, and reads them, under one prefix."""
 
     def __init__(self, prefix: str, seal: Seal) -> None:
-        self._prefix: Final = f"{prefix}found1"
+        self._prefix: Final = f"{prefix}found2"
         self._seal: Final = seal
-        self._slot = 0
 
-    def write(self, snapshot: Snapshot) -> Iterator[Command]:
-        """Yield the commands in order; the last one makes this the snapshot to be read."""
-        self._slot = (self._slot + 1) % _SLOTS
-        at, number = snapshot.at, 0
-        for number, part in enumerate(_split(snapshot), start=1):
-            yield self._put(self._part_key(self._slot, number), part)
-        yield self._put(self._prefix, _Head(at, self._slot, number))
+    def write_part(self, number: int, version: int, rows: Iterable[Row]) -> Command:
+        """Return the command that writes a part."""
+        return self._put(self._key(number, version), _Part(version, tuple(rows)))
 
-    async def read(self, get: Callable[[bytes], Awaitable[bytes | None]]) -> Snapshot | None:
-        """Return the latest snapshot, if it is whole and of this version. Raises as `get` does."""
+    def write_head(self, head: Head) -> Command:
+        """Return the command after which the parts that the head names are to be read."""
+        return self._put(self._prefix, head)
+
+    async def head(self, get: Get) -> Head | None:
+        """Return the head, if it is of this version. Raises as `get` does."""
         try:
             found = await self._get(get, self._prefix)
-            if found is None:
-                return None
-            head, rows, waiting = _heads.decode(found), list[Row](), list[bytes]()
-            for number in range(1, head.parts + 1):
-                found = await self._get(get, self._part_key(head.slot, number))
-                part = None if found is None else _parts.decode(found)
-                if part is None or part.at != head.at:
-                    return None
-                rows += part.rows
-                waiting += part.waiting
-            order(head.at)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+            head = None if found is None else _heads.decode(found)
+            if head is not None:
+                order(head.at)
+        except (UnsealedError, msgspec.MsgspecError, ValueError, RecursionError):
             return None
-        return Snapshot(head.at, tuple(rows), tuple(waiting))
+        return head
 
-    async def _get(self, get: Callable[[bytes], Awaitable[bytes | None]], key: str) -> bytes | None:
+    async def part(self, get: Get, number: int, version: int) -> tuple[Row, ...] | None:
+        """Return the findings of a part in this version; None where it is not there."""
+        if version == _EMPTY:
+            return ()
+        try:
+            found = await self._get(get, self._key(number, version))
+            part = None if found is None else _parts.decode(found)
+        except (UnsealedError, msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+        return None if part is None or part.version != version else part.rows
+
+    def delete_part(self, number: int, version: int) -> Command:
+        """Return the command that deletes a part: no head has named it for a while."""
+        return ("DEL", self._key(number, version))
+
+    async def _get(self, get: Get, key: str) -> bytes | None:
         encoded = key.encode()
         found = await get(encoded)
         return None if found is None else self._seal.open(encoded, found)
 
-    def _part_key(self, slot: int, number: int) -> str:
-        return f"{self._prefix}:{slot}:{number}"
+    def _key(self, number: int, version: int) -> str:
+        return f"{self._prefix}:{number}:{version:x}"
 
-    def _put(self, key: str, value: _Head | _Part) -> Command:
+    def _put(self, key: str, value: Head | _Part) -> Command:
         content = self._seal.close(key.encode(), msgspec.msgpack.encode(value))
         return ("SET", key, content, "PX", KEPT_MILLISECONDS)
 
 
-class KnownFindings(Protocol):
-    """What is used of a Detection."""
+class ShownFindings(Protocol):
+    """The findings of the leader; see Ledger."""
 
-    def rows(self) -> Iterator[Row]:
-        """Yield every current finding."""
+    def shown(self) -> Mapping[str, Finding]:
+        """Return each finding by its name, the same one as long as nothing changed."""
 
-    def waiting(self) -> list[bytes]:
-        """Return the facts that are not judged yet."""
+    def export_shown(self, name: str) -> bytes | None:
+        """Return a finding as bytes; None when it is gone by now."""
 
 
 class SnapshotWriter:
-    """Writes snapshots of the findings, as of the message that was read last.
+    """Publishes the findings of the leader.
 
-    Rows are collected in batches, between which other tasks get their turn. The larger a snapshot
-    is, the rarer it is written: writing takes a fiftieth of the time at most.
+    Between parts other tasks get their turn. The more there is to write, the rarer it is written:
+    that takes a fiftieth of the time at most.
     """
 
     def __init__(
-        self, publish: Callable[[Command], None], snapshots: Snapshots, known: KnownFindings
+        self, publish: Callable[[Command], None], snapshots: Snapshots, findings: ShownFindings
     ) -> None:
         """`publish` sends a command, if the store is connected."""
         self._publish: Final = publish
-        self._known: Final = known
+        self._snapshots: Final = snapshots
+        self._findings: Final = findings
         self._due = 0.0
-        self.snapshots: Final = snapshots
-        self.saved = BEGINNING
-        """Message of the latest snapshot; BEGINNING after a loss: the store may have lost it."""
+        self._versions = list(NO_HEAD.versions)
+        self._older = list(NO_HEAD.versions)
+        self.write_all()
 
-    async def save(self, at: bytes) -> None:
-        """Write a snapshot as of the message `at` if it is due; nothing may be judged meanwhile."""
+    def go_on(self, head: Head) -> None:
+        """Write everything next, after what an earlier leader has published last."""
+        self._versions = list(head.versions)
+        self.write_all()
+
+    def write_all(self) -> None:
+        """Write everything next: nobody knows what the store has."""
+        self._written: list[dict[str, Finding]] = [{} for _ in range(PARTS)]
+        self._refresh = time.monotonic() + _REFRESH_SECONDS
+
+    async def write(self, at: bytes, taken: dict[bytes, int], *, is_last: bool = False) -> bool:
+        """Publish if it is due, and return whether it was; nothing may be judged meanwhile."""
         now = time.monotonic()
-        extra_wait = _IDLE_SECONDS if at == self.saved else 0.0
-        if at == BEGINNING or now < self._due + extra_wait:
-            return
-        rows = list[Row]()
-        for count, row in enumerate(self._known.rows(), start=1):
-            rows.append(row)
-            if count % _BATCH == 0:
-                await asyncio.sleep(0)
-        snapshot = Snapshot(at, tuple(rows), tuple(self._known.waiting()))
-        for command in self.snapshots.write(snapshot):  # an unfinished one is never read
-            self._publish(command)
+        if now < self._due and not is_last:
+            return False
+        if now >= self._refresh:
+            self.write_all()
+        for number, part in enumerate(_split(self._findings.shown())):
+            if _is_same(part, self._written[number]) and (part or not self._versions[number]):
+                continue
+            self._write_part(number, part)
             await asyncio.sleep(0)
-        self.saved = at
-        self._due = now + max(SAVE_SECONDS, _LEAST_PAUSE_FACTOR * (time.monotonic() - now))
+        self._publish(self._snapshots.write_head(Head(at, taken, tuple(self._versions))))
+        self._due = now + max(PUBLISH_SECONDS, _LEAST_PAUSE_FACTOR * (time.monotonic() - now))
+        return True
+
+    def _write_part(self, number: int, part: dict[str, Finding]) -> None:
+        rows = [(name, self._findings.export_shown(name)) for name in part]
+        version = secrets.randbits(_VERSION_BITS) + 1 if part else _EMPTY
+        if part:
+            good = [(name, row) for name, row in rows if row is not None]
+            self._publish(self._snapshots.write_part(number, version, good))
+        if self._older[number]:  # the last one may be read just now
+            self._publish(self._snapshots.delete_part(number, self._older[number]))
+        self._older[number], self._versions[number] = self._versions[number], version
+        self._written[number] = part
 
 
-def _split(snapshot: Snapshot) -> Iterator[_Part]:
-    for rows in split_by_size(snapshot.rows, lambda row: len(row[1])):
-        yield _Part(snapshot.at, rows=tuple(rows))
-    for facts in split_by_size(snapshot.waiting, len):
-        yield _Part(snapshot.at, waiting=tuple(facts))
+def _split(shown: Mapping[str, Finding]) -> list[dict[str, Finding]]:
+    parts: list[dict[str, Finding]] = [{} for _ in range(PARTS)]
+    for name, finding in shown.items():
+        parts[crc32(name.encode()) % PARTS][name] = finding
+    return parts
+
+
+def _is_same(one: Mapping[str, Finding], other: Mapping[str, Finding]) -> bool:
+    return len(one) == len(other) and all(other.get(name) is found for name, found in one.items())

@@ -362,16 +362,16 @@ STORE_REQUESTS: Final = Counter(
     ("operation", "result"),
 )
 STORE_SHARED: Final = Gauge(
-    "genguard_store_shared", "1 while all replicas judge what this one sees."
+    "genguard_store_shared", "1 while what this replica sees reaches the one that detects."
 )
 STORE_FACTS: Final = Counter(
     "genguard_store_facts_total",
-    "Records of updates for the other replicas, by result.",
+    "Records of updates for the replica that detects, by result.",
     ("result",),
 )
 STORE_LAG: Final = Gauge(
     "genguard_store_lag_seconds",
-    "For how long the oldest message to the shared store has not come back.",
+    "For how long the replica that detects has not taken the oldest message of this one.",
 )
 STORE_DROPPED: Final = Counter(
     "genguard_store_dropped_total",

@@ -3,7 +3,6 @@
 from tests.unit.alerts.findings import change
 from webhook.alerts.change import Change, Transition
 from webhook.alerts.leader_sink import KEPT_SECONDS, LeaderSink
-from webhook.election.leader import LeaderOrAlone
 
 
 class Ballot:
@@ -76,18 +75,3 @@ async def test_the_sink_behind_it_is_closed():
     replica = Replica()
     await replica.sink.close()
     assert replica.told.closed
-
-
-async def test_who_is_alone_speaks_as_well_and_tells_what_the_leader_may_not_have_told():
-    replica, alone = Replica(), [False]
-    ballot = replica.ballot
-    replica.sink = LeaderSink(
-        replica.told, LeaderOrAlone(ballot, lambda: alone[0]), lambda: replica.now
-    )
-    await replica.look(OPENED)
-    ballot.vacant_since = replica.now
-    await replica.look(RESOLVED)
-    assert replica.told.calls == []
-    alone[0] = True
-    await replica.look(OPENED)
-    assert replica.told.calls == [(RESOLVED, OPENED)]

@@ -7,6 +7,7 @@ from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Comparer
 from genguard.detection.fact import Fact
+from genguard.detection.ledger import Ledger, Row
 from genguard.detection.reduce import NO_EARLIER_FACTS, Reviewed, reduce
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Write
@@ -95,3 +96,15 @@ def spec(**fields: Any) -> dict[str, Any]:
 
 def status(**fields: Any) -> dict[str, Any]:
     return {"status": fields}
+
+
+def rows_of(ledger: Ledger) -> list[Row]:
+    """All findings as they are saved."""
+    found = ((name, ledger.export(name)) for name, _ in ledger.marks())
+    return [(name, row) for name, row in found if row is not None]
+
+
+def shown(ledger: Ledger) -> list[Row]:
+    """All findings as a leader publishes them."""
+    found = ((name, ledger.export_shown(name)) for name in ledger.shown())
+    return [(name, row) for name, row in found if row is not None]

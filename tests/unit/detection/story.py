@@ -13,7 +13,7 @@ from genguard.detection.policies import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge, make_review
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, see
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, rows_of, see
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
@@ -106,7 +106,7 @@ class Story:
 
     def rows(self) -> list[Row]:
         """All findings as they are saved."""
-        return list(self._detection.rows())
+        return rows_of(self._detection.ledger)
 
     def _select(self, step: dict[str, Any]) -> None:
         """Go on with the object that a step is about."""

@@ -169,22 +169,6 @@ def test_of_many_users_and_policies_the_first_are_looked_at():
     assert named == {f"p{number:02}" for number in range(16)}
 
 
-def test_what_two_have_seen_is_together_no_more_than_one_may_keep():
-    one, other = Requesters(), Requesters()
-    for askers, numbers in ((one, (3, 3, 2, 1, 0)), (other, (7, 6, 5, 5, 4))):
-        for number in numbers:
-            askers.blame([requester(number)])
-    for _ in range(2):
-        look(one, 0, *(f"a{n:02}" for n in range(16)))
-    look(other, 0, "pins")
-    one.absorb(other)
-    actors = list(one.actors(is_sure=True))
-    assert [a.name for a in actors if a.type == "user"] == [
-        "user-03", "user-05", "user-01", "user-00",
-    ]  # fmt: skip
-    assert "pins" not in {a.name for a in actors}
-
-
 def test_at_a_policy_on_writes_of_one_user_too_many_nobody_looks():
     askers = Requesters()
     for number in range(5):
@@ -201,45 +185,6 @@ def test_a_policy_comes_before_its_requester_where_it_acted_on_most_writes(acted
     for number in range(writes):
         look(askers, 0, *["pins"] * (number < acted))
     assert confidence(askers) == {"pins": told}
-
-
-def test_on_how_many_writes_a_policy_acted_is_counted_over_all_who_saw_them():
-    one, other = Requesters(), Requesters()
-    look(one, 0, "pins")
-    for policies in (["other"], [], []):
-        look(other, 0, *policies)
-    one.absorb(other)
-    assert confidence(one) == {"pins": "possible", "other": "possible"}
-    look(other, 1, "pins")
-    one.absorb(other)
-    assert confidence(one)["pins"] == "likely"
-
-
-def test_what_another_has_counted_counts_as_often():
-    one, other = Requesters(), Requesters()
-    for number in range(4):
-        look(other, 0, *["pins"] * (number < 3))
-    one.absorb(other)
-    assert confidence(one) == {"pins": "likely"}
-
-
-def test_on_writes_of_a_user_too_many_no_policy_is_known_to_act_often():
-    one, other = Requesters(), Requesters()
-    for number in range(8):
-        look(one, number % 4)
-    look(other, 4, "pins")
-    assert confidence(other) == {"pins": "likely"}
-    one.absorb(other)
-    assert confidence(one) == {"pins": "possible"}
-
-
-def test_of_too_many_policies_those_that_acted_least_go():
-    one, other = Requesters(), Requesters()
-    for _ in range(2):
-        look(one, 0, *(f"z{number:02}" for number in range(16)))
-    look(other, 0, "a")
-    one.absorb(other)
-    assert "a" not in confidence(one)
 
 
 def test_what_was_seen_is_exported_whole():

@@ -139,11 +139,11 @@ def test_facts_that_wait_for_those_of_other_replicas_are_counted_in_bytes(monkey
     for number in range(20):
         ((path, body),) = ATTACKS["writes without an end"](number)
         fact = fact_of(detection, path, body, 1_000.0)
-        queue.put(fact)
-        list(queue.due())
+        queue.put(fact, 100.0)
+        list(queue.due(100.0))
         assert queue.bytes <= most
     assert len(queue) == most // fact.size
-    list(queue.until(float("inf")))
+    list(queue.due(200.0))
     assert queue.bytes == 0
 
 

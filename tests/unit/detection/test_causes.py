@@ -47,11 +47,6 @@ def test_causes_survive_being_saved_and_restored():
     assert {one.id: (one.caused_by, one.severity) for one in ledger.findings()} == {
         one.id: (one.caused_by, one.severity) for one in found
     }
-    merged = Ledger(Suspects())
-    merged.absorb(story.rows())
-    merged.absorb(story.rows())
-    (child,) = [one for one in merged.findings() if one.caused_by]
-    assert child.severity == "info"
 
 
 def test_a_row_of_an_older_version_is_read_and_stands_alone():

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from genguard.detection import correlate as module
 from genguard.detection.correlate import SECONDS_ON_THE_WAY, FactQueue
-from genguard.detection.fact import Fact, encode_fact
+from genguard.detection.fact import Fact
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, fact, status, update
 
 OLD, SENT, LEFT = status(n=0), status(n=1, observedGeneration=1), status(n=1)
@@ -27,17 +27,23 @@ def at(facts: list[Fact], *times: float) -> list[Fact]:
     return [replace(one, time=time) for one, time in zip(facts, times, strict=True)]
 
 
-def judged(facts: list[Fact]) -> Judging:
-    detection = Judging()
-    for one in facts:
-        detection.see_encoded(encode_fact(one))
+def judged(came: list[tuple[float, Fact]]) -> Judging:
+    """By a leader that looks at its queue as often as a fact comes in, and then once more."""
+    detection, queue = Judging(), FactQueue()
+    for now, one in came:
+        queue.put(one, now)
+        for due in queue.due(now):
+            detection.see(due)
+    for due in queue.due(float("inf")):
+        detection.see(due)
+    assert len(queue) == queue.bytes == 0
     return detection
 
 
 STORY = [
     *at(ONCE, 100.0, 100.01, 100.02),
     *at(TWICE, 100.1, 100.11, 100.12, 100.13),  # the same key: nothing was stored before
-    *at(AGAIN, 100.4, 100.41, 100.42),
+    *at(AGAIN, 100.6, 100.61, 100.62),
     *at(ONCE, 103.0, 103.01, 103.02),
 ]
 DELAYS = st.floats(0, SECONDS_ON_THE_WAY, exclude_max=True)
@@ -45,13 +51,14 @@ DELAYS = st.floats(0, SECONDS_ON_THE_WAY, exclude_max=True)
 
 @given(st.lists(DELAYS, min_size=len(STORY), max_size=len(STORY)))
 def test_facts_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(delays):
-    in_order, late = (
-        Judging(),
-        sorted(zip(STORY, delays, strict=True), key=lambda x: x[0].time + x[1]),
+    in_order = Judging()
+    late = sorted(
+        [(one.time + delay, one) for one, delay in zip(STORY, delays, strict=True)],
+        key=lambda pair: pair[0],
     )
     for one in STORY:
         in_order.see(one)
-    found = judged([one for one, _ in late])
+    found = judged(late)
     for detection in (in_order, found):
         detection.finish(104.0)
     assert found.writes == in_order.writes
@@ -66,48 +73,28 @@ def test_facts_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(de
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
 def test_facts_of_one_time_stand_in_the_order_of_their_phases(order):
-    found = judged([ONCE[place] for place in order])
+    found = judged([(100.0, ONCE[place]) for place in order])
     found.finish(101.0)
     (one,) = found.writes
     assert [change.pointer for change in one.webhook_diff or ()] == ["/status/observedGeneration"]
 
 
-def test_facts_of_one_process_wait_for_nothing():
-    detection = Judging()
-    for one in ONCE:
-        detection.see(one)
-    assert len(detection.writes) == 1
-
-
-def test_where_no_fact_is_on_its_way_nothing_is_waited_for():
-    detection = judged(ONCE)
-    assert not detection.writes
-    detection.end_wait()
-    assert len(detection.writes) == 1
-
-
-@pytest.mark.parametrize("waits", [True, False])
-def test_who_is_new_judges_once_what_waited_elsewhere(waits):
-    """And not at all what was judged there, but for what it has to know of the past."""
-    leader, late = judged(STORY[-6:]), judged(STORY[-6:])
-    if not waits:
-        leader.end_wait()
-    before = list(leader.rows()), leader.waiting()
-    late.restore(*before)
-    for detection in (leader, late):
-        for one in at(write("9"), 103.5, 103.51, 103.52):
-            detection.see_encoded(encode_fact(one))
-        detection.finish(104.0)
-    assert late.findings() == leader.findings()
-    assert [one.base for one in late.writes] == [one.base for one in leader.writes]
+def test_what_waits_is_due_by_the_clock_of_the_leader_whatever_the_other_clocks_say():
+    ahead, behind = at(AGAIN, 200.0, 200.01, 200.02), at(ONCE, 100.0, 100.01, 100.02)
+    for facts in (ahead, behind):
+        queue = FactQueue()
+        for one in facts:
+            queue.put(one, 150.0)
+        assert list(queue.due(150.0 + SECONDS_ON_THE_WAY - 0.01)) == []
+        assert list(queue.due(150.0 + SECONDS_ON_THE_WAY)) == facts
 
 
 def test_what_waits_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "MOST_WAITING", 5)
     waiting = FactQueue()
     for number in range(8):
-        waiting.put(replace(ONCE[0], time=100.0 + number / 1_000))
-    assert [one.time for one in waiting.due()] == [100.0, 100.001, 100.002]
+        waiting.put(replace(ONCE[0], time=100.0 + number / 1_000), 100.0)
+    assert [one.time for one in waiting.due(100.0)] == [100.0, 100.001, 100.002]
     assert len(waiting) == 5
 
 
@@ -120,18 +107,12 @@ def test_what_comes_of_one_time_and_phase_stays_as_it_came():
         ],
     )
     for one in facts:
-        waiting.put(one)
-    assert list(waiting) == facts
-    assert list(waiting.until(ONCE[0].time - 0.1)) == []
-    assert list(waiting.until(ONCE[0].time)) == facts
+        waiting.put(one, 100.0)
+    assert list(waiting.due(101.0)) == facts
 
 
-def test_a_replica_whose_clock_is_behind_ends_nobodys_wait():
-    ahead, behind = at(AGAIN, 200.0, 200.01, 200.02), at(ONCE, 100.0, 100.01, 100.02)
-    facts = [one for pair in zip(ahead, behind, strict=True) for one in pair]
-    found = judged(facts)
-    found.finish(300.0)
-    assert [(one.base, one.webhook_diff is None) for one in found.writes] == [
-        ("7", False),
-        ("8", False),
-    ]
+def test_who_does_not_lead_any_more_forgets_what_waited():
+    waiting = FactQueue()
+    waiting.put(ONCE[0], 100.0)
+    waiting.clear()
+    assert (list(waiting.due(200.0)), waiting.bytes) == ([], 0)

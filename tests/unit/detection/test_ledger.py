@@ -20,7 +20,7 @@ from genguard.detection.finding_state import (
 from genguard.detection.ledger import Ledger
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Called, ObjectKey
-from tests.unit.detection.builders import OUTCOME, joined, spec, update
+from tests.unit.detection.builders import OUTCOME, joined, rows_of, spec, update
 from tests.unit.detection.test_suspects import hook
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
@@ -223,10 +223,6 @@ def test_of_too_many_findings_the_longest_unchanged_goes(monkeypatch):
         one = replace(WRITE, object=replace(WRITE.object, uid=uid), time=float(time))
         ledger.add("spec-fight", SIGN, one)
     assert [one.object.uid for one in ledger.findings()] == ["a", "c"]
-    other = Ledger(Suspects())
-    other.add("spec-fight", SIGN, replace(WRITE, object=replace(WRITE.object, uid="d"), time=9.0))
-    ledger.absorb(other.rows())
-    assert [one.object.uid for one in ledger.findings()] == ["c", "d"]
 
 
 def test_of_findings_that_are_restored_the_longest_unchanged_goes_first(monkeypatch):
@@ -238,7 +234,7 @@ def test_of_findings_that_are_restored_the_longest_unchanged_goes_first(monkeypa
     before, after = Ledger(Suspects()), Ledger(Suspects())
     found(before, "b", 0)
     found(before, "a", 1)
-    after.restore(reversed(list(before.rows())))
+    after.restore(reversed(rows_of(before)))
     found(after, "c", 2)
     assert [one.object.uid for one in after.findings()] == ["a", "c"]
 
@@ -248,9 +244,9 @@ def test_what_can_be_told_again_is_not_exported():
     for uid, called in (("a", ("aaa/h",)), ("b", ("aaa/h", "bbb/h"))):
         write = replace(WRITE, object=of(uid), called=Called(called, ()))
         ledger.add("status-clobbered", dataclasses.replace(SIGN, blame=Blame.OTHERS), write)
-    before = list(ledger.rows())
+    before = rows_of(ledger)
     assert ledger.findings()
-    assert list(ledger.rows()) == before
+    assert rows_of(ledger) == before
 
 
 def test_a_finding_that_goes_while_they_are_told_is_left_out(monkeypatch):
@@ -268,29 +264,11 @@ def test_a_finding_that_goes_while_they_are_told_is_left_out(monkeypatch):
     found("e")  # now a and b are gone
     assert ledger.export(first) is None
     assert [name.split("\0")[3] for name, _ in marks] == ["c"]
-    rows = ledger.rows()
-    next(rows)
-    for uid in "fgh":
-        found(uid)
-    assert list(rows) == []
 
 
 def test_nothing_of_another_kind_is_written_into_a_row():
     with pytest.raises(NotImplementedError):
         ledger_module._plain(object())
-
-
-def test_webhooks_that_two_have_counted_are_counted_together():
-    write = replace(WRITE, called=Called(("aaa/h", "bbb/h"), ()))
-    sign = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
-    one, other = Ledger(Suspects()), Ledger(Suspects())
-    one.add("status-clobbered", sign, write)
-    other.add("status-clobbered", sign, replace(write, called=Called(("bbb/h",), ()), time=200.0))
-    one.absorb(other.rows())
-    (finding,) = one.findings()
-    assert [(actor.name, actor.confidence.value) for actor in finding.actors] == [
-        ("bbb/h", "certain")
-    ]
 
 
 HERE = ResourceKind("apps", "deployments", "")

@@ -9,7 +9,7 @@ from genguard.detection.finding import Severity
 from genguard.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS
 from genguard.detection.ledger import Ledger
 from genguard.detection.suspects import Suspects
-from tests.unit.detection.builders import INTENT, MUTATE, feed, update
+from tests.unit.detection.builders import INTENT, MUTATE, feed, rows_of, update
 from tests.unit.detection.test_ledger import SIGN, WRITE, of
 
 
@@ -101,11 +101,11 @@ def enter(ledger: Ledger, **signs: tuple[float, ...]) -> None:
 def taken_over() -> tuple[Ledger, set[str]]:
     """A ledger that was restored, has had signs of its own, and takes over from another one."""
     mine = Ledger(Suspects())
-    mine.restore(of_objects(untouched=(0,), own=(0,), same=(1,)).rows())
+    mine.restore(rows_of(of_objects(untouched=(0,), own=(0,), same=(1,))))
     restored = {name: mark.signs for name, mark in mine.marks()}
     enter(mine, own=(4,))
     others = of_objects(unknown=(2, 3), untouched=(3,), own=(0, 1, 2, 3), same=(1,))
-    return mine, mine.take_over(list(others.rows()), restored)
+    return mine, mine.take_over(rows_of(others), restored)
 
 
 @pytest.mark.parametrize("uid", TAKEN)
@@ -120,7 +120,7 @@ def test_what_an_earlier_leader_knew_is_taken_over_unless_it_has_gone_on_here(ui
 def test_of_rows_that_cannot_be_read_nothing_is_taken_over():
     ledger, _ = taken_over()
     before = ledger.findings()
-    rows = [*of_objects(new=(1,)).rows(), ("a", b"\xc1")]
+    rows = [*rows_of(of_objects(new=(1,))), ("a", b"\xc1")]
     with pytest.raises(msgspec.MsgspecError):
         ledger.take_over(rows, {})
     assert ledger.findings() == before

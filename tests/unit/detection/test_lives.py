@@ -1,6 +1,5 @@
 """What is remembered of creations and deletions: bounded, shared, and without contents."""
 
-import json
 from typing import Any
 
 import msgspec
@@ -180,38 +179,6 @@ def test_where_updates_lack_phases_none_counts_as_refused():
             feed(detection, phase, asked, 1.0 + number)
     detection.finish(30.0)
     assert [one for one in detection.findings() if one.detector == "refused-retry"] == []
-
-
-def test_facts_of_lives_wait_in_the_queue_of_replicas_like_others():
-    facts = []
-    for turn in range(6):
-        for operation, user, at in (("CREATE", "alice", 0.0), ("DELETE", "bob", 0.5)):
-            asked = life(operation, f"u{turn}", user=user)
-            found = Detection().fact(OUTCOME, reviewed(asked, OUTCOME), 100.0 + turn + at)
-            assert found is not None
-            facts.append(encode_fact(found))
-    one, other = Detection(), Detection()
-    for raw in facts:
-        one.see_encoded(raw)
-    for at in range(0, len(facts), 2):  # each pair the wrong way round
-        for raw in reversed(facts[at : at + 2]):
-            other.see_encoded(raw)
-    assert other.waiting()
-    other.restore([], other.waiting())
-    for detection in (one, other):
-        detection.end_wait()
-    assert json.loads(msgspec.json.encode(one.findings()))[0]["detector"] == "recreation"
-
-
-def test_a_deletion_that_could_not_be_shared_is_judged_alone():
-    detection = Detection()
-    for turn in range(6):
-        for operation, user in (("CREATE", "alice"), ("DELETE", "bob")):
-            asked = life(operation, f"u{turn}", user=user)
-            found = detection.fact(OUTCOME, reviewed(asked, OUTCOME), 100.0 + turn)
-            assert found is not None
-            detection.see_alone(found)
-    assert [one.detector for one in detection.findings()] == ["recreation"]
 
 
 def see_life(seen: Detection, now: float, user: str, phases: tuple[Phase, ...], **asked: Any):

@@ -18,7 +18,16 @@ from genguard.detection.sample import (
     values_of,
 )
 from genguard.detection.values import Shows
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, feed, joined, update
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    Judging,
+    feed,
+    joined,
+    rows_of,
+    update,
+)
 
 
 def write(stored, asked, left=None, came=None, **more):
@@ -192,12 +201,10 @@ def test_texts_are_shown_with_the_flag_and_those_of_secrets_never(shows, resourc
         assert all(one.hidden or one.absent for one in states), "numbers of a Secret, too"
 
 
-def test_the_sample_survives_an_export_and_is_merged_with_another():
+def test_the_sample_survives_an_export():
     detection, finding, raw = found()
     other = Detection()
-    other.restore(detection.rows(), ())
-    assert other.ledger.samples({finding.id}) == {finding.id: raw}
-    other.absorb(detection.rows())
+    other.ledger.restore(rows_of(detection.ledger))
     assert other.ledger.samples({finding.id}) == {finding.id: raw}
 
 

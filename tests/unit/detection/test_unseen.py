@@ -17,6 +17,7 @@ from tests.unit.detection.builders import (
     Judging,
     feed,
     joined,
+    rows_of,
     spec,
     status,
     update,
@@ -54,16 +55,6 @@ def confidence(ledger: Ledger) -> Confidence:
 )
 def test_writes_that_were_seen_whole_decide_who_is_to_blame(signs, expected, because):
     assert confidence(ledger_of(*signs)) == expected, because
-
-
-@pytest.mark.parametrize("parts_first", [True, False])
-def test_joined_from_two_replicas_whole_writes_decide_too(parts_first):
-    parts, whole = ledger_of(*[(VAGUE, PART)] * 5), ledger_of((SIGN, WHOLE))
-    first, second = (parts, whole) if parts_first else (whole, parts)
-    first.absorb(second.rows())
-    assert confidence(first) == "certain"
-    (found,) = first.findings()
-    assert found.count == 6
 
 
 def missed_in(ledger: Ledger, *seconds: float, subresource: str = "") -> None:
@@ -116,7 +107,7 @@ def test_a_finding_that_goes_on_being_seen_is_complete_again_after_a_while():
 def test_a_restored_finding_knows_since_when_it_is_not_fully_seen():
     ledger, other = ledger_of((SIGN, WHOLE)), Ledger(Suspects())
     missed_in(ledger, 5)
-    other.restore(ledger.rows())
+    other.restore(rows_of(ledger))
     assert not [*other.settle(START + QUIET_SECONDS)]
     assert other.findings() == ledger.findings()
 

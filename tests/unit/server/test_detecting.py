@@ -16,6 +16,7 @@ from genguard.review import Verdict, review
 from genguard.status.tracking import Tracking
 from tests.reviews import judge, make_review
 from tests.unit.detection import builders
+from tests.unit.detection.builders import rows_of
 from tests.unit.detection.test_ledger_restore import looping
 from tests.waiting import until
 from webhook.alerts.change import Change, Transition
@@ -189,82 +190,62 @@ async def test_after_a_burst_answers_do_not_wait_until_all_of_it_is_judged():
 
 
 class Stream:
-    """What replicas share: it takes what is seen, or has no use for it."""
+    """What replicas share: it takes what is seen."""
 
-    def __init__(self, *, takes: bool) -> None:
-        self.takes = takes
+    def __init__(self, *, judges: bool) -> None:
+        self.judges = judges
         self.facts: list[bytes] = []
+        self.missed = 0
 
-    def put(self, fact: bytes) -> bool:
+    def put(self, fact: bytes) -> None:
         self.facts.append(fact)
-        return self.takes
+
+    def miss(self) -> None:
+        self.missed += 1
 
 
-async def _seen_by(shared: Stream, *sinks: Told, held: bool = False) -> Detecting:
-    """Five clobbered writes, worked off."""
-    detecting = Detecting(
-        Detection(), {str(n): one for n, one in enumerate(sinks)}, Tracking(), shared
-    )
+async def test_what_is_shared_is_judged_by_the_leader_alone():
+    shared, detection = Stream(judges=False), Detection()
+    detecting = Detecting(detection, {}, Tracking(), shared)
     detecting.start()
-    if held:
-        detecting.hold()
     for version in range(5):
         for phase, verdict in clobbered_write(version):
             detecting.put(phase, verdict, 1_000)
-    await until(lambda: len(shared.facts) >= 15)
-    return detecting
-
-
-async def test_what_is_shared_is_judged_when_it_comes_back():
-    shared = Stream(takes=True)
-    detecting = await _seen_by(shared)
+    await until(lambda: len(shared.facts) == 15)
+    await detecting.stop()
     assert detecting.findings() == ()
+    leader = Detection()
     for fact in shared.facts:
-        detecting.detection.see_encoded(fact)
-    detecting.detection.end_wait()
-    assert [(one.detector, one.count) for one in detecting.findings()] == [
+        leader.see(decode_fact(fact))
+    assert [(one.detector, one.count) for one in leader.findings()] == [
         ("observed-generation-cleared", 5)
     ]
-    assert detecting.detection.found_alone() == []
-    await detecting.stop()
 
 
-async def test_what_cannot_be_shared_is_judged_at_once_and_told_to_the_others_later():
-    detecting = await _seen_by(Stream(takes=False))
-    (finding,) = detecting.findings()
-    other = Detection()
-    other.absorb(detecting.detection.found_alone())
-    assert other.findings() == (finding,)
-    assert detecting.detection.found_alone() == [], "told once"
-    await detecting.stop()
-
-
-async def test_what_is_alone_is_not_joined_with_what_all_have_seen():
-    """The others could not know why."""
-    shared = Stream(takes=True)
-    detecting = await _seen_by(shared)
-    facts = [decode_fact(fact) for fact in shared.facts]
-    for fact in facts:
-        is_intent = fact.phase is Phase.INTENT
-        (detecting.detection.see_alone if is_intent else detecting.detection.see)(fact)
-    assert all(one.detector != "observed-generation-cleared" for one in detecting.findings())
-    await detecting.stop()
-
-
-async def test_what_is_of_the_past_is_no_news(monkeypatch):
-    monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.01)
-    told = Told()
-    shared = Stream(takes=True)
-    detecting = await _seen_by(shared, told, held=True)
+@pytest.mark.parametrize("judges", [True, False])
+async def test_who_does_not_judge_resolves_nothing_looks_at_nothing_and_tells_what_it_missed(
+    judges,
+):
+    shared, detection, clocks = Stream(judges=judges), Detection(), Clocks()
+    detecting = Detecting(detection, {}, Tracking(), shared, clock=clocks.time)
+    detecting.start()
+    for version in range(5):
+        for phase, verdict in clobbered_write(version):
+            detecting.put(phase, verdict, 1_000)
+    await until(lambda: len(shared.facts) == 15)
     for fact in shared.facts:
-        detecting.detection.see_encoded(fact)
-    detecting.detection.end_wait()
-    await asyncio.sleep(0.1)
-    detecting.go_on()
-    await asyncio.sleep(0.1)
+        detection.see(decode_fact(fact))
+    assert bool(list(detecting.damaged())) is judges
+    detecting.shed(None)
+    assert shared.missed == (not judges)
+    for found in list(detection.ledger.damaged()):
+        detecting.see_damage(found, is_broken=False, now=clocks.wall)
+    assert cleared(detecting)[0].repaired is judges
+    for _ in range(3):
+        clocks.go_on(QUIET_SECONDS + 1)
+        detecting.settle()
+    assert (cleared(detecting)[0].state == "resolved") is judges
     await detecting.stop()
-    assert len(detecting.findings()) == 1
-    assert told.changes == []
 
 
 async def test_what_another_replica_has_told_is_no_news(monkeypatch):
@@ -272,7 +253,7 @@ async def test_what_another_replica_has_told_is_no_news(monkeypatch):
     told = Told()
     detecting = Detecting(Detection(), {"told": told}, Tracking())
     detecting.start()
-    detecting.know(detecting.detection.ledger.take_over(list(looping().rows()), {}))
+    detecting.know(detecting.detection.ledger.take_over(rows_of(looping().ledger), {}))
     await asyncio.sleep(0.1)
     await detecting.stop()
     assert len(detecting.findings()) == 1

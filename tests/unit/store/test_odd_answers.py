@@ -82,7 +82,7 @@ async def test_a_line_that_gets_another_answer_than_it_asked_for_ends_and_says_w
 
 _READS: dict[str, Callable] = {
     "read": lambda reader: reader.read(b"k", b"0-0", wait=False),
-    "ends": lambda reader: reader.ends(b"k"),
+    "last": lambda reader: reader.last(b"k"),
     "get": lambda reader: reader.get(b"k"),
 }
 
