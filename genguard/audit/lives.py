@@ -33,6 +33,7 @@ from genguard.detection.detectors.detector import DetectorRunner, Signal
 from genguard.detection.detectors.recreation import Recreation
 from genguard.detection.detectors.refused_retry import RefusedRetry
 from genguard.detection.diff import NO_DIFF
+from genguard.detection.digest import NO_DIGEST, digest_of
 from genguard.detection.life_fact import VERSION, LifeFact, blank_write, is_finished
 from genguard.detection.lives import Lives
 from genguard.detection.refusals import Attempts, Refusal, continued
@@ -132,8 +133,8 @@ class AuditedLives:
         reference: ObjectReference,
         others: Sequence[Call],
     ) -> Iterator[Told]:
-        place, asked = _place_of(event, reference), zlib.crc32(event.request_object)
-        found = continued(self._attempts.get(place), (0, asked), event.time)
+        place, asked = _place_of(event, reference), digest_of(event.request_object)
+        found = continued(self._attempts.get(place), (NO_DIGEST, asked), event.time)
         found.count_one()
         self._attempts.put(place, found, _BYTES_OF_PLACE + sum(map(len, place)))
         guilty = tuple(dict.fromkeys(call.name for call in others if _is_named(call, status)))

@@ -4,7 +4,6 @@ For level Request, and for objects of which the last stored state is not known: 
 what the patches of webhooks made of it, and who it was.
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from sys import intern
 from typing import Final
@@ -16,6 +15,7 @@ from genguard.audit.event import Call, Event, ObjectReference, Operation
 from genguard.audit.stored import MOST_OBJECTS, name_of, object_fields, object_key
 from genguard.detection.changes import Change, digest, salt
 from genguard.detection.diff import NO_DIFF, Diff, diff_of
+from genguard.detection.digest import Digest, as_digest, digest_of
 from genguard.detection.life_fact import blank_write
 from genguard.detection.write import Called, Requester, Write
 from genguard.objects.bounded import Bounded
@@ -93,7 +93,7 @@ def _changed(others: Iterable[Call], keys: Sequence[str]) -> Diff:
     """Return the changes that the patches of webhooks make in the compared fields."""
     return diff_of(
         tuple(
-            Change(one.place, one.path, zlib.crc32(b""), _value(one), salt(one.place))
+            Change(one.place, one.path, digest_of(b""), _value(one), salt(one.place))
             for call in others
             for one in call.operations or ()
             if one.op != "test" and one.place and one.place[0] in keys
@@ -101,8 +101,8 @@ def _changed(others: Iterable[Call], keys: Sequence[str]) -> Diff:
     )
 
 
-def _value(one: Operation) -> int | None:
-    return None if one.value is msgspec.UNSET else zlib.crc32(msgspec.json.encode(one.value))
+def _value(one: Operation) -> Digest | None:
+    return None if one.value is msgspec.UNSET else digest_of(msgspec.json.encode(one.value))
 
 
 def _keys(subresource: str, sent: Fields, *, status_counts: bool) -> tuple[str, ...]:
@@ -113,5 +113,5 @@ def _keys(subresource: str, sent: Fields, *, status_counts: bool) -> tuple[str, 
     return tuple(sorted(keys if status_counts else keys - {"status"}))
 
 
-def _digest(fields: Fields, keys: Sequence[str]) -> int:
-    return hash(tuple(digest(fields.get(key)) for key in keys))
+def _digest(fields: Fields, keys: Sequence[str]) -> Digest:
+    return as_digest(hash(tuple(digest(fields.get(key)) for key in keys)))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from genguard.detection.digest import Digest, digest_of
 from genguard.detection.values import Shows, shown
 from genguard.objects.fields import Fields
 from genguard.objects.pointer import Path, to_pointer
@@ -162,8 +163,8 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     key: Path  # list items by identity: equal across reorderings
     pointer: str  # RFC 6901, as the object had it
-    before: int | None
-    after: int | None
+    before: Digest | None
+    after: Digest | None
     salt: int  # of the key; see genguard/detection/changes.py
     shown_before: str | None = None
     shown_after: str | None = None
@@ -204,8 +205,8 @@ class _Found(list[Change]):
             Change(
                 path,
                 at.pointer,
-                None if before is _ABSENT else zlib.crc32(_encode(before)),
-                None if after is _ABSENT else zlib.crc32(_encode(after)),
+                None if before is _ABSENT else digest_of(_encode(before)),
+                None if after is _ABSENT else digest_of(_encode(after)),
                 at.salt,
                 None if before is _ABSENT else shown(before, path, shows),
                 None if after is _ABSENT else shown(after, path, shows),
@@ -227,9 +228,9 @@ def size_of(leaves: Leaves) -> int:
     return _BYTES_OF_CHANGE * len(leaves) + 2 * names + shown
 
 
-def digest(raw: bytes | msgspec.Raw | None) -> int | None:
+def digest(raw: bytes | msgspec.Raw | None) -> Digest | None:
     """Return a digest of raw bytes, 32 bits; None for None."""
-    return None if raw is None else zlib.crc32(bytes(raw))
+    return None if raw is None else digest_of(raw)
 
 
 def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Leaves:

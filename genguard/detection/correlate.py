@@ -37,6 +37,7 @@ from genguard.admission.join import JoinKey
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
+from genguard.detection.digest import NO_DIGEST, Digest
 from genguard.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
 from genguard.detection.life_fact import AnyFact
 from genguard.detection.metadata import SAME_METADATA, MetadataDiffs, join_metadata, unchanged
@@ -77,7 +78,7 @@ class Unanswered(NamedTuple):
     """A write without an outcome; `asked` are digests of what was stored and of the request."""
 
     write: Write
-    asked: tuple[int, int]
+    asked: tuple[Digest, Digest]
 
 
 class _OpenWrite(msgspec.Struct, gc=False, eq=False):
@@ -460,13 +461,13 @@ def _nearest(fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
     return None
 
 
-def _content_of(fact: Fact) -> tuple[int, int | None]:
+def _content_of(fact: Fact) -> tuple[Digest, Digest | None]:
     """Return digests of what a call shows, metadata aside."""
     of_status = fact.compared_status
     return fact.compared.after, None if of_status is None else of_status.after
 
 
-def _metadata_of(fact: Fact) -> int | None:
+def _metadata_of(fact: Fact) -> Digest | None:
     """Return a digest of the metadata that a call shows; None where it is as stored."""
     return None if fact.compared_metadata is None else fact.compared_metadata.after
 
@@ -533,8 +534,8 @@ def assemble(
         reinvocation_diff=_reinvocation(mutates) if intent is not None or are_rounds else NO_DIFF,
         admitted_diff=admitted,
         content_hash=(admitted if requested_diff is None else requested_diff).content_hash,
-        state_before=states.before if states else 0,
-        state_after=states.after if states else 0,
+        state_before=states.before if states else NO_DIGEST,
+        state_after=states.after if states else NO_DIGEST,
         has_outcome=has_outcome,
         generation_before=last.generation_before,
         # Before the strategy has run an object still shows the generation that it comes from.

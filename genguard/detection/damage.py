@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from genguard.detection.changes import changes
+from genguard.detection.digest import Digest
 from genguard.detection.finding import FoundObject
 from genguard.detection.write import Write
 from genguard.objects.fields import get
@@ -46,7 +47,7 @@ class LostField(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     key: Path
-    left: int | None
+    left: Digest | None
 
 
 class Damage(msgspec.Struct, frozen=True, array_like=True, gc=False):

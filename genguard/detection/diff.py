@@ -22,6 +22,7 @@ from genguard.detection.changes import (
     leaves_of,
     size_of,
 )
+from genguard.detection.digest import Digest, added, as_digest, as_number
 from genguard.detection.values import Shows
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields
@@ -62,14 +63,16 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return iter(self.changes)
 
     @property
-    def content_hash(self) -> int | None:
+    def content_hash(self) -> Digest | None:
         """Return a hash of the leaves and their new values without times; None without leaves."""
         if not self.changes:
             return None
         parts = [
-            one.salt * (1 if one.after is None else one.after) for one in self.changes if one.salt
+            one.salt * (1 if one.after is None else as_number(one.after))
+            for one in self.changes
+            if one.salt
         ]
-        return sum(parts) % _DIGESTS if parts else None
+        return as_digest(sum(parts) % _DIGESTS) if parts else None
 
 
 NO_DIFF: Final = Diff(differs=False, changes=(), is_compared=True)
@@ -90,8 +93,8 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
     grown  keys of leaves that are the stored text with something added; of metadata alone
     """
 
-    before: int
-    after: int
+    before: Digest
+    after: Digest
     diff: Diff
     grown: tuple[Path, ...] = ()
 
@@ -105,7 +108,7 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.before == other.before and self.after == other.after
 
 
-def digests(old: Fields, new: Fields, left_out: Container[str] = ()) -> tuple[int, int]:
+def digests(old: Fields, new: Fields, left_out: Container[str] = ()) -> tuple[Digest, Digest]:
     """Return one digest of all fields before and one after, in any order of fields; 0 for none."""
     before = after = 0
     for key, one in old.items():
@@ -120,7 +123,7 @@ def digests(old: Fields, new: Fields, left_out: Container[str] = ()) -> tuple[in
     for key, other in new.items():
         if key not in old and key not in left_out:
             after += zlib.crc32(other, _seed(key))
-    return before, after
+    return as_digest(before), as_digest(after)
 
 
 @lru_cache(_MOST_SEEDS)
@@ -146,7 +149,7 @@ class Comparer:
     def __init__(self, shows: Shows = Shows.PLAIN) -> None:
         """`shows`: which values are kept, where those of the resource may be shown at all."""
         self.shows: Final = shows
-        self._known: Final[Bounded[tuple[str, int, int, Shows], Compared]] = Bounded(
+        self._known: Final[Bounded[tuple[str, Digest, Digest, Shows], Compared]] = Bounded(
             MOST_TRANSITIONS, MOST_BYTES_SHARED
         )
         self._spent: dict[str, int] = {}
@@ -213,7 +216,7 @@ def together(one: Compared, other: Compared) -> Compared:
         diff = diff_of(changes, differs=left.differs or right.differs)
     else:
         diff = NOT_COMPARED
-    return Compared(one.before + other.before, one.after + other.after, diff)
+    return Compared(added(one.before, other.before), added(one.after, other.after), diff)
 
 
 def between(one: Compared, other: Compared) -> Diff | None:

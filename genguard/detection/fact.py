@@ -13,6 +13,7 @@ import msgspec
 from genguard.admission.join import JoinKey
 from genguard.admission.review import NO_RAW, AdmissionRequest, Phase
 from genguard.detection.diff import Compared
+from genguard.detection.digest import Digest
 from genguard.detection.write import Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.observed import Observed
@@ -36,8 +37,8 @@ class UnreadableFactError(ValueError):
 class States(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Digests of all that is stored, before and after; metadata is not meant."""
 
-    before: int
-    after: int
+    before: Digest
+    after: Digest
 
 
 class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -18,6 +18,7 @@ import msgspec
 
 from genguard.admission.join import JoinKey
 from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff
+from genguard.detection.digest import Digest
 from genguard.detection.metadata import SAME_METADATA
 from genguard.detection.moves import InTurn, Moves
 from genguard.detection.write import NOBODY, ObjectKey, Requester, Write
@@ -127,7 +128,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
                 size += diff.size
         return size
 
-    def confirm(self, base: str, state: int) -> tuple[Write, ...]:
+    def confirm(self, base: str, state: Digest) -> tuple[Write, ...]:
         """Return the writes that must have been stored, as the object is at `base` now.
 
         `state` is the digest of what is stored there: of rivals upon one version it tells which

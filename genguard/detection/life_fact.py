@@ -16,6 +16,7 @@ import msgspec
 from genguard.admission.join import JoinKey
 from genguard.admission.review import AdmissionRequest, Operation, Phase, ReviewedObject
 from genguard.detection.diff import NO_DIFF, Compared, Comparer, digests
+from genguard.detection.digest import NO_DIGEST, Digest, as_digest, digest_of
 from genguard.detection.fact import BYTES_OF_FACT, Fact, Seconds, decode_fact, manager_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import NOBODY, Acted, Called, ObjectKey, Requester, Write
@@ -53,8 +54,8 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_deletion: bool
     is_over: bool = False
     likeness: int = 0
-    content: int = 0
-    asked: int = 0
+    content: Digest = NO_DIGEST
+    asked: Digest = NO_DIGEST
     compared: Compared | None = None
     called: Called | None = None
     policies: tuple[Acted, ...] = ()
@@ -115,7 +116,7 @@ def stale_fact(
     phase: Phase, key: JoinKey, now: float, version: str, *, served_as: str, manager: str
 ) -> LifeFact:
     """Return the fact of an update that names `version`, which is no longer stored."""
-    asked = zlib.crc32(version.encode(errors="replace"))
+    asked = digest_of(version.encode(errors="replace"))
     return LifeFact(
         VERSION, phase, now, key, served_as, manager,
         is_deletion=False, asked=asked, is_stale=True,
@@ -165,7 +166,7 @@ def reduce_life(
         likeness=_likeness(new, key),
         content=content,
         # A Pod gets a volume with a random name (plugin/pkg/admission/serviceaccount).
-        asked=len(new.spec or b"") if _place(key) == _PODS else content,
+        asked=as_digest(len(new.spec or b"")) if _place(key) == _PODS else content,
         compared=compared,
         called=suspects.called_in(request) if is_suspect and is_last else None,
         policies=suspects.policies_in(request) if is_suspect and not is_last else (),
@@ -203,8 +204,8 @@ def blank_write(
         reinvocation_diff=NO_DIFF,
         admitted_diff=NO_DIFF,
         content_hash=None,
-        state_before=0,
-        state_after=0,
+        state_before=NO_DIGEST,
+        state_after=NO_DIGEST,
         has_outcome=not missing,
         generation_before=0,
         generation_after=0,

@@ -6,7 +6,6 @@ an index, means nothing. The rest of metadata is the API server's (resourceVersi
 managedFields, times) or never changes (name). What components write for themselves is left out.
 """
 
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Self
@@ -15,6 +14,7 @@ import msgspec
 
 from genguard.detection.changes import MOST_LEAVES, Change, Leaves, Part, PathNode, place_of
 from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Compared, Comparer, Diff, between
+from genguard.detection.digest import Digest, digest_of
 from genguard.detection.values import Shows, shown
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import ObjectMeta
@@ -84,8 +84,8 @@ class MetadataDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reinvocation: Diff
     admitted: Diff
     grown: tuple[Path, ...]
-    before: int | None
-    after: int | None
+    before: Digest | None
+    after: Digest | None
 
     @property
     def is_mutated(self) -> bool:
@@ -164,7 +164,7 @@ def join_metadata(
     )
 
 
-def unchanged(digest: int) -> Compared:
+def unchanged(digest: Digest) -> Compared:
     """Return the comparison of a phase that leaves the stored metadata, with this digest."""
     return Compared(digest, digest, NO_DIFF)
 
@@ -274,8 +274,8 @@ def _is_bookkeeping(key: str) -> bool:
     return key in BOOKKEEPING or domain + slash in BOOKKEEPING
 
 
-def _digest(value: str | None) -> int | None:
-    return None if value is None else zlib.crc32(value.encode())
+def _digest(value: str | None) -> Digest | None:
+    return None if value is None else digest_of(value.encode())
 
 
 def _has_grown(old: str, new: str) -> bool:

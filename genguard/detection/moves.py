@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from genguard.detection.digest import Digest
 from genguard.detection.write import ObjectKey, Requester, Write
 
 MOST_MOVING: Final = 400
@@ -39,7 +40,7 @@ class Move(NamedTuple):
     time: float
     base: str
     generation: int
-    made: tuple[int, ...]
+    made: tuple[Digest, ...]
 
 
 class MovingObject(msgspec.Struct, frozen=True, gc=False):

@@ -14,6 +14,7 @@ from genguard.admission.review import (
     ReviewedObject,
 )
 from genguard.detection.diff import Compared, Comparer, digests
+from genguard.detection.digest import added
 from genguard.detection.fact import VERSION, Fact, States, manager_of
 from genguard.detection.metadata import compare_metadata
 from genguard.detection.pod_status import find_pod_status_change
@@ -251,7 +252,7 @@ def _states(
         return States(*digests(old.content, new.content))
     # A digest of all is the sum of its parts, and of status there is one already.
     before, after = digests(old.content, new.content, _NOT_STATUS)
-    return States(before + compared.before, after + compared.after)
+    return States(added(before, compared.before), added(after, compared.after))
 
 
 class _Observes(msgspec.Struct, rename="camel"):

@@ -29,6 +29,7 @@ from genguard.admission.join import JoinKey
 from genguard.admission.review import Phase
 from genguard.detection.correlate import Correlator, Unanswered, is_mostly_whole
 from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between
+from genguard.detection.digest import NO_DIGEST, Digest
 from genguard.detection.evidence import MOST_PLACES, ResourceKind
 from genguard.detection.fact import BYTES_OF_FACT, Fact
 from genguard.detection.history import History
@@ -103,8 +104,8 @@ class Attempts(msgspec.Struct, gc=False):
     created         Pods that were admitted: uid and time
     """
 
-    stored: int
-    asked: int
+    stored: Digest
+    asked: Digest
     first: float
     last: float
     begun: float
@@ -221,7 +222,7 @@ class Refusals:
         before = self._updates.get(place)
         if before is not None and 0 <= fact.time - before.last < _SECONDS_OF_BURST:
             return None
-        found = continued(before, (fact.asked, 0), fact.time)
+        found = continued(before, (fact.asked, NO_DIGEST), fact.time)
         if fact.phase is Phase.INTENT:
             found.intent = fact
         elif found.intent is not None:
@@ -270,8 +271,8 @@ class Refusals:
     def _begin(self, place: _Place, fact: LifeFact, before: Attempts | None) -> Refusal | None:
         """Begin an attempt; the one before it was refused if it has come to /mutate alone."""
         # What a controller makes after one template is the same, whatever differs.
-        asked = 0 if fact.key.resource_version else fact.asked
-        found = continued(before, (asked, 0), fact.time)
+        asked = NO_DIGEST if fact.key.resource_version else fact.asked
+        found = continued(before, (asked, NO_DIGEST), fact.time)
         refusal = None
         if found is not before or found.intent is None:
             found.first = fact.time
@@ -390,7 +391,7 @@ class Refusals:
         return all((kind, one.pointer) in self._passed for one in made)
 
 
-def continued(before: Attempts | None, asked: tuple[int, int], now: float) -> Attempts:
+def continued(before: Attempts | None, asked: tuple[Digest, Digest], now: float) -> Attempts:
     """Return the attempts that go on; `asked` are digests of what is stored and of the request.
 
     They begin anew where something else is stored, or after a long pause.

@@ -19,6 +19,7 @@ import msgspec
 
 from genguard.detection.changes import MOST_LEAVES, Change
 from genguard.detection.diff import Diff
+from genguard.detection.digest import Digest
 from genguard.detection.metadata import FINALIZERS, OWNERS
 from genguard.detection.values import is_condition_type
 from genguard.detection.write import Write
@@ -73,7 +74,7 @@ class Letters:
     """Names hidden values: in one field, A for the first value, B for another one."""
 
     def __init__(self) -> None:
-        self._by_field: Final[dict[Path, dict[int, str]]] = {}
+        self._by_field: Final[dict[Path, dict[Digest, str]]] = {}
 
     def value(self, key: Path, cell: "_Cell | None") -> Value:
         """Return what is shown of a value."""
@@ -102,7 +103,7 @@ def _letter(number: int) -> str:
 class _Cell(NamedTuple):
     """A value: its digest, None where it is absent, and its JSON where it may be shown."""
 
-    digest: int | None
+    digest: Digest | None
     shown: str | None
 
 

@@ -8,6 +8,7 @@ from genguard.admission.join import JoinKey
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import Diff
+from genguard.detection.digest import Digest
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.metadata import SAME_METADATA, MetadataDiffs
 from genguard.objects.observed import Observed
@@ -97,9 +98,9 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     webhook_diff: Diff | None
     reinvocation_diff: Diff
     admitted_diff: Diff
-    content_hash: int | None
-    state_before: int
-    state_after: int
+    content_hash: Digest | None
+    state_before: Digest
+    state_after: Digest
     has_outcome: bool
     generation_before: int
     generation_after: int

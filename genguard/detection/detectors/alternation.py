@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from genguard.detection.changes import Change
 from genguard.detection.detectors.detector import Blame, Signal
+from genguard.detection.digest import Digest
 from genguard.detection.history import ObjectHistory
 from genguard.detection.write import Requester, Write
 from genguard.objects.pointer import Path
@@ -25,7 +26,7 @@ _CHANGES_OF_HANDS: Final = 3
 class Turn(NamedTuple):
     """What one write made of a leaf."""
 
-    value: int | None
+    value: Digest | None
     requester: Requester
     time: float
 

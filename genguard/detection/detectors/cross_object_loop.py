@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import correlation, fmean, median, pstdev
 from typing import ClassVar, Final, NamedTuple
-from zlib import crc32
 
 from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
+from genguard.detection.digest import Digest, digest_of
 from genguard.detection.history import ObjectHistory
 from genguard.detection.moves import Move, MovingObject
 from genguard.detection.write import ObjectKey, Write
@@ -188,15 +188,15 @@ def _write_what_they_saw(turns: _Turns) -> bool:
     )
 
 
-def _made(move: Move) -> set[int]:
+def _made(move: Move) -> set[Digest]:
     return set(move.made)
 
 
-def _reached(move: Move, after: Move | None) -> tuple[set[int], set[int]]:
+def _reached(move: Move, after: Move | None) -> tuple[set[Digest], set[Digest]]:
     """Return digests of the generation, and of the resourceVersion, that a move has reached."""
     number = str(move.generation).encode()
-    version = set() if after is None else {crc32(b'"%b"' % after.base.encode())}
-    return {crc32(number), crc32(b'"%b"' % number)}, version
+    version = set() if after is None else {digest_of(b'"%b"' % after.base.encode())}
+    return {digest_of(number), digest_of(b'"%b"' % number)}, version
 
 
 def _are_alike(turns: _Turns) -> bool:

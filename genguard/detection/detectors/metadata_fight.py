@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 from genguard.detection.changes import Change
 from genguard.detection.detectors.alternation import Turn, change_hands, fighters_of
 from genguard.detection.detectors.detector import Blame, Detector, Signal
+from genguard.detection.digest import NO_DIGEST
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
 from genguard.detection.write import Requester, Write
@@ -108,7 +109,9 @@ def _fighters(turns: Sequence[Turn]) -> list[Requester]:
     found = fighters_of(turns)
     if found or not _is_set_and_removed(turns):
         return found
-    return fighters_of([one if one.value is None else one._replace(value=0) for one in turns])
+    return fighters_of(
+        [one if one.value is None else one._replace(value=NO_DIGEST) for one in turns]
+    )
 
 
 def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
