@@ -544,7 +544,8 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             kept: dict[str, PersistentPart] = {
                 "findings": detection.ledger,
                 "silences": silences,
-                "objects": TrackingRows(tracking),
+                # Their form has changed once: those of a file from before are not read.
+                "tracked": TrackingRows(tracking),
             }
             keeping = StatePersister.opened(store.path, kept, supervisor)
             await stack.enter_async_context(keeping.running(metrics, supervisor))
