@@ -214,7 +214,7 @@ def _summary_row(line: ReplayLine) -> str:
 def _finding_row(line: ReplayLine) -> str:
     found = line["object"]
     target = "/".join(part for part in (found["namespace"], found["name"]) if part)
-    actors = ", ".join(one.told for one in msgspec.convert(line["actors"], list[Actor]))
+    actors = ", ".join(one.label for one in msgspec.convert(line["actors"], list[Actor]))
     detector = f"{'└ ' if line.get('causedBy') else ''}{line['detector']}"
     return (
         f"{line['severity']:8} {detector:28} {found['resource']:24} {target:40} "

@@ -94,15 +94,15 @@ def load_static(paths: Sequence[Path]) -> StaticAdmission | None:
             known = _checked(one, place)
             key = known.kind, known.name
             if key in found:
-                told = f"{known.kind} of the same name as at {places[key]}: remove one of them"
-                raise BadFileError(f"{_STATIC_FLAG} {place}: {told}")
+                text = f"{known.kind} of the same name as at {places[key]}: remove one of them"
+                raise BadFileError(f"{_STATIC_FLAG} {place}: {text}")
             found[key], places[key] = one, place
             if known.bound:
                 bound[known.bound] = place
     for policy, place in bound.items():
         if (POLICY, policy) not in found:
-            told = f"{BINDING} of a policy that is not given: give its file as well"
-            raise BadFileError(f"{_STATIC_FLAG} {place}: {told}")
+            text = f"{BINDING} of a policy that is not given: give its file as well"
+            raise BadFileError(f"{_STATIC_FLAG} {place}: {text}")
     return read_static(one.value for one in found.values())
 
 
@@ -116,8 +116,8 @@ def read_manifests(paths: Sequence[Path]) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for file in (file for path in paths if path not in _NONE for file in _manifests(path)):
         if file.name in found or file.suffix.lower() not in _MANIFESTS:
-            told = "a name of its own that ends with .yaml, .yml or .json, as each file needs"
-            raise BadFileError(f"{_STATIC_FLAG} {file}: give it {told}")
+            text = "a name of its own that ends with .yaml, .yml or .json, as each file needs"
+            raise BadFileError(f"{_STATIC_FLAG} {file}: give it {text}")
         found[file.name] = file.read_text("utf-8")
     if sum(len(one.encode()) for one in found.values()) > _MOST_OF_CONFIGMAP:
         raise BadFileError(f"{_STATIC_FLAG}: more than the 1 MiB that a ConfigMap holds")

@@ -49,8 +49,8 @@ def parse_place(text: str) -> RulesPlace | None:
         return RulesPlace(Path(text), "", "") if text else None
     namespace, slash, name = rest.rpartition("/")
     if not all(_NAME.fullmatch(one) for one in ((namespace, name) if slash else (name,))):
-        told = "write configmap:NAME or configmap:NAMESPACE/NAME"
-        raise BadFileError(f"{RULES} {text}: {told}")
+        message = "write configmap:NAME or configmap:NAMESPACE/NAME"
+        raise BadFileError(f"{RULES} {text}: {message}")
     return RulesPlace(None, namespace, name)
 
 
@@ -152,8 +152,10 @@ def _distinct(rules: list[HealthRule]) -> tuple[HealthRule, ...]:
     for rule in rules:
         known = found.setdefault((rule.group, rule.kind), rule)
         if known is not rule:
-            told = f"a second rule for {rule}: there is one in {known.source}: remove one of them"
-            raise BadFileError(f"{RULES} {rule.source}: {told}")
+            message = (
+                f"a second rule for {rule}: there is one in {known.source}: remove one of them"
+            )
+            raise BadFileError(f"{RULES} {rule.source}: {message}")
     return tuple(found.values())
 
 

@@ -54,8 +54,8 @@ def asked(request: AdmissionRequest) -> str | None:
 
 def answer(value: str, phase: Phase, facts: Mapping[str, str]) -> str:
     """The text of the warning; facts that are not a single word are left out."""
-    told = {"phase": phase.value, **facts}
-    words = [f"{key}={fact}" for key, fact in told.items() if _WORD.fullmatch(fact)]
+    said = {"phase": phase.value, **facts}
+    words = [f"{key}={fact}" for key, fact in said.items() if _WORD.fullmatch(fact)]
     return " ".join((_NAME, value, *words))
 
 
@@ -64,8 +64,8 @@ def read_answers(warnings: Iterable[str], value: str) -> dict[str, Seen]:
     found = {}
     for warning in warnings:
         name, _, rest = warning.partition(" ")
-        told, *words = rest.split(" ")
-        if name == _NAME and told == value:
+        answered, *words = rest.split(" ")
+        if name == _NAME and answered == value:
             facts = dict(word.split("=", 1) for word in words if "=" in word)
             phase = facts.pop("phase", "")
             found[phase] = Seen(phase, facts)

@@ -49,7 +49,7 @@ _SUCCESS: Final = range(200, 300)
 _INVALID: Final = 422
 _RUNNER: Final = DetectorRunner((Recreation(), RefusedRetry()))
 
-Told = tuple[str, Signal, Write]
+SeenSignal = tuple[str, Signal, Write]
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -80,7 +80,7 @@ class AuditedLives:
 
     def see(
         self, event: Event, reference: ObjectReference, others: Sequence[Call]
-    ) -> Iterator[Told]:
+    ) -> Iterator[SeenSignal]:
         """Yield (detector, signal, write) for what is wrong; `others` changed the request.
 
         Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
@@ -95,7 +95,7 @@ class AuditedLives:
         elif event.verb in _WRITES and event.is_refused:
             yield from self._refuse(event, status, reference, others)
 
-    def _come_and_go(self, event: Event, reference: ObjectReference) -> Iterator[Told]:
+    def _come_and_go(self, event: Event, reference: ObjectReference) -> Iterator[SeenSignal]:
         is_eviction = reference.subresource == "eviction"
         is_deletion = event.verb == "delete" and not reference.subresource
         if event.verb == "create" and not reference.subresource:
@@ -132,7 +132,7 @@ class AuditedLives:
         status: ResponseStatus,
         reference: ObjectReference,
         others: Sequence[Call],
-    ) -> Iterator[Told]:
+    ) -> Iterator[SeenSignal]:
         place, asked = _place_of(event, reference), digest_of(event.request_object)
         found = continued(self._attempts.get(place), (NO_DIGEST, asked), event.time)
         found.count_one()

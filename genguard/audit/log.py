@@ -27,7 +27,7 @@ from genguard.audit.fight import Fights
 from genguard.audit.lives import AuditedLives
 from genguard.audit.reviewing import Reviewing
 from genguard.audit.sent import SentWrites
-from genguard.audit.signs import Told, describe, signs
+from genguard.audit.signs import SeenSign, describe, signs
 from genguard.detection.detection import Detection
 from genguard.detection.detectors import Blame, DetectorRunner, Signal
 from genguard.detection.detectors.spec_fight import SpecFight
@@ -156,8 +156,8 @@ class AuditLog:
         if not event.is_update or reference.subresource not in _FOLLOWED or not others:
             return
         write = self._sent.write(event, reference, others)
-        for told in signs(event, others, writes_status=write.writes_status):
-            self._enter(told, write)
+        for seen in signs(event, others, writes_status=write.writes_status):
+            self._enter(seen, write)
         if event.request_object == NO_OBJECT or event.response_object != NO_OBJECT:
             return
         for sign in self._fights.signs(event, write, others):
@@ -166,11 +166,11 @@ class AuditLog:
             told_of = _with_calls(sign, others) if judged is write else sign
             self._detection.ledger.add(name, told_of, judged)
 
-    def _enter(self, told: Told, write: Write) -> None:
-        names = tuple(dict.fromkeys(call.name for call in told.calls))
-        ledger = self._detection.ledger if told.proved else self._unproved
+    def _enter(self, seen: SeenSign, write: Write) -> None:
+        names = tuple(dict.fromkeys(call.name for call in seen.calls))
+        ledger = self._detection.ledger if seen.proved else self._unproved
         judged = msgspec.structs.replace(write, called=Called(names, names))
-        ledger.add(told.detector, told.sign, judged)
+        ledger.add(seen.detector, seen.sign, judged)
 
     def _status_counts(self, group: str, version: str, resource: str) -> bool:
         status, _ = self._engine.custom.find(group, version, resource)

@@ -27,7 +27,7 @@ _CONDITION: Final = 3  # /status/conditions/0
 _ABSENT: Final = msgspec.UNSET
 
 
-class Told(NamedTuple):
+class SeenSign(NamedTuple):
     """A signal with its calls; not `proved` if the audit level shows no patch."""
 
     detector: str
@@ -36,7 +36,7 @@ class Told(NamedTuple):
     proved: bool
 
 
-def signs(event: Event, calls: Sequence[Call], *, writes_status: bool) -> Iterator[Told]:
+def signs(event: Event, calls: Sequence[Call], *, writes_status: bool) -> Iterator[SeenSign]:
     """Yield the signals of an update; `calls` are those of other webhooks that changed it."""
     if writes_status:
         yield from _of_status(event, calls)
@@ -46,7 +46,7 @@ def signs(event: Event, calls: Sequence[Call], *, writes_status: bool) -> Iterat
         yield _told(UNSTABLE, paths, "{} changed the object once more when reinvoked", again)
 
 
-def _of_status(event: Event, calls: Sequence[Call]) -> Iterator[Told]:
+def _of_status(event: Event, calls: Sequence[Call]) -> Iterator[SeenSign]:
     unseen = tuple(call for call in calls if call.operations is None)
     if unseen:
         # A webhook that only sets a label looks the same: never more than info.
@@ -73,7 +73,7 @@ def _told(
     calls: tuple[Call, ...],
     *,
     minor: bool = False,
-) -> Told:
+) -> SeenSign:
     names = " and ".join(dict.fromkeys(call.name for call in calls))
     sign = Signal(
         Blame.OTHERS,
@@ -82,7 +82,7 @@ def _told(
         minor=minor,
         evidence={"calls": [describe(call) for call in calls]},
     )
-    return Told(detector, sign, calls, all(call.operations is not None for call in calls))
+    return SeenSign(detector, sign, calls, all(call.operations is not None for call in calls))
 
 
 def describe(call: Call) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def _way(one: BlamedField) -> str:
     parts = ["removed by"] if one.removed and not one.changed_by else []
     parts += [one.writer.through] if one.writer else []
     done = "removed" if one.removed else "changed"
-    parts += [f"{done} by {each.told}" for each in one.changed_by]
+    parts += [f"{done} by {each.label}" for each in one.changed_by]
     parts += [f"also {each.name} ({each.through})" for each in one.also]
     parts += [f"finding {each}" for each in one.findings]
     return "; ".join(filter(None, parts)) or _NOBODY

@@ -74,9 +74,9 @@ class Changer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     finding: str = ""
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """As people read it."""
-        return Actor(self.type, self.name, "", self.confidence).told
+        return Actor(self.type, self.name, "", self.confidence).label
 
 
 class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

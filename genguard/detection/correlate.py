@@ -570,9 +570,9 @@ def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Metad
     before, *others = {one.before for one in shown if one is not None}
     if others:
         return SAME_METADATA  # nobody knows from what they differ
-    told = [unchanged(before) if one is None else one for one in shown]
-    asked = told[0] if intent is not None else None
-    return join_metadata(asked, told[intent is not None : -1], told[-1])
+    compared = [unchanged(before) if one is None else one for one in shown]
+    asked = compared[0] if intent is not None else None
+    return join_metadata(asked, compared[intent is not None : -1], compared[-1])
 
 
 def _constant(diff: Diff) -> Diff:

@@ -308,7 +308,7 @@ class Detection:
         if write.is_mutated:
             self._suspects.changed(write.kind)
         elif write.requested_diff and write.webhook_diff is not None:
-            self._suspects.acquit(write.called.first, write.kind)
+            self._suspects.record_unchanged(write.called.first, write.kind)
         if write.missing:
             self._miss(write.object, write.subresource, write.time)
         if write.has_outcome:

@@ -1,6 +1,6 @@
 """Evidence for and against each of several webhooks that may have changed a write.
 
-A write that came through unharmed speaks for every webhook that was called for it: most for writes
+A write that came through unchanged speaks for every webhook that was called for it: most for writes
 of the same place in the API, less for other writes of the same sort (of status, or not), since a
 webhook with an old type knows but some kinds. A finding in which a webhook stands alone speaks
 against it everywhere.
@@ -76,14 +76,14 @@ class Evidence:
         self._here: Counter[tuple[ResourceKind, str]] = Counter()
         self._anywhere: Counter[tuple[bool, str]] = Counter()
 
-    def acquit(self, names: Iterable[str], where: ResourceKind) -> None:
+    def record_unchanged(self, names: Iterable[str], where: ResourceKind) -> None:
         """Count a write that each of these webhooks left unchanged."""
         for name in names:
             for counter, key in ((self._here, (where, name)), (self._anywhere, _sort(where, name))):
                 if key in counter or len(counter) < MOST_PLACES:
                     counter[key] += 1  # type: ignore[index]
 
-    def unharmed(self, name: str) -> int:
+    def unchanged_calls(self, name: str) -> int:
         """Return how many writes this webhook left unchanged, of status and of everything else."""
         return self._anywhere[True, name] + self._anywhere[False, name]
 

@@ -54,7 +54,7 @@ class Actor(msgspec.Struct, frozen=True, rename="camel"):
     confidence: Confidence
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """As people read it; a webhook is known by its slash, a policy by nothing in its name."""
         kind = "policy " if self.type == "policy" else ""
         return f"{kind}{self.name} ({self.confidence})"
@@ -86,7 +86,7 @@ class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
     command  a line for a shell; "" where there is none
     stanza   YAML to add to a manifest; "" where there is none
-    lasting  it mends the cause; the steps before it stop the damage
+    lasting  it ends the cause; the steps before it stop the damage
     """
 
     title: str
@@ -155,6 +155,6 @@ class Finding(
         return self.quiet_for(now) >= patience
 
     @property
-    def told_actors(self) -> str:
+    def actor_labels(self) -> str:
         """The actors, as alerts, Events and reports name them."""
-        return ", ".join(one.told for one in self.actors) or "unknown"
+        return ", ".join(one.label for one in self.actors) or "unknown"

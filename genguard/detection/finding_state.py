@@ -200,17 +200,18 @@ class FindingState(msgspec.Struct, gc=False):
     reopened: int = 0
     message: str = ""
     paths: dict[str, None] = {}
-    askers: Requesters = msgspec.field(default_factory=Requesters)
+    requesters: Requesters = msgspec.field(default_factory=Requesters, name="askers")
+    """Its name is that in findings which an earlier version has kept."""
     by_others: int = 0
     by_either: int = 0
     by_server: int = 0
     candidates: dict[str, int] = {}
     evidence: list[dict[str, Any]] = []
-    told: Finding | None = None
+    cached: Finding | None = None
     doubt: Doubt | None = None
-    """The choice behind `told`; None where there was none between webhooks."""
+    """The choice behind `cached`; None where there was none between webhooks."""
     accused: Accused = ()
-    """The webhooks that `told` names: when these change, `told` is made again."""
+    """The webhooks that `cached` names: when these change, `cached` is made again."""
     sample: bytes = b""
     """One of its writes, field by field: see genguard/detection/sample.py."""
     sampled: Seconds = 0.0
@@ -223,13 +224,13 @@ class FindingState(msgspec.Struct, gc=False):
     @property
     def only_requester(self) -> str | None:
         """Return the only user who can have done it; None where others may have."""
-        users = self.askers.users
+        users = self.requesters.users
         is_alone = len(users) == 1 and not (self.by_others or self.by_either or self.by_server)
         return users[0] if is_alone else None
 
     def blames(self, user: str) -> bool:
         """Whether a user is among those who are blamed."""
-        return user in self.askers.users
+        return user in self.requesters.users
 
     @property
     def webhooks(self) -> tuple[str, ...]:
@@ -248,7 +249,7 @@ class FindingState(msgspec.Struct, gc=False):
 
     def untold(self) -> Self:
         """Return a copy without the cached finding."""
-        return msgspec.structs.replace(self, told=None, doubt=None, accused=())
+        return msgspec.structs.replace(self, cached=None, doubt=None, accused=())
 
     @property
     def severity(self) -> Severity:
@@ -281,9 +282,9 @@ class FindingState(msgspec.Struct, gc=False):
             self._begin_clear()
         if self.is_clear and not write.is_seen_whole:
             return
-        self.askers.blame(sign.requesters)
+        self.requesters.blame(sign.requesters)
         if sign.blame in (Blame.REQUESTER, Blame.EITHER):
-            self.askers.look(write, sign.paths, suspects)
+            self.requesters.look(write, sign.paths, suspects)
         self.by_server += sign.blame is Blame.SERVER
         if sign.blame in (Blame.OTHERS, Blame.EITHER):
             self.by_others += sign.blame is Blame.OTHERS
@@ -311,11 +312,11 @@ class FindingState(msgspec.Struct, gc=False):
         self.looked = self.looked and min(self.looked + seconds, now)
         self.missed_since = self.missed_since and min(self.missed_since + seconds, now)
         self.missed = self.missed and min(self.missed + seconds, now)
-        self.told = None
+        self.cached = None
 
     def _begin_clear(self) -> None:
         """Forget who was blamed for writes that were not seen whole."""
-        self.is_clear, self.askers, self.candidates = True, Requesters(), {}
+        self.is_clear, self.requesters, self.candidates = True, Requesters(), {}
         self.by_others = self.by_either = self.by_server = 0
 
     @property
@@ -343,9 +344,9 @@ class FindingState(msgspec.Struct, gc=False):
             Actor("webhook", name, "", confidence if self.by_others else Confidence.POSSIBLE)
             for name, confidence in accused
         ]
-        askers = self.askers.actors(
+        requesters = self.requesters.actors(
             is_sure=not self.by_either and not self.by_server,
             may_be_static=suspects.may_be_static,
-            young=suspects.young(self.askers.policies, self.first),
+            young=suspects.young(self.requesters.policies, self.first),
         )
-        yield from (*webhooks, *askers) if self.by_others else (*askers, *webhooks)
+        yield from (*webhooks, *requesters) if self.by_others else (*requesters, *webhooks)

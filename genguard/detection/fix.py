@@ -3,7 +3,7 @@
 Reads    a finding; where they are known, the registered webhooks and how genguard was installed
 Result   only steps that apply: by the detector, by genguard's mode, by the type of the actors, by
          what they are (Argo CD, Flux, Helm, kubectl, an autoscaler), and by how sure it is. First
-         what stops the damage, then what mends the cause. Nothing is to be changed for an actor
+         what stops the damage, then what ends the cause. Nothing is to be changed for an actor
          that is only possible: then a step finds out who it is
 Relies   on nothing of an object's content: names and paths alone
 

@@ -92,7 +92,7 @@ class Ledger:
 
     def _changed(self) -> None:
         """Drop what was computed from all entries together."""
-        self._told: tuple[Finding, ...] | None = None
+        self._cached: tuple[Finding, ...] | None = None
         self._order: list[FindingState] | None = None
         self._sharing: dict[str, Shared] | None = None
         self._causes: Mapping[str, str] | None = None
@@ -106,7 +106,7 @@ class Ledger:
         """
         entry = self._entry(detector, write)
         self._changed()
-        entry.told = None
+        entry.cached = None
         entry.count += 1
         # Of clocks that differ the latest counts.
         entry.first, entry.last = min(entry.first, write.time), max(entry.last, write.time)
@@ -147,7 +147,7 @@ class Ledger:
         if entry.resolved:
             return
         if not entry.missed_since:
-            entry.missed_since, entry.told, self._told = now, None, None
+            entry.missed_since, entry.cached, self._cached = now, None, None
         entry.missed = max(entry.missed, now)
 
     def settle(self, now: float) -> Iterator[Finding]:
@@ -163,13 +163,13 @@ class Ledger:
                 self._miss(entry, self._shed)
             needed = entry.quiet_needed()
             if entry.missed_since and now - entry.missed >= needed:
-                entry.missed_since, entry.told, self._told = 0.0, None, None
+                entry.missed_since, entry.cached, self._cached = 0.0, None, None
             if entry.resolved or entry.missed_since or now - entry.last < needed:
                 continue
             is_known = now - max(entry.last, entry.looked) < SECONDS_UNSEEN
             if entry.damage and is_known:
                 if not entry.quiet:
-                    entry.quiet, entry.told, self._told = True, None, None
+                    entry.quiet, entry.cached, self._cached = True, None, None
                 continue
             yield self._resolve(entry)
 
@@ -217,7 +217,7 @@ class Ledger:
         return [one for one in found if one.damage and not one.resolved]
 
     def _see(self, entry: FindingState, *, is_broken: bool, now: float) -> None:
-        entry.told = self._told = None
+        entry.cached = self._cached = None
         if is_broken:
             entry.looked = now
             return
@@ -230,11 +230,11 @@ class Ledger:
         entry.first, entry.last = min(entry.first, now), min(entry.last, now)
         entry.looked, entry.missed = min(entry.looked, now), min(entry.missed, now)
         entry.missed_since = min(entry.missed_since, now)
-        entry.told = self._told = self._causes = None
+        entry.cached = self._cached = self._causes = None
 
     def _resolve(self, entry: FindingState) -> Finding:
         entry.resolved, entry.quiet, entry.damage = True, False, None
-        entry.told = self._told = None
+        entry.cached = self._cached = None
         return self._finding(entry, {})
 
     def _index(self, key: _Key, entry: FindingState) -> None:
@@ -247,11 +247,11 @@ class Ledger:
         if self._may_be_static != self._suspects.may_be_static:
             # The version of the API server is known now: who was certain may be so no longer.
             self._may_be_static = self._suspects.may_be_static
-            self._told = None
+            self._cached = None
             for entry in self._entries.values():
-                entry.told = None
-        if self._told is not None:
-            return self._told
+                entry.cached = None
+        if self._cached is not None:
+            return self._cached
         if self._order is None:
             self._order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
         known: dict[Doubt, Accused] = {}
@@ -260,7 +260,7 @@ class Ledger:
             found = self._last
         self._last = found
         if not known:
-            self._told = found
+            self._cached = found
         return found
 
     def samples(self, ids: Collection[str]) -> dict[str, bytes]:
@@ -288,9 +288,9 @@ class Ledger:
         """Return each finding by its name, the same one as before as long as nothing changed."""
         self.findings()
         return {
-            _SEPARATOR.join(key): entry.told
+            _SEPARATOR.join(key): entry.cached
             for key, entry in self._entries.items()
-            if entry.told is not None
+            if entry.cached is not None
         }
 
     def export_shown(self, name: str) -> bytes | None:
@@ -318,13 +318,14 @@ class Ledger:
             if entry.by_others:
                 self._suspects.changed(entry.place)
         order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
-        self._follows, self._last = True, tuple(one.told for one in order if one.told is not None)
+        self._follows = True
+        self._last = tuple(one.cached for one in order if one.cached is not None)
 
     def lead(self) -> None:
         """Go on with what is known: from now on findings are made here."""
         self._follows = False
         for entry in self._entries.values():
-            entry.told = None
+            entry.cached = None
         self._changed()
 
     def take_over(self, rows: Iterable[Row], restored: Mapping[str, Signs]) -> set[str]:
@@ -341,7 +342,7 @@ class Ledger:
             known = self._entries.get(key)
             signs = None if known is None else (known.count, known.last)
             if known is not None and signs != restored.get(row[0]):
-                known.count, known.told = max(known.count, entry.count), None
+                known.count, known.cached = max(known.count, entry.count), None
             elif signs != (entry.count, entry.last):
                 self._drop(key)
                 taken.append(row)
@@ -415,15 +416,15 @@ class Ledger:
         if self._causes is None:
             self._causes = root_causes(tuple(self._entries.values()))
         cause = self._causes.get(entry.id, "")
-        if entry.told is not None and entry.told.caused_by != cause:
-            entry.told = None
-        if entry.told is None:
+        if entry.cached is not None and entry.cached.caused_by != cause:
+            entry.cached = None
+        if entry.cached is None:
             entry.doubt = entry.choice(self._suspects)
         elif entry.doubt is None:
-            return entry.told
+            return entry.cached
         accused = self._accused(entry, known)
-        if entry.told is not None and entry.accused == accused:
-            return entry.told
+        if entry.cached is not None and entry.accused == accused:
+            return entry.cached
         where = FoundObject(*msgspec.structs.astuple(entry.object))
         actors = tuple(entry.actors(accused, self._suspects))
         found = Finding(
@@ -446,7 +447,7 @@ class Ledger:
             resolves_after=entry.resolves_after,
             incomplete_since=_rfc3339(entry.missed_since) if entry.missed_since else "",
         )
-        entry.told, entry.accused = found, accused
+        entry.cached, entry.accused = found, accused
         return found
 
     def _notes(self, actors: Iterable[Actor], began: float) -> Iterator[dict[str, Any]]:

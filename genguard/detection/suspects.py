@@ -315,13 +315,13 @@ class Suspects:
             if answer is not Truth.FALSE:
                 yield Acted(one.name, answer is Truth.TRUE)
 
-    def unharmed(self, name: str) -> int:
+    def unchanged_calls(self, name: str) -> int:
         """Return how many writes came through unchanged for which this webhook was called."""
-        return self._evidence.unharmed(name)
+        return self._evidence.unchanged_calls(name)
 
-    def acquit(self, names: Iterable[str], where: ResourceKind) -> None:
+    def record_unchanged(self, names: Iterable[str], where: ResourceKind) -> None:
         """Count a write that the called webhooks left unchanged."""
-        self._evidence.acquit(names, where)
+        self._evidence.record_unchanged(names, where)
 
     def young(self, names: Iterable[str], began: float) -> tuple[str, ...]:
         """The webhooks and policies created or changed shortly before this time, youngest first."""

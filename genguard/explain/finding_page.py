@@ -33,7 +33,7 @@ def finding_page(found: Finding) -> Iterator[FindingLine]:
         f"{found.severity}, {found.state}, {found.count}x, {found.first_seen} to {found.last_seen}",
         "  when    ",
     )
-    yield FindingLine(", ".join(one.told for one in found.actors) or "not known", "  who     ")
+    yield FindingLine(", ".join(one.label for one in found.actors) or "not known", "  who     ")
     fields = [to_field_path(from_pointer(path)) for path in found.paths]
     yield FindingLine(", ".join(fields) or "no field in particular", "  fields  ")
     if found.diff is not None:

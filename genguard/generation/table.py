@@ -165,9 +165,9 @@ def load_table(
 def known_versions() -> tuple[str, str]:
     """The oldest and the newest Kubernetes that the table tells anything new of."""
     rows = load_rows()
-    told = {row.served_since for row in rows}
-    told |= {entry.since for row in rows for entry in row.behaviour if entry.since}
-    return min(told, key=parse_version), max(told, key=parse_version)
+    since = {row.served_since for row in rows}
+    since |= {entry.since for row in rows for entry in row.behaviour if entry.since}
+    return min(since, key=parse_version), max(since, key=parse_version)
 
 
 def counted_since(group: str, resource: str) -> str | None:
@@ -224,13 +224,13 @@ def check_rows(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 def _check_when(row: Row) -> None:
     """Refuse a row that says since or until when it has something which it does not list."""
-    for told, named in (
+    for known, named in (
         (row.versions, row.versions_since | row.versions_until),
         (row.subresources, row.subresources_since),
         (row.observed_generation, row.observed_since),
     ):
-        if not named.keys() <= set(told):
-            unknown = ", ".join(sorted(named.keys() - set(told)))
+        if not named.keys() <= set(known):
+            unknown = ", ".join(sorted(named.keys() - set(known)))
             raise BadTableError(f"{row.name}: says when {unknown} came, which it does not list")
     if row.enabled_since and not row.enabled_by_default:
         told_twice = "enabledSince and enabledByDefault contradict each other"

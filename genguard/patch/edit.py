@@ -14,7 +14,7 @@ class Edit(msgspec.Struct, frozen=True):
     value: Any
 
     @property
-    def told(self) -> Any:
+    def shown(self) -> Any:
         """The value for logs and audit annotations; '...' for every field but generations."""
         if not str(self.path[-1]).lower().endswith("generation"):
             return "..."

@@ -36,7 +36,7 @@ def annotations(
         found[GENERATION] = f"{value} {prediction.cause}"
     for repair in repairs:
         shown = repair.edits[:MOST_SHOWN]
-        fields = " ".join([f"{_dotted(edit.path)}={edit.told}" for edit in shown])
+        fields = " ".join([f"{_dotted(edit.path)}={edit.shown}" for edit in shown])
         if len(repair.edits) > MOST_SHOWN:
             fields += f" and {len(repair.edits) - MOST_SHOWN} more"
         found[repair.rule] = f"would set {fields}" if audit_only else f"set {fields}"

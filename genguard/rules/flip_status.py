@@ -120,8 +120,8 @@ def _flip(condition: dict[str, Any], time: str) -> dict[str, Any]:
     status = _status_of(condition)
     if status is None or condition.get("status") == status:
         return condition
-    told = {"status": status, "reason": REASON, "message": MESSAGE, "lastTransitionTime": time}
-    return {**condition, **told}
+    flipped = {"status": status, "reason": REASON, "message": MESSAGE, "lastTransitionTime": time}
+    return {**condition, **flipped}
 
 
 def _status_of(condition: dict[str, Any]) -> str | None:

@@ -201,8 +201,8 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
     reasons = [Reason("metadata.deletionTimestamp", "set", "absent", note)]
     if held:
         more = f", {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
-        told = f": {', '.join(names[:MOST_NAMED])}{more}" if names else ""
-        note = f"it is deleted when they are removed{told}"
+        of_whom = f": {', '.join(names[:MOST_NAMED])}{more}" if names else ""
+        note = f"it is deleted when they are removed{of_whom}"
         reasons.append(remark("metadata.finalizers", have=len(held), note=note))
     late = obj.overdue(obj.metadata.get("deletionTimestamp"))
     return KindVerdict(reasons, broken=late, finished=finished)

@@ -190,8 +190,8 @@ def _parse_kind(item: Mapping[Any, Any], path: str) -> tuple[str, str]:
         raise BadRuleError(f"{path}.kind: not a text")
     group = version.rpartition("/")[0]
     if (group, kind) in KINDS or "." not in group:
-        told = "built in, and judged by genguard itself: remove this rule"
-        raise BadRuleError(f"{path}: {kind or 'this group'} of {version} is {told}")
+        message = "built in, and judged by genguard itself: remove this rule"
+        raise BadRuleError(f"{path}: {kind or 'this group'} of {version} is {message}")
     return group, kind
 
 

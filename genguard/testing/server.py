@@ -467,10 +467,10 @@ def _review_access(resource: Resource, body: Any) -> Answer:
 
 def _seen(event: Event, place: Place, matches: Match) -> list[_Shown]:
     """Return what a watch is told: an object that is selected no longer is deleted to it."""
-    told = event.place
-    if told.resource.key != place.resource.key:
+    changed = event.place
+    if changed.resource.key != place.resource.key:
         return []
-    if place.namespace and told.namespace != place.namespace:
+    if place.namespace and changed.namespace != place.namespace:
         return []
     was = event.before is not None and matches(event.before)
     is_selected = matches(event.object) and event.type != "DELETED"

@@ -248,8 +248,8 @@ def _acquitted(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _not_shown(report: dict[str, Any]) -> Iterator[str]:
-    """Say why nobody is acquitted, and what to do."""
-    yield "who clobbers observedGeneration could not be shown, and nobody is acquitted:"
+    """Say why nobody is cleared, and what to do."""
+    yield "who clobbers observedGeneration could not be shown, and nobody is cleared:"
     if not report["statusWrites"]:
         yield "  no write of the status was seen, and no other write can lose the value"
     elif report["dryRuns"]:

@@ -27,7 +27,7 @@ UNSUPERVISED = {
     "webhook.cluster.tracing": ({"create_task": 1}, "the verb trace waits for it"),
     "webhook.cli.culprits": ({"create_task": 1}, "one question of a verb"),
     "webhook.cli.errors": ({"ensure_future": 1}, "the verb itself"),
-    "webhook.cli.following": ({"create_task": 2}, "`sight` raises what they raise"),
+    "webhook.cli.following": ({"create_task": 2}, "`next_snapshot` raises what they raise"),
     "genguard.testing.server": ({"Thread": 2}, "the fake API server of a test"),
 }
 """What starts tasks and threads without the supervisor, how often, and why it is seen to fail."""

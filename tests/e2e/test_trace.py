@@ -177,7 +177,7 @@ def test_of_a_rollout_that_hangs_already_writes_without_the_value_acquit_nobody(
         finally:
             over.set()
             thread.join()
-    assert "could not be shown, and nobody is acquitted" in run.out
+    assert "could not be shown, and nobody is cleared" in run.out
     assert "give --poke, whose dry runs carry the value" in run.out
     assert "no observedGeneration was clobbered" not in run.out
 

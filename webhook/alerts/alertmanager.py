@@ -61,7 +61,7 @@ class AlertmanagerSink:
         """Return an alert, firing or ended: one that follows from another finding does not fire."""
         is_over = finding.state == "resolved" or finding.severity not in _ALERTED
         where = finding.object
-        actors = finding.told_actors
+        actors = finding.actor_labels
         target = f"{where.namespace}/{where.name}" if where.namespace else where.name
         # Severity is not a label: when it rises, that would be another alert of the same finding.
         labels = {

@@ -150,7 +150,7 @@ class Evaluator:
         self,
         expressions: Sequence[str],
         make: Callable[[list[str]], Message | None],
-        told: tuple[str, str],
+        about: tuple[str, str],
     ) -> dict[str, bytes]:
         """The line that answers each expression, without those that could not be evaluated."""
         found: dict[str, bytes] = {}
@@ -166,13 +166,13 @@ class Evaluator:
                 if len(answers) == len(left) or self._is_closed:
                     break
                 self._end()
-                self._give_up(left[len(answers)], told)
+                self._give_up(left[len(answers)], about)
                 left = left[len(answers) + 1 :]
         return found
 
-    def _give_up(self, expression: str, told: tuple[str, str]) -> None:
+    def _give_up(self, expression: str, about: tuple[str, str]) -> None:
         self._costly[expression] = None
-        what, effect = told
+        what, effect = about
         facts = {"expression": expression[:_TOLD], "effect": effect}
         LOGGER.warning(f"{what} costs too much to evaluate", extra={"facts": facts})
 

@@ -38,7 +38,7 @@ class Culprit(msgspec.Struct, frozen=True, rename="camel"):
     message: str
 
     def __str__(self) -> str:
-        who = ", ".join(one.told for one in self.actors[:_SHOWN]) or "not known who"
+        who = ", ".join(one.label for one in self.actors[:_SHOWN]) or "not known who"
         return printable(f"{who}: {self.message}; genguard explain finding/{self.finding}")
 
 

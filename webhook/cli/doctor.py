@@ -67,7 +67,7 @@ def doctor(
 
     Whether it does its work, and holds up nobody else's. Creates nothing: a dry run in namespace
     default must be seen in every phase. Each line says how something stands, and if it is not
-    well, the command that mends it. Open findings of the server come last, with who is to blame:
+    well, the command that fixes it. Open findings of the server come last, with who is to blame:
     of --server, else of a pod in the namespace, by a forwarded port. Where neither answers, the
     line says unknown.
 

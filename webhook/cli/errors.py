@@ -73,10 +73,10 @@ def one_line_errors() -> Iterator[None]:
     except (NoClusterError, NoServerError, NotInTimeError, UnknownTargetError) as error:
         raise click.ClickException(str(error)) from error
     except RefusedError as error:
-        told, step = str(error), next_step(error)
-        if len(told) > _LONGEST:
-            told = f"{told[:_LONGEST]}... ({error.status})"
-        raise click.ClickException(f"{told}; {step}" if step else told) from error
+        text, step = str(error), next_step(error)
+        if len(text) > _LONGEST:
+            text = f"{text[:_LONGEST]}... ({error.status})"
+        raise click.ClickException(f"{text}; {step}" if step else text) from error
     except UNREACHED as error:
         if isinstance(error, BrokenPipeError) or getattr(error, "errno", None) in _OF_A_DISK:
             raise  # standard output, and not the API server

@@ -37,7 +37,7 @@ _PIECE: Final = 1 << 16
 
 def advice(found: Unreadable) -> str:
     """What the user can do about a document that cannot be read."""
-    return "raise --max-line to read it" if found.is_too_long else "mend it and try again"
+    return "raise --max-line to read it" if found.is_too_long else "correct it and try again"
 
 
 class FileObjects:

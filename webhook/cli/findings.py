@@ -271,7 +271,7 @@ def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:
     where = one.object
     place = "/".join(part for part in (where.namespace, where.name) if part)
     kind = f"{where.resource}.{where.group}".rstrip(".")
-    who = ", ".join(actor.told for actor in one.actors) or "not known"
+    who = ", ".join(actor.label for actor in one.actors) or "not known"
     cells = [
         Cell(one.id),
         Cell(one.severity, Tone.MILD if one.is_ending(now) else _TONES[one.severity]),

@@ -46,7 +46,7 @@ OnSeen = Callable[[WatchTarget, str, dict[str, Any]], dict[str, Any]]
 """Called with where an object was seen, its uid and the object."""
 
 
-class Sight(NamedTuple):
+class Snapshot(NamedTuple):
     """The objects at one moment, in Unix seconds."""
 
     at: float
@@ -127,7 +127,7 @@ class Following:
         for one in wanted:
             self._follow(one)
 
-    async def sight(self, seconds: float) -> Sight | None:
+    async def next_snapshot(self, seconds: float) -> Snapshot | None:
         """The objects after the next change, or after so many seconds without a change.
 
         None: not everything has been listed yet. The first comes as soon as it has.
@@ -154,7 +154,7 @@ class Following:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _look(self, at: float) -> Sight:
+    def _look(self, at: float) -> Snapshot:
         self._tracking.settle(at)
         documents: dict[str, Document] = {}
         for seen in self._seen.values():
@@ -181,7 +181,7 @@ class Following:
             {str(one): why for one, why in self._refused.items() if (one in self._read) is was_read}
             for was_read in (False, True)
         )
-        return Sight(at, trees, there, unread, unwatched)
+        return Snapshot(at, trees, there, unread, unwatched)
 
     def _past(self, uid: str, document: Document, at: float) -> Past | None:
         found, past = self._tracking.find(uid), self._tracking.past(uid, at)

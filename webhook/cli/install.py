@@ -222,9 +222,9 @@ async def registrations(rest: Rest) -> list[Document]:
 async def _check_alone(rest: Rest, namespace: str) -> None:
     """Refuse a second genguard: both would repair and report the same writes."""
     if others := foreign(await registrations(rest), namespace):
-        told = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
-        told += f"A cluster has one. Take it out first: {removal_commands(others)}"
-        raise RefusedError(HTTPStatus.CONFLICT, told)
+        message = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
+        message += f"A cluster has one. Take it out first: {removal_commands(others)}"
+        raise RefusedError(HTTPStatus.CONFLICT, message)
 
 
 async def _check_cert_manager(rest: Rest) -> None:
@@ -233,8 +233,8 @@ async def _check_cert_manager(rest: Rest) -> None:
     except RefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-        told = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
-        raise RefusedError(error.status, told) from error
+        message = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
+        raise RefusedError(error.status, message) from error
 
 
 async def _password(rest: Rest, namespace: str) -> Step:
@@ -248,8 +248,8 @@ async def _password(rest: Rest, namespace: str) -> Step:
     kept = {name: base64.b64decode(there[name]) for name in _MADE if there.get(name)}
     new = {name: secrets.token_urlsafe(_SECRET_BYTES).encode() for name in missing}
     step = await plan_step(rest, store_secret(namespace, kept | new))
-    told = " and ".join(f"a {name}" for name in missing)
-    return step._replace(note=f"{told}, not shown")
+    message = " and ".join(f"a {name}" for name in missing)
+    return step._replace(note=f"{message}, not shown")
 
 
 async def _dropped(rest: Rest, choices: Choices, rendered: list[Document]) -> list[Step]:
@@ -274,10 +274,10 @@ async def _check_store(rest: Rest, rendered: list[Document], namespace: str) -> 
     missing = [key for key in keys if key not in ((found or {}).get("data") or {})]
     if missing:
         files = " ".join(f"--from-file={key}" for key in keys)
-        told = f"secret/{STORE_SECRET} -n {namespace} has no {' and no '.join(missing)}, which "
-        told += f"--store names: kubectl -n {namespace} create secret generic {STORE_SECRET} "
+        message = f"secret/{STORE_SECRET} -n {namespace} has no {' and no '.join(missing)}, which "
+        message += f"--store names: kubectl -n {namespace} create secret generic {STORE_SECRET} "
         again = "" if found is None else " --dry-run=client -o yaml | kubectl apply -f -"
-        raise RefusedError(HTTPStatus.NOT_FOUND, f"{told}{files}{again}")
+        raise RefusedError(HTTPStatus.NOT_FOUND, f"{message}{files}{again}")
 
 
 def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
@@ -428,8 +428,8 @@ class _Phases:
             except (RefusedError, *UNREACHED) as error:
                 why = str(error) if isinstance(error, RefusedError) else unreached(error)
                 left.append(f"    {title_of(document)} could not be put back: {why}")
-        for told in left:
-            self._tell(told)
+        for message in left:
+            self._tell(message)
         if left:
             self._tell("    run install again to complete it, or genguard uninstall to remove it")
 

@@ -157,11 +157,11 @@ async def _publish_all(
     election: "LeaseElection",
     supervisor: "Supervisor",
 ) -> None:
-    sight = await objects.sight(_TICK)
-    if sight is None or sight.unread:
+    snapshot = await objects.next_snapshot(_TICK)
+    if snapshot is None or snapshot.unread:
         return  # a verdict without what may not be read could be wrong; the log says what
-    await publisher.keep_only(frozenset[str]().union(*sight.there.values()))
-    for root in sight.roots:
+    await publisher.keep_only(frozenset[str]().union(*snapshot.there.values()))
+    for root in snapshot.roots:
         for node in root.walk():
             if not election.is_leader:
                 return

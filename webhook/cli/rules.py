@@ -94,9 +94,9 @@ def _test(cases: _Cases, judge: RuleJudge) -> list[str]:
         differences = case.differences(judge, time.time())
         if not differences:
             continue
-        told = f"{name}: case {number}, {case.of[1]}: {case.because or 'no reason given'}"
-        failed.append(told)
-        click.echo(printable(f"FAILED {told}"))
+        text = f"{name}: case {number}, {case.of[1]}: {case.because or 'no reason given'}"
+        failed.append(text)
+        click.echo(printable(f"FAILED {text}"))
         for line in differences:
             click.echo(printable(f"  {line}"))
     passed = len(cases) - len(failed)

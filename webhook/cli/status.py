@@ -36,7 +36,7 @@ from webhook.cli.output import Tell, tell
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Memory, ServerChoice
     from webhook.cli.culprits import Culprits, FollowedLine
-    from webhook.cli.following import Sight
+    from webhook.cli.following import Snapshot
     from webhook.cluster.rest import RefusedError, Rest
 
 
@@ -77,7 +77,7 @@ class _Shown(NamedTuple):
 
 async def _show(
     options: _ClusterOptions,
-    show: Callable[["Sight", "Culprits | None"], None],
+    show: Callable[["Snapshot", "Culprits | None"], None],
     tell: Tell,
     *,
     watch: bool,
@@ -110,22 +110,22 @@ async def _show(
         ):
             culprits.needed = bool(options.server.server)
             while True:
-                sight = await objects.sight(_TICK)
-                if sight is None:
+                snapshot = await objects.next_snapshot(_TICK)
+                if snapshot is None:
                     continue
-                culprits.needed = culprits.needed or any(map(is_stuck, sight.roots))
+                culprits.needed = culprits.needed or any(map(is_stuck, snapshot.roots))
                 if not watch:
-                    show(sight, await culprits.now())
-                    missing = [one for one in found if one.name and not sight.there[one]]
-                    unread |= sight.unread
-                    number = culprits.known.count_open(sight.roots) if culprits.known else 0
-                    return _Shown(missing, unread, number, _has_unreadable(sight))
+                    show(snapshot, await culprits.now())
+                    missing = [one for one in found if one.name and not snapshot.there[one]]
+                    unread |= snapshot.unread
+                    number = culprits.known.count_open(snapshot.roots) if culprits.known else 0
+                    return _Shown(missing, unread, number, _has_unreadable(snapshot))
                 culprits.look()
-                show(sight, culprits.known)
+                show(snapshot, culprits.known)
 
 
-def _has_unreadable(sight: "Sight") -> bool:
-    every = (node for root in sight.roots for node in root.walk())
+def _has_unreadable(snapshot: "Snapshot") -> bool:
+    every = (node for root in snapshot.roots for node in root.walk())
     return any(is_unreadable(node.assessment.document) for node in every)
 
 
@@ -200,8 +200,8 @@ def status(
             with one_line_errors():
                 sys.exit(_of_cluster(words, output, watch=watch, judge=judge, **flags))
         if words or watch or any(flags.values()):
-            told = "-f needs no cluster: leave out everything but -o, --rules and --max-line"
-            raise click.UsageError(told)
+            message = "-f needs no cluster: leave out everything but -o, --rules and --max-line"
+            raise click.UsageError(message)
         objects = FileObjects(files, max_line, recursive=recursive)
         if not output.is_table:
             # At once and without a tree: a file may be longer than the memory.
@@ -269,10 +269,10 @@ def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:
     return asked
 
 
-def _shown_once(output: Format, namespace: str) -> Callable[["Sight", "Culprits | None"], None]:
-    def show(sight: "Sight", known: "Culprits | None") -> None:
-        _print(sight.roots, output, known)
-        if not sight.roots and not any(one.name for one in sight.there):
+def _shown_once(output: Format, namespace: str) -> Callable[["Snapshot", "Culprits | None"], None]:
+    def show(snapshot: "Snapshot", known: "Culprits | None") -> None:
+        _print(snapshot.roots, output, known)
+        if not snapshot.roots and not any(one.name for one in snapshot.there):
             where = f" in namespace {namespace}" if namespace else ""
             tell(f"No objects found{where}.")
 
@@ -293,19 +293,19 @@ def _print(
             click.echo(text)
 
 
-def _shown_again(output: Format) -> Callable[["Sight", "Culprits | None"], None]:
+def _shown_again(output: Format) -> Callable[["Snapshot", "Culprits | None"], None]:
     """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
     if output.is_table and terminal.is_terminal():
         screen = terminal.Screen()
-        return lambda sight, known: screen.draw(_rows(sight.roots, output, known))
-    told: dict[str, StatusLine] = {}
+        return lambda snapshot, known: screen.draw(_rows(snapshot.roots, output, known))
+    printed: dict[str, StatusLine] = {}
 
-    def show(sight: "Sight", known: "Culprits | None") -> None:
-        nodes = (node for root in sight.roots for node in root.walk())
-        for node, now in zip(nodes, _each(sight.roots, known), strict=True):
-            if told.get(now.uid) != now:
-                _print([Node(node.assessment, ())], output, known, headless=bool(told))
-                told[now.uid] = now
+    def show(snapshot: "Snapshot", known: "Culprits | None") -> None:
+        nodes = (node for root in snapshot.roots for node in root.walk())
+        for node, now in zip(nodes, _each(snapshot.roots, known), strict=True):
+            if printed.get(now.uid) != now:
+                _print([Node(node.assessment, ())], output, known, headless=bool(printed))
+                printed[now.uid] = now
 
     return show
 

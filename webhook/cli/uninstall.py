@@ -79,9 +79,9 @@ async def _prepare(options: RemovalOptions) -> list[Step]:
         steps = [Step(Action.DELETE, one) for one in found]
         namespaces = [step for step in steps if _is_home(step, options.namespace)]
         if namespaces and (others := await _others(rest, options.namespace)):
-            told = f"it holds {', '.join(others[:3])}"
+            text = f"it holds {', '.join(others[:3])}"
             steps[steps.index(namespaces[0])] = Step(
-                Action.UNCHANGED, namespaces[0].document, note=told
+                Action.UNCHANGED, namespaces[0].document, note=text
             )
     return steps
 
@@ -90,8 +90,8 @@ def _check_home(live: list[Document], namespace: str) -> None:
     """Refuse to delete the registrations of a genguard in another namespace."""
     homes = {home_of(one) for one in live} - {"", namespace}
     if homes:
-        told = f"the registrations lead to namespace {min(homes)} and not to {namespace}: give -n "
-        raise RefusedError(HTTPStatus.CONFLICT, f"{told}{min(homes)}")
+        text = f"the registrations lead to namespace {min(homes)} and not to {namespace}: give -n "
+        raise RefusedError(HTTPStatus.CONFLICT, f"{text}{min(homes)}")
 
 
 async def _run(steps: list[Step], options: RemovalOptions) -> None:

@@ -35,7 +35,7 @@ from webhook.cli.asking_server import Memory, ServerChoice, server_beside
 from webhook.cli.culprits import CulpritWatch, open_findings
 from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
-from webhook.cli.following import Following, Sight, Tell, following
+from webhook.cli.following import Following, Snapshot, Tell, following
 from webhook.cli.judging import RULES, judging
 from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
 from webhook.cluster.connection import connected, default_kubeconfig
@@ -149,39 +149,39 @@ class _Waiting:
     ) -> Ending:
         progress, begun = _Progress(self._tell), time.monotonic()
         waiting: list[WaitProgress] = []
-        sight: Sight | None = None
+        snapshot: Snapshot | None = None
         while self._remaining > 0:
-            sight = await objects.sight(min(_TICK, self._remaining))
-            if sight is None:
+            snapshot = await objects.next_snapshot(min(_TICK, self._remaining))
+            if snapshot is None:
                 continue
-            every = tracker.update(sight.roots, sight.there)
+            every = tracker.update(snapshot.roots, snapshot.there)
             failed = [one for one in every if one.state is WaitState.FAILED]
             waiting = [one for one in every if one.state is WaitState.WAITING]
             if failed:
                 _ = await culprits.now()
-                self._tell(f"failed: {_listed(failed, _blamed(failed, sight, culprits))}")
+                self._tell(f"failed: {_listed(failed, _blamed(failed, snapshot, culprits))}")
                 return Ending.FAILED
             # Neither is known for sure without what may not be read.
-            refused = {**sight.unread, **sight.unwatched} if waiting else sight.unread
+            refused = {**snapshot.unread, **snapshot.unwatched} if waiting else snapshot.unread
             if refused:
                 self._tell(f"failed: {told_unread(refused)}: {_listed(waiting or every)}")
                 return Ending.FAILED
             if not waiting:
                 self._tell(f"reached {self._options.goal}: {_listed(every)}")
-                await self._tell_open(sight, culprits)
+                await self._tell_open(snapshot, culprits)
                 return Ending.REACHED
             if time.monotonic() - begun >= _STUCK_SECONDS:
                 culprits.look()
-            first = _first(waiting, _blamed(waiting[:1], sight, culprits))
+            first = _first(waiting, _blamed(waiting[:1], snapshot, culprits))
             progress.tell(f"waiting for {self._options.goal}: {first}")
         if culprits.known is None and waiting:
             _ = await culprits.now()
-        return self._time_out(_listed(waiting, _blamed(waiting, sight, culprits)))
+        return self._time_out(_listed(waiting, _blamed(waiting, snapshot, culprits)))
 
-    async def _tell_open(self, sight: Sight, culprits: CulpritWatch) -> None:
+    async def _tell_open(self, snapshot: Snapshot, culprits: CulpritWatch) -> None:
         """Say whether findings are open about what is well, if --server was given."""
         known = await culprits.now() if self._options.server.server else None
-        if known and (number := known.count_open(sight.roots)):
+        if known and (number := known.count_open(snapshot.roots)):
             self._tell(open_findings(number))
 
     def _time_out(self, lacking: str) -> Ending:
@@ -210,12 +210,12 @@ class _Progress:
 
 
 def _blamed(
-    stuck: Iterable[WaitProgress], sight: Sight | None, culprits: CulpritWatch
+    stuck: Iterable[WaitProgress], snapshot: Snapshot | None, culprits: CulpritWatch
 ) -> Mapping[str, str]:
     """Return who is to blame, in a few words, by uid of what is stuck."""
-    if culprits.known is None or sight is None:
+    if culprits.known is None or snapshot is None:
         return {}
-    nodes = {node.assessment.view.uid: node for root in sight.roots for node in root.walk()}
+    nodes = {node.assessment.view.uid: node for root in snapshot.roots for node in root.walk()}
     found = {one.uid: culprits.known.of_tree(nodes[one.uid]) for one in stuck if one.uid in nodes}
     return {uid: str(named[0]) for uid, named in found.items() if named}
 

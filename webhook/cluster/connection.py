@@ -78,8 +78,8 @@ async def _load(kubeconfig: str, context: str | None, settings: client.Configura
         )
     finally:
         log.removeFilter(failures)
-    if failures.told:
-        raise ConfigException(f"its exec plugin fails, log in again: {failures.told[0]}")
+    if failures.messages:
+        raise ConfigException(f"its exec plugin fails, log in again: {failures.messages[0]}")
 
 
 class _Collected(logging.Filter):
@@ -87,13 +87,13 @@ class _Collected(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: Final[list[str]] = []
+        self.messages: Final[list[str]] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Keep the text of an error, and let other records pass."""
         if record.levelno < logging.ERROR:
             return True
-        self.told.append(record.getMessage())
+        self.messages.append(record.getMessage())
         return False
 
 

@@ -155,7 +155,7 @@ class FindingReports:
             "name": where.name,
             "uid": where.uid,
         }
-        actors = one.told_actors
+        actors = one.actor_labels
         return ReportResult(
             policy=one.detector,
             category="Status and generation",

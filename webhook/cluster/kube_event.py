@@ -69,7 +69,7 @@ class KubeEventSink:
 
     def _event(self, transition: Transition, finding: Finding, now: datetime) -> dict[str, Any]:
         where = finding.object
-        actors = finding.told_actors
+        actors = finding.actor_labels
         # A user may have a name of any length, which must not push the actors out of the note.
         message = cut(printable(finding.message), _LONGEST_MESSAGE)
         note = f"{finding.detector} {transition}: {message} ({finding.count}x). By: {actors}"

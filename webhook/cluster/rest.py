@@ -228,8 +228,8 @@ def _decoded(status: int, content: bytes) -> Any:
     except RecursionError as error:
         raise UnreadableError(status, "unreadable: the answer is nested too deep") from error
     if not isinstance(found, dict) or not found.keys() & _MARKS:
-        told = "who answers is no Kubernetes API server: look at `server` in the kubeconfig"
-        raise RefusedError(status, told)
+        text = "who answers is no Kubernetes API server: look at `server` in the kubeconfig"
+        raise RefusedError(status, text)
     return found
 
 

@@ -40,7 +40,7 @@ from webhook.telemetry.logs import LOGGER
 SHORTEST_SECONDS: Final = 5.0
 """Between two writes of one object: one that flaps must not become a storm of writes."""
 REFUSED_SECONDS: Final = 300.0
-"""The wait after a refusal: somebody may grant the missing right, or mend the schema."""
+"""The wait after a refusal: somebody may grant the missing right, or correct the schema."""
 _FAILED_SECONDS: Final = 30.0
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _CONFLICT: Final = "Apply failed with"
@@ -98,8 +98,8 @@ class StatusPublisher:
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            told = "it is no custom resource: its own controller in Kubernetes writes its status"
-            raise NotPublishableError(f"{served}: {told}") from error
+            text = "it is no custom resource: its own controller in Kubernetes writes its status"
+            raise NotPublishableError(f"{served}: {text}") from error
         self._schemas[served] = read_schema(definition, served.version)
 
     def see(self, served: Served, uid: str, document: Document) -> None:

@@ -117,7 +117,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
             write=write,
             named=named.get(one.name, ()),
             now=now,
-            unchanged=suspects.unharmed(one.name),
+            unchanged=suspects.unchanged_calls(one.name),
         )
         for position, one in enumerate(suspects.registered, 1)
         if not resource or _is_called(one, write)

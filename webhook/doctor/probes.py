@@ -218,6 +218,6 @@ def culprits(facts: Facts) -> Iterator[Line]:
 def _blamed(one: Finding) -> str:
     where = one.object
     place = "/".join(part for part in (where.namespace, where.name) if part)
-    who = ", ".join(actor.told for actor in one.actors[:_FEW]) or "not known who"
+    who = ", ".join(actor.label for actor in one.actors[:_FEW]) or "not known who"
     kind = f"{where.resource}.{where.group}".rstrip(".")
     return f"{kind} {place}: {who}: {one.message} ({one.count}x)"

@@ -355,8 +355,8 @@ def naming_flags(address: tuple[str, str], port: tuple[str, int]) -> Iterator[No
     try:
         yield
     except socket.gaierror as error:
-        told = "no such name or address"
-        raise ListenError(f"{address[0]} {address[1]}: {told}") from error
+        text = "no such name or address"
+        raise ListenError(f"{address[0]} {address[1]}: {text}") from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         if error.errno == errno.EADDRNOTAVAIL:

@@ -68,7 +68,7 @@ class Observations:
             facts = {
                 "rule": repair.rule,
                 "edits": len(repair.edits),
-                "set": {to_field_path(edit.path): edit.told for edit in repair.edits[:MOST_SHOWN]},
+                "set": {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]},
                 **_where(verdict),
             }
             LOGGER.log(level, message, extra={"facts": facts})

@@ -9,7 +9,7 @@ from genguard.status.targets import WatchTarget
 from tests.unit.cluster.store import Store, serving
 from tests.unit.status.test_targets import DEPLOYMENTS, NODES, PODS, served
 from webhook.cli.asking_server import Memory
-from webhook.cli.following import Following, Sight, following
+from webhook.cli.following import Following, Snapshot, following
 
 REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")
 WIDGETS = served("example.org", "widgets", "Widget")
@@ -44,21 +44,21 @@ async def followed(
         yield objects
 
 
-async def look(objects: Following) -> Sight:
-    sight = await objects.sight(10)
-    assert sight is not None
-    return sight
+async def look(objects: Following) -> Snapshot:
+    snapshot = await objects.next_snapshot(10)
+    assert snapshot is not None
+    return snapshot
 
 
-def names(sight: Sight) -> list[str]:
-    return [node.assessment.view.name for root in sight.roots for node in root.walk()]
+def names(snapshot: Snapshot) -> list[str]:
+    return [node.assessment.view.name for root in snapshot.roots for node in root.walk()]
 
 
 async def test_the_first_sight_is_whole_and_of_nothing_else(store: Store) -> None:
     async with followed(store, WEB) as objects:
-        sight = await look(objects)
-        assert names(sight) == ["web", "web-1", "web-1-x"]
-        assert sight.there == {WEB: frozenset({"web"})}
+        snapshot = await look(objects)
+        assert names(snapshot) == ["web", "web-1", "web-1-x"]
+        assert snapshot.there == {WEB: frozenset({"web"})}
 
 
 async def test_each_change_is_seen_and_what_is_gone_is_gone(store: Store) -> None:
@@ -69,14 +69,14 @@ async def test_each_change_is_seen_and_what_is_gone_is_gone(store: Store) -> Non
         await store.drop(PATHS["pods"], "web-1-x")
         assert names(await look(objects)) == ["web", "web-1", "web-1-y"]
         await store.drop(PATHS["deployments"], "web")
-        sight = await look(objects)
-        assert (names(sight), sight.there) == ([], {WEB: frozenset()})
+        snapshot = await look(objects)
+        assert (names(snapshot), snapshot.there) == ([], {WEB: frozenset()})
 
 
 async def test_without_a_change_there_is_a_sight_all_the_same(store: Store) -> None:
     async with followed(store, WEB) as objects:
         first = await look(objects)
-        later = await objects.sight(0.2)
+        later = await objects.next_snapshot(0.2)
         assert later is not None
         assert (names(later), later.at > first.at) == (names(first), True)
 
@@ -84,16 +84,16 @@ async def test_without_a_change_there_is_a_sight_all_the_same(store: Store) -> N
 async def test_until_all_is_listed_there_is_nothing_to_see(store: Store) -> None:
     store.silent = {PATHS["pods"]}
     async with followed(store, WEB) as objects:
-        assert await objects.sight(0.3) is None
+        assert await objects.next_snapshot(0.3) is None
 
 
 async def test_a_kind_below_that_may_not_be_read_is_told_and_left_out(store: Store) -> None:
     store.refused = {PATHS["pods"]}
     told: list[str] = []
     async with followed(store, WEB, told=told) as objects:
-        sight = await look(objects)
-        assert names(sight) == ["web", "web-1"]
-        assert list(sight.unread) == ["pods in namespace n"]
+        snapshot = await look(objects)
+        assert names(snapshot) == ["web", "web-1"]
+        assert list(snapshot.unread) == ["pods in namespace n"]
     assert told == ["pods in namespace n is not watched, trying again: not for you (403)"]
 
 

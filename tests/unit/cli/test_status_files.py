@@ -120,7 +120,7 @@ def test_one_malformed_object_is_told_once_and_never_stops_the_rest():
     assert [line["name"] for line in lines(result)] == ["web", "web-1-x"]
     what = ["neither JSON nor YAML at line 2", "a number where an object is expected at line 5"]
     assert result.stderr.splitlines() == [
-        f"standard input: {one} was left out; mend it and try again" for one in what
+        f"standard input: {one} was left out; correct it and try again" for one in what
     ]
     assert result.exit_code == 1
 

@@ -35,7 +35,7 @@ async def chain(*hooks: dict, query=STATUS, policies=(), static=(), **more):
     suspects = Suspects(
         read_configurations([*OWN, *hooks]), read_policies(policies), static=read_static(static)
     )
-    suspects.acquit(["mmm/h.example.org"], WHERE)
+    suspects.record_unchanged(["mmm/h.example.org"], WHERE)
     seen = await load(PageContext(Sources(suspects, **more), None, Queue()), query, 0.0)
     return seen.model
 

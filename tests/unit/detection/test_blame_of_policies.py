@@ -142,38 +142,38 @@ def requester(number: int) -> Requester:
     return Requester(f"user-{number:02}", "kubectl")
 
 
-def look(askers: Requesters, number: int, *policies: str) -> None:
+def look(requesters: Requesters, number: int, *policies: str) -> None:
     """A write of this user on which these policies acted; `pins` sets what is told of."""
     acted = tuple(Acted(name, is_sure=True) for name in policies)
     write = replace(WRITE, requester=requester(number), policies=acted)
-    askers.look(write, ("/spec/replicas",), PINS)
+    requesters.look(write, ("/spec/replicas",), PINS)
 
 
-def confidence(askers: Requesters) -> dict[str, str]:
-    return {one.name: one.confidence.value for one in askers.actors(is_sure=True)}
+def confidence(requesters: Requesters) -> dict[str, str]:
+    return {one.name: one.confidence.value for one in requesters.actors(is_sure=True)}
 
 
 def test_of_many_requesters_the_first_are_remembered_and_counted_on():
-    askers = Requesters()
+    requesters = Requesters()
     for number in (*range(9), 1, 8):
-        askers.blame([requester(number)])
-    named = [one.name for one in askers.actors(is_sure=True)]
+        requesters.blame([requester(number)])
+    named = [one.name for one in requesters.actors(is_sure=True)]
     assert named == ["user-01", "user-00", "user-02", "user-03"]
 
 
 def test_of_many_users_and_policies_the_first_are_looked_at():
-    askers = Requesters()
+    requesters = Requesters()
     for number in range(9):
-        look(askers, number, *(f"p{one:02}" for one in range(20)))
-    named = {one.name for one in askers.actors(is_sure=False)}
+        look(requesters, number, *(f"p{one:02}" for one in range(20)))
+    named = {one.name for one in requesters.actors(is_sure=False)}
     assert named == {f"p{number:02}" for number in range(16)}
 
 
 def test_at_a_policy_on_writes_of_one_user_too_many_nobody_looks():
-    askers = Requesters()
+    requesters = Requesters()
     for number in range(5):
-        look(askers, number, *["pins"] * (number == 4))
-    assert confidence(askers) == {}
+        look(requesters, number, *["pins"] * (number == 4))
+    assert confidence(requesters) == {}
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,10 @@ def test_at_a_policy_on_writes_of_one_user_too_many_nobody_looks():
     [(1, 3, "possible"), (1, 2, "possible"), (2, 3, "likely"), (3, 3, "likely")],
 )
 def test_a_policy_comes_before_its_requester_where_it_acted_on_most_writes(acted, writes, told):
-    askers = Requesters()
+    requesters = Requesters()
     for number in range(writes):
-        look(askers, 0, *["pins"] * (number < acted))
-    assert confidence(askers) == {"pins": told}
+        look(requesters, 0, *["pins"] * (number < acted))
+    assert confidence(requesters) == {"pins": told}
 
 
 def test_what_was_seen_is_exported_whole():
@@ -201,6 +201,8 @@ def test_what_was_seen_is_exported_whole():
         Actor("user", "user-00", "kubectl", Confidence.LIKELY),
         Actor("policy", "other", "", Confidence.POSSIBLE),
     ]
-    for askers in (before, after):
-        assert list(askers.actors(is_sure=True)) == expected
-        assert {one.name for one in askers.actors(is_sure=False)} == {one.name for one in expected}
+    for requesters in (before, after):
+        assert list(requesters.actors(is_sure=True)) == expected
+        assert {one.name for one in requesters.actors(is_sure=False)} == {
+            one.name for one in expected
+        }

@@ -67,7 +67,7 @@ def state(detector: str, user: str, **more: object) -> FindingState:
     subresource = str(more.pop("subresource", ""))
     last = float(str(more.pop("last", 100)))
     made = FindingState(detector, detector, where, subresource, 50.0, last, 10, minor=False)
-    made.askers.blame([Requester(user, "")])
+    made.requesters.blame([Requester(user, "")])
     made.paths = {"/spec/size": None}
     made.evidence = [{"observedGeneration": number} for number in more.pop("observed", ())]
     return made
@@ -100,5 +100,5 @@ def test_each_finding_comes_directly_beneath_its_cause():
 def test_what_two_do_follows_from_nothing():
     fight = state("spec-fight", "gitops")
     late = state("observed-generation-stalled", "operator", subresource="status", observed=(3, 7))
-    late.askers.blame([Requester("another-operator", "")])
+    late.requesters.blame([Requester("another-operator", "")])
     assert root_causes([fight, late]) == {}

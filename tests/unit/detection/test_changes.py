@@ -85,7 +85,7 @@ def test_nor_can_results_of_which_not_all_is_known():
     ],
 )
 def test_an_actor_is_told_as_people_read_it(type_, name, told):
-    assert Actor(type_, name, "kubectl", Confidence.LIKELY).told == told
+    assert Actor(type_, name, "kubectl", Confidence.LIKELY).label == told
 
 
 X, Y = {"name": "x", "o": {"a": 1, "b": 1}}, {"name": "y"}

@@ -33,9 +33,9 @@ def test_who_stands_out_from_another(one, other, stands_out, because):
 
 def test_each_is_weighed_by_what_it_left_alone_how_well_it_is_known_and_where_it_was():
     evidence = Evidence()
-    evidence.acquit(["a"], HERE)
-    evidence.acquit(["a", "b"], ELSEWHERE)
-    evidence.acquit(["a", "b"], HERE._replace(subresource=""))
+    evidence.record_unchanged(["a"], HERE)
+    evidence.record_unchanged(["a", "b"], ELSEWHERE)
+    evidence.record_unchanged(["a", "b"], HERE._replace(subresource=""))
     shared = share([["a", "b"], ["b"], ["b", "c"]])
     assert evidence.weigh(["a", "b", "d"], shared, HERE, {"a": 3}) == {
         "a": BlameScore(True, 1, 2, 3, -1),

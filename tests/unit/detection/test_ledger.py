@@ -181,7 +181,7 @@ def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
     (before,) = told = ledger.findings()
     assert ledger.findings() is told, "as long as nothing speaks for either"
     for _ in range(3):
-        suspects.acquit(pair[:1], ResourceKind("apps", "replicasets", "status"))
+        suspects.record_unchanged(pair[:1], ResourceKind("apps", "replicasets", "status"))
     (after,) = ledger.findings()
     assert [one.confidence.value for one in before.actors] == ["possible", "possible"]
     assert [one.confidence.value for one in after.actors] == ["likely", "possible"]
@@ -341,7 +341,7 @@ def test_what_was_left_alone_at_the_very_place_counts_most():
     suspects = Counting()
     for where, name, times in ((HERE, PAIR[0], 2), (HERE._replace(resource="x"), PAIR[1], 8)):
         for _ in range(times):
-            suspects.acquit([name], where)
+            suspects.record_unchanged([name], where)
     assert named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), suspects=suspects)) == [BBB]
 
 

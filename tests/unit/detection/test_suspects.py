@@ -89,7 +89,7 @@ def test_who_left_other_writes_alone_is_less_likely():
     both = suspects(hook("aaa", ("*/status",)), hook("bbb"))
     for _ in range(3):
         elsewhere = HERE._replace(resource="replicasets")
-        both.acquit(both.called(replace(STATUS, resource="replicasets")).first, elsewhere)
+        both.record_unchanged(both.called(replace(STATUS, resource="replicasets")).first, elsewhere)
     pair = both.called(STATUS).first
     (first, sure), (_, other) = both.accused(pair, share([pair]), HERE)
     assert (names([first]), sure, other) == (["bbb"], Confidence.LIKELY, Confidence.POSSIBLE)
@@ -140,7 +140,7 @@ def test_who_left_this_place_alone_is_less_likely_than_who_was_seldom_there():
     both = suspects(hook("aaa"), hook("bbb"))
     pair = both.called(STATUS).first
     for _ in range(2):
-        both.acquit(pair[:1], HERE)
+        both.record_unchanged(pair[:1], HERE)
     (first, sure), _ = both.accused(pair, share([pair]), HERE)
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
 
@@ -150,7 +150,7 @@ def test_what_speaks_for_webhooks_is_remembered_up_to_a_bound(monkeypatch):
     both = suspects(hook("aaa"), hook("bbb"))
     pair = both.called(STATUS).first
     for _ in range(9):
-        both.acquit(pair, HERE)  # of the second nothing is counted any more
+        both.record_unchanged(pair, HERE)  # of the second nothing is counted any more
     (first, sure), _ = both.accused(pair, share([pair]), HERE)
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
 

@@ -124,7 +124,7 @@ def test_of_two_that_are_young_the_younger_one_comes_first():
 def test_youth_never_outweighs_evidence():
     both = suspects(hook("aaa"), born(hook("bbb"), BEGAN - 40))
     for _ in range(3):
-        both.acquit([PAIR[1]], HERE)
+        both.record_unchanged([PAIR[1]], HERE)
     (first, _), _ = both.accused(PAIR, share([PAIR]), HERE, both.young(PAIR, BEGAN))
     assert first == PAIR[0]
 

@@ -1,4 +1,4 @@
-"""Each thing that can be wrong, found alone, with how bad it is and the command that mends it."""
+"""Each thing that can be wrong, found alone, with how bad it is and the command that fixes it."""
 
 from copy import deepcopy
 from dataclasses import replace

@@ -188,7 +188,7 @@ def test_nobody_is_acquitted_when_no_write_carried_a_value():
     found = report(plan, (0, view(BAD)), (1, view(BAD)))
     assert (found["verdict"], found["carried"], found["culprits"]) == ("not-shown", [], [])
     table = as_table(found, plan)
-    assert "nobody is acquitted" in table
+    assert "nobody is cleared" in table
     assert "give --poke" in table
     assert "no observedGeneration was clobbered" not in table
 
