@@ -366,10 +366,8 @@ class SharedDetection:
     def _stop_leading(self) -> None:
         if not self.judges:
             return
-        self.judges, self._head = (
-            False,
-            None,
-        )  # what is queued stays until a head says what is known
+        self.judges = False
+        self._head = None  # what is queued stays until a head says what is known
         self._producer.send_again()
 
     async def _judge(self, now: float, supervisor: Supervisor) -> None:
