@@ -38,7 +38,12 @@ from valkey.exceptions import (
 from valkey.exceptions import TimeoutError as ValkeyTimeoutError
 
 from webhook.store.address import ValkeyAddress
-from webhook.store.circuit_breaker import Answer, Command, StoreLostError
+from webhook.store.circuit_breaker import (
+    Answer,
+    Command,
+    StoreLostError,
+    raise_if_cancelled,
+)
 from webhook.store.stream import MOST_AT_ONCE, order
 from webhook.threads import in_thread
 
@@ -263,6 +268,7 @@ def _store_errors() -> Iterator[None]:
     except (ValueError, RecursionError) as error:
         # The library's parser: a length that is no number, arrays in arrays without end.
         raise StoreLostError(UNKNOWN_FORM) from error
+    raise_if_cancelled()
 
 
 def _reason_of(error: BaseException) -> str:
