@@ -31,7 +31,7 @@ from tests.versions.published import KUBERNETES, NoReleaseError, Release, find_r
 from tests.versions.shapes import SHAPES, merged, missing, shapes_of, written_shapes
 
 ROOT: Final = Path(__file__).parents[2]
-KINDS: Final = ROOT / "webhook" / "generation" / "kinds.json"
+KINDS: Final = ROOT / "genguard" / "generation" / "kinds.json"
 _FOLDERS: Final = Path(__file__).parent
 _VERSION: Final = re.compile(r"v?1\.[0-9]{1,3}\.[0-9]{1,3}(-[a-z]+\.[0-9]+)?")
 _REPLACED: Final = re.compile(r"^\t?(?:replace )?(k8s\.io/\S+) => \./staging/", re.MULTILINE)

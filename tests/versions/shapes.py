@@ -11,7 +11,7 @@ from typing import Any, Final
 from genguard.generation.table import GenerationTable
 from tests.controlplane.build import MODULE, BuildError
 
-SHAPES: Final = Path(__file__).parents[2] / "webhook" / "objects" / "type_shapes.json"
+SHAPES: Final = Path(__file__).parents[2] / "genguard" / "objects" / "type_shapes.json"
 _PROGRAM: Final = MODULE / "typeshapes" / "main.go"
 Shapes = dict[str, dict[str, Any]]
 
