@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart krew sbom audit docs clean lock
+.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart krew sbom audit docs clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ memory-attack: install ## what a server takes under attacks on its memory, and w
 
 flood: install ## a server that finds 10,000 loops and tracks 200,000 objects: memory, pages, alerts (minutes)
 	$(PY) -m tests.bench.flood
+
+replicas: install ## three replicas and a store under load: how late facts reach the leader, what others cost
+	$(PY) -m tests.bench.replicas
 
 soak: install controlplane ## load and trouble, and whether anything grows by it: TIME=60 minutes
 	$(PY) -m tests.soak --minutes $(or $(TIME),60)

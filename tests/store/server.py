@@ -20,7 +20,9 @@ _PROGRAM = "valkey-server"
 class StoreServer:
     """A context manager. It keeps nothing on disk: a restarted one is empty."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        """`port`: a port of 127.0.0.1 besides the socket file; 0 for none."""
+        self._port = port
         self.folder = Path(tempfile.mkdtemp(prefix="genguard-store-"))
         self.socket = self.folder / "store.sock"
         self._processes: ProcessGroup | None = None
@@ -28,7 +30,10 @@ class StoreServer:
     def __enter__(self) -> Self:
         try:
             binary = PACKAGES.binary(_PROGRAM)
-            self._command = [binary, "--port", "0", "--unixsocket", self.socket, "--save", ""]
+            self._command = [
+                str(binary), "--bind", "127.0.0.1", "--port", str(self._port),
+                "--unixsocket", str(self.socket), "--save", "",
+            ]  # fmt: skip
             self._processes = ProcessGroup(self.folder)
             self.start()
         except BaseException as error:

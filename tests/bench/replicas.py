@@ -1,0 +1,133 @@
+"""Three replicas with a shared store under load: `make replicas`, half a minute.
+
+Every write's three reviews reach whatever replica is free. Printed: how late the facts of all
+replicas reached the leader, and the processor time that a review takes of each replica.
+"""
+
+import argparse
+import secrets
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.bench.connection import Connection
+from tests.bench.glance import Glance
+from tests.bench.lives import CALM, LIVES
+from tests.bench.loops import open_loop
+from tests.bench.processes import cpu_seconds
+from tests.bench.running import client_context, free_port
+from tests.controlplane.client import wait_until
+from tests.store.replica import Replica
+from tests.store.server import StoreServer
+
+_REPLICAS: Final = 3
+_CONNECTIONS: Final = 8
+"""To each replica."""
+_LOOK_SECONDS: Final = 0.1
+_FACTS: Final = "genguard_store_facts_total"
+_MOST_LAG_SECONDS: Final = 1.0
+_MOST_SHARE: Final = 0.6
+
+
+class Look(NamedTuple):
+    """How many facts the replicas have sent by a time, and how many the leader has read."""
+
+    at: float
+    sent: float
+    read: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print; 1 where facts are late or followers cost too much."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.replicas", description=__doc__)
+    parser.add_argument("--rate", type=float, default=3_000.0, help="reviews a second in all")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    flags = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        key = folder / "key"
+        key.write_text(secrets.token_hex(32))
+        key.chmod(0o600)
+        port = free_port()
+        stack.enter_context(StoreServer(port))
+        flag = f"--store=valkey://127.0.0.1:{port}/0?key-file={key}"
+        replicas = [stack.enter_context(Replica(flag)) for _ in range(_REPLICAS)]
+        leader = _leader(replicas)
+        return _measure(replicas, leader, flags.rate, flags.seconds)
+
+
+def _leader(replicas: Sequence[Replica]) -> Replica:
+    def leading() -> list[Replica]:
+        return [one for one in replicas if one.metric("genguard_leader") == 1]
+
+    wait_until(lambda: all(one.metric("genguard_store_shared") for one in replicas), what="shared")
+    wait_until(lambda: len(leading()) == 1, what="one leader")
+    (leader,) = leading()
+    return leader
+
+
+def _measure(replicas: Sequence[Replica], leader: Replica, rate: float, seconds: float) -> int:
+    requests = LIVES[CALM](lambda phase: f"/{phase}")
+    with ExitStack() as opened:
+        connections = [
+            opened.enter_context(
+                closing(Connection(one.admission_port, client_context(one.folder / "certs")))
+            )
+            for _ in range(_CONNECTIONS)
+            for one in replicas
+        ]
+        open_loop(connections, requests, Glance(), rate=rate, limit=round(5 * rate))
+        glance, looks, over = Glance(), list[Look](), threading.Event()
+        looking = threading.Thread(target=_look, args=(replicas, leader, looks, over))
+        looking.start()
+        before = [cpu_seconds(one.pid) for one in replicas]
+        answered = [_answered(one) for one in replicas]
+        began = time.perf_counter()
+        open_loop(connections, requests, glance, rate=rate, limit=round(seconds * rate))
+        took = time.perf_counter() - began
+        time.sleep(2 * _MOST_LAG_SECONDS)
+        over.set()
+        looking.join()
+    print(f"{len(glance.latencies) / took:,.0f} reviews/s, {len(glance.wrong)} wrong answers")
+    costs = {}
+    for one, cpu, count in zip(replicas, before, answered, strict=True):
+        costs[one] = (cpu_seconds(one.pid) - cpu) / (_answered(one) - count) * 1e6
+        what = "the leader" if one is leader else "another"
+        dropped = one.metric("genguard_detection_dropped_total")
+        print(f"{what:12}{costs[one]:6.0f} us of processor time a review, {dropped:.0f} not seen")
+    late = max(_lags(looks), default=float("inf"))
+    share = max(cost for one, cost in costs.items() if one is not leader) / costs[leader]
+    print(f"facts reached the leader within {late:.1f} s; at most {_MOST_LAG_SECONDS:g} is wanted")
+    print(f"the others take {share:.0%} of the leader's processor time; at most {_MOST_SHARE:.0%}")
+    return int(bool(glance.wrong) or late > _MOST_LAG_SECONDS or share > _MOST_SHARE)
+
+
+def _answered(replica: Replica) -> float:
+    return replica.metric("genguard_reviews_total")
+
+
+def _look(
+    replicas: Sequence[Replica], leader: Replica, looks: list[Look], over: threading.Event
+) -> None:
+    while not over.wait(_LOOK_SECONDS):
+        at = time.monotonic()
+        sent = sum(one.metric(_FACTS, result="sent") for one in replicas)
+        looks.append(Look(at, sent, leader.metric(_FACTS, result="read")))
+
+
+def _lags(looks: Sequence[Look]) -> list[float]:
+    """Of each look, the seconds until the leader had read all that was sent by then."""
+    lags = []
+    for number, look in enumerate(looks):
+        read = (other.at for other in looks[number:] if other.read >= look.sent)
+        lags.append(next(read, float("inf")) - look.at)
+    return lags
+
+
+if __name__ == "__main__":
+    sys.exit(main())
