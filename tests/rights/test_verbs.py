@@ -76,7 +76,7 @@ ROWS = {
     ),
     "wait": Row(f"wait deploy/web -n {WHERE} --timeout=60s", each("list", *BELOW), more=WATCH),
     "wait for what is not ready": Row(
-        f"wait deploy/late -n {WHERE} --timeout=5s", each("list watch", *BELOW), 3
+        f"wait deploy/late -n {WHERE} --timeout=20s", each("list watch", *BELOW), 3
     ),
     "blame": Row(f"blame deploy/web -n {WHERE}", ("get deployments.apps",)),
     "blame of what is gone": Row(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.controlplane.client import wait_until
 from tests.store.loop import Loop, findings
+from tests.store.patient import SELDOM_SLOW
 from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
@@ -75,7 +76,7 @@ def site() -> Iterator[Site]:
         store = stack.enter_context(StoreServer())
         proxy = stack.enter_context(Proxy(store.socket))
         flag = f"--store=valkey://127.0.0.1:{proxy.port}/0?prefix={PREFIX}"
-        one, other = (stack.enter_context(Replica(flag)) for _ in range(2))
+        one, other = (stack.enter_context(Replica(flag, within=SELDOM_SLOW)) for _ in range(2))
         yield Site(store, proxy, (one, other))
 
 
