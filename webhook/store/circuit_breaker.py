@@ -249,13 +249,6 @@ def _was_held_up(deadline: float) -> bool:
     return time.monotonic() - deadline >= _STALL_SECONDS
 
 
-def raise_if_cancelled() -> None:
-    """Raise CancelledError where this task was cancelled and something below has swallowed it."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
-
-
 async def answer_of(pipeline: Pipeline, command: Command, seconds: float) -> Answer:
     """Send one command and return its answer. Raises StoreLostError or TimeoutError."""
     answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

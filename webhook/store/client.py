@@ -42,7 +42,6 @@ from webhook.store.circuit_breaker import (
     Answer,
     Command,
     StoreLostError,
-    raise_if_cancelled,
 )
 from webhook.store.stream import MOST_AT_ONCE, order
 from webhook.threads import in_thread
@@ -143,7 +142,7 @@ class CommandPipeline:
 
 async def open_pipeline(address: ValkeyAddress) -> CommandPipeline:
     """Connect and authenticate. Raises StoreLostError."""
-    pool = await _pool(address, answer_seconds=None)
+    pool = await _pool(address)
     with _store_errors():
         async with asyncio.timeout(_CONNECT_SECONDS):
             connection = await pool.get_connection("genguard")  # type: ignore[no-untyped-call]
@@ -158,7 +157,7 @@ async def subscribe(
 ) -> str:
     """Pass on every message of a channel until the connection fails; return why it failed."""
     try:
-        pool = await _pool(address, answer_seconds=None)
+        pool = await _pool(address)
         with _store_errors():
             async with Valkey.from_pool(pool) as client, client.pubsub() as subscription:
                 async with asyncio.timeout(_CONNECT_SECONDS):
@@ -226,13 +225,14 @@ class StreamClient:
 
     async def _run(self, command: Command, form: Any) -> Any:
         with _store_errors():
-            answer = await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                answer = await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
         return _of_form(answer, form)
 
 
 async def open_stream_client(address: ValkeyAddress) -> StreamClient:
     """Prepare a client; it connects at its first command. Raises StoreLostError."""
-    pool = await _pool(address, answer_seconds=_ANSWER_SECONDS)
+    pool = await _pool(address)
     # One connection: a pool replaces a lost one silently, but then messages may have been lost.
     client = Valkey(connection_pool=pool, single_connection_client=True)
     # The library's own readers of replies raise IndexError or TypeError for odd ones; _of_form
@@ -268,7 +268,6 @@ def _store_errors() -> Iterator[None]:
     except (ValueError, RecursionError) as error:
         # The library's parser: a length that is no number, arrays in arrays without end.
         raise StoreLostError(UNKNOWN_FORM) from error
-    raise_if_cancelled()
 
 
 def _reason_of(error: BaseException) -> str:
@@ -297,7 +296,7 @@ class _TlsConnection(SSLConnection):
         self.ssl_context.context = context
 
 
-async def _pool(address: ValkeyAddress, *, answer_seconds: float | None) -> ConnectionPool:
+async def _pool(address: ValkeyAddress) -> ConnectionPool:
     """Return a pool that has no connection yet. Raises StoreLostError.
 
     The password file is read each time, because the password may have been renewed.
@@ -314,7 +313,9 @@ async def _pool(address: ValkeyAddress, *, answer_seconds: float | None) -> Conn
         "db": address.db,
         "username": address.user,
         "password": password,
-        "socket_timeout": answer_seconds,
+        # With a timeout, the library sends by asyncio.wait_for. In Python 3.11 that swallows a
+        # cancellation that comes at the moment the command is sent (python/cpython#86296).
+        "socket_timeout": None,
         "socket_connect_timeout": _CONNECT_SECONDS,
         "lib_name": None,  # CLIENT SETINFO takes a right that a narrow ACL does not give
         "lib_version": None,

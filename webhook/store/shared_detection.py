@@ -28,7 +28,6 @@ from webhook.store.circuit_breaker import (
     Pipeline,
     StoreLostError,
     answer_of,
-    raise_if_cancelled,
 )
 from webhook.store.seal import Seal
 from webhook.store.snapshot import NO_HEAD, Head, ShownFindings, Snapshots, SnapshotWriter
@@ -205,7 +204,6 @@ class SharedDetection:
                 await self._connect(reporter, leads)
             except StoreLostError as error:
                 reason = str(error)
-            raise_if_cancelled()
             if time.monotonic() - began > _LONGEST_PAUSE:
                 pause = _SHORTEST_PAUSE
             else:
@@ -275,7 +273,6 @@ class SharedDetection:
             self._reason = None
             LOGGER.info("findings are shared again")
         while not pipeline.ended.done():
-            raise_if_cancelled()
             if leads() and self.judges and self._has_begun:
                 await self._read(reader, pipeline.ended)
                 continue
