@@ -88,10 +88,14 @@ from webhook.telemetry.metrics import Counts, Metrics
 from webhook.telemetry.spans import exporting_spans
 
 if TYPE_CHECKING:
+    from webhook.cluster.standby import StandbyElection
     from webhook.connected import ConnectedCluster
 
 _YEAR_HOURS: Final = 8_760
 _PORT: Final = click.IntRange(0, 65535)
+_OF_CLUSTER: Final = (
+    *("cert_secret", "events", "watch", "standby", "findings_configmap", "heal", "reports"),
+)
 AUTO: Final = "auto"
 EVENT_LOOPS: Final = ("asyncio", "uvloop")
 
@@ -286,6 +290,13 @@ class Settings:
         note="Otherwise only numbers, booleans, times and the words of conditions are shown. The "
         "values are also kept where findings are. Never those of Secrets.",
     )
+    standby: bool = flag(
+        default=False,
+        text="Answer for the Service only while this replica leads: it then gives its pod the "
+        "label genguard.io/active. The others stand by, and take over. Needs a cluster.",
+        note="The pod is $GENGUARD_POD_NAME, or called as its host. Not with a shared store, "
+        "through which all replicas answer.",
+    )
     findings_configmap: str | None = flag(
         None,
         "Keep open findings in this ConfigMap of the server's own namespace, for the next pod; "
@@ -354,7 +365,7 @@ class Settings:
             self.ops_auth == KUBERNETES and not has_cluster,
             "--ops-auth kubernetes asks a cluster: give --kubeconfig",
         )
-        for name in ("cert_secret", "events", "watch", "findings_configmap", "heal", "reports"):
+        for name in _OF_CLUSTER:
             yield (
                 bool(getattr(self, name)) and not has_cluster,
                 f"--{name.replace('_', '-')} needs a cluster: give --kubeconfig",
@@ -362,6 +373,10 @@ class Settings:
         yield (
             self.heal and self.audit_only,
             "--heal changes objects and --audit-only nothing: leave one out",
+        )
+        yield (
+            self.standby and isinstance(parse_store(self.store), ValkeyAddress),
+            "with a shared --store all replicas answer: leave out --standby",
         )
         yield (
             bool(self.tls_cert_file) != bool(self.tls_private_key_file),
@@ -389,7 +404,8 @@ class Settings:
     @property
     def needs_leader(self) -> bool:
         """Whether there is work that only one of several replicas does."""
-        return bool(self.cert_secret or self.findings_configmap or self.heal or self.reports)
+        needs = self.cert_secret, self.standby, self.findings_configmap, self.heal, self.reports
+        return any(needs)
 
     @property
     def runbooks(self) -> str:
@@ -494,12 +510,6 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
         if watched:
             collectors.append(TerminatingMetrics(watching, settings.object_metrics))
 
-        def describe() -> Mapping[str, str]:
-            state, failing = _store_state(store, replicas, supervisor), supervisor.failing()
-            return about(metrics, state, detection.completeness, evaluator.costly, failing)
-
-        setup.describe_server(describe)
-
         # The cluster, which replica leads, and the certificate that it renews.
         cluster = await _connect(
             stack,
@@ -512,7 +522,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
         )
         await _follow_rules(stack, cluster, rules)
         access = _access(options, cluster)
-        leader = await _elect(
+        leader, standby = await _elect(
             stack,
             settings=settings,
             cluster=cluster,
@@ -520,6 +530,13 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             metrics=metrics,
             supervisor=supervisor,
         )
+
+        def describe() -> Mapping[str, str]:
+            state, failing = _store_state(store, replicas, supervisor), supervisor.failing()
+            said = about(metrics, state, detection.completeness, evaluator.costly, failing)
+            return {**said, **_role(standby)}
+
+        setup.describe_server(describe)
         options = await _with_certificate(
             stack,
             settings=settings,
@@ -534,8 +551,8 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             settings,
             cluster,
             setup,
-            replicas,
-            leader,
+            leader if replicas is not None or standby is not None else None,
+            alerts_everywhere=standby is None,
             silences=silences,
             reports=await _reports(stack, settings, cluster, setup, leader, metrics=metrics),
             supervisor=supervisor,
@@ -551,7 +568,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             await stack.enter_async_context(keeping.running(metrics, supervisor))
         sharing = None if replicas is None else replicas.sharing
         detecting = Detecting(
-            detection, sinks, tracking, sharing, rules.judge, supervisor=supervisor
+            detection, sinks, tracking, sharing, rules.judge, active=standby, supervisor=supervisor
         )
         if replicas is not None and leader is not None:
             await stack.enter_async_context(replicas.shared(detecting, leader, supervisor))
@@ -591,6 +608,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             remote_intents=writes,
             spans=await stack.enter_async_context(exporting_spans(metrics)),
             supervisor=supervisor,
+            is_active=None if standby is None else lambda: standby.is_leader,
         )
         yield App(service, supervisor)
 
@@ -664,21 +682,35 @@ async def _elect(
     replicas: Replicas | None,
     metrics: Metrics,
     supervisor: Supervisor,
-) -> LeaderElection | None:
+) -> "tuple[LeaderElection | None, StandbyElection | None]":
     """Join the shared store and take part in the election of a leader; None where none is needed.
 
-    A Lease of the cluster elects; without a cluster, a lock in the store.
+    A Lease of the cluster elects; without a cluster, a lock in the store. Where pods stand by the
+    leader is the active one: it is returned twice.
     """
     election: LeaderElection | None = None
+    standby = None
     if replicas is not None:
         tell = cluster.tell_store if cluster is not None and settings.events else None
         await stack.enter_async_context(replicas.joined(metrics, tell, supervisor))
         election = replicas.lock
-    if cluster is not None and (replicas is not None or settings.needs_leader):
+    if cluster is not None and settings.standby:
+        election = standby = await stack.enter_async_context(cluster.standing_by())
+    elif cluster is not None and (replicas is not None or settings.needs_leader):
         election = cluster.lease
     if election is not None:
-        await stack.enter_async_context(running_for_leader(election, metrics, supervisor))
-    return election
+        wake = None if standby is None else standby.wake
+        running = running_for_leader(election, metrics, supervisor, wake)
+        await stack.enter_async_context(running)
+    return election, standby
+
+
+def _role(standby: "StandbyElection | None") -> Mapping[str, str]:
+    """Whether this pod is the active one, and which is; nothing where every replica answers."""
+    if standby is None:
+        return {}
+    role = "active" if standby.is_leader else "standby"
+    return {"role": role, "active": standby.active or "unknown"}
 
 
 async def _with_certificate(
@@ -703,14 +735,18 @@ def _sinks(
     settings: Settings,
     cluster: "ConnectedCluster | None",
     setup: ReviewSetup,
-    replicas: Replicas | None,
-    leader: LeaderElection | None,
+    speaker: Leadership | None,
     *,
+    alerts_everywhere: bool,
     silences: Silences,
     reports: Sink | None,
     supervisor: Supervisor,
 ) -> dict[str, Sink]:
-    """Who is told about findings: the log, Kubernetes Events, Alertmanagers and reports."""
+    """Who is told about findings: the log, Kubernetes Events, Alertmanagers and reports.
+
+    speaker            which of several replicas tells them; None where there is one
+    alerts_everywhere  every replica sends alerts
+    """
     verification = None
     if cluster is not None and settings.client_ca_file is None:
         # Any client that reaches the port may have sent the reviews behind a finding.
@@ -719,22 +755,22 @@ def _sinks(
     def verified(sink: Sink) -> Sink:
         return sink if verification is None else VerifiedSink(sink, verification, supervisor)
 
-    def of_leader(sink: Sink, leads: Leadership | None) -> Sink:
-        return sink if replicas is None or leads is None else LeaderSink(sink, leads)
+    def of_one(sink: Sink) -> Sink:
+        return sink if speaker is None else LeaderSink(sink, speaker)
 
-    sinks = {"log": of_leader(verified(LogSink()), leader)}
+    sinks = {"log": of_one(verified(LogSink()))}
     if cluster is not None and settings.events:
         events = KubeEventSink(cluster.create_event, setup.kind_of)
-        sinks["events"] = of_leader(verified(events), leader)
+        sinks["events"] = of_one(verified(events))
     if reports is not None:
         sinks["reports"] = verified(reports)
     if settings.alertmanager:
-        # Every replica sends alerts: a finding has the same labels everywhere, so that it is one
-        # alert, and it is sent even if one of them cannot reach an Alertmanager.
-        sinks["alertmanager"] = verified(AlertmanagerSink(settings.alertmanager, settings.runbooks))
+        # Replicas with a shared store all send alerts: a finding has the same labels everywhere, so
+        # that it is one alert, and it is sent even if one of them cannot reach an Alertmanager.
+        alerts = verified(AlertmanagerSink(settings.alertmanager, settings.runbooks))
+        sinks["alertmanager"] = alerts if alerts_everywhere else of_one(alerts)
         # Only the leader mirrors silences: each replica would create its own.
-        silencer = AlertmanagerSilencer(settings.alertmanager, silences)
-        sinks["silences"] = of_leader(silencer, leader)
+        sinks["silences"] = of_one(AlertmanagerSilencer(settings.alertmanager, silences))
     return sinks
 
 
@@ -771,7 +807,9 @@ async def _repair_findings(
         facts = {"unused": "--findings-configmap"}
         LOGGER.info("findings are kept by the store", extra={"facts": facts})
     elif name is not None and leader is not None:
-        saved = cluster.saved_findings(name, detecting, leadership=leader, metrics=metrics)
+        saved = cluster.saved_findings(
+            name, detecting, leadership=leader, metrics=metrics, stands_by=settings.standby
+        )
         await stack.enter_async_context(saved)
     healer = leader if settings.heal else None
     checks = cluster.rechecks(detecting, healer, metrics, judge)

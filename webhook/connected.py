@@ -20,6 +20,7 @@ from webhook.cluster.certificate_rotation import (
 )
 from webhook.cluster.connection import (
     IN_CLUSTER,
+    pod_name,
     server_identity,
     server_object,
     server_user,
@@ -38,6 +39,7 @@ from webhook.cluster.rechecking import Rechecking
 from webhook.cluster.rest import Rest
 from webhook.cluster.rules_configmap import Take, follow_rules
 from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
+from webhook.cluster.standby import Pods, StandbyElection
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
 from webhook.cluster.stuck_objects import StuckObjects
 from webhook.cluster.token_review import TokenReviews
@@ -66,6 +68,7 @@ _CERTIFICATE_SECONDS: Final = 50.0
 """How long to wait for a certificate: less than the manifests give a pod to start, and enough to
 renew one that cannot be used."""
 _SERVICE: Final = "genguard"
+_LEASE: Final = "genguard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,15 @@ class ConnectedCluster:
     exists: Lookup
     is_own: bool
     supervisor: Supervisor
+
+    @asynccontextmanager
+    async def standing_by(self) -> AsyncIterator[StandbyElection]:
+        """Follow the pods of genguard while the context is entered; elect the active one."""
+        pods = Pods(self.rest, self.namespace, pod_name())
+        identity = server_identity()
+        lease = LeaseElection(self.rest, self.namespace, _LEASE, identity, succession=pods)
+        async with pods.followed(self.supervisor):
+            yield StandbyElection(lease, pods)
 
     @asynccontextmanager
     async def certificate(
@@ -122,13 +134,24 @@ class ConnectedCluster:
 
     @asynccontextmanager
     async def saved_findings(
-        self, name: str, detecting: Detecting, *, leadership: Leadership, metrics: Metrics
+        self,
+        name: str,
+        detecting: Detecting,
+        *,
+        leadership: Leadership,
+        metrics: Metrics,
+        stands_by: bool = False,
     ) -> AsyncIterator[None]:
-        """Restore the findings of a ConfigMap, and save them there while the context is entered."""
+        """Restore the findings of a ConfigMap, and save them there while the context is entered.
+
+        stands_by  while another replica leads, show what it has saved
+        """
         findings = FindingsConfigMap(self.rest, self.namespace, name)
         carrying = FindingsPersister(detecting.detection.ledger, findings)
         await carrying.load()
-        async with carrying.running(leadership, detecting.know, metrics, self.supervisor):
+        async with carrying.running(
+            leadership, detecting.know, metrics, self.supervisor, stands_by=stands_by
+        ):
             yield
 
     @asynccontextmanager
@@ -215,7 +238,7 @@ async def connect_cluster(
             yield ConnectedCluster(
                 rest,
                 server["namespace"],
-                LeaseElection(rest, server["namespace"], "genguard", server_identity()),
+                LeaseElection(rest, server["namespace"], _LEASE, server_identity()),
                 create_event,
                 StoreEvents(create_event, server).tell,
                 TokenReviews(rest),

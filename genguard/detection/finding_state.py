@@ -187,6 +187,8 @@ class FindingState(msgspec.Struct, gc=False):
     quiet: bool = False
     """There was no signal for a while, but the damage is still there."""
     damage: Damage | None = None
+    averted: Damage | None = None
+    """What would be damaged, had the last write with a signal not been restored."""
     repaired: bool = False
     """The damage was there and is gone, and there was no signal since."""
     looked: Seconds = 0.0

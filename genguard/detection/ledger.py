@@ -115,6 +115,7 @@ class Ledger:
         # Where outcomes are not registered nobody knows what was stored: genguard may have
         # repaired the write itself.
         entry.damage = sign.damage if write.has_outcome or write.missing else None
+        entry.averted = sign.averted
         entry.quiet = entry.repaired = False
         for path in sign.paths[:MOST_PATHS]:
             if len(entry.paths) < MOST_PATHS:
@@ -191,6 +192,13 @@ class Ledger:
             if entry.damage and not entry.resolved:
                 where = FoundObject(*msgspec.structs.astuple(entry.object))
                 yield Damaged(entry.id, where, entry.subresource, entry.damage, entry.last)
+
+    def doubt(self) -> None:
+        """Take averted damage for damage until somebody looks: writes were not restored lately."""
+        for entry in self._entries.values():
+            if entry.averted and not entry.damage and not entry.resolved:
+                entry.damage, entry.repaired, entry.cached = entry.averted, False, None
+        self._cached = None
 
     def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
         """Note whether the stored object of a finding still has its damage.

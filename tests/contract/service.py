@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,6 +188,7 @@ async def serving(
     shutdown_delay: float = 0.0,
     ops_read_only: bool = False,
     enforce: str = "",
+    is_active: Callable[[], bool] | None = None,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     setup = ReviewSetup(options or ReviewOptions(generation_patch=GenerationPatch.NEVER))
@@ -232,6 +233,7 @@ async def serving(
         collectors=shown,
         remote_intents=remote_intents,
         spans=spans,
+        is_active=is_active,
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))

@@ -97,6 +97,20 @@ async def test_a_server_that_drains_closes_idle_connections_and_no_others(tmp_pa
         drain.cancel()
 
 
+async def test_a_standby_answers_on_and_lets_nobody_stay(tmp_path):
+    active = [True]
+    async with serving(tmp_path, limits=LONG, is_active=lambda: active[0]) as run:
+        idle = await run.connect()
+        assert not (await idle.post(GOOD.encode())).closes
+        active[0] = False
+        assert await idle.closed()
+        answer = await (await run.connect()).post(GOOD.encode())
+        assert (answer.status, answer.closes) == (200, True)
+        assert (await run.ops("/readyz")).status == 200, "it is ready to take over"
+        active[0] = True
+        assert not (await (await run.connect()).post(GOOD.encode())).closes
+
+
 async def test_a_drain_ends_when_it_is_quiet(tmp_path, clock):
     limits = replace(LONG, drain_seconds=10 * ENDLESS)
     async with serving(tmp_path, limits=limits) as run:

@@ -22,6 +22,7 @@ from tests.controlplane.processes import ProcessGroup
 from tests.e2e.genguard import ROOT
 from tests.e2e.player import Player
 from tests.locking import locked
+from webhook.cluster.standby import ACTIVE
 
 PLANE = Options(
     controller_manager=True,
@@ -78,6 +79,9 @@ class Kubelet(Player):
                 if "nodeName" not in pod["spec"]:
                     self._bind(client, path, pod)
                 client.patch(f"{path}/status", _running())
+                if any("--standby" in one.get("args", ()) for one in pod["spec"]["containers"]):
+                    # As the leader would: the one process stands for all pods.
+                    client.patch(path, {"metadata": {"labels": {ACTIVE: "true"}}})
 
     def _bind(self, client: Client, path: str, pod: dict[str, Any]) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": _NODE}

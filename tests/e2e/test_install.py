@@ -69,7 +69,7 @@ def test_it_is_installed_in_four_phases_and_then_there_is_nothing_to_do(
     assert changed == [
         "  create    clusterrole/genguard-heal",
         "  create    clusterrolebinding/genguard-heal",
-        f"  update    deployment/genguard -n {SYSTEM}  (spec.template.spec.containers[0].args[19])",
+        f"  update    deployment/genguard -n {SYSTEM}  (spec.template.spec.containers[0].args[20])",
     ]
 
 
@@ -79,8 +79,10 @@ def test_after_a_change_of_mode_nobody_answers_in_the_other_and_no_right_is_left
     for flags, mode, heals in (((), "enforcing", True), (("--audit-only",), "audit-only", False)):
         told = run(clean, "install", "--yes", *flags)
         assert f"every pod that answers is {mode}" in told.err
-        (pod,) = clean.client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body["items"]
-        assert ("--audit-only" in pod["spec"]["containers"][0]["args"]) is not heals
+        pods = clean.client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body["items"]
+        assert len(pods) == 2
+        for pod in pods:
+            assert ("--audit-only" in pod["spec"]["containers"][0]["args"]) is not heals
         assert (
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/genguard-heal" in there(clean)
         ) is (heals)
@@ -153,7 +155,7 @@ def test_one_of_another_name_is_found_by_its_label_and_taken_out_by_what_is_advi
 def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
     before = there(plane)
     found = run(plane, "install", "--dry-run")
-    assert found.out.count("create") == 17
+    assert found.out.count("create") == 19
     assert there(plane) == before
 
 

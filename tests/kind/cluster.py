@@ -16,6 +16,7 @@ import yaml
 
 from tests.controlplane.client import Client, Endpoint, wait_until
 from tests.kind.commands import KIND_SH, CommandError, Done, environment, run
+from webhook.cluster.standby import ACTIVE
 
 NAME = "genguard"
 SYSTEM = "genguard-system"
@@ -101,6 +102,12 @@ class Cluster:
         """Pods of genguard that are ready and not on their way out."""
         found = self.get("-n", SYSTEM, *_PODS)["items"]
         return [one for one in found if _is_ready(one) and not _ends(one)]
+
+    def answering(self) -> Json:
+        """A pod behind the Service: the active one, or the first of those that all answer."""
+        found = self.pods()
+        active = [one for one in found if one["metadata"]["labels"].get(ACTIVE) == "true"]
+        return (active or found)[0]
 
     def rolled_out(self, namespace: str = SYSTEM, deployment: str = "genguard") -> None:
         """Wait until the Deployment's rollout is done."""

@@ -26,15 +26,15 @@ def drain_the_second_worker(cluster: Cluster) -> None:
 
 
 def kill_a_pod(cluster: Cluster) -> None:
-    """End a pod of genguard at once: no preStop, no drain."""
-    name = cluster.pods()[0]["metadata"]["name"]
+    """End a pod that answers at once: no preStop, no drain."""
+    name = cluster.answering()["metadata"]["name"]
     cluster.kubectl("-n", SYSTEM, "delete", "pod", name, "--force", "--grace-period=0")
     cluster.rolled_out()
 
 
 def kill_a_node(cluster: Cluster) -> None:
-    """Take the power from a worker where genguard runs, and give it back a minute later."""
-    node = cluster.pods()[0]["spec"]["nodeName"]
+    """Take the power from a worker where genguard answers, and give it back a minute later."""
+    node = cluster.answering()["spec"]["nodeName"]
     cluster.run("docker", "kill", node)
     time.sleep(_DEAD_SECONDS)
     cluster.run("docker", "start", node)

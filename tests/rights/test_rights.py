@@ -107,17 +107,35 @@ def test_lists_name_what_a_right_is_limited_to_where_a_name_can_be_given(name: s
     """A name cannot be set on what is yet to be created, nor on what is listed with others.
 
     Nor on what is looked up, which are the objects that the registrations watch, or healed, which
-    is their status.
+    is their status; nor on its own pods, whose names a ReplicaSet makes.
     """
     for line in (GRANTED / f"{name}.txt").read_text().splitlines():
         verbs, _, rest = line.partition("] ")
         changes = {"get", "update", "patch", "delete"} & set(verbs.strip("[").split())
         if changes == {"get"} and rest in WATCHED:
             continue
+        if changes <= {"get", "patch"} and rest == "pods" and line in _of_own_namespace(name):
+            continue
         if changes == {"patch"} and rest.endswith("/status") and rest in WATCHED:
             continue
         assert line.startswith("#") or not changes or rest.endswith("]"), line
         assert "*" not in line
+
+
+def _of_own_namespace(name: str) -> list[str]:
+    own, _, _ = (GRANTED / f"{name}.txt").read_text().partition("# in any other\n")
+    return own.splitlines()
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_pods_are_patched_only_where_one_is_active_and_in_its_own_namespace(name: str) -> None:
+    patched = [
+        line
+        for line in (GRANTED / f"{name}.txt").read_text().splitlines()
+        if line.endswith("] pods") and "patch" in line
+    ]
+    assert bool(patched) is (name != "ha")
+    assert set(patched) <= set(_of_own_namespace(name))
 
 
 @pytest.mark.parametrize("name", OVERLAYS)

@@ -41,6 +41,7 @@ CERT_MANAGER = "$.Values.certManager"
 AUDIT = "$.Values.auditOnly"
 HEAL = 'include "genguard.heals" $'
 HA = "$.Values.ha"
+STANDBY = "not $.Values.ha"
 OWN_STORE = "and $.Values.ha (not $.Values.store)"
 WATCH = "$.Values.watch"
 REPORTS = "$.Values.reports"
@@ -247,7 +248,7 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
 
     Not those that the manifests or other values set, nor those that need a file in the pod.
     """
-    everything = (AUDIT, OWN_PAIR, HEAL, OWN_STORE, HA, WATCH, REPORTS, OPS_AUTH)
+    everything = (OWN_PAIR, STANDBY, OWN_STORE, HA, AUDIT, HEAL, WATCH, REPORTS, OPS_AUTH)
     taken = {
         flag.partition("=")[0]
         for document in _rendered(everything)
@@ -282,6 +283,7 @@ _PARTS = {
     CERT_MANAGER: "../cert-manager",
     HEAL: "../heal",
     OWN_STORE: "../valkey",
+    STANDBY: "../standby",
     HA: "../replicas",
     WATCH: "../watch",
     REPORTS: "../reports",
@@ -329,10 +331,11 @@ def objects() -> dict[_Key, Any]:
     for condition, given in (
         (OWN_PAIR, ()),
         (CERT_MANAGER, ()),
-        (AUDIT, ()),
-        (HEAL, ()),
+        (STANDBY, ()),
         (OWN_STORE, ()),
         (HA, ()),
+        (AUDIT, ()),
+        (HEAL, ()),
         (WATCH, ()),
         (REPORTS, ()),
         (MONITORING, ()),
@@ -363,9 +366,9 @@ def _with_values(key: _Key, tree: Any) -> Any:
 
 def _into_deployment(tree: Any) -> None:
     spec = tree["spec"]
-    spec["replicas"] = Choice(
-        "$.Values.replicas", Template("{{ $.Values.replicas }}"), spec["replicas"]
-    )
+    with_standby = spec["replicas"]
+    usual = Choice(HA, with_standby.otherwise.then, with_standby.then)
+    spec["replicas"] = Choice("$.Values.replicas", Template("{{ $.Values.replicas }}"), usual)
     pod = spec["template"]
     annotated = f"or ({STATIC}) $.Values.podAnnotations"
     pod["metadata"]["annotations"] = When(

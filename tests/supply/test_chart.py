@@ -284,7 +284,6 @@ def test_alerts_of_prometheus_and_of_the_server_link_the_runbooks_that_are_given
     ("given", "said"),
     [
         ({"heal": True, "auditOnly": True}, "heal: auditOnly changes nothing"),
-        ({"replicas": 2}, "replicas: more than one pod needs a shared store"),
         ({"store": STORE}, "store: it is what replicas share"),
         ({"storeImage": "valkey"}, "storeImage: it is of the Valkey"),
         ({"ha": True, "store": "valkey://a/0"}, "store: add ?key-file="),

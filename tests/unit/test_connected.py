@@ -58,12 +58,13 @@ def in_cluster(cluster: Cluster) -> ConnectedCluster:
     )
 
 
-def see_loss(detection: Detection, cluster: Cluster) -> None:
+def see_loss(detection: Detection, cluster: Cluster, *, is_restored: bool = False) -> None:
     """A webhook clears what the controller of a stored Deployment sends, long ago."""
     cluster.objects.put(WEB, replicas=1)
     stored = cluster.objects.objects[path_of(WEB)]
     sent = {**stored, "status": {"replicas": 1, "observedGeneration": 3}}
-    for phase, new in ((INTENT, sent), (MUTATE, stored), (OUTCOME, stored)):
+    came = sent if is_restored else stored
+    for phase, new in ((INTENT, sent), (MUTATE, stored), (OUTCOME, came)):
         asked = make_review("UPDATE", "deployments", new, stored, subresource="status", name="web")
         asked["request"] |= {"namespace": "shop", "userInfo": {"username": WRITER}}
         feed(detection, phase, asked, 100.0)
@@ -106,3 +107,24 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
     samples = [one for family in metrics.collect() for one in family.samples]
     healed = {one.labels["result"]: one.value for one in samples if "heals" in one.name}
     assert healed == {"healed": 1, "refused": 0, "conflict": 0, "gone": 0, "failed": 0}
+
+
+async def test_what_one_pod_restored_and_was_lost_before_the_next_one_led_is_put_back():
+    """While no pod answered, a write was not restored; nobody saw it."""
+    cluster, leads = Cluster(), Leads()
+    metrics = Metrics(lambda group, resource: False)
+    connected = in_cluster(cluster)
+    first, second = (Detecting(Detection(), {}, Tracking()) for _ in range(2))
+    async with connected.saved_findings(NAME, first, leadership=leads, metrics=metrics):
+        see_loss(first.detection, cluster, is_restored=True)
+        assert not list(first.detection.ledger.damaged())
+        await until(lambda: cluster.configmaps.found)
+    metrics = Metrics(lambda group, resource: False)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(
+            connected.saved_findings(NAME, second, leadership=leads, metrics=metrics)
+        )
+        await stack.enter_async_context(connected.rechecks(second, leads, metrics))
+        await until(lambda: "observedGeneration" in cluster.objects.status(WEB))
+        await until(lambda: not list(second.detection.ledger.damaged()))
+    assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}

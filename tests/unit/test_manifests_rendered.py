@@ -15,6 +15,8 @@ from certs.files import CA_FILE
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
+from webhook.cluster.connection import POD_NAME
+from webhook.cluster.standby import ACTIVE
 from webhook.manifest.rendering import KEY, PASSWORD, REGISTRATIONS
 from webhook.server.access import Part
 from webhook.server.tokens import ASKED
@@ -22,8 +24,10 @@ from webhook.server.watching import parse_watched
 
 NOW = datetime.now(UTC)
 NAMES = installed_names("genguard", "genguard-system")
-CHANGED = ("Deployment", "NetworkPolicy")
-"""What replicas make different; a Valkey is new."""
+CHANGED = ("Deployment", "NetworkPolicy", "Service")
+"""What replicas that all answer make different; a Valkey is new."""
+STANDBY = "genguard-standby"
+"""Role and RoleBinding of those of which one answers."""
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +120,24 @@ def test_the_off_switch_needs_no_certificate(rendered, repository):
     assert len(rendered("without/registrations")) == 3
 
 
+@pytest.mark.parametrize("overlay", ["audit-only", "enforce", "cert-manager"])
+def test_one_pod_is_active_and_another_stands_by(rendered, overlay):
+    found = rendered(f"manifests/overlays/{overlay}")
+    (deployment,) = of_kind(found, "Deployment").values()
+    assert deployment["spec"]["replicas"] == 2
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    verb, *flags = container["args"]
+    assert serve.make_context(verb, flags).params["standby"]
+    named = {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    assert container["env"] == [named]
+    (service,) = of_kind(found, "Service").values()
+    assert service["spec"]["selector"] == {"app.kubernetes.io/name": "genguard", ACTIVE: "true"}
+    assert ACTIVE not in deployment["spec"]["template"]["metadata"]["labels"]
+    role = of_kind(found, "Role")[STANDBY]
+    verbs = ["list", "watch", "patch"]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+
+
 def test_labels_are_no_part_of_selectors(rendered):
     """A selector cannot be changed later, and the component label is for people."""
     (deployment,) = of_kind(rendered("manifests/overlays/enforce"), "Deployment").values()
@@ -170,7 +192,8 @@ def test_what_the_watch_component_watches_it_may_list_and_watch_and_nothing_else
     plain, found = rendered("manifests/overlays/audit-only"), rendered("watching")
     changed = [one["kind"] for one in found if one not in plain]
     assert changed == ["ClusterRole", "Deployment"]
-    (deployment,), (role,) = (of_kind(found, kind).values() for kind in ("Deployment", "Role"))
+    kinds = "Deployment", "ClusterRole"
+    (deployment,), (role,) = (of_kind(found, kind).values() for kind in kinds)
     verb, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     assert verb == serve.name
     watched = parse_watched(serve.make_context(verb, flags).params["watch"])
@@ -243,14 +266,20 @@ def test_the_pods_may_renew_the_certificate_that_they_serve_and_no_other(rendere
 
 def test_replicas_get_a_store_and_the_way_to_it(rendered):
     plain, found = rendered("manifests/overlays/enforce"), rendered("manifests/overlays/ha")
-    assert all(document in found for document in plain if document["kind"] not in CHANGED)
+    names = {one["metadata"]["name"] for one in found}
+    assert STANDBY not in names
+    same = [one for one in plain if one["metadata"]["name"] != STANDBY]
+    assert all(document in found for document in same if document["kind"] not in CHANGED)
     changed = {kind: of_kind(found, kind)["genguard"] for kind in CHANGED}
     deployment = changed["Deployment"]["spec"]
     assert deployment["replicas"] == 3
     pod = deployment["template"]["spec"]
     verb, *flags = pod["containers"][0]["args"]
     assert verb == serve.name
-    store = urlsplit(serve.make_context(verb, flags).params["store"])
+    given = serve.make_context(verb, flags).params
+    assert not given["standby"]
+    assert changed["Service"]["spec"]["selector"] == {"app.kubernetes.io/name": "genguard"}
+    store = urlsplit(given["store"])
     named = dict(parse_qsl(store.query))
     (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "store")
     (volume,) = (one for one in pod["volumes"] if one["name"] == "store")

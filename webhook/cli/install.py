@@ -259,10 +259,13 @@ async def _dropped(rest: Rest, choices: Choices, rendered: list[Document]) -> li
     """
     if choices.outside is not None:
         return []
-    most = replace(choices, audit_only=False, heal=True, ha=True, store=None)
     kept = {path_of(one) for one in rendered}
-    parts = [one for one in render(most, manifests.read, _NO_PAIR) if path_of(one) not in kept]
-    return [Step(Action.DELETE, one) for one in reversed(parts) if await find(rest, one)]
+    parts: dict[str, Document] = {}
+    for ha in (False, True):
+        most = replace(choices, audit_only=False, heal=True, ha=ha, store=None)
+        parts |= {path_of(one): one for one in render(most, manifests.read, _NO_PAIR)}
+    dropped = [parts[path] for path in reversed(parts) if path not in kept]
+    return [Step(Action.DELETE, one) for one in dropped if await find(rest, one)]
 
 
 async def _check_store(rest: Rest, rendered: list[Document], namespace: str) -> None:
@@ -530,8 +533,8 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
 @click.option(
     "--ha",
     is_flag=True,
-    help="Run three replicas that share a store: a Valkey that is installed too, or that of "
-    "--store.",
+    help="Run three replicas that all answer and share a store: a Valkey that is installed too, or "
+    "that of --store.",
 )
 @click.option(
     "--store",
@@ -576,7 +579,8 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
 @click.option(
     "--replicas",
     type=click.IntRange(1),
-    help="How many pods; more than one needs --ha. [default: 1, or 3 with --ha]",
+    help="How many pods: one is active and the others stand by; with --ha all answer. "
+    "[default: 2, or 3 with --ha]",
 )
 @click.option(
     "--timeout",
@@ -677,12 +681,6 @@ def _options(
         raise click.UsageError("--store is what replicas share: give --ha")
     if store_image is not None and (store is not None or not ha):
         raise click.UsageError("--store-image is of the Valkey that --ha installs without --store")
-    if (replicas or 1) > 1 and not ha:
-        raise click.UsageError(
-            "more than one replica without a store in common: the phases of one write reach "
-            "different pods, and each judges a part. Give --ha, which installs a Valkey for them, "
-            "or --ha --store ADDRESS"
-        )
     if heal and audit_only:
         raise click.UsageError("--audit-only changes nothing: leave out --heal")
     if cert_dir and cert_manager:

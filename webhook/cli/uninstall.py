@@ -112,6 +112,7 @@ def _installed(namespace: str) -> list[Document]:
     """Every object that install makes with any of its flags."""
     empty = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
     ways = (
+        Choices(namespace=namespace),
         Choices(namespace=namespace, ha=True),
         Choices(namespace=namespace, ha=True, cert_manager=True),
     )

@@ -25,6 +25,8 @@ from webhook.cluster.kubeconfig import NoClusterError, check_kubeconfig
 from webhook.cluster.rest import RefusedError
 
 IN_CLUSTER: Final = "in-cluster"
+POD_NAME: Final = "GENGUARD_POD_NAME"
+"""The environment variable with the name of the server's pod."""
 _TICK: Final = 0.01
 _MOST_CLOSING_TICKS: Final = 200
 """Ticks, 2 s together."""
@@ -168,18 +170,23 @@ def default_namespace(kubeconfig: str, context: str | None = None) -> str:
 def server_object(kubeconfig: str) -> dict[str, str]:
     """Return the object that Events about this server refer to.
 
-    In a pod it is the Pod, whose name is the host's; elsewhere the kubeconfig's namespace.
+    In a pod it is the Pod; elsewhere the kubeconfig's namespace.
     """
     namespace = default_namespace(kubeconfig)
     kind, name = "Namespace", namespace
     if kubeconfig == IN_CLUSTER:
-        kind, name = "Pod", socket.gethostname()
+        kind, name = "Pod", pod_name()
     return {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
 
 
+def pod_name() -> str:
+    """Return the name of the server's pod: as the manifests say it, otherwise the host's."""
+    return os.environ.get(POD_NAME) or socket.gethostname()
+
+
 def server_identity() -> str:
-    """Return an identity that is unique to this process, even after a restart on the same host."""
-    return f"{socket.gethostname()}_{secrets.token_hex(8)}"
+    """Return an identity that is unique to this process, even after a restart in the same pod."""
+    return f"{pod_name()}_{secrets.token_hex(8)}"
 
 
 def server_user(kubeconfig: str) -> str:

@@ -4,7 +4,10 @@ A candidate takes the Lease when nobody holds it, or when the holder has not ren
 Lease's duration by the candidate's own monotonic clock: clocks of machines are not compared
 (client-go tools/leaderelection/leaderelection.go:tryAcquireOrRenew). A holder that cannot renew
 stops leading before anybody else may begin. If two candidates write at once, the resourceVersion
-decides.
+decides. With a Succession (webhook/cluster/standby.py) what is known of the pods counts, too.
+
+A leader that vanishes without a word is followed within 7 s, at worst: its last renewal is seen a
+tick later (1 s), has run out LEASE_SECONDS after that (5 s), and is looked at each tick (1 s).
 
 Not `kubernetes.aio.leaderelection`: it measures by the time of day, so that a clock that is set
 back gives two leaders; its calls have no timeout, and a lost connection ends the election; it
@@ -21,10 +24,11 @@ from typing import Any, Final, Protocol
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.telemetry.logs import LOGGER
 
-LEASE_SECONDS: Final = 10
-LEAD_SECONDS: Final = 7.0
-"""How long a holder leads after it sent a renewal that was granted."""
-_CALL_SECONDS: Final = 4.0
+LEASE_SECONDS: Final = 5
+LEAD_SECONDS: Final = 4.0
+"""How long a holder leads after it sent a renewal that was granted: one call without an answer and
+the next one have room in it."""
+_CALL_SECONDS: Final = 2.0
 _NEVER: Final = float("-inf")
 
 
@@ -33,6 +37,16 @@ class Calls(Protocol):
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
         """Send one request; raises RefusedError, or one of UNREACHED."""
+
+
+class Succession(Protocol):
+    """Whether a Lease may be taken, besides its own rules; holders are given by their identity."""
+
+    async def is_over(self, holder: str) -> bool:
+        """Whether to take the Lease before it has run out: its holder cannot answer any more."""
+
+    async def leaves(self, holder: str) -> bool:
+        """Whether to leave a Lease that is free to another replica, which can answer."""
 
 
 class LeaseElection:
@@ -45,8 +59,11 @@ class LeaseElection:
         name: str,
         identity: str,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        succession: Succession | None = None,
     ) -> None:
         """`identity` is unique to this process; `clock` gives monotonic seconds."""
+        self._succession: Final = succession
         self._calls: Final = calls
         self._namespace: Final = namespace
         self._name: Final = name
@@ -54,7 +71,7 @@ class LeaseElection:
         self._clock: Final = clock
         self._renewed = _NEVER
         self._seen: tuple[str, str] | None = None
-        self._seen_at = _NEVER
+        self._seen_at = self._read_at = _NEVER
         self._held_at = _NEVER
 
     @property
@@ -67,16 +84,33 @@ class LeaseElection:
         """When another replica was last seen to renew; minus infinity if there was none."""
         return self._held_at
 
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was read last; "" for nobody."""
+        return "" if self._seen is None else self._seen[0]
+
     async def tick(self) -> None:
         """Read the Lease, and take or renew it if that is due. Never raises."""
+        await self.renew()
+
+    async def renew(self) -> bool:
+        """Do the same; return whether this replica holds it now, by the API server's answer."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                await self._tick()
+                try:
+                    return await self._tick()
+                except RefusedError as error:
+                    if error.status != HTTPStatus.CONFLICT:
+                        raise
+                # Another replica was faster. All hear of a change at once: at the next tick it
+                # would be so again.
+                return await self._tick()
         except RefusedError as error:
-            if error.status != HTTPStatus.CONFLICT:  # another replica was faster
+            if error.status != HTTPStatus.CONFLICT:
                 self._log_failure(f"{error.status}")
         except UNREACHED as error:
             self._log_failure(type(error).__name__)
+        return False
 
     async def release(self) -> None:
         """Release the Lease, if this replica holds it. Never raises."""
@@ -92,7 +126,7 @@ class LeaseElection:
         except (RefusedError, *UNREACHED) as error:
             self._log_failure(type(error).__name__)
 
-    async def _tick(self) -> None:
+    async def _tick(self) -> bool:
         asked = self._clock()
         try:
             lease = await self._calls.call("GET", self._path)
@@ -101,28 +135,40 @@ class LeaseElection:
                 raise
             await self._calls.call("POST", self._collection_path, self._new_lease())
             self._renewed = asked
-            return
+            return True
         spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
+        good_for = spec.get("leaseDurationSeconds") or LEASE_SECONDS
         seen = (holder, str(spec.get("renewTime")))
-        if seen != self._seen:
+        # While the API server did not answer, its holder could not renew it either.
+        was_away = asked >= self._read_at + good_for
+        self._read_at = asked
+        if seen != self._seen and holder not in {"", self._identity}:
+            self._held_at = asked
+        if seen != self._seen or was_away:
             self._seen, self._seen_at = seen, asked
-            if holder not in {"", self._identity}:
-                self._held_at = asked
         if holder == self._identity:
             await self._put(lease, {**spec, "renewTime": _now()}, asked)
-            return
-        good_for = spec.get("leaseDurationSeconds") or LEASE_SECONDS
-        if not holder or asked >= self._seen_at + good_for:
-            taken = {
-                **spec,
-                "holderIdentity": self._identity,
-                "leaseDurationSeconds": LEASE_SECONDS,
-                "acquireTime": _now(),
-                "renewTime": _now(),
-                "leaseTransitions": (spec.get("leaseTransitions") or 0) + 1,
-            }
-            await self._put(lease, taken, asked)
+            return True
+        if holder:
+            self._renewed = _NEVER  # another one has taken it
+        if not await self._is_free(holder, has_run_out=asked >= self._seen_at + good_for):
+            return False
+        taken = {
+            **spec,
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "acquireTime": _now(),
+            "renewTime": _now(),
+            "leaseTransitions": (spec.get("leaseTransitions") or 0) + 1,
+        }
+        await self._put(lease, taken, asked)
+        return True
+
+    async def _is_free(self, holder: str, *, has_run_out: bool) -> bool:
+        if not holder or has_run_out:
+            return self._succession is None or not await self._succession.leaves(holder)
+        return self._succession is not None and await self._succession.is_over(holder)
 
     async def _put(self, lease: dict[str, Any], spec: dict[str, Any], asked: float) -> None:
         await self._calls.call("PUT", self._path, {**lease, "spec": spec})

@@ -14,7 +14,7 @@ host, which is reached by other users of the host, too, as a port of kubectl is.
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.standby import OURS, read_pod
 
-LABEL: Final = "app.kubernetes.io/name=genguard"
 _PROTOCOL: Final = "v4.channel.k8s.io"
 _DATA: Final = 0
 _PORT_BYTES: Final = 2
@@ -100,12 +100,16 @@ class Forward:
 
 
 async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
-    """Find a pod of genguard that is ready; None where there is none. Raises as Rest does."""
-    listed = await rest.get(f"/api/v1/namespaces/{namespace}/pods", labelSelector=LABEL)
-    usable = [one for one in listed.get("items") or () if _is_ready(one)]
+    """Find a pod of genguard that is ready, the active one if one is; None where there is none.
+
+    Raises as Rest does.
+    """
+    listed = await rest.get(f"/api/v1/namespaces/{namespace}/pods", labelSelector=OURS)
+    read = [(read_pod(one), one) for one in listed.get("items") or ()]
+    usable = [(not found.is_active, found.name, one) for found, one in read if found.can_answer]
     if not usable:
         return None
-    pod = min(usable, key=lambda one: str(one["metadata"]["name"]))
+    _, _, pod = min(usable, key=lambda one: one[:2])
     containers = (pod.get("spec") or {}).get("containers") or ()
     ports = [
         int(port["containerPort"])
@@ -145,12 +149,6 @@ async def forwarded(rest: Rest, to: OpsPort) -> AsyncIterator[Forward]:
             for task in tuple(carried):
                 task.cancel()
             await asyncio.gather(*carried, return_exceptions=True)
-
-
-def _is_ready(pod: Mapping[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-    return is_ready and "deletionTimestamp" not in pod["metadata"]
 
 
 async def _either(*ends: Any) -> None:

@@ -2,7 +2,7 @@
 
 Without this (and without a store) findings would end with their pod, and with them the knowledge of
 what is to be healed, while the damage stays. FindingsPersister loads them before the server starts,
-and saves them on the replica that leads.
+and saves them on the replica that leads. A standby shows what the leader has saved last.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from genguard.detection.finding import Severity
+from genguard.detection.finding import Finding, Severity
 from genguard.detection.ledger import Mark, Row, Signs, UnreadableFindingsError, pack, unpack
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.election.leader import Leadership
@@ -32,8 +32,9 @@ _DESCRIPTION: Final = (
     "Open findings of genguard, for its next pod: names, numbers, times and words of conditions; "
     "other values of objects only with --show-values. It may be deleted; genguard makes it again."
 )
-SAVE_SECONDS: Final = 5.0
-"""The shortest pause between saves of news: a finding, its state, severity or damage."""
+SAVE_SECONDS: Final = 2.0
+"""The shortest pause between saves of news: a finding, its state, severity or damage. What a pod
+that is killed found since its last save is lost."""
 COUNT_SECONDS: Final = 60.0
 """The shortest pause between saves in which only counts have changed."""
 START_SECONDS: Final = 3.0
@@ -42,6 +43,8 @@ _TICK_SECONDS: Final = 1.0
 SAVING: Final = "saving findings"
 """The name of the task."""
 _CALL_SECONDS: Final = 5.0
+_MOST_UNREAD: Final = 5
+"""So often in a row a standby reads nothing before it says so."""
 _BATCH: Final = 50
 _RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
@@ -123,11 +126,17 @@ class Findings(Protocol):
     def export(self, name: str) -> bytes | None:
         """Return all that is known of a finding; None when it is gone by now."""
 
+    def findings(self) -> tuple[Finding, ...]:
+        """Return all findings."""
+
     def restore(self, rows: Iterable[Row]) -> None:
         """Replace all findings by these. Raises msgspec.MsgspecError or ValueError."""
 
     def take_over(self, rows: Iterable[Row], restored: Mapping[str, Signs]) -> set[str]:
         """Add an earlier leader's export; return the ids of its findings. Raises the same."""
+
+    def doubt(self) -> None:
+        """Take for damage what was restored in time: it may be lost by now."""
 
 
 class FindingsStorage(Protocol):
@@ -154,10 +163,12 @@ class FindingsPersister:
         self._storage: Final = storage
         self._clock: Final = clock
         self._restored: dict[str, Signs] = {}
+        self._followed: bytes | None = None
         self._saved: dict[str, Mark] | None = {}
         self._saved_at = float("-inf")
-        self._ticked_at = float("-inf")
+        self._ticked_at = self._followed_at = float("-inf")
         self._has_taken_over = False
+        self._unread = 0
         self._is_failing = False
         self._left_out = 0
         self.failures = 0
@@ -169,7 +180,7 @@ class FindingsPersister:
                 self._findings.restore(await self._read())
         except (RefusedError, *UNREACHED, msgspec.MsgspecError, ValueError) as error:
             self._log_unread(error)
-        self._restored = {name: mark.signs for name, mark in self._findings.marks()}
+        self._note_restored()
         if self._restored:
             facts = {"place": str(self._storage), "findings": len(self._restored)}
             LOGGER.info("findings restored", extra={"facts": facts})
@@ -181,14 +192,17 @@ class FindingsPersister:
         know: Callable[[Collection[str]], None],
         metrics: Metrics,
         supervisor: Supervisor,
+        *,
+        stands_by: bool = False,
     ) -> AsyncIterator[None]:
         """Save while the context is entered and this replica leads, and once at the end.
 
-        `know` is called with the ids of findings that an earlier leader has reported.
+        know       is called with the ids of findings that another leader has reported
+        stands_by  while another replica leads, take its findings as it saves them
         """
         metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
         over = asyncio.Event()
-        supervisor.start(SAVING, lambda: self._run(leadership, know, over))
+        supervisor.start(SAVING, lambda: self._run(leadership, know, over, stands_by=stands_by))
         try:
             yield
         finally:
@@ -202,16 +216,26 @@ class FindingsPersister:
         leadership: Leadership,
         know: Callable[[Collection[str]], None],
         over: asyncio.Event,
+        *,
+        stands_by: bool,
     ) -> None:
+        led = False
         while not over.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
                     await over.wait()
                     return
             if leadership.is_leader:
+                led = True
                 await self.tick(know, is_last=False)
-            else:
-                self._has_taken_over = False
+                continue
+            if led:
+                # The next leader reads again what has changed since it began to lead.
+                await self.tick(know, is_last=True)
+                self._ticked_at = float("-inf")
+            led = self._has_taken_over = False
+            if stands_by:
+                await self.follow(know)
 
     async def tick(self, know: Callable[[Collection[str]], None], *, is_last: bool) -> None:
         """As the leader, take over the findings of the last leader, then save if it is time."""
@@ -235,6 +259,30 @@ class FindingsPersister:
             self.failures += 1
             raise
 
+    async def follow(self, know: Callable[[Collection[str]], None]) -> None:
+        """As a standby, replace all findings by those of the leader, if it has saved others."""
+        now = self._clock()
+        if now - self._followed_at < SAVE_SECONDS:
+            return
+        self._followed_at = now
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                data = await self._storage.read()
+                if data != self._followed:
+                    self._findings.restore(() if data is None else await in_thread(unpack, data))
+                    self._followed = data
+                    know(self._note_restored())
+            self._unread = 0
+        except (RefusedError, *UNREACHED, msgspec.MsgspecError, ValueError) as error:
+            self._unread += 1
+            if self._unread == _MOST_UNREAD:
+                self._log_unread(error)
+
+    def _note_restored(self) -> set[str]:
+        """Remember the signals of each finding, as others have seen them; return the ids."""
+        self._restored = {name: mark.signs for name, mark in self._findings.marks()}
+        return {one.id for one in self._findings.findings()}
+
     async def _take_over(self, know: Callable[[Collection[str]], None]) -> None:
         """Read the saved findings. A save before this would lose those of an earlier leader."""
         self._saved = {}
@@ -246,6 +294,7 @@ class FindingsPersister:
                 await asyncio.sleep(0)
             if rows:
                 self._saved = None  # unknown: these may not be the current findings
+            self._findings.doubt()  # until this replica led, writes may have been lost
         except (UnreadableFindingsError, msgspec.MsgspecError, ValueError) as error:
             self._log_unread(error)
         self._has_taken_over = True

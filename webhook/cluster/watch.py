@@ -173,12 +173,16 @@ async def follow(
 
 
 async def watch_collection(
-    rest: Rest, path: str, read: Callable[[dict[str, Any]], T], supervisor: Supervisor
+    rest: Rest,
+    path: str,
+    read: Callable[[dict[str, Any]], T],
+    supervisor: Supervisor,
+    **chosen: str,
 ) -> AsyncIterator[tuple[T, ...]]:
     """Yield a small collection, sorted by name, now and after each event, until the watch ends.
 
     What is nested too deep to decode is null in an object. `supervisor` counts what `read` raises
-    for; it is left out.
+    for; it is left out. `chosen` as for Collection.
     """
     known: dict[str, tuple[str, T]] = {}
     has_all = False
@@ -186,7 +190,7 @@ async def watch_collection(
     async def locate() -> str:
         return path
 
-    async for what, uid, found, _ in Collection(rest, locate).changes():
+    async for what, uid, found, _ in Collection(rest, locate, **chosen).changes():
         if what is ChangeKind.SEEN:
             known.pop(uid, None)
             with supervisor.guard("objects of a cluster"):

@@ -237,7 +237,12 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
 
 def _missing(sources: Sources, unseen: int, now: float) -> Iterator[str]:
     """Say why this server cannot tell that nothing is broken."""
-    if not sources.metrics.last_review:
+    if active := sources.stands_by_for:
+        yield (
+            f"This pod stands by: {active} answers. Findings are shown as that one has saved them; "
+            "other pages show what this pod has seen itself."
+        )
+    elif not sources.metrics.last_review:
         yield (
             "No write has been seen since this server started: there was none, or the API server "
             "does not call genguard."

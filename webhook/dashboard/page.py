@@ -46,8 +46,9 @@ class BusyError(Exception):
 
 
 class Sources(NamedTuple):
-    """The state that pages show. `about` returns mode, version, store and instance as text.
+    """The state that pages show.
 
+    about    returns mode, version, store and instance as text; with --standby role and active pod
     enforce  returns the command that makes this installation enforcing; "" where none is known
     read_only  nobody may acknowledge or silence a finding
     supervisor  knows which tasks of this server fail
@@ -63,6 +64,12 @@ class Sources(NamedTuple):
     enforce: Callable[[], str] = str
     read_only: bool = False
     supervisor: Supervisor | None = None
+
+    @property
+    def stands_by_for(self) -> str:
+        """The name of the pod that is active in place of this one; "" where this one answers."""
+        about = self.about()
+        return about.get("active", "") if about.get("role") == "standby" else ""
 
     def failing(self) -> tuple[FailingTask, ...]:
         """Return the tasks that fail."""

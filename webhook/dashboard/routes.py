@@ -172,6 +172,9 @@ class Dashboard:
         if self._sources.read_only:
             why = "nobody may change anything here: the server runs with --ops-read-only"
             return json_answer({"error": why}, HTTPStatus.FORBIDDEN)
+        if active := self._sources.stands_by_for:
+            why = f"this pod stands by, and alerts nobody: ask the active one, {active}"
+            return json_answer({"error": why}, HTTPStatus.CONFLICT)
         return await silencing.change(context, request)
 
     async def _not_found(self, request: web.Request) -> web.Response:
@@ -197,6 +200,7 @@ class Dashboard:
             "silence_of": lambda finding: self._sources.silences.find(finding, now),
             "headline": partial(headline, kind_of=findings.kinds_of(self._sources)),
             "read_only": self._sources.read_only,
+            "stands_by_for": self._sources.stands_by_for,
             "silence_durations": silencing.DURATIONS,
         }
 

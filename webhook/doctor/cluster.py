@@ -13,7 +13,14 @@ from genguard.linting.lint import lint
 from genguard.trace.plan import is_observer
 from webhook.doctor.facts import Facts, Source, calls_of
 from webhook.doctor.result import Line, check, fail, few, ok, warn
-from webhook.manifest.documents import HEAL, arguments_of, mode_of, path_of, title_of
+from webhook.manifest.documents import (
+    HEAL,
+    STANDBY,
+    arguments_of,
+    mode_of,
+    path_of,
+    title_of,
+)
 from webhook.manifest.rendering import is_registration, store_of
 from webhook.manifest.static_webhooks import given_of
 
@@ -65,7 +72,7 @@ def installed(facts: Facts) -> Iterator[Line]:
 
 @check("pods", Source.REGISTRATIONS, Source.DEPLOYMENT, Source.ENDPOINTS)
 def pods(facts: Facts) -> Iterator[Line]:
-    """Pods are ready, share a store if there are several, and the Service selects them."""
+    """Pods are ready; several share a store, or stand by; and the Service selects one."""
     deployment = facts.deployment
     if deployment is None:
         return
@@ -75,10 +82,10 @@ def pods(facts: Facts) -> Iterator[Line]:
     scale = f"{facts.kubectl} scale deployment/genguard --replicas={facts.replicas}"
     if not wanted:
         yield fail("scaled to 0: each write waits for a server that does not run", scale)
-    elif wanted > 1 and not store_of(deployment):
-        message = f"{wanted} replicas without a shared store: each sees only parts of a write. "
-        message += "Use one replica, or install a store with genguard install --ha"
-        yield fail(message, scale)
+    elif wanted > 1 and not store_of(deployment) and STANDBY not in arguments_of(deployment):
+        message = f"{wanted} replicas that all answer, without a shared store: each sees only "
+        message += "parts of a write. genguard install makes one active and has the others stand by"
+        yield fail(message, facts.install)
     elif not ready:
         yield fail(f"none of {wanted} is ready", describe)
     elif ready < wanted:

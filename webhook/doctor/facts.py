@@ -15,6 +15,7 @@ from webhook.install.registering import is_limited
 from webhook.manifest.documents import (
     AUDIT_ONLY,
     HEAL,
+    STANDBY,
     alertmanagers_of,
     arguments_of,
     containers_of,
@@ -208,15 +209,16 @@ class Facts:
         )
 
     def _shared(self) -> Iterator[str]:
-        """The flags for replicas and their shared store."""
+        """The flags for replicas, and for their shared store if they have one."""
         if self.deployment is None:
             return
         address, replicas = store_of(self.deployment), self.deployment["spec"].get("replicas", 1)
-        if not address:
-            return  # several replicas without a store are an error: do not install them again
-        yield "--ha"
-        if not any(one["kind"] == "StatefulSet" for one in self.expected):
-            yield from ("--store", shlex.quote(address))
+        if address:
+            yield "--ha"
+            if not any(one["kind"] == "StatefulSet" for one in self.expected):
+                yield from ("--store", shlex.quote(address))
+        elif STANDBY not in arguments_of(self.deployment):
+            return  # several that answer, without a store, are an error: do not install them again
         # Zero replicas are an error, too.
         if replicas not in (0, self.replicas):
             yield from ("--replicas", str(replicas))

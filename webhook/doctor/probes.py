@@ -149,6 +149,8 @@ def store(facts: Facts) -> Iterator[Line]:
         if kind in _BAD_STORES:
             wrong, logged = _BAD_STORES[kind]
             yield warn(wrong, facts.logs(logged))
+        if active := seen.facts.get("active"):
+            yield ok(f"{kind}: pod {active} is active, and a standby goes on with what it saves")
         yield ok(_STORES.get(kind, kind))
 
 

@@ -4,6 +4,7 @@ Elections themselves are in webhook/cluster/lease.py and webhook/store/leader_lo
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
@@ -13,8 +14,10 @@ from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
-TICK_SECONDS: Final = 2.0
-"""The pause between two attempts to lead; a handover lasts a term and this pause."""
+TICK_SECONDS: Final = 1.0
+"""The time between two attempts to lead."""
+_SHORTEST_SECONDS: Final = 0.1
+"""The pause after a tick that took as long as TICK_SECONDS."""
 ELECTION: Final = "leader election"
 """The name of the task."""
 
@@ -43,30 +46,44 @@ class LeaderElection(Leadership, Protocol):
 
 @asynccontextmanager
 async def running_for_leader(
-    election: LeaderElection, metrics: Metrics, supervisor: Supervisor
+    election: LeaderElection,
+    metrics: Metrics,
+    supervisor: Supervisor,
+    wake: asyncio.Event | None = None,
 ) -> AsyncIterator[None]:
-    """Take part in an election while the context is entered, then give up the leadership."""
+    """Take part in an election while the context is entered, then give up the leadership.
+
+    wake  set when the next tick is due at once
+    """
     metrics.gauge(declarations.LEADER, lambda: float(election.is_leader))
-    async with taking_part(election, supervisor):
+    async with taking_part(election, supervisor, wake):
         yield
 
 
 @asynccontextmanager
-async def taking_part(election: LeaderElection, supervisor: Supervisor) -> AsyncIterator[None]:
+async def taking_part(
+    election: LeaderElection, supervisor: Supervisor, wake: asyncio.Event | None = None
+) -> AsyncIterator[None]:
     """Do the same without a metric."""
+    woken = wake or asyncio.Event()
     try:
-        async with supervisor.running({ELECTION: lambda: _take_part(election)}):
+        async with supervisor.running({ELECTION: lambda: _take_part(election, woken)}):
             yield
     finally:
         with supervisor.guard("leader election at the end"):
             await election.release()
 
 
-async def _take_part(election: LeaderElection) -> None:
+async def _take_part(election: LeaderElection, wake: asyncio.Event) -> None:
     led = None
+    loop = asyncio.get_running_loop()
     while True:
+        due = loop.time() + TICK_SECONDS
+        wake.clear()
         await election.tick()
         if election.is_leader is not led:
             led = election.is_leader
             LOGGER.info("leading" if led else "following")
-        await asyncio.sleep(TICK_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(max(due, loop.time() + _SHORTEST_SECONDS)):
+                await wake.wait()

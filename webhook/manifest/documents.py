@@ -12,6 +12,7 @@ from genguard.objects.served import collection_path
 
 AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"
+STANDBY: Final = "--standby"
 STATIC_WEBHOOKS: Final = "--static-webhooks"
 ALERTMANAGER: Final = "--alertmanager="
 """The flag before a URL; it may be given several times."""

@@ -41,7 +41,6 @@ REGISTRATIONS: Final = (
 FINDINGS: Final = "genguard-findings"
 """The ConfigMap of open findings, which the server creates in its namespace."""
 
-_HA: Final = "overlays/ha"
 _TLS: Final = "tls"
 _REGISTRATIONS: Final = "base/registrations"
 _FLAG: Final = "--store="
@@ -71,7 +70,8 @@ class Choices:
     """The options of `install`. With `outside`, only registrations are rendered.
 
     heal           restore lost values by patches of status, when enforcing
-    ha             several replicas with a shared store: `store`, or a Valkey installed with them
+    ha             several replicas that all answer, with a shared store: `store`, or a Valkey
+                   installed with them; otherwise one is active and the others stand by
     store_image    the image of that Valkey; default: the image in the manifests
     replicas       the number of pods; default: the number in the manifests
     api_servers    CIDRs that may reach the webhook port; default: all
@@ -109,8 +109,7 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
     if choices.outside is not None:
         documents = build(_REGISTRATIONS, read)
     else:
-        overlay = f"overlays/{_mode(choices)}" if not choices.ha else _HA
-        documents = build(overlay, _reading(choices, read, pair))
+        documents = build(f"overlays/{_mode(choices)}", _reading(choices, read, pair))
     # Before the user's own values come in: they may name another namespace that is called so.
     documents = [_with_namespace(one, choices.namespace) for one in documents]
     for one in documents:
@@ -165,7 +164,7 @@ def as_yaml(documents: Iterable[Document]) -> str:
 
 
 def _reading(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> Read:
-    """Wrap `read`: add the files of the pair, and select mode and components in overlays."""
+    """Wrap `read`: add the files of the pair, and select the components of overlays."""
 
     def reading(path: str) -> bytes:
         folder, _, name = path.rpartition("/")
@@ -180,14 +179,14 @@ def _reading(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> Read:
 
 
 def _chosen(choices: Choices, overlay: bytes) -> bytes:
-    """Return an overlay with the chosen mode and components."""
-    overlay = overlay.replace(b"../enforce", f"../{_mode(choices)}".encode())
+    """Return an overlay with the chosen components."""
+    if choices.ha:
+        shared = b"" if choices.store is not None else b"../../valkey\n  - "
+        overlay = overlay.replace(b"../../standby", shared + b"../../replicas")
     if choices.cert_manager:
         overlay = overlay.replace(b"../../tls", b"../../cert-manager")
     if not choices.heal:
         overlay = overlay.replace(b"  - ../../heal\n", b"")
-    if choices.store is not None:
-        overlay = overlay.replace(b"  - ../../valkey\n", b"")
     return overlay
 
 

@@ -95,8 +95,12 @@ class AdmissionHandler:
         remote_intents: RemoteIntents | None = None,
         *,
         spans: ReviewSpans | None = None,
+        is_active: Callable[[], bool] | None = None,
     ) -> None:
-        """`dependencies` is called at each request: they are replaced when the cluster changes."""
+        """`dependencies` is called at each request: they are replaced when the cluster changes.
+
+        is_active  whether clients are to come here; None: always
+        """
         self._dependencies: Final = dependencies
         self._observer: Final = observer
         self._limits: Final = limits
@@ -105,8 +109,14 @@ class AdmissionHandler:
         self._spans: Final = spans
         self._bodies: Final = Bodies(limits.body_bytes_in_flight)
         self._large_reviews: Final = LargeReviews(limits)
+        self._is_active: Final = is_active
         self.draining = False
         self.last_request = time.monotonic()
+
+    @property
+    def sends_away(self) -> bool:
+        """Whether clients are to go elsewhere: this server drains, or stands by."""
+        return self.draining or (self._is_active is not None and not self._is_active())
 
     async def __call__(self, request: web.BaseRequest) -> web.Response:
         """Answer one HTTP request."""
@@ -220,12 +230,13 @@ class AdmissionHandler:
         """Whether the connection can be used again after this answer.
 
         A client that keeps a connection open notices neither a new certificate nor that this server
-        drains, so the connection is closed then. After a request for an upgrade aiohttp's parser
-        drops what came in the same piece, so the next request would be read from its middle.
+        drains or stands by, so the connection is closed then. After a request for an upgrade
+        aiohttp's parser drops what came in the same piece, so the next request would be read from
+        its middle.
         """
         return (
             request.keep_alive
-            and not self.draining
+            and not self.sends_away
             and not connection.outdated
             and "Upgrade" not in request.headers
         )

@@ -26,6 +26,7 @@ from genguard.status.health_rules import RuleAnswers
 from genguard.status.tracking import NOT_JUDGED, Judged, Tracking, record_outcome, shows_object
 from webhook.alerts.change import Sink, TransitionTracker
 from webhook.alerts.queued import QueuedSink
+from webhook.election.leader import Leadership
 from webhook.server.time_of_day import TimeOfDay
 from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
@@ -86,10 +87,15 @@ class Detecting:
         shared: Shared | None = None,
         rules: Rules | None = None,
         *,
+        active: Leadership | None = None,
         supervisor: Supervisor | None = None,
         clock: TimeOfDay | None = None,
     ) -> None:
-        """`sinks` by name; `rules` judge objects of kinds that have a rule in CEL, if any has."""
+        """`sinks` by name; `rules` judge objects of kinds that have a rule in CEL, if any has.
+
+        active  leads while findings are made here; else those of the active pod are shown
+        """
+        self._active: Final = active
         self._rules: Final = rules
         self.detection: Final = detection
         self.tracking: Final = tracking
@@ -155,6 +161,8 @@ class Detecting:
     @property
     def judges(self) -> bool:
         """Whether findings are made here; else another replica makes them, and they are shown."""
+        if self._active is not None:
+            return self._active.is_leader
         return self._shared is None or self._shared.judges
 
     def start(self) -> None:

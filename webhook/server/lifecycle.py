@@ -46,15 +46,16 @@ from webhook.threads import in_thread
 
 _TICK_SECONDS: Final = 5.0
 TICKING: Final = "certificate and probe"
-"""The name of the task."""
+SENDING_AWAY: Final = "idle connections"
+"""The names of tasks."""
 ADMISSION: Final = "admission port"
 OPS: Final = "ops port"
 """The beginnings of the names of the tasks that accept connections; their addresses follow."""
 _PROBE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 0.5
-"""While it drains, a connection without a request for so long is closed: a client that reuses it
-in that very moment loses its request, and under load it reuses other connections."""
+"""While it drains or stands by, a connection without a request for so long is closed: a client that
+reuses it in that very moment loses its request, and under load it reuses other connections."""
 _YOUNG_OBJECTS: Final = 700
 """More new objects than were freed before Python's garbage collector looks at the youngest. Where
 reviews are of ever new objects nearly all are freed again: that is after some 1,200 reviews."""
@@ -120,8 +121,11 @@ class AdmissionService:
         remote_intents: RemoteIntents | None = None,
         spans: ReviewSpans | None = None,
         supervisor: Supervisor | None = None,
+        is_active: Callable[[], bool] | None = None,
     ) -> None:
         """`collectors`: more to show at /metrics. `access`: to the ops port, if not WithinHost.
+
+        `is_active`: whether clients are to come here; None: always.
 
         Raises certs.CertificateError or OSError when certificate or recording cannot be.
         """
@@ -145,7 +149,13 @@ class AdmissionService:
         observer = Observations(metrics, self._recorder, detecting, limits)
         self._overload: Final = Overload(limits.overload_quiet_seconds)
         self._handler: Final = AdmissionHandler(
-            dependencies, observer, limits, self._overload, remote_intents, spans=spans
+            dependencies,
+            observer,
+            limits,
+            self._overload,
+            remote_intents,
+            spans=spans,
+            is_active=is_active,
         )
         self._http: web.Server | None = None
         self._connections: OpenConnections | None = None
@@ -184,6 +194,7 @@ class AdmissionService:
         trust = await self._start_ops(self._lag)
         await self._probe()
         self._supervisor.start(TICKING, self._tick)
+        self._supervisor.start(SENDING_AWAY, self._send_away)
         self._detecting.start()
         LOGGER.info(
             "serving",
@@ -283,8 +294,9 @@ class AdmissionService:
     async def drain(self) -> None:
         """Answer on, with Connection: close, until nobody sends here any more.
 
-        Idle connections are closed as well. Otherwise the API server would keep some of them, and
-        the three calls of one write would reach this server and the one that takes its place.
+        Idle connections are closed as well (`_send_away`). Otherwise the API server would keep some
+        of them, and the three calls of one write would reach this server and the one that takes its
+        place.
         """
         limits, delay = self._options.limits, self._options.shutdown_delay
         self._handler.draining = True
@@ -295,13 +307,18 @@ class AdmissionService:
             self._leaves = now - began >= delay
             if self._leaves and now - last >= limits.drain_quiet_seconds:
                 return
-            if self._connections is not None:
-                self._connections.close_idle(now - _IDLE_SECONDS)
             await asyncio.sleep(0.1)
+
+    async def _send_away(self) -> None:
+        """While this server drains or stands by, close connections on which nothing is asked."""
+        while True:
+            await asyncio.sleep(0.1)
+            if self._handler.sends_away and self._connections is not None:
+                self._connections.close_idle(time.monotonic() - _IDLE_SECONDS)
 
     async def stop(self) -> None:
         """Close the listeners, finish what is in flight, end."""
-        await self._supervisor.end((TICKING,))
+        await self._supervisor.end((TICKING, SENDING_AWAY))
         if self._lag is not None:
             self._lag.stop()
         if self._listener is not None:

@@ -32,6 +32,8 @@ class Signal:
     minor       never more than info, however often it comes
     reinvoked   it happened in round 1, in which only webhooks are called that ask for it
     damage      what is wrong in the stored object because of it; None where nothing stays wrong
+    averted     what would be wrong, had genguard not restored it: a write that nobody restores may
+                do it yet
     """
 
     blame: Blame
@@ -42,6 +44,7 @@ class Signal:
     reinvoked: bool = False
     evidence: dict[str, object] = field(default_factory=dict)
     damage: Damage | None = None
+    averted: Damage | None = None
 
 
 Sort = Literal[

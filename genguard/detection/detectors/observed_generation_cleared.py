@@ -38,6 +38,7 @@ class ObservedGenerationCleared(Detector):
                     f"{write.requester.user} sent",
                     evidence={"asked": gone[0].value},
                     damage=_damage(write.observed_asked, write, write.requester.user),
+                    averted=_averted(write),
                 )
                 return
         gone = list(restorations(write.observed_before, write.observed_asked))
@@ -60,6 +61,12 @@ class ObservedGenerationCleared(Detector):
                 f"{write.requester.user}, and put back before it was stored",
                 evidence={"stored": gone[0].value},
             )
+
+
+def _averted(write: Write) -> Damage | None:
+    """What other webhooks cleared of what the requester sent."""
+    lost = lost_values(write.observed_asked, write.observed_sent)
+    return Damage(lost=lost, writer=write.requester.user) if lost else None
 
 
 def _damage(sent: Observed, write: Write, writer: str) -> Damage | None:

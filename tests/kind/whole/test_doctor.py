@@ -64,7 +64,6 @@ FAULTS = {
         patched(MUTATE, "add", "/webhooks/0/matchConditions/-", NEVER), "reached"
     ),
     "it is scaled to nothing": Fault(f"scale {DEPLOYMENT} --replicas=0", "pods"),
-    "two pods share no store": Fault(f"scale {DEPLOYMENT} --replicas=2", "pods"),
     "its Service spreads connections": Fault(
         patched(f"-n {SYSTEM} service/genguard", "replace", "/spec/sessionAffinity", '"None"'),
         "phases",

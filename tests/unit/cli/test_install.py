@@ -182,8 +182,6 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--ha", "--store", "valkey://db/0?key-file=/k"], "keys of genguard-store"),
         (["--ha", "--store", f"{_STORE}&password-file=/tmp/password"], "in /etc/genguard/store/"),
         (["--replicas", "0"], "x>=1"),
-        (["--replicas", "3"], "Give --ha, which installs a Valkey for them"),
-        (["--replicas", "2", "--audit-only"], "Give --ha, which installs a Valkey for them"),
         (["--store-image", "r.example.org/v:8"], "of the Valkey that --ha installs"),
         (
             ["--ha", "--store", _STORE, "--store-image", "v:8"],

@@ -13,6 +13,7 @@ from genguard.detection.suspects import Suspects
 from tests.unit.cluster.objects import Leads
 from tests.unit.cluster.test_findings_configmap import ConfigMaps, place
 from tests.unit.detection.test_ledger import SIGN, WRITE, of
+from tests.waiting import until
 from webhook.cluster import saved_findings as module
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.saved_findings import (
@@ -251,6 +252,46 @@ async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
             await asyncio.sleep(0.001)
         pod.sign("b")
     assert set(saved(pod.api)) == {"a", "b"}
+
+
+async def test_a_standby_shows_what_the_leader_has_saved_last_and_reports_none_of_it(caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
+    api = ConfigMaps()
+    active, standby = await next_pod(api), await next_pod(api)
+    for uid in ("a", "b"):
+        active.sign(uid, times=3)
+        await active.turn()
+        standby.now += SAVE_SECONDS
+        await standby.carrying.follow(standby.known.update)
+        assert standby.ledger.findings() == active.ledger.findings()
+        assert standby.known == {one.id for one in active.ledger.findings()}
+    list(active.ledger.settle(QUIET_SECONDS * 100))
+    await active.turn()
+    standby.now += SAVE_SECONDS
+    api.trouble = [OSError("no route")]
+    await standby.carrying.follow(standby.known.update)
+    assert len(standby.counts) == 2, "what is known stays"
+    standby.now += SAVE_SECONDS
+    await standby.carrying.follow(standby.known.update)
+    assert standby.counts == {}
+    assert [one.message for one in caplog.records] == [], "once is nothing: it asks again"
+
+
+async def test_who_no_longer_leads_saves_once_more_and_then_follows(monkeypatch):
+    monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
+    pod, leads = await next_pod(ConfigMaps()), Leads()
+    metrics = Metrics(lambda group, resource: False)
+    async with pod.carrying.running(leads, pod.known.update, metrics, Supervisor(), stands_by=True):
+        pod.sign("a")
+        await until(lambda: pod.api.found)
+        pod.sign("b")
+        leads.is_leader = False
+        await until(lambda: set(saved(pod.api)) == {"a", "b"})
+        other = await next_pod(pod.api)
+        other.sign("c")
+        await other.turn()
+        pod.now += SAVE_SECONDS
+        await until(lambda: set(pod.counts) == {"a", "b", "c"})
 
 
 async def test_a_fault_of_its_own_does_not_end_it(monkeypatch, caplog):

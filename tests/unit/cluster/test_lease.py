@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.cluster.lease import (
+    LEAD_SECONDS,
     LEASE_SECONDS,
     LeaseElection,
 )
@@ -131,9 +132,9 @@ async def test_a_leader_that_is_cut_off_stops_before_another_one_begins():
     two = Candidates(2)
     await two.pass_time(10, 0, 1)
     two.links[0].cut = True
-    await two.pass_time(8, 0, 1)
+    await two.pass_time(LEAD_SECONDS, 0, 1)
     assert two.leaders == []
-    await two.pass_time(6, 0, 1)
+    await two.pass_time(2 * TICK_SECONDS, 0, 1)
     assert two.leaders == [1]
     two.links[0].cut = False
     await two.pass_time(20, 0, 1)

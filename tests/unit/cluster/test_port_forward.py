@@ -132,6 +132,14 @@ async def test_it_looks_to_the_server_like_a_connection_of_its_own_host() -> Non
     assert node.asked == ["a:8081"]
 
 
+async def test_of_several_pods_it_asks_the_active_one() -> None:
+    async with ops() as port:
+        node = Node(pod("a"), pod("b", labels={"genguard.io/active": "true"}), port=port)
+        async with served(node) as rest:
+            await ask(rest)
+    assert node.asked == ["b:8081"]
+
+
 async def test_with_tls_and_a_token(tmp_path: Path) -> None:
     pair = renew(None, names=("genguard",), at=datetime.now(UTC)).pair
     (tmp_path / "pair.pem").write_bytes(pair.cert_pem + pair.key_pem)

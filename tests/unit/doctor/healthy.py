@@ -88,6 +88,14 @@ def with_deployment(facts: Facts, spec: dict[str, Any], status: dict[str, Any]) 
     return replace(facts, live=live)
 
 
+def without_argument(facts: Facts, argument: str) -> Facts:
+    """A Deployment whose server is not given this flag."""
+    live = deepcopy(dict(facts.live))
+    deployment = next(one for one in live.values() if one and one["kind"] == "Deployment")
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"].remove(argument)
+    return replace(facts, live=live)
+
+
 def with_said(facts: Facts, **said: str) -> Facts:
     """What the server says of itself."""
     probe = {phase: Seen(phase, {**seen.facts, **said}) for phase, seen in facts.probe.items()}

@@ -20,6 +20,7 @@ from tests.unit.doctor.healthy import (
     with_said,
     with_service,
     with_split,
+    without_argument,
     worst,
 )
 from webhook.doctor.diagnose import CHECKS, diagnose
@@ -138,13 +139,13 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             "2 of 3 are ready",
             f"{KUBECTL} describe pods",
         ),
-        (with_deployment(WELL, {}, {}), "pods", "fail", "none of 1", f"{KUBECTL} describe pods"),
+        (with_deployment(WELL, {}, {}), "pods", "fail", "none of 2", f"{KUBECTL} describe pods"),
         (
             with_deployment(WELL, {"replicas": 0}, {}),
             "pods",
             "fail",
             "scaled to 0",
-            f"{KUBECTL} scale deployment/genguard --replicas=1",
+            f"{KUBECTL} scale deployment/genguard --replicas=2",
         ),
         (
             with_deployment(SHARED, {"replicas": 0}, {}),
@@ -154,11 +155,11 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             f"{KUBECTL} scale deployment/genguard --replicas=3",
         ),
         (
-            with_deployment(WELL, {"replicas": 2}, {"availableReplicas": 2}),
+            without_argument(WELL, "--standby"),
             "pods",
             "fail",
-            "2 replicas without a shared store: each sees only parts of a write",
-            f"{KUBECTL} scale deployment/genguard --replicas=1",
+            "2 replicas that all answer, without a shared store: each sees only parts of a write",
+            INSTALL,
         ),
         (replace(WELL, endpoints=0), "pods", "fail", "the Service has no endpoint", INSTALL),
         (
@@ -393,6 +394,7 @@ def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, f
         ),
         (with_said(WELL, incomplete="50/99"), "incomplete", "50 of 99 writes"),
         (WELL, "conditions", "every matchCondition could be evaluated"),
+        (with_said(WELL, role="active", active="genguard-1"), "store", "pod genguard-1 is active"),
     ],
 )
 def test_what_is_well_is_said_with_its_figure(facts, name, told):
@@ -451,7 +453,7 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ({"namespace": "guards"}, "genguard install -n guards"),
         ({"cert_manager": True}, "genguard install --cert-manager"),
         ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
-        ({"replicas": 5}, "genguard install"),
+        ({"replicas": 1}, "genguard install --replicas 1"),
         ({"heal": False}, "genguard install --no-heal"),
         ({"static": {}}, "genguard install --static-webhooks none"),
         ({"static": {"a.json": "{}"}}, "genguard install --static-webhooks DIR"),
