@@ -189,6 +189,7 @@ async def serving(
     ops_read_only: bool = False,
     enforce: str = "",
     is_active: Callable[[], bool] | None = None,
+    stands_by_for: str = "",
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     setup = ReviewSetup(options or ReviewOptions(generation_patch=GenerationPatch.NEVER))
@@ -207,7 +208,10 @@ async def serving(
         limits=limits or PATIENT,
     )
     detecting = Detecting(Detection(suspects), {}, Tracking())
-    setup.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
+    role = {"role": "standby", "active": stands_by_for} if stands_by_for else {}
+    setup.describe_server(
+        lambda: {**about(metrics, "memory", detecting.detection.completeness, 0), **role}
+    )
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, setup.knows)]
     silences = Silences()

@@ -163,3 +163,18 @@ async def test_a_read_only_dashboard_changes_nothing_and_says_so(tmp_path):
         page = (await run.ops(path.removeprefix("/api").removesuffix("/silence"))).body
         assert b"--ops-read-only" in page
         assert b"data-silence" not in page
+
+
+async def test_a_standby_says_who_is_active_and_is_told_no_silence(tmp_path):
+    async with serving(tmp_path, suspects=suspects(), stands_by_for="genguard-a") as run:
+        path = await found(run)
+        answer = await post(run, path, json.dumps(GOOD).encode())
+        assert answer.status == 409
+        assert "ask the active one, genguard-a" in answer.json["error"]
+        page = (await run.ops(path.removeprefix("/api").removesuffix("/silence"))).body
+        assert b"silence on the active one, genguard-a" in page
+        assert b"data-silence" not in page
+        for page in ("/", "/objects", "/server"):
+            assert b"standby of genguard-a" in (await run.ops(page)).body
+        assert "genguard-a answers" in (await run.ops("/api/broken")).json["missing"][0]
+        assert (await run.ops("/api/server")).json["about"]["active"] == "genguard-a"

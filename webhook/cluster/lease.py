@@ -86,7 +86,9 @@ class LeaseElection:
 
     @property
     def holder(self) -> str:
-        """Who held the Lease when it was read last; "" for nobody."""
+        """Who holds the Lease, as far as is known; "" for nobody."""
+        if self.is_leader:
+            return self._identity
         return "" if self._seen is None else self._seen[0]
 
     async def tick(self) -> None:

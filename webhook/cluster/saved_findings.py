@@ -232,7 +232,7 @@ class FindingsPersister:
             if led:
                 # The next leader reads again what has changed since it began to lead.
                 await self.tick(know, is_last=True)
-                self._ticked_at = float("-inf")
+                self._ticked_at, self._followed = float("-inf"), None
             led = self._has_taken_over = False
             if stands_by:
                 await self.follow(know)
