@@ -14,6 +14,7 @@ from tests.store.loop import Loop, findings
 from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
+from webhook.cluster.lease import LEASE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("apiserver-2")
 
@@ -92,6 +93,6 @@ def test_by_a_lease_there_is_a_lease(apiserver: ControlPlane):
             path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/genguard"
             spec = apiserver.client.get(path).body["spec"]
             assert spec["holderIdentity"]
-            assert spec["leaseDurationSeconds"] == 10
+            assert spec["leaseDurationSeconds"] == LEASE_SECONDS
             one.stop(at_once=True)
         assert not apiserver.client.get(path).body["spec"].get("holderIdentity")
