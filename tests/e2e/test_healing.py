@@ -51,7 +51,7 @@ def looked_on(cluster: ControlPlane, owner: Account, web: Web) -> dict[str, Any]
         assert "observedGeneration" not in web.available("image:1")["status"]
         web.hangs()
         found = wait_until(lambda: finding(guard), what="a finding")
-        # The Lease of a server that was killed is free after 12 s, and only a leader saves.
+        # The Lease of a server that was killed is free after 7 s, and only a leader saves.
         wait_until(lambda: guard.log_lines("leading"), what="a leader")
         assert guard.stop(at_once=True) == 0
         return found

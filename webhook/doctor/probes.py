@@ -151,7 +151,8 @@ def store(facts: Facts) -> Iterator[Line]:
             yield warn(wrong, facts.logs(logged))
         if active := seen.facts.get("active"):
             yield ok(f"{kind}: pod {active} is active, and a standby goes on with what it saves")
-        yield ok(_STORES.get(kind, kind))
+        else:
+            yield ok(_STORES.get(kind, kind))
 
 
 @check("tasks")
