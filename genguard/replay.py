@@ -1,8 +1,8 @@
 """Sends recorded reviews through the same pipeline as live ones.
 
 A line is a recording `{"time", "phase", "review"}` as `serve --record` writes it, a bare
-AdmissionReview, which counts as phase mutate, or an event of audit.k8s.io/v1, which is judged by
-the API server's own annotations. Constant memory: one line at a time.
+AdmissionReview, which counts as phase mutate, or an event of audit.k8s.io/v1. Constant memory: one
+line at a time.
 """
 
 from collections import Counter
@@ -89,6 +89,11 @@ class Replay:
     def is_empty(self) -> bool:
         """Whether nothing was judged: there was no review, and no event of an audit log."""
         return not (self._counts["reviews"] or self._has_audit or self.unreadable)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether there was an audit log of which no write could be judged."""
+        return self._has_audit and self._audit.is_blind
 
     def summary(self) -> ReplayLine:
         """The counts of the run."""
@@ -199,6 +204,11 @@ def as_row(line: ReplayLine) -> str:
         f"{generation!s:>6} {line['cause']:28} {patch}"
     )
     return printable(row)
+
+
+def not_judged_rows(summary: ReplayLine) -> Iterator[str]:
+    """Yield a row of a table for each reason why writes of an audit log were not judged."""
+    return (printable(one["message"]) for one in summary.get("notJudged", ()))
 
 
 def _summary_row(line: ReplayLine) -> str:

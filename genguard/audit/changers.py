@@ -3,23 +3,18 @@
 A webhook is named in a finding if its patch wrote one of the fields that the finding is about.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
-
-import msgspec
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
 
 from genguard.admission.review import AdmissionRequest
 from genguard.audit.event import Call
-from genguard.audit.signs import describe
-from genguard.detection.detectors import Blame, Signal
-from genguard.detection.finding import Confidence, Severity
-from genguard.detection.ledger import Ledger
+from genguard.detection.finding import Confidence
 from genguard.detection.suspects import Suspects
-from genguard.detection.write import NOBODY, Called, Write
+from genguard.detection.write import NOBODY, Called
 from genguard.objects.pointer import from_pointer
 
-_BY_WEBHOOKS: Final = frozenset({Blame.OTHERS, Blame.EITHER})
+_MOST_OPERATIONS: Final = 20
 
 
 class Changers(Called):
@@ -42,13 +37,12 @@ class Changers(Called):
 
 
 class NamedSuspects(Suspects):
-    """The webhooks named by the audit log in Write.called: all have the same confidence."""
+    """The webhooks that the audit log names: each of them is known to have changed the object."""
 
-    def __init__(self, confidence: Confidence, given: Suspects | None = None) -> None:
+    def __init__(self, given: Suspects | None = None) -> None:
         """`given`: the policies of the cluster; they leave no trace in an audit log."""
         policies, conditions = (given.policies, given.conditions) if given else ((), None)
         super().__init__(policies=policies, conditions=conditions)
-        self._confidence: Final = confidence
         self.changers: Called = NOBODY
         """Of the event that is being judged."""
 
@@ -58,53 +52,47 @@ class NamedSuspects(Suspects):
         return self.changers
 
     def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
-        """Yield the named webhooks, most frequent first: each of them changed the object."""
-        counts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
-        for name in sorted(counts, key=lambda one: (-counts[one], one)):
-            yield name, self._confidence
+        """Yield the named webhooks."""
+        for name in sorted(names):
+            yield name, Confidence.CERTAIN
+
+    def calls_about(
+        self, called: Called, pointers: Sequence[str], *, again: bool
+    ) -> tuple[Called, dict[str, object]]:
+        """Return the webhooks whose patches wrote these fields, and their calls as evidence."""
+        if not isinstance(called, Changers):
+            return called, {}
+        calls = _that_wrote(called.calls, pointers, again=again)
+        names = tuple(dict.fromkeys(one.name for one in calls))
+        shown = [_described(one.name, one.round, one.position, _shown(one)) for one in calls]
+        return Called(names, names), {"calls": shown}
 
 
-class ExactLedger(Ledger):
-    """A ledger that knows of each signal which of the webhooks that changed a write it is about."""
-
-    def add(
-        self, detector: str, sign: Signal, write: Write, follows: Iterable[str] = ()
-    ) -> Severity:
-        """Enter a signal as Ledger does, with the calls that it is about."""
-        called = write.called
-        if isinstance(called, Changers) and sign.blame in _BY_WEBHOOKS:
-            calls = _that_wrote(called.calls, sign)
-            names = tuple(dict.fromkeys(one.name for one in calls))
-            write = msgspec.structs.replace(write, called=Called(names, names))
-            shown = [describe(one) for one in calls]
-            sign = replace(sign, evidence={**sign.evidence, "calls": shown})
-        return super().add(detector, sign, write, follows)
-
-
-def _that_wrote(calls: Sequence[Call], sign: Signal) -> Sequence[Call]:
-    """Return the calls whose patches wrote what a signal is about; all where that is unclear."""
-    calls = [one for one in calls if (one.round > 0) is sign.reinvoked] or calls
-    paths = [from_pointer(one) for one in sign.paths]
-    exact = [one for one in calls if _writes(one, paths)]
-    if exact:
-        return exact
+def _that_wrote(calls: Sequence[Call], pointers: Iterable[str], *, again: bool) -> Sequence[Call]:
+    """Return the calls whose patches wrote some of these fields; all where that is unclear."""
+    calls = [one for one in calls if (one.round > 0) is again] or calls
+    paths = [_path(one) for one in pointers]
     # Items of a list are named by index, and patches before this one may have moved them.
-    loose = [_without_indexes(one) for one in paths]
-    return [one for one in calls if _writes(one, loose, loosely=True)] or calls
+    for shown in (tuple, _without_indexes):
+        wanted = [shown(one) for one in paths]
+        found = [one for one in calls if any(_meet(shown(path), wanted) for path in _written(one))]
+        if found:
+            return found
+    return calls
 
 
-def _writes(call: Call, paths: Iterable[tuple[str, ...]], *, loosely: bool = False) -> bool:
+def _written(call: Call) -> Iterator[tuple[str, ...]]:
+    """Yield the paths that a patch writes, and those that it moves away."""
     for one in call.operations or ():
-        if one.op == "test":
-            continue
-        for pointer in (one.path, one.source) if one.op == "move" else (one.path,):
-            written = _path(pointer)
-            written = _without_indexes(written) if loosely else written
-            for path in paths:
-                shorter = min(len(path), len(written))
-                if path[:shorter] == written[:shorter]:
-                    return True
-    return False
+        if one.op != "test":
+            yield _path(one.path)
+        if one.op == "move":
+            yield _path(one.source)
+
+
+def _meet(written: tuple[str, ...], paths: Iterable[tuple[str, ...]]) -> bool:
+    """Whether any of the paths is the written one, within it or around it."""
+    return any(all(a == b for a, b in zip(written, path, strict=False)) for path in paths)
 
 
 def _without_indexes(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -116,3 +104,17 @@ def _path(pointer: str) -> tuple[str, ...]:
         return from_pointer(pointer)
     except ValueError:
         return ("",)  # the place of nothing
+
+
+def _shown(call: Call) -> tuple[tuple[str, str], ...]:
+    return tuple((one.op, one.path) for one in (call.operations or ())[:_MOST_OPERATIONS])
+
+
+@lru_cache(maxsize=4096)
+def _described(
+    webhook: str, round_: int, position: int, shown: tuple[tuple[str, str], ...]
+) -> dict[str, Any]:
+    """Return a call as evidence: operations and paths, never their values."""
+    # A loop repeats the same call: all share one dict, which is never changed.
+    operations = [{"op": op, "path": path} for op, path in shown]
+    return {"webhook": webhook, "round": round_, "index": position, "operations": operations}

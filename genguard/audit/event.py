@@ -24,10 +24,10 @@ from urllib.parse import parse_qs
 import msgspec
 
 from genguard.objects.fields import count_values
-from genguard.objects.pointer import from_pointer
 
 NO_OBJECT: Final = msgspec.Raw()
 _BAD_REQUEST: Final = 400
+_INVALID: Final = 422
 _CONFLICT: Final = 409
 _REFUSED: Final = frozenset({400, 403, 413, 422})
 """A webhook answers with any code that it likes, and with 400 or 403 where it says none; a policy
@@ -36,6 +36,8 @@ _NO_ANSWER: Final = 500
 _TERMINATING: Final = "NamespaceTerminating"
 """apiserver pkg/admission/plugin/namespace/lifecycle/admission.go:Admit"""
 _DECISION: Final = "authorization.k8s.io/decision"
+_CUT: Final = "audit.k8s.io/truncated"
+"""apiserver plugin/pkg/audit/truncate/truncate.go"""
 _MUTATION: Final = "mutation.webhook.admission.k8s.io/"
 _PATCH: Final = "patch.webhook.admission.k8s.io/"
 _FAILED_OPEN: Final = (
@@ -162,17 +164,6 @@ class Event(msgspec.Struct, rename="camel"):
         return user.groups if user else ()
 
     @property
-    def is_update(self) -> bool:
-        """Whether it is a successful update of a named object, and no dry run."""
-        return (
-            self.verb in ("update", "patch")
-            and self.object_ref is not None
-            and self.object_ref.name != ""
-            and self.is_stored
-            and not self.is_dry_run
-        )
-
-    @property
     def is_dry_run(self) -> bool:
         """Whether nothing was to be stored."""
         return "dryRun" in self._query
@@ -196,8 +187,27 @@ class Event(msgspec.Struct, rename="camel"):
         return code == _CONFLICT and self.verb in ("update", "patch") and not self.is_dry_run
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the API server has left out objects that its level shows, for their size."""
+        return _CUT in (self.annotations or {})
+
+    def finds_invalid(self, call: "Call") -> bool:
+        """Whether the answer says that a field is invalid which this webhook has set."""
+        status = self.response_status
+        if status is None or status.code != _INVALID or status.details is None:
+            return False
+        fields = [_steps(one.field) for one in status.details.causes or ()]
+        patched = [_steps(one.path.strip("/").replace("/", ".")) for one in call.operations or ()]
+        return any(one and one == field[: len(one)] for one in patched for field in fields)
+
+    @property
     def _query(self) -> dict[str, list[str]]:
         return parse_qs(self.request_uri.partition("?")[2][:_LONGEST_QUERY])
+
+
+def _steps(field: str) -> list[str]:
+    """Return the steps of `spec.containers[0].image`, and of the same as a pointer."""
+    return field.replace("[", ".").replace("]", "").split(".") if field else []
 
 
 def is_object(raw: msgspec.Raw) -> bool:
@@ -237,14 +247,6 @@ class Operation(msgspec.Struct, frozen=True):
     path: _Name
     value: Any = msgspec.UNSET
     source: _Name = msgspec.field(default="", name="from")
-
-    @property
-    def place(self) -> tuple[str, ...]:
-        """The steps of the path; none for the whole object, and for what is no JSON Pointer."""
-        try:
-            return from_pointer(self.path)
-        except ValueError:
-            return ()
 
 
 class Call(NamedTuple):

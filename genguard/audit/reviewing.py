@@ -1,7 +1,8 @@
 """Judge the events of level RequestResponse as the reviews of the same writes would be judged.
 
 What was stored before is the last answer about the object. Where that is not known, or cannot be
-what the write started from, the event is not judged here.
+what the write started from, the event is not judged. Only creations and refused writes can do
+without it: while all are refused, the stored state stays as it is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,18 +23,31 @@ from genguard.audit.reviews import (
     reviews_of_update,
 )
 from genguard.audit.stages import UnknownStagesError
-from genguard.audit.stored import StoredObject, StoredObjects, read_items, read_object
+from genguard.audit.stored import (
+    MUCH,
+    StoredObject,
+    StoredObjects,
+    read_items,
+    read_object,
+    without_content,
+)
+from genguard.audit.unjudged import Unjudged
 from genguard.detection.detection import Detection
 from genguard.detection.life_fact import stale_fact
 from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
 
+SHOWS_ALL: Final = "RequestResponse"
+"""The only level that is judged."""
 _DELETE_ALL: Final = "deletecollection"
+_BINDING: Final = "binding"
+_EVICTION: Final = "eviction"
 _STATUS: Final = "status"
 _SCALE: Final = "scale"
-_FOLLOWED: Final = frozenset({"", _STATUS})
-_OTHER_OBJECTS: Final = frozenset({"token"})
-"""Subresources that make an object of their own and leave the one they are of as it is."""
+_WHOLE: Final = frozenset({"", _STATUS})
+"""Subresources that show the object itself."""
+_OTHER_OBJECTS: Final = frozenset({"proxy", "token"})
+"""Subresources that leave the object that they are of as it is."""
 
 
 class _Write(NamedTuple):
@@ -51,20 +65,28 @@ class _Write(NamedTuple):
 
         Raises UnknownStagesError, msgspec.MsgspecError, RecursionError.
         """
-        event, is_stored = self.event, self.event.is_stored
-        if not is_stored and not event.is_refused:
-            return None
         if self.operation is Operation.UPDATE:
-            return self._of_update() if is_stored else self._of_refused_update()
-        if self.reference.subresource or self.operation is None:
+            return self._of_update() if self.event.is_stored else self._of_refused_update()
+        if self.operation is Operation.CREATE and not self.reference.subresource:
+            return self._of_creation()
+        # An object that was not created in this log is nobody's turn.
+        if self.before is None or not self.event.is_stored:
+            return ()
+        reference = msgspec.structs.replace(self.reference, subresource="")
+        return (review_of_deletion(self.event, reference, self.before),)
+
+    def _of_creation(self) -> Iterable[Review] | None:
+        if self.event.is_stored:
+            after = self.after
+            if after is None:
+                return None
+            return reviews_of_creation(self.event, self.reference, after, self.calls)
+        sent = read_object(self.event.request_object)
+        if sent is None:
             return None
-        if not is_stored:
-            return None
-        if self.operation is Operation.CREATE and self.after is not None:
-            return reviews_of_creation(event, self.reference, self.after, self.calls)
-        if self.operation is Operation.DELETE and self.before is not None:
-            return (review_of_deletion(event, self.reference, self.before),)
-        return None
+        return reviews_of_creation(
+            self.event, self.reference, sent, self._guilty(), is_stored=False
+        )
 
     def _of_update(self) -> Iterable[Review] | None:
         before, after = self.before, self.after
@@ -72,17 +94,23 @@ class _Write(NamedTuple):
             return None
         if self.reference.subresource == _SCALE:
             before = before.scale(after)
+        elif before.missed == _BINDING and self.reference.subresource == _STATUS:
+            before = before.bound(after)
         if before is None or not self._follows(before, after):
             return None
         return reviews_of_update(self.event, self.reference, before, after, self.calls)
 
     def _of_refused_update(self) -> Iterable[Review] | None:
-        before = self.before
-        if before is None or self.reference.subresource not in _FOLLOWED:
+        before, calls = self.before, self.calls
+        if before is None or before.missed or self.reference.subresource not in _WHOLE:
+            before, calls = without_content(self.event, self.reference), self._guilty()
+        elif not is_based_on(self.event, before):
             return None
-        if not is_based_on(self.event, before):
-            return None
-        return reviews_of_update(self.event, self.reference, before, None, self.calls)
+        return reviews_of_update(self.event, self.reference, before, None, calls)
+
+    def _guilty(self) -> Sequence[Call]:
+        """Return the calls that set what is invalid: nobody knows what others do elsewhere."""
+        return [one for one in self.calls if self.event.finds_invalid(one)]
 
     def _follows(self, before: StoredObject, after: StoredObject) -> bool:
         """Whether the answer is what this write made of the remembered state.
@@ -90,7 +118,9 @@ class _Write(NamedTuple):
         Answers of two writers may be logged in another order than they were stored in, and a log
         may have gaps: then what somebody else changed would be taken for a part of this write.
         """
-        if before.kind != after.kind or not before.is_state_of(after) or after.is_before(before):
+        if before.missed or before.kind != after.kind:
+            return False
+        if not before.is_state_of(after) or after.is_before(before):
             return False
         steps = after.identity.generation - before.identity.generation
         most = 0 if self.reference.subresource == _STATUS else 1
@@ -106,40 +136,51 @@ class Reviewing:
         self._detection: Final = detection
         self._stored: Final = StoredObjects()
 
-    def see(self, event: Event, reference: ObjectReference, calls: Sequence[Call]) -> bool:
-        """Judge a write as reviews show it; whether that was possible.
+    def see(
+        self, event: Event, reference: ObjectReference, calls: Sequence[Call]
+    ) -> Unjudged | None:
+        """Judge a write as reviews show it; return why that is not possible.
 
         calls  those that changed the object
         Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
         """
         if reference.subresource in _OTHER_OBJECTS:
-            return False
+            return None
+        operation = operation_of(event)
+        before, after = self._stored.get(reference), None
+        if event.level == SHOWS_ALL:
+            after = read_object(event.response_object)
+            if operation is Operation.CREATE and after is not None and not reference.name:
+                reference = msgspec.structs.replace(reference, name=after.identity.name)
+        if event.is_stored and event.verb != _DELETE_ALL:
+            self._remember(reference, operation, before, after)
+        if not _is_judged(event, reference, operation):
+            return None
+        if event.level != SHOWS_ALL:
+            return Unjudged.REQUEST if event.level == "Request" else Unjudged.METADATA
         if event.is_conflict:
             self._see_conflict(event, reference)
-            return True
+            return None
         if event.verb == _DELETE_ALL:
             self._see_deletions(event, reference)
-            return True
-        after, operation = read_object(event.response_object), operation_of(event)
-        if operation is Operation.CREATE and after is not None and not reference.name:
-            made = after.identity.name
-            reference = msgspec.structs.replace(reference, name=made)
-        before = self._stored.get(reference)
-        if event.is_stored:
-            self._remember(reference, operation, before, after)
+            return Unjudged.CUT if event.is_cut else None
+        return self._judge(_Write(event, reference, operation, before, after, calls))
+
+    def _judge(self, write: _Write) -> Unjudged | None:
+        event = write.event
         try:
-            reviews = _Write(event, reference, operation, before, after, calls).reviews()
-            if reviews is None:
-                return False
+            reviews = write.reviews()
             # All of them are made before the first one is judged.
-            found = tuple(reviews)
-            if not event.is_stored and found:
-                # A log shows each write that was stored.
-                self._detection.expect_outcomes(found[0].request)
-            self._take(found, event)
+            found = None if reviews is None else tuple(reviews)
         except UnknownStagesError:
-            return False
-        return True
+            return Unjudged.PATCHES
+        if found is None:
+            return Unjudged.CUT if event.is_cut else Unjudged.STATE
+        if not event.is_stored and found:
+            # A log shows each write that was stored.
+            self._detection.expect_outcomes(found[0].request)
+        self._take(found, event)
+        return None
 
     def _remember(
         self,
@@ -148,7 +189,7 @@ class Reviewing:
         before: StoredObject | None,
         after: StoredObject | None,
     ) -> None:
-        """Remember what is stored after a write, or forget what is not known any more."""
+        """Remember what is stored after a write, or that it is not known any more."""
         known = after
         if after is not None and reference.subresource == _SCALE:
             known = None
@@ -156,10 +197,15 @@ class Reviewing:
                 known = before.scaled(after)
         elif before is not None and after is not None and before.kind != after.kind:
             known = None
-        if operation is None or known is None:
+        if operation is not None and known is not None:
+            if before is None or not (before.is_state_of(known) and known.is_before(before)):
+                self._stored.put(reference, known)
+        elif operation is Operation.DELETE or reference.subresource == _EVICTION:
             self._stored.forget(reference)
-        elif before is None or not (before.is_state_of(known) and known.is_before(before)):
-            self._stored.put(reference, known)
+        elif before is not None and before.missed != MUCH:
+            # Who deletes it later is still of interest.
+            missed = MUCH if before.missed else reference.subresource or MUCH
+            self._stored.put(reference, before._replace(missed=missed))
 
     def _take(self, reviews: Sequence[Review], event: Event) -> None:
         known: tuple[AdmissionRequest, Reviewed] | None = None
@@ -187,8 +233,6 @@ class Reviewing:
 
     def _see_deletions(self, event: Event, reference: ObjectReference) -> None:
         """Judge the deletion of a collection: its answer lists what was deleted."""
-        if not event.is_stored:
-            return
         for item in read_items(event.response_object):
             name = item.identity.name
             one = msgspec.structs.replace(reference, name=name, uid=item.identity.uid)
@@ -196,3 +240,16 @@ class Reviewing:
             self._stored.forget(one)
             known = before if before and before.is_state_of(item) else item
             self._take((review_of_deletion(event, one, known),), event)
+
+
+def _is_judged(event: Event, reference: ObjectReference, operation: Operation | None) -> bool:
+    """Whether reviews of such a request are judged, if it shows enough.
+
+    What is created at a subresource, such as a binding, leaves no trace in reviews; an eviction
+    deletes a pod (pkg/registry/core/pod/storage/eviction.go), and no webhook is asked about that.
+    """
+    if operation is Operation.DELETE or event.verb == _DELETE_ALL:
+        return event.is_stored and not reference.subresource
+    if operation is Operation.CREATE and reference.subresource:
+        return event.is_stored and reference.subresource == _EVICTION
+    return operation is not None and (event.is_stored or event.is_refused or event.is_conflict)

@@ -119,20 +119,31 @@ def reviews_of_update(
 
 
 def reviews_of_creation(
-    event: Event, reference: ObjectReference, after: StoredObject, calls: Sequence[Call]
+    event: Event,
+    reference: ObjectReference,
+    shown: StoredObject,
+    calls: Sequence[Call],
+    *,
+    is_stored: bool = True,
 ) -> Iterator[Review]:
-    """Yield the phases of a creation. Raises as above."""
+    """Yield the phases of a creation.
+
+    shown      the answer; the object that was sent where the creation was refused
+    is_stored  if not, it has no outcome
+    Raises as above.
+    """
     sent = object_fields(event.request_object)
-    wire = _wire(event, reference, after, Operation.CREATE)
+    wire = _wire(event, reference, shown, Operation.CREATE)
     # The server gives uid, version and a generated name to the object after the first phases.
     metadata = {"metadata": sent["metadata"]} if "metadata" in sent else {}
-    asked, *rounds = stages(event, None, after, calls)
-    shown = [ReviewedObject.of({**one, **metadata}) for one in (asked, *rounds)]
-    yield Review(Phase.INTENT, _request(event, wire, shown[0], None))
-    for one in shown[1:]:
+    asked, *rounds = stages(event, None, shown if is_stored else None, calls)
+    made = [ReviewedObject.of({**one, **metadata}) for one in (asked, *rounds)]
+    yield Review(Phase.INTENT, _request(event, wire, made[0], None))
+    for one in made[1:]:
         yield Review(Phase.MUTATE, _request(event, wire, one, None))
-    outcome = ReviewedObject.of(after.fields)
-    yield Review(Phase.OUTCOME, _request(event, wire, outcome, None))
+    if is_stored:
+        outcome = ReviewedObject.of(shown.fields)
+        yield Review(Phase.OUTCOME, _request(event, wire, outcome, None))
 
 
 def review_of_deletion(event: Event, reference: ObjectReference, before: StoredObject) -> Review:

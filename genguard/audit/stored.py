@@ -4,13 +4,11 @@ Bounded in objects and in bytes: those not written for longest are forgotten fir
 """
 
 from collections.abc import Iterator
-from sys import intern
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.audit.event import ObjectReference, is_object
-from genguard.detection.write import ObjectKey
+from genguard.audit.event import Event, ObjectReference, is_object
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import version_number
@@ -19,6 +17,7 @@ MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 """The bytes of stored objects, without the overhead of Python for each."""
 _LARGEST: Final = 1024 * 1024
+MUCH: Final = "*"
 _METADATA: Final = "metadata"
 _VERSION: Final = "resourceVersion"
 
@@ -36,12 +35,15 @@ class StoredObject(NamedTuple):
     """One state of an object.
 
     fields  without managedFields: nothing here reads them, and they are half of an object
+    missed  the subresource of the one write since that does not show its result, MUCH for any
+            other or several, "" for none: then this is the state that is stored
     """
 
     api_version: str
     kind: str
     identity: Identity
     fields: Fields
+    missed: str = ""
 
     @property
     def size(self) -> int:
@@ -77,6 +79,20 @@ class StoredObject(NamedTuple):
         scale = shown._replace(identity=identity, fields={**shown.fields, "spec": _raw(spec)})
         return scale.at(version)
 
+    def bound(self, shown: "StoredObject") -> "StoredObject":
+        """Return this pod as its binding has left it.
+
+        shown  the answer to a write of its status: metadata and spec are as the binding left them,
+               and so is the condition, which nobody else writes (registry/core/pod/storage)
+        """
+        status = _status.decode(self.fields.get("status", _raw({})))
+        kept = [one for one in status.get("conditions") or () if one.get("type") != _SCHEDULED]
+        conditions = _status.decode(shown.fields.get("status", _raw({}))).get("conditions") or ()
+        found = [one for one in conditions if one.get("type") == _SCHEDULED]
+        bound = _raw({**status, "conditions": [*kept, *found]})
+        bound_fields = {**shown.fields, "status": bound}
+        return self._replace(fields=bound_fields, missed="").at(self.identity.resource_version)
+
     def scaled(self, shown: "StoredObject") -> "StoredObject":
         """Return this object as it is after its Scale was written; see `scale`."""
         spec = _spec_of(self)
@@ -99,8 +115,10 @@ class StoredObject(NamedTuple):
 
 
 _REPLICAS: Final = "replicas"
+_SCHEDULED: Final = "PodScheduled"
 _fields: Final = msgspec.json.Decoder(Fields)
 _items: Final = msgspec.json.Decoder(list[Fields] | None)
+_status: Final = msgspec.json.Decoder(dict[str, Any])
 _text: Final = msgspec.json.Decoder(str)
 _identity: Final = msgspec.json.Decoder(Identity)
 
@@ -125,6 +143,17 @@ def read_object(raw: msgspec.Raw) -> StoredObject | None:
     if metadata.pop("managedFields", None) is not None:
         fields[_METADATA] = _raw(metadata)
     return StoredObject(_text.decode(fields["apiVersion"]), kind, _identity.decode(raw), fields)
+
+
+def without_content(event: Event, reference: ObjectReference) -> StoredObject:
+    """Return what stands for an object of which nothing is known but the request. Raises as above.
+
+    Its metadata are those that were sent, so that nothing of them seems to be asked for.
+    """
+    sent = object_fields(event.request_object).get(_METADATA, _raw({}))
+    group, version = reference.api_group, reference.api_version
+    fields = {_METADATA: sent if is_object(sent) else _raw({})}
+    return StoredObject(f"{group}/{version}" if group else version, "", Identity(), fields)
 
 
 def read_items(raw: msgspec.Raw) -> Iterator[StoredObject]:
@@ -168,25 +197,13 @@ class StoredObjects:
         self._known.put(name, stored._replace(fields=kept), size)
 
     def forget(self, reference: ObjectReference) -> None:
-        """Forget an object: it is gone, or was written in a way that does not show the result."""
+        """Forget an object: it is gone."""
         self._known.pop(name_of(reference))
 
 
 def name_of(reference: ObjectReference) -> tuple[str, ...]:
     """Return the name by which objects are remembered."""
     return reference.api_group, reference.resource, reference.namespace, reference.name
-
-
-def object_key(reference: ObjectReference, *, name: str = "", uid: str = "") -> ObjectKey:
-    """Return the object of a reference as a Write has it; `name` where the reference has none."""
-    return ObjectKey(
-        intern(reference.api_group),
-        intern(reference.api_version),
-        intern(reference.resource),
-        intern(reference.namespace),
-        name or reference.name,
-        uid,
-    )
 
 
 def _raw(value: Any) -> msgspec.Raw:

@@ -77,7 +77,6 @@ class Detection:
         *,
         own_user: str = "",
         compares_all: bool = False,
-        ledger: Ledger | None = None,
         shows: Shows = Shows.PLAIN,
     ) -> None:
         """Start without any memory.
@@ -85,7 +84,6 @@ class Detection:
         own_user      writes of this user are genguard's own
         compares_all  the leaves of every write, not of suspect objects alone: for replicas that
                       share facts, since only the leader knows what an object was written before
-        ledger        where signals are entered; it knows the same suspects
         shows         which values of objects are kept and shown
         """
         self._own_user: Final = own_user
@@ -94,7 +92,7 @@ class Detection:
         self._runner: Final = DetectorRunner(detectors)
         self._correlator: Final = Correlator()
         self.history: Final = History() if history is None else history
-        self.ledger: Final = Ledger(self._suspects) if ledger is None else ledger
+        self.ledger: Final = Ledger(self._suspects)
         self._lives: Final = Lives()
         self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
         self._completed: list[Write | Unanswered | LifeFact] = []
@@ -203,9 +201,10 @@ class Detection:
 
     def expect_outcomes(self, request: AdmissionRequest) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused."""
-        key = request.join_key
+        key, resource = request.join_key, request.wire.resource
         if key is not None:
             self._correlator.expect_outcomes(key)
+        self._refusals.expect_outcomes(resource.group, resource.resource)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
@@ -274,11 +273,16 @@ class Detection:
         finally:
             self._completed = [*completed, *self._completed]
 
-    def finish(self, now: float) -> None:
-        """End a recording: judge writes that wait for a phase, resolve findings that are quiet."""
+    def finish(self, now: float, *, is_whole: bool = False) -> None:
+        """End a recording: judge writes that wait for a phase, resolve findings that are quiet.
+
+        is_whole  each outcome was shown, so that a creation which still waits was refused
+        """
         self._completed += self._correlator.finish()
         self._take_unanswered()
         self.judge()
+        for refusal in self._refusals.finish() if is_whole else ():
+            self._enter_refusal(refusal)
         self.settle(now)
 
     def settle(self, now: float) -> tuple[Finding, ...]:

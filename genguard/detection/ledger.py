@@ -13,7 +13,7 @@ from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_par
 from genguard.admission.join import JoinKey
 from genguard.detection.causes import root_causes
 from genguard.detection.damage import Damage, repair_command
-from genguard.detection.detectors.detector import Signal
+from genguard.detection.detectors.detector import Blame, Signal
 from genguard.detection.evidence import NOTHING_SHARED, Shared, share
 from genguard.detection.fact import SECONDS_APART, Seconds
 from genguard.detection.finding import Actor, Finding, FoundObject, Severity
@@ -104,6 +104,12 @@ class Ledger:
 
         follows  the uids of owners whose changes the write follows, the nearest first
         """
+        evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
+        if sign.blame in (Blame.OTHERS, Blame.EITHER):
+            about = self._suspects.calls_about(write.called, sign.paths, again=sign.reinvoked)
+            if about[0] is not write.called:
+                write = msgspec.structs.replace(write, called=about[0])
+                evidence |= about[1]
         entry = self._entry(detector, write)
         self._changed()
         entry.cached = None
@@ -125,7 +131,6 @@ class Ledger:
             if owner in entry.follows or len(entry.follows) < MOST_FOLLOWED:
                 entry.follows[owner] = entry.follows.get(owner, 0) + 1
         entry.blame(sign, write, self._suspects)
-        evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
         if write.missing:
             evidence["missing"] = list(write.missing)
         entry.evidence = [*entry.evidence[-(MOST_EVIDENCE - 1) :], evidence]

@@ -19,7 +19,7 @@
 Bounded in entries, in bytes and in time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -74,8 +74,6 @@ class Refusal(NamedTuple):
     made         what other webhooks changed of it
     is_admitted  it was refused after /outcome had shown it
     others_pass  other writes that webhooks changed in this way were admitted
-    answer       what the API server answered, where that is known
-    is_made_invalid  the answer names what other webhooks have set
     """
 
     write: Write
@@ -86,8 +84,6 @@ class Refusal(NamedTuple):
     is_creation: bool = False
     is_admitted: bool = False
     others_pass: bool = False
-    answer: str = ""
-    is_made_invalid: bool = False
     tries: int = 0
     tried_seconds: float = 0.0
     is_stale: bool = False
@@ -159,6 +155,12 @@ class Refusals:
         else:
             return False
         return found is not None and found.count > 0
+
+    def expect_outcomes(self, group: str, resource: str) -> None:
+        """Note that outcomes of a resource are shown, and that none was lost until now."""
+        self._without.clear()
+        if len(self._with_outcomes) < MOST_PLACES:
+            self._with_outcomes.add((group, resource))
 
     def call(self, fact: Fact | LifeFact) -> None:
         """Take in a call of any phase, as soon as it comes in."""
@@ -283,6 +285,16 @@ class Refusals:
         found.intent, found.mutate = fact, None
         self._creations.put(place, found, _size(place, found))
         return refusal
+
+    def finish(self) -> Iterator[Refusal]:
+        """End a recording: creations that have come to /mutate, and still wait, were refused."""
+        for found in self._creations.values():
+            intent, mutate = found.intent, found.mutate
+            if intent is not None and mutate is not None:
+                found.count, found.intent, found.mutate = found.count + 1, None, None
+                refusal = self._refused(found, intent, mutate)
+                if refusal is not None:
+                    yield refusal
 
     def _refused(self, found: Attempts, intent: LifeFact, mutate: LifeFact) -> Refusal | None:
         if self._are_lost or not self._sees_outcomes(intent.key):

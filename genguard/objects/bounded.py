@@ -1,6 +1,7 @@
 """A dictionary of the newest values, bounded in entries and in bytes."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final, Generic, NamedTuple, TypeVar
 
 K = TypeVar("K")
@@ -46,6 +47,10 @@ class Bounded(Generic[K, V]):
         for key, found in self._kept.items():
             return key, found.value
         return None
+
+    def values(self) -> Iterator[V]:
+        """Yield all values, the oldest first."""
+        return (one.value for one in self._kept.values())
 
     def pop(self, key: K) -> None:
         """Remove an entry, if there is one."""

@@ -168,7 +168,8 @@ def assert_no_loop(
     ignore     names of detectors, such as `spec-fight`: docs/findings.md lists them
 
     Raises LoopError, an AssertionError with one line for each finding; ValueError for a recording
-    in which nothing was written or a line cannot be read; OSError for a file.
+    in which nothing was written or a line cannot be read, and for an audit log of a level that does
+    not show what is stored; OSError for a file.
     """
     wanted = _RANKS.index(Severity(at_least))
     found = find_loops(recording)
@@ -203,4 +204,7 @@ def _judge(lines: Iterable[Line], name: str, options: ReviewOptions) -> tuple[Fi
             raise ValueError(f"{line['where']}: {line['message']}")
     if replay.is_empty:
         raise ValueError(f"{name}: nothing was written")
+    if replay.is_blind:
+        reasons = [one["message"] for one in replay.summary()["notJudged"]]
+        raise ValueError(f"{name}: {'; '.join(reasons)}")
     return tuple(msgspec.convert(one, Finding) for one in replay.findings())

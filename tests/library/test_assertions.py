@@ -13,6 +13,7 @@ from genguard.testing import (
     assert_no_loop,
 )
 from tests.differential.samples import definitions
+from tests.unit.audit.samples import as_lines, event
 
 WIDGETS = "widgets.example.org"
 
@@ -152,4 +153,11 @@ def test_a_recording_without_writes_or_with_bad_lines_is_refused(server, tmp_pat
     path = tmp_path / "bad"
     path.write_text(json.dumps({"kind": "Pod"}))
     with pytest.raises(ValueError, match="bad:1"):
+        assert_no_loop(path)
+
+
+def test_an_audit_log_that_does_not_show_what_is_stored_is_refused(tmp_path: Path):
+    path = tmp_path / "audit.log"
+    path.write_bytes(b"".join(as_lines([event(level="Request")])))
+    with pytest.raises(ValueError, match="set level RequestResponse for group apps"):
         assert_no_loop(path)

@@ -14,7 +14,7 @@ from genguard.detection.suspects import Suspects
 from genguard.formats.lines import Line, bounded
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.generation.table import DEFAULT_SERVER_VERSION
-from genguard.replay import Replay, ReplayLine, as_json, as_row
+from genguard.replay import Replay, ReplayLine, as_json, as_row, not_judged_rows
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import Position, open_unpacked
@@ -166,7 +166,10 @@ def replay(
     for finding in run.findings():
         is_severe = is_severe or list(Severity).index(Severity(finding["severity"])) >= least
         click.echo(write(finding))
-    click.echo(write(run.summary()))
+    summary = run.summary()
+    for row in not_judged_rows(summary) if output == "table" else ():
+        click.echo(row)
+    click.echo(write(summary))
     if run.is_empty:
         tell(f"No reviews or events found in {', '.join(files)}.")
     sys.exit(1 if run.unreadable or is_severe else 0)

@@ -66,6 +66,20 @@ class ReplayError(msgspec.Struct, tag="error", tag_field="type"):
     message: str
 
 
+class NotJudged(msgspec.Struct):
+    """Writes of an audit log that cannot be judged, and what to set so that they can."""
+
+    reason: Literal[
+        "level Metadata",
+        "level Request",
+        "cut",
+        "stored state not known",
+        "patches do not apply",
+    ]
+    writes: int
+    message: str
+
+
 class ReplaySummary(msgspec.Struct, rename="camel", tag="summary", tag_field="type"):
     """The last line; counts of what did not occur, and of audit logs without one, are left out."""
 
@@ -76,8 +90,11 @@ class ReplaySummary(msgspec.Struct, rename="camel", tag="summary", tag_field="ty
     truncated: int = 0
     events: int = 0
     patches: int = 0
+    refused: int = 0
     webhooks: dict[str, Any] = {}
+    reinvoked: dict[str, Any] = {}
     failed_open: dict[str, Any] = {}
+    not_judged: tuple[NotJudged, ...] = ()
 
 
 class TracedWrites(msgspec.Struct):

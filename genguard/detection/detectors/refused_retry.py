@@ -44,12 +44,9 @@ class RefusedRetry(Detector):
             attempts, seconds = refusal.tries, refusal.tried_seconds
             refusal = refusal._replace(attempts=attempts, seconds=seconds)
         how = "it is admitted and never stored" if refusal.is_admitted else "it has no outcome"
-        if refusal.answer:
-            how = f"the answer is {refusal.answer}"
         if refusal.is_stale:
             how = "it names a resourceVersion that is no longer stored"
-        is_others = refusal.made or refusal.is_made_invalid
-        blame = Blame.OTHERS if is_others else Blame.REQUESTER
+        blame = Blame.OTHERS if refusal.made else Blame.REQUESTER
         if refusal.made and refusal.others_pass:
             blame = Blame.EITHER if refusal.is_creation else Blame.REQUESTER
         yield _signal(refusal.write, blame, f"{what} it again and again: {how}", refusal)

@@ -11,6 +11,7 @@ from genguard.review_setup import ReviewOptions, ReviewSetup
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CULPRIT = ("culprits", "clears.example.org")
+CLEARS = {"patch": [{"op": "remove", "path": "/status/observedGeneration"}]}
 
 Json = dict[str, Any]
 
@@ -87,6 +88,35 @@ def deployment(generation: int = 1, version: int = 1, **fields: Any) -> Json:
         "resourceVersion": str(version),
     }  # fmt: skip
     return {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata, **fields}
+
+
+def statuses(
+    count: int,
+    *calls: Mapping[str, Any],
+    asked: Json | None = None,
+    kept: Json | None = None,
+    begin: int = 0,
+    **more: Any,
+) -> list[Json]:
+    """Patches of a status, one a second, at the level at which they are judged.
+
+    asked, kept  what is requested besides the number of the write, and what is stored of it
+    The first one is not changed on its way: it only shows what is stored before the others.
+    """
+    made = []
+    for number in range(begin, begin + count + 1):
+        is_first = number == begin
+        asked = {} if asked is None else asked
+        stored = {"counted": number, **(asked if is_first or kept is None else kept)}
+        about = {
+            "second": number,
+            "level": "RequestResponse",
+            "verb": "patch",
+            "sent": {"status": {"counted": number, **asked}},
+            "stored": deployment(1, number + 1, status=stored),
+        }
+        made.append(event(*(() if is_first else calls), **(about | more)))
+    return made
 
 
 def as_lines(events: Iterable[Json]) -> list[bytes]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.audit.samples import CULPRIT, Json, as_lines, audit_log, deployment, event
 
-LEVELS = ("Request", "RequestResponse")
+WHOLE = "RequestResponse"
 
 
 def findings(*events: Json) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def turns(
     count: int,
     deleter: str = "bob",
     *,
-    level: str = "RequestResponse",
+    level: str = WHOLE,
     of: str = "jobs",
     **more: Any,
 ) -> Iterator[Json]:
@@ -35,8 +35,11 @@ def turns(
             **common,
         )  # fmt: skip
         if "ends" in more:
-            sent = {"status": more["ends"]}
-            yield event(second=2 * turn + 0.5, verb="patch", sent=sent, resource=of, level=level)
+            sent, stored = {"status": more["ends"]}, made | {"status": more["ends"]}
+            yield event(
+                second=2 * turn + 0.5, verb="patch", sent=sent, stored=stored, resource=of,
+                level=level,
+            )  # fmt: skip
         yield event(
             second=2 * turn + 1, verb=more.get("verb", "delete"), user=deleter,
             **(common | {"subresource": more.get("to", "")}),
@@ -48,7 +51,7 @@ def refused(
 ) -> list[Json]:
     status = {"code": code, "reason": "Forbidden", **more.pop("status", {})}
     sent = more.pop("sent", {"spec": {"a": 1}})
-    common = {"verb": "update", "user": "gitops", "subresource": "", **more}
+    common = {"level": WHOLE, "verb": "update", "user": "gitops", "subresource": "", **more}
     begin = common.pop("second", 0.0)
     return [
         event(*calls, second=second, sent=sent, **common) | {"responseStatus": status}
@@ -60,9 +63,8 @@ def actors(finding: Any) -> list[str]:
     return [one.name for one in finding.actors]
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_one_creates_and_another_deletes(level):
-    found = findings(*turns(6, level=level))
+def test_one_creates_and_another_deletes():
+    found = findings(*turns(6))
     assert list(found) == ["recreation"]
     assert actors(found["recreation"]) == ["bob", "alice"]
     assert found["recreation"].severity.value == "warning"
@@ -71,6 +73,17 @@ def test_one_creates_and_another_deletes(level):
 def test_who_evicts_deletes():
     found = findings(*turns(6, "descheduler", of="pods", verb="create", to="eviction"))
     assert actors(found["recreation"]) == ["descheduler", "alice"]
+
+
+@pytest.mark.parametrize("level", ["Metadata", WHOLE])
+@pytest.mark.parametrize("subresource", ["binding", "status"])
+def test_a_write_that_does_not_show_its_result_hides_no_deletion(level, subresource):
+    events = []
+    several = turns(6)
+    for made, gone in zip(several, several, strict=True):
+        between = event(verb="patch", resource="jobs", level=level, subresource=subresource)
+        events += [made, between, gone]
+    assert list(findings(*events)) == ["recreation"]
 
 
 def test_generated_names_of_one_owner_are_one_place():
@@ -82,10 +95,11 @@ def test_generated_names_of_one_owner_are_one_place():
             "ownerReferences": [{"uid": "rs", "controller": True}],
         }  # fmt: skip
         common = {"resource": "pods", "subresource": "", "level": "RequestResponse"}
-        sent = {"metadata": {"generateName": "web-"}}
+        pod = {"kind": "Pod", "apiVersion": "v1"}
+        sent = {**pod, "metadata": {"generateName": "web-"}}
         events += [
             event(second=turn, verb="create", user="rs", name="", sent=sent,
-                  stored={"metadata": metadata}, code=201, **common),
+                  stored={**pod, "metadata": metadata}, code=201, **common),
             event(second=turn + 0.5, verb="delete", user="descheduler", name=name, **common),
         ]  # fmt: skip
     found = findings(*events)
@@ -98,7 +112,7 @@ def test_generated_names_of_one_owner_are_one_place():
     [
         (turns(6, "alice"), "one user does both"),
         (turns(3), "three times is no loop"),
-        (turns(6, level="Metadata"), "nobody knows whether it was done"),
+        (turns(6, level="Request"), "below RequestResponse nothing is judged"),
         (turns(6, ends={"phase": "Succeeded"}), "it was done"),
         (turns(6, to="status"), "another subresource is not deleted"),
         (refused(3), "three times"),
@@ -122,7 +136,10 @@ def test_generated_names_of_one_owner_are_one_place():
             [one for n in range(9) for one in refused(1, sent={"spec": {"a": n}})],
             "another thing each time",
         ),
-        ([*refused(3), *refused(1, 200), *refused(3)], "it came out in between"),
+        (
+            [*refused(3), *refused(1, 200, stored=deployment(spec={"a": 1})), *refused(3)],
+            "it came out in between",
+        ),
     ],
 )
 def test_what_is_no_loop_is_quiet(events, because):
@@ -130,62 +147,87 @@ def test_what_is_no_loop_is_quiet(events, because):
 
 
 @pytest.mark.parametrize("code", [400, 403, 413, 422])
-@pytest.mark.parametrize("level", ["Metadata", *LEVELS])
-def test_a_write_that_is_refused_again_and_again(code, level):
-    found = findings(*refused(6, code, level=level))["refused-retry"]
-    assert actors(found) == ["gitops"]
-    assert found.message == f"gitops writes it again and again: the answer is {code} Forbidden"
-    assert (found.severity.value, found.object.name) == ("warning", "web")
-
-
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("verb", ["update", "patch", "create"])
 @pytest.mark.parametrize("known", ["unknown", "written", "created"])
-def test_writes_that_ask_for_something_else_each_time_and_are_all_refused(level, known):
-    before = {
+def test_a_write_that_is_refused_again_and_again(code, verb, known):
+    sent = deployment(1, 1, spec={"a": 1}) if verb != "patch" else {"spec": {"a": 1}}
+    found = findings(*before(known), *refused(6, code, second=2.0, verb=verb, sent=sent))
+    assert list(found) == ["refused-retry"]
+    one = found["refused-retry"]
+    assert actors(one) == ["gitops"]
+    what = "creates" if verb == "create" else "writes"
+    assert one.message == f"gitops {what} it again and again: it has no outcome"
+    assert (one.severity.value, one.object.name) == ("warning", "web")
+
+
+def before(known: str) -> list[Json]:
+    return {
         "unknown": [],
-        "written": [event(level=level, sent=deployment(status={}), stored=deployment(status={}))],
+        "written": [event(level=WHOLE, sent=deployment(status={}), stored=deployment(status={}))],
         "created": [
             event(
-                level=level, verb="create", subresource="", code=201,
+                level=WHOLE, verb="create", subresource="", code=201,
                 sent=deployment(), stored=deployment(),
             )
         ],
-    }  # fmt: skip
+    }[known]  # fmt: skip
+
+
+@pytest.mark.parametrize("known", ["unknown", "written", "created"])
+def test_writes_that_ask_for_something_else_each_time_and_are_all_refused(known):
     tries = [
         one
         for turn in range(20)
         for one in refused(
-            1, 422, second=1.0 + turn, level=level, verb="patch", subresource="status",
+            1, 422, second=1.0 + turn, verb="patch", subresource="status",
             sent={"status": {"message": f"try {turn}"}},
         )
     ]  # fmt: skip
-    found = findings(*before[known], *tries)["refused-retry"]
+    found = findings(*before(known), *tries)["refused-retry"]
     assert (found.severity.value, actors(found)) == ("warning", ["gitops"])
     assert found.subresource == "status"
+    assert "/status/message" in found.paths
 
 
-@pytest.mark.parametrize(
-    ("level", "verb"),
-    [("Metadata", "update"), *((level, verb) for level in LEVELS for verb in ("update", "patch"))],
-)
-def test_conflicts_of_one_version_that_never_advances(level, verb):
-    tries = conflicts(20, level=level, verb=verb, versions=["7"])
-    found = findings(*tries)["refused-retry"]
+@pytest.mark.parametrize("subresource", ["scale", "resize", "ephemeralcontainers"])
+def test_a_refused_write_of_a_subresource_is_found(subresource):
+    tries = refused(6, 422, second=2.0, verb="patch", subresource=subresource)
+    found = findings(*before("written"), *tries)["refused-retry"]
+    assert actors(found) == ["gitops"]
+    assert "/spec/a" in found.paths
+
+
+def test_many_users_who_are_refused_at_once_are_all_found():
+    tries = [
+        one
+        for turn in range(6)
+        for user in ("ann", "bob", "cid", "dan")
+        for one in refused(1, verb="create", second=float(turn), user=user, sent=deployment())
+    ]
+    log = audit_log()
+    for line in as_lines(tries):
+        log.see(line)
+    (found,) = log.findings()
+    assert sorted(actors(found)) == ["ann", "bob", "cid", "dan"]
+
+
+@pytest.mark.parametrize("verb", ["update", "patch"])
+def test_conflicts_of_one_version_that_never_advances(verb):
+    found = findings(*conflicts(20, verb=verb, versions=["7"]))["refused-retry"]
     assert (found.severity.value, actors(found)) == ("warning", ["gitops"])
     assert "resourceVersion" in found.message
 
 
-@pytest.mark.parametrize("level", ["Metadata", *LEVELS])
-def test_conflicts_that_are_tried_again_with_a_newer_version_are_quiet(level):
-    assert not findings(*conflicts(20, level=level, versions=[str(n) for n in range(20)]))
+def test_conflicts_that_are_tried_again_with_a_newer_version_are_quiet():
+    assert not findings(*conflicts(20, versions=[str(n) for n in range(20)]))
 
 
-def conflicts(count: int, *, level: str, versions: list[str], verb: str = "update") -> list[Json]:
+def conflicts(count: int, *, versions: list[str], verb: str = "update") -> list[Json]:
     made = []
     for turn in range(count):
         version = versions[turn % len(versions)]
         sent = {"metadata": {"resourceVersion": version}, "status": {"turn": turn}}
-        (one,) = refused(1, 409, second=float(turn), level=level, verb=verb, sent=sent)
+        (one,) = refused(1, 409, second=float(turn), verb=verb, sent=sent)
         if verb == "update":
             one["objectRef"]["resourceVersion"] = version
         made.append(one)
@@ -199,7 +241,7 @@ def test_a_webhook_that_does_not_answer_refuses():
 
 
 def test_a_creation_of_a_generated_name_is_known_by_its_prefix():
-    sent = {"metadata": {"generateName": "web-"}}
+    sent = {"kind": "Pod", "apiVersion": "v1", "metadata": {"generateName": "web-"}}
     found = findings(*refused(6, verb="create", name="", sent=sent))["refused-retry"]
     assert found.object.name == "web-"
     assert "creates" in found.message
@@ -217,7 +259,8 @@ def test_a_creation_of_a_generated_name_is_known_by_its_prefix():
 def test_a_webhook_is_named_if_the_answer_names_what_it_has_set(path, field, named):
     call = {"patch": [{"op": "add", "path": path, "value": -1}]}
     status = {"reason": "Invalid", "details": {"causes": [{"field": field}]}}
-    found = findings(*refused(6, 422, 1.0, call, status=status))["refused-retry"]
+    sent = {"spec": {"containers": [{"image": "a"}]}}
+    found = findings(*refused(6, 422, 1.0, call, status=status, sent=sent))["refused-retry"]
     assert actors(found) == (["/".join(CULPRIT)] if named else ["gitops"])
 
 

@@ -10,6 +10,7 @@ from genguard.audit.log import IGNORED
 from genguard.generation.custom import CustomResource, StatusSubresource
 from genguard.generation.table import load_rows
 from tests.unit.audit.samples import (
+    CLEARS,
     CULPRIT,
     Json,
     annotations,
@@ -17,10 +18,13 @@ from tests.unit.audit.samples import (
     audit_log,
     deployment,
     event,
+    statuses,
 )
 
 NAME = "/".join(CULPRIT)
-REMOVES = [{"op": "remove", "path": "/status/observedGeneration"}]
+CLEARED = "observed-generation-cleared"
+OBSERVED = {"observedGeneration": 1}
+WHOLE = "RequestResponse"
 
 
 def found(*events: Json, definitions=()):
@@ -30,8 +34,8 @@ def found(*events: Json, definitions=()):
     return log, {one.detector: one for one in log.findings()}
 
 
-def patched(operations, **more):
-    return [event({"patch": operations}, second=second, **more) for second in range(3)]
+def cleared(count=3, *calls: Json, **more):
+    return statuses(count, *(calls or (CLEARS,)), asked=OBSERVED, kept={}, **more)
 
 
 def actors(finding):
@@ -39,35 +43,34 @@ def actors(finding):
 
 
 def test_a_webhook_that_clears_is_named_for_certain():
-    sent = deployment(status={"observedGeneration": 1})
-    _, by = found(*patched(REMOVES, sent=sent))
-    (cleared,) = [one for name, one in by.items() if name == "observed-generation-cleared"]
-    assert actors(cleared) == [("webhook", NAME, "certain")]
-    assert (cleared.count, cleared.severity.value, cleared.state) == (3, "warning", "open")
-    assert cleared.paths == ("/status/observedGeneration",)
-    (call,) = cleared.evidence[0]["calls"]
+    _, by = found(*cleared())
+    assert by.keys() == {CLEARED}
+    one = by[CLEARED]
+    assert actors(one) == [("webhook", NAME, "certain")]
+    assert (one.count, one.severity.value, one.state) == (3, "warning", "open")
+    assert one.paths == ("/status/observedGeneration",)
+    (call,) = one.evidence[0]["calls"]
     assert call == {
         "webhook": NAME, "round": 0, "index": 0,
         "operations": [{"op": "remove", "path": "/status/observedGeneration"}],
     }  # fmt: skip
-    assert (cleared.object.resource, cleared.object.name) == ("deployments", "web")
+    assert (one.object.resource, one.object.name) == ("deployments", "web")
 
 
 def test_once_is_an_anomaly():
-    _, by = found(event({"patch": REMOVES}))
-    assert by["observed-generation-cleared"].severity.value == "info"
+    _, by = found(*cleared(1))
+    assert by[CLEARED].severity.value == "info"
 
 
 def test_a_loop_becomes_critical_by_count_and_time():
-    events = [event({"patch": REMOVES}, second=2 * number) for number in range(21)]
-    _, by = found(*events)
-    assert by["observed-generation-cleared"].severity.value == "critical"
+    _, by = found(*cleared(40))
+    assert by[CLEARED].severity.value == "critical"
 
 
 def test_values_are_never_told():
-    patch = [{"op": "replace", "path": "/status/message", "value": "canary-7f3a"}]
-    sent = deployment(status={"message": "canary-7f3a"})
-    _, by = found(*patched(patch, sent=sent))
+    call = {"patch": [{"op": "replace", "path": "/status/message", "value": "canary-7f3a"}]}
+    asked, kept = {"message": "canary-8e4b"}, {"message": "canary-7f3a"}
+    _, by = found(*statuses(4, call, asked=asked, kept=kept))
     assert by["status-clobbered"].severity.value == "warning"
     assert b"canary" not in msgspec.json.encode(list(by.values()))
 
@@ -86,8 +89,8 @@ def test_values_are_never_told():
     ],
 )
 def test_what_is_no_stored_status_write_is_no_sign(change):
-    _, by = found(*patched(REMOVES, **change))
-    assert not by
+    _, by = found(*cleared(**change))
+    assert CLEARED not in by
 
 
 @pytest.mark.parametrize(("group", "resource"), sorted(IGNORED))
@@ -95,8 +98,9 @@ def test_records_that_keep_no_generation_are_ignored(group, resource):
     (row,) = [one for one in load_rows() if (one.group, one.resource) == (group, resource)]
     assert not row.observed_generation
     assert all(not one.compare for one in row.behaviour)
-    _, by = found(*of_kind(group, resource))
+    log, by = found(*of_kind(group, resource))
     assert not by
+    assert "notJudged" not in log.summary()
 
 
 @pytest.mark.parametrize(
@@ -109,85 +113,76 @@ def test_what_only_shares_a_name_with_records_or_has_a_generation_is_judged(grou
 
 
 def of_kind(group, resource):
-    events = patched(REMOVES, resource=resource)
+    events = cleared(resource=resource)
     for one in events:
         one["objectRef"]["apiGroup"] = group
     return events
 
 
 def test_genguard_is_no_suspect():
-    call = {"hook": ("zzzzzz-genguard-mutate", "mutate.genguard.io"), "patch": REMOVES}
-    log, by = found(*[event(call, second=second) for second in range(3)])
+    log, by = found(
+        *cleared(3, {"hook": ("zzzzzz-genguard-mutate", "mutate.genguard.io"), **CLEARS})
+    )
     assert not by
     assert log.summary()["patches"] == 3
 
 
 def test_a_patch_that_changed_nothing_is_no_sign():
-    _, by = found(*[event({"patch": REMOVES, "mutated": False}) for _ in range(3)])
+    _, by = found(*statuses(3, {**CLEARS, "mutated": False}, asked=OBSERVED))
     assert not by
 
 
-def test_metadata_alone_is_never_more_than_info():
-    calls = [event({"patch": REMOVES}, level="Metadata", second=second) for second in range(30)]
-    _, by = found(*calls)
-    assert by.keys() == {"status-clobbered"}
-    assert by["status-clobbered"].severity.value == "info"
-    assert actors(by["status-clobbered"]) == [("webhook", NAME, "likely")]
-
-
-@pytest.mark.parametrize(("level", "confidence"), [("Metadata", "likely"), ("Request", "certain")])
-def test_a_webhook_that_still_changes_in_round_one(level, confidence):
-    patch = [{"op": "add", "path": "/metadata/annotations/count", "value": "1"}]
-    calls = [{"patch": patch}, {"patch": patch, "round": 1}]
-    events = [event(*calls, level=level, subresource="", second=second) for second in range(3)]
-    _, by = found(*events)
-    assert by.keys() == {"unstable-mutation"}
-    assert by["unstable-mutation"].count == 3
-    assert actors(by["unstable-mutation"]) == [("webhook", NAME, confidence)]
+def test_a_webhook_that_still_changes_in_round_one():
+    first, second = (
+        [{"op": "add", "path": "/metadata/annotations", "value": {"count": str(count)}}]
+        for count in (1, 2)
+    )
+    calls = [{"patch": first}, {"patch": second, "round": 1}]
+    events = statuses(4, *calls, subresource="", asked={})
+    for one in events[1:]:
+        one["responseObject"]["metadata"]["annotations"] = {"count": "2"}
+    log, by = found(*events)
+    assert actors(by["unstable-mutation"]) == [("webhook", NAME, "certain")]
+    assert log.summary()["reinvoked"] == {NAME: 4}
 
 
 def test_of_two_webhooks_only_the_one_that_did_it_is_named():
     good = {"hook": ("labels", "l.example.org"), "index": 1, "patch": [
-        {"op": "add", "path": "/metadata/labels/a", "value": "b"}]}  # fmt: skip
-    _, by = found(*[event({"patch": REMOVES}, good, second=second) for second in range(3)])
-    assert actors(by["observed-generation-cleared"]) == [("webhook", NAME, "certain")]
+        {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]}  # fmt: skip
+    _, by = found(*cleared(3, CLEARS, good))
+    assert actors(by[CLEARED]) == [("webhook", NAME, "certain")]
 
 
 def test_two_that_take_turns_are_both_named():
-    other = {"hook": ("other", "o.example.org"), "patch": REMOVES}
-    calls = [{"patch": REMOVES}, other, {"patch": REMOVES}]
-    _, by = found(*[event(call, second=second) for second, call in enumerate(calls)])
-    assert actors(by["observed-generation-cleared"]) == [
+    other = {"hook": ("other", "o.example.org"), **CLEARS}
+    events = cleared(4)
+    for turn in (1, 3):
+        one = cleared(4, other)[turn]
+        events[turn] = one
+    _, by = found(*events)
+    assert actors(by[CLEARED]) == [
         ("webhook", NAME, "certain"), ("webhook", "other/o.example.org", "certain")
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("level", ["Request", "RequestResponse"])
-def test_a_spec_that_is_asked_for_again_and_never_given(level):
+def test_a_spec_that_is_asked_for_again_and_never_given():
     patch = [{"op": "replace", "path": "/spec/replicas", "value": 1}]
     events = [
         event(
             {"patch": patch},
             second=second,
-            level=level,
+            level=WHOLE,
             subresource="",
             sent=deployment(1, 7, spec={"replicas": 5}),
             stored=deployment(1, 7, spec={"replicas": 1}),
         )
-        for second in range(5)
+        for second in range(6)
     ]
     _, by = found(*events)
     assert by["spec-fight"].count >= 3
     assert by["spec-fight"].severity.value == "warning"
     assert by["spec-fight"].paths == ("/spec/replicas",)
     assert actors(by["spec-fight"]) == [("webhook", NAME, "certain")]
-
-
-def test_a_default_that_each_put_leaves_out_is_no_fight():
-    patch = [{"op": "add", "path": "/spec/paused", "value": False}]
-    sent = deployment(spec={"replicas": 1})
-    _, by = found(*patched(patch, sent=sent, subresource=""))
-    assert not by
 
 
 def test_a_spec_that_only_a_webhook_changes_counts():
@@ -197,7 +192,7 @@ def test_a_spec_that_only_a_webhook_changes_counts():
         stored = deployment(number + 2, number + 2, spec={"replicas": number + 1})
         patch = [{"op": "replace", "path": "/spec/replicas", "value": number + 1}]
         events.append(
-            event({"patch": patch}, second=number, level="RequestResponse", subresource="",
+            event({"patch": patch}, second=number, level=WHOLE, subresource="",
                   sent=sent, stored=stored)
         )  # fmt: skip
     _, by = found(*events)
@@ -206,12 +201,11 @@ def test_a_spec_that_only_a_webhook_changes_counts():
     assert actors(by["generation-storm"]) == [("webhook", NAME, "certain")]
 
 
-@pytest.mark.parametrize("level", ["Request", "RequestResponse"])
-def test_a_status_that_is_asked_for_again_and_again(level):
+def test_a_status_that_is_asked_for_again_and_again():
     sent = {"status": {"phase": "Running", "observedGeneration": 1}}
     events = [
         event(
-            {"patch": REMOVES}, second=second / 10, level=level, verb="patch", user="kubelet",
+            CLEARS, second=second / 10, level=WHOLE, verb="patch", user="kubelet",
             sent=sent, stored=deployment(1, second, status={"phase": "Running"}),
         )
         for second in range(12)
@@ -225,7 +219,7 @@ def test_a_status_that_is_asked_for_again_and_again(level):
 def test_a_writer_that_chases_generation_without_a_status_subresource():
     events = [
         event(
-            second=number, level="RequestResponse", subresource="", user="vpa", resource="vpas",
+            second=number, level=WHOLE, subresource="", user="vpa", resource="vpas",
             sent=deployment(number, number, status={"observedGeneration": number}),
             stored=deployment(number + 1, number + 1, status={"observedGeneration": number}),
         )
@@ -239,30 +233,28 @@ def test_a_writer_that_chases_generation_without_a_status_subresource():
 
 QUIET = {
     "a controller's status": lambda n: event(
-        second=n, level="RequestResponse", sent=deployment(1, n, status={"replicas": n}),
+        second=n, level=WHOLE, sent=deployment(1, n, status={"replicas": n}),
         stored=deployment(1, n + 1, status={"replicas": n}),
     ),
     "equal patches that store nothing": lambda n: event(
-        second=n, level="RequestResponse", verb="patch", sent={"status": {"replicas": 1}},
+        second=n, level=WHOLE, verb="patch", sent={"status": {"replicas": 1}},
         stored=deployment(1, 1, status={"replicas": 1}),
-    ),
-    "equal patches at Request": lambda n: event(
-        second=n, verb="patch", sent={"status": {"replicas": 1}}
-    ),
-    "a label at each write": lambda n: event(
-        {"patch": [{"op": "add", "path": "/metadata/labels/a", "value": "b"}]},
-        second=n, sent=deployment(status={"replicas": n}),
     ),
     "a condition that is added": lambda n: event(
         {"patch": [{"op": "add", "path": "/status/conditions/-", "value": {"type": "Seen"}}]},
-        second=n, sent=deployment(status={"replicas": n, "conditions": []}),
+        second=n, level=WHOLE, sent=deployment(1, n, status={"replicas": n, "conditions": []}),
+        stored=deployment(1, n + 1, status={"replicas": n, "conditions": [{"type": "Seen"}]}),
     ),
     "rollouts": lambda n: event(
-        second=n, level="RequestResponse", subresource="",
+        second=n, level=WHOLE, subresource="",
         sent=deployment(n, n, spec={"image": n}),
         stored=deployment(n + 1, n + 1, spec={"image": n}),
     ),
-    "two users": lambda n: event(second=n, sent=deployment(status={"by": n}), user=f"u{n % 2}"),
+    "a default that each PUT leaves out": lambda n: event(
+        {"patch": [{"op": "add", "path": "/spec/paused", "value": False}]},
+        second=n, level=WHOLE, subresource="", sent=deployment(1, 1, spec={"replicas": 1}),
+        stored=deployment(1, 1, spec={"replicas": 1, "paused": False}),
+    ),
 }  # fmt: skip
 
 
@@ -273,9 +265,11 @@ def test_ordinary_writes_are_no_finding(make):
 
 
 def test_a_finding_resolves_when_the_log_goes_on_without_it():
-    late = event(second=500, name="other")
-    _, by = found(*patched(REMOVES), late)
-    assert by["observed-generation-cleared"].state == "resolved"
+    _, by = found(*cleared(), event(second=500, name="other"))
+    assert by[CLEARED].state == "quiet"
+    fixed = statuses(2, asked=OBSERVED, begin=4)
+    _, by = found(*cleared(), *fixed, event(second=500, name="other"))
+    assert by[CLEARED].state == "resolved"
 
 
 def test_the_summary_counts_by_webhook():
@@ -283,34 +277,119 @@ def test_the_summary_counts_by_webhook():
         "failed-open.mutation.webhook.admission.k8s.io/round_0_index_2": "away.example.org",
         "failed-open.validating.webhook.admission.k8s.io/round_0_index_0": "judge.example.org",
     }
-    events = [event({"patch": REMOVES}, {"index": 1, "mutated": False, "hook": ("a", "b")})]
-    events += [event(annotations=failed), event(annotations=failed, verb="create")]
+    events = [event(CLEARS, {"index": 1, "mutated": False, "hook": ("a", "b")}, level=WHOLE)]
+    events += [
+        event(annotations=failed, level=WHOLE, verb="get"),
+        event(annotations=failed, level=WHOLE, verb="list"),
+    ]
     log, _ = found(*events)
-    assert log.summary() == {
+    assert counts(log) == {
         "events": 3, "patches": 1, "webhooks": {NAME: 1},
         "failedOpen": {"away.example.org": 2, "judge.example.org": 2},
     }  # fmt: skip
 
 
+def counts(log):
+    return {key: value for key, value in log.summary().items() if key != "notJudged"}
+
+
+def unjudged(log):
+    return [(one["reason"], one["writes"]) for one in log.summary().get("notJudged", ())]
+
+
+@pytest.mark.parametrize("level", ["Metadata", "Request"])
+def test_below_level_request_response_writes_are_counted_and_nothing_is_found(level):
+    refused = [event(level=level, code=422, subresource="", second=second) for second in range(9)]
+    again = {**CLEARS, "round": 1}
+    log, by = found(*cleared(5, CLEARS, again, level=level), *refused)
+    assert not by
+    assert log.is_blind
+    assert (log.summary()["refused"], log.summary()["reinvoked"]) == (9, {NAME: 5})
+    (one,) = log.summary()["notJudged"]
+    assert (one["reason"], one["writes"]) == (f"level {level}", 15)
+    assert "level RequestResponse for group apps" in one["message"]
+
+
+@pytest.mark.parametrize("resource", ["secrets", "configmaps"])
+def test_the_groups_that_are_written_most_are_named_and_secrets_are_not_asked_for(resource):
+    events = []
+    for number in range(8):
+        one = event(level="Metadata", subresource="")
+        one["objectRef"]["apiGroup"] = f"g{number}" if number else ""
+        events += [one] * (9 - number)
+    secret = event(level="Metadata", subresource="", resource=resource)
+    secret["objectRef"]["apiGroup"] = ""
+    log, _ = found(*events, secret)
+    (one,) = log.summary()["notJudged"]
+    assert 'for group "" (core), g1, g2, g3, g4 and 3 more in the audit policy' in one["message"]
+    log, _ = found(secret)
+    (one,) = log.summary()["notJudged"]
+    assert one["message"] == "1 writes of level Metadata: what was written is not in the log"
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        (statuses(0), "stored state not known"),
+        ([event(level=WHOLE, annotations={"audit.k8s.io/truncated": "true"})], "cut"),
+        (
+            statuses(1, {"patch": [{"op": "test", "path": "/status/a", "value": 1}]})[-2:],
+            "patches do not apply",
+        ),
+    ],
+)
+def test_the_reason_why_a_write_is_not_judged_is_told(events, reason):
+    log, _ = found(*events)
+    assert (reason, 1) in unjudged(log)
+    assert not log.is_blind
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verb": "get"},
+        {"code": 404},
+        {"query": "?dryRun=All"},
+        {"verb": "create", "subresource": "binding"},
+        {"verb": "create", "subresource": "token"},
+        {"verb": "create", "subresource": "exec"},
+        {"verb": "update", "subresource": "proxy"},
+        {"verb": "create", "group": "authorization.k8s.io"},
+    ],
+)
+@pytest.mark.parametrize("level", ["Metadata", "Request", WHOLE])
+def test_what_is_never_judged_is_not_missed(change, level):
+    one = event(**{**change, "level": level, "subresource": change.get("subresource", "")})
+    one["objectRef"]["apiGroup"] = change.get("group", "apps")
+    log, by = found(one)
+    assert not by
+    assert not unjudged(log)
+
+
 def test_a_list_is_read_as_its_items():
-    items = [event({"patch": REMOVES}, second=second) for second in range(3)]
     log = audit_log()
-    document = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": items}
+    document = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": cleared()}
     assert not list(see_events(json.dumps(document).encode(), "EventList", log.see))
-    assert log.summary()["events"] == 3
-    assert next(log.findings()).count == 3
+    assert log.summary()["events"] == 4
+    (one,) = log.findings()
+    assert one.count == 3
 
 
 def test_levels_may_be_mixed():
-    levels = ["Metadata", "Request", "RequestResponse"] * 3
-    events = [
-        event({"patch": REMOVES}, second=second, level=level, sent=deployment(status={"a": 1}),
-              stored=deployment(status={"a": 1}))
-        for second, level in enumerate(levels)
+    below = [one | {"level": level} for level in ("Metadata", "Request") for one in cleared(2)]
+    log, by = found(*below, *cleared(5))
+    assert by[CLEARED].count == 5
+    assert unjudged(log) == [
+        ("level Metadata", 3), ("level Request", 3), ("stored state not known", 1),
     ]  # fmt: skip
-    events.append(event({"patch": REMOVES}, verb="patch", sent={"status": {}}, second=9))
-    _, by = found(*events)
-    assert by["observed-generation-cleared"].count == 7
+
+
+def test_a_write_that_does_not_show_its_result_makes_the_stored_state_unknown():
+    events = cleared(6)
+    events[3] |= {"level": "Metadata"}
+    log, by = found(*events)
+    assert by[CLEARED].count == 4
+    assert ("stored state not known", 2) in unjudged(log)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.unit.audit.samples import CULPRIT, as_lines, deployment, event
+from tests.unit.audit.samples import CLEARS, CULPRIT, as_lines, event, statuses
 from tests.unit.cli.samples import clobbered
 from webhook.cli import main
 from webhook.cli import replay as verb
 
 REPOSITORY = Path(__file__).parents[3]
-CLEARS = {"patch": [{"op": "remove", "path": "/status/observedGeneration"}]}
 
 
 def replay(*arguments: str | Path, stdin: bytes | None = None) -> Result:
@@ -28,7 +27,8 @@ def lines(result: Result) -> list[dict[str, Any]]:
 
 
 def log(path: Path, begin: int = 0, count: int = 3, end: bytes = b"") -> Path:
-    events = [event(CLEARS, second=begin + number) for number in range(count)]
+    asked = {"observedGeneration": 1}
+    events = statuses(count, CLEARS, asked=asked, kept={}, begin=begin)
     content = b"".join(as_lines(events)) + end
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
@@ -42,16 +42,18 @@ def test_events_print_nothing_but_findings_and_the_summary(tmp_path):
     assert finding["actors"] == [
         {"type": "webhook", "name": "/".join(CULPRIT), "fieldManager": "", "confidence": "certain"}
     ]
+    (missed,) = summary.pop("notJudged")
+    assert (missed["reason"], missed["writes"]) == ("stored state not known", 1)
     assert summary == {
-        "type": "summary", "unreadable": 0, "findings": 1, "events": 3, "patches": 3,
+        "type": "summary", "unreadable": 0, "findings": 1, "events": 4, "patches": 3,
         "webhooks": {"/".join(CULPRIT): 3}, "failedOpen": {},
     }  # fmt: skip
 
 
 def test_rotated_and_compressed_files_are_one_log(tmp_path):
-    old, new = log(tmp_path / "audit-1.log.gz"), log(tmp_path / "audit.log", begin=3)
+    old, new = log(tmp_path / "audit-1.log.gz"), log(tmp_path / "audit.log", begin=4)
     finding, summary = lines(replay(old, new))
-    assert (finding["count"], summary["events"]) == (6, 6)
+    assert (finding["count"], summary["events"]) == (6, 8)
 
 
 @pytest.mark.parametrize("cut", [150, 400, 900])
@@ -74,7 +76,7 @@ def test_reviews_and_events_may_be_mixed(tmp_path):
     path = log(tmp_path / "all", end=json.dumps(clobbered()).encode() + b"\n")
     result = lines(replay(path))
     assert [one["type"] for one in result] == ["review", "finding", "summary"]
-    assert (result[-1]["reviews"], result[-1]["events"]) == (1, 3)
+    assert (result[-1]["reviews"], result[-1]["events"]) == (1, 4)
 
 
 def test_other_events_are_not_audit_events():
@@ -91,7 +93,7 @@ def test_a_damaged_event_is_told_without_its_contents(tmp_path):
     assert "verb" in result.stderr
 
 
-def test_custom_resources_without_status_subresource_are_known_by_crds(tmp_path):
+def test_a_status_that_counts_is_known_by_crds(tmp_path):
     definition = {
         "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.apps"},
         "spec": {
@@ -101,12 +103,12 @@ def test_custom_resources_without_status_subresource_are_known_by_crds(tmp_path)
     }  # fmt: skip
     crds, path = tmp_path / "crds.json", tmp_path / "audit.log"
     crds.write_text(json.dumps(definition))
-    sent = deployment(status={"observedGeneration": 1})
-    about = {"resource": "widgets", "subresource": "", "sent": sent}
-    made = [event(CLEARS, second=number, **about) for number in range(3)]
+    about = {"resource": "widgets", "subresource": "", "asked": {"observedGeneration": 1}}
+    made = statuses(3, CLEARS, kept={}, **about)
     path.write_bytes(b"".join(as_lines(made)))
-    assert [one["type"] for one in lines(replay(path))] == ["summary"]
-    assert lines(replay("--crds", crds, path))[0]["detector"] == "observed-generation-cleared"
+    assert "generation-mismatch" not in {one.get("detector") for one in lines(replay(path))}
+    told = {one.get("detector") for one in lines(replay("--crds", crds, path))}
+    assert "generation-mismatch" in told
 
 
 def test_the_table_names_who_failed_open(tmp_path):
@@ -114,7 +116,20 @@ def test_the_table_names_who_failed_open(tmp_path):
     path = tmp_path / "audit.log"
     path.write_bytes(as_lines([event(annotations={key: "away.example.org"})])[0])
     out = CliRunner().invoke(main, ["replay", str(path)]).stdout
-    assert out == "0 unreadable, 1 events, 0 patches, failedOpen: away.example.org 1\n"
+    assert out == (
+        "1 writes of level Request: what was stored is not in the log; set level RequestResponse "
+        "for group apps in the audit policy\n"
+        "0 unreadable, 1 events, 0 patches, failedOpen: away.example.org 1\n"
+    )
+
+
+def test_a_group_cannot_forge_a_row(tmp_path):
+    one = event()
+    one["objectRef"]["apiGroup"] = "a\n0 unreadable"
+    path = tmp_path / "audit.log"
+    path.write_bytes(as_lines([one])[0])
+    out = CliRunner().invoke(main, ["replay", str(path)]).stdout
+    assert len(out.splitlines()) == 2
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])

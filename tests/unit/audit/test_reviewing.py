@@ -106,6 +106,11 @@ def test_a_webhook_in_round_one_gives_a_second_mutate():
         ]),
         ("a conflict is tried again with another content", [write(1, 7), write(2, 8, 2, code=409)]),
         ("an overloaded server has not looked at it", [write(1, 7), write(2, 8, 2, code=429)]),
+        ("its level shows no result", [write(1, 7), write(2, 8, 2, level="Request")]),
+        (
+            "a PUT of an old version is refused",
+            [write(1, 7), write(2, 8, verb="update", code=422, sent=deployment(1, 5))],
+        ),
         (
             "who may not write never comes to admission",
             [
@@ -132,6 +137,43 @@ def test_a_refused_write_has_no_outcome_and_changes_nothing():
     assert replicas(request.object) == 5
     phases, request = reviewed(write(1, 7), refused, write(2, 8, 2))
     assert replicas(request.old_object) == 1
+
+
+def status(version: int, **more) -> Json:
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]
+    stored = deployment(1, version, spec={"nodeName": "n"}, status={"conditions": conditions})
+    return write(1, version, subresource="status", stored=stored, sent={"status": {}}, **more)
+
+
+def test_the_first_status_after_a_binding_is_shown_upon_what_the_binding_left():
+    bound = created(subresource="binding", stored={"kind": "Status"})
+    waiting = [{"type": "PodScheduled", "status": "False"}]
+    before = deployment(1, 7, spec={}, status={"phase": "Pending", "conditions": waiting})
+    phases, request = reviewed(write(1, 7, stored=before), bound, status(9))
+    assert phases == PHASES
+    assert msgspec.json.decode(request.old_object.spec) == {"nodeName": "n"}
+    assert msgspec.json.decode(request.old_object.status) == {
+        "phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}],
+    }  # fmt: skip
+    resized = created(subresource="binding", level="Metadata")
+    assert reviewed(write(1, 7, stored=before), bound, resized, status(9)) == ([], None)
+
+
+@pytest.mark.parametrize("verb", ["update", "patch", "create"])
+def test_a_refused_write_needs_no_stored_state(verb):
+    sent = deployment(1, 6, spec={"replicas": 5})
+    phases, request = reviewed(write(5, 8, code=422, verb=verb, sent=sent, stored=None))
+    assert phases == ["intent", "mutate"]
+    assert replicas(request.object) == 5
+    if verb != "create":
+        assert request.old_object.spec is None
+        assert request.old_object.metadata == request.object.metadata
+
+
+def test_an_eviction_is_a_deletion():
+    phases, request = reviewed(write(1, 7), created(subresource="eviction", stored=None))
+    assert (phases, request.operation, request.subresource) == (["outcome"], "DELETE", "")
+    assert request.old_object.metadata.resource_version == "7"
 
 
 def test_a_scale_shows_the_replicas_of_its_object():
