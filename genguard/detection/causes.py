@@ -108,7 +108,7 @@ def _leaves(writes: Iterable[Write]) -> set[Path]:
 
 def _changes(write: Write) -> tuple[Change, ...]:
     """Return the leaves that a write changed, those of metadata too, without bookkeeping."""
-    wanted = (one for one in write.admitted_diff if one.key[0] not in _NOT_WANTED)
+    wanted = (one for one in write.content.admitted if one.key[0] not in _NOT_WANTED)
     return (*wanted, *write.metadata.admitted)
 
 
@@ -150,7 +150,7 @@ def _is_result(mine: Sequence[Write], causes: Sequence[Write]) -> bool:
     compared = [
         (_values(cause), _values(one))
         for cause, one in pairs
-        if cause.admitted_diff.is_compared and one.admitted_diff.is_compared
+        if cause.content.admitted.is_compared and one.content.admitted.is_compared
     ]
     states = [(cause.state_after, one.state_after) for cause, one in pairs]
     return _is_function(compared) or _is_function(states)

@@ -200,18 +200,26 @@ class _Found(list[Change]):
 
     def note(self, at: PathNode, before: Any, after: Any) -> None:
         """Add a leaf."""
-        path, shows = at.path, self.shows
-        self.append(
-            Change(
-                path,
-                at.pointer,
-                None if before is _ABSENT else digest_of(_encode(before)),
-                None if after is _ABSENT else digest_of(_encode(after)),
-                at.salt,
-                None if before is _ABSENT else shown(before, path, shows),
-                None if after is _ABSENT else shown(after, path, shows),
-            )
-        )
+        self.append(change_at(at, before, after, self.shows))
+
+
+def change_at(at: PathNode, before: Any, after: Any, shows: Shows) -> Change:
+    """Return the change of a leaf; a value is None where it is absent."""
+    path = at.path
+    return Change(
+        path,
+        at.pointer,
+        value_digest(before),
+        value_digest(after),
+        at.salt,
+        shown(before, path, shows),
+        shown(after, path, shows),
+    )
+
+
+def value_digest(value: Any) -> Digest | None:
+    """Return a digest of a value as JSON; None where it is absent."""
+    return None if value is _ABSENT else digest_of(_encode(value))
 
 
 Part = tuple[str, bytes | msgspec.Raw | None, bytes | msgspec.Raw | None]

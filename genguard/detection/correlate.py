@@ -36,11 +36,20 @@ import msgspec
 from genguard.admission.join import JoinKey
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
-from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
+from genguard.detection.diff import (
+    NO_DIFF,
+    NOT_COMPARED,
+    NOTHING_DIFFERS,
+    Compared,
+    Diff,
+    PartDiffs,
+    between,
+    diff_of,
+    together,
+)
 from genguard.detection.digest import NO_DIGEST, Digest
 from genguard.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
 from genguard.detection.life_fact import AnyFact
-from genguard.detection.metadata import SAME_METADATA, MetadataDiffs, join_metadata, unchanged
 from genguard.detection.reduce import EarlierFacts
 from genguard.detection.write import NOBODY, Acted, Called, Write
 from genguard.generation.custom import StatusSubresource
@@ -70,6 +79,7 @@ once."""
 _FEW: Final = 4
 """So many writes that lack a phase say nothing."""
 _MOST_POINTERS: Final = 1_000
+_MOST_WITHOUT_LEAVES: Final = 100
 _MOST_OUTCOMES: Final = 1_000
 _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
 
@@ -505,21 +515,9 @@ def assemble(
     if intent is not None and not _is_comparable(intent, last):
         intent = None  # as if it had not been seen
     first = mutates[0] if mutates else None
-    sent, admitted = first or last, _constant(last.compared.diff)
-    requested_diff = webhook_diff = None
-    if intent is not None:
-        requested_diff = _constant(intent.compared.diff)
-        if first is not None and first.status is last.status:
-            webhook_diff = between(intent.compared, first.compared)
-        elif Phase.MUTATE in missing and last.writes_status and last.key.subresource:
-            # The mutate call went elsewhere. On a status subresource the server itself changes
-            # next to nothing, so what differs at the end was done by other webhooks.
-            webhook_diff = between(intent.compared, last.compared)
-        if intent.compared.same_as(last.compared):
-            requested_diff = admitted  # one value in memory too
-    # Where an intent is missing, so may be the one that told two writes of one user apart.
-    are_rounds = has_outcome and Phase.INTENT not in missing
-    asking, states = intent or sent, last.states
+    sent, asking = first or last, intent or first or last
+    content, states = _content(intent, mutates, last, missing), last.states
+    metadata = _metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last)
     return Write(
         time=now,
         object=last.object,
@@ -529,11 +527,8 @@ def assemble(
         writes_status=last.writes_status or takes_status,
         status_counts=not last.key.subresource
         and (takes_status or last.status is StatusSubresource.ABSENT),
-        requested_diff=requested_diff,
-        webhook_diff=webhook_diff,
-        reinvocation_diff=_reinvocation(mutates) if intent is not None or are_rounds else NO_DIFF,
-        admitted_diff=admitted,
-        content_hash=(admitted if requested_diff is None else requested_diff).content_hash,
+        content=content,
+        content_hash=content.sent.content_hash,
         state_before=states.before if states else NO_DIGEST,
         state_after=states.after if states else NO_DIGEST,
         has_outcome=has_outcome,
@@ -554,25 +549,79 @@ def assemble(
         policies=_policies(asking, mutates, last),
         called=_called(intent, mutates, last),
         missing=missing,
-        metadata=_metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last),
+        metadata=metadata.diffs,
+        metadata_before=metadata.before,
+        metadata_after=metadata.after,
         owner=last.owner,
         foreign=_pointers(asking.foreign),
         unobserved=_pointers(asking.unobserved),
     )
 
 
-def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> MetadataDiffs:
+def _content(
+    intent: Fact | None, mutates: Sequence[Fact], last: Fact, missing: Sequence[str]
+) -> PartDiffs:
+    """Return what differs, metadata aside."""
+    rounds = [one.compared for one in mutates if one.status is last.status]
+    if Phase.MUTATE in missing and last.writes_status and last.key.subresource:
+        # The mutate call went elsewhere. On a status subresource the server itself changes next to
+        # nothing, so what differs at the end was done by other webhooks.
+        rounds = [last.compared]
+    # Where an intent is missing, so may be the one that told two writes of one user apart.
+    is_one_write = last.phase is Phase.OUTCOME and Phase.INTENT not in missing
+    asked = None if intent is None else intent.compared
+    are_rounds = intent is not None or is_one_write
+    return _joined(asked, rounds, last.compared, are_rounds=are_rounds)
+
+
+class _Metadata(NamedTuple):
+    """What differs in metadata, and digests of it; see Write."""
+
+    diffs: PartDiffs = NOTHING_DIFFERS
+    before: Digest | None = None
+    after: Digest | None = None
+
+
+def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> _Metadata:
     """Return what differs in metadata."""
     phases = [one for one in (intent, *mutates, last) if one is not None]
     shown = [one.compared_metadata for one in phases]
     if not any(shown):
-        return SAME_METADATA
+        return _Metadata()
     before, *others = {one.before for one in shown if one is not None}
     if others:
-        return SAME_METADATA  # nobody knows from what they differ
-    compared = [unchanged(before) if one is None else one for one in shown]
+        return _Metadata()  # nobody knows from what they differ
+    compared = [Compared(before, before, NO_DIFF) if one is None else one for one in shown]
     asked = compared[0] if intent is not None else None
-    return join_metadata(asked, compared[intent is not None : -1], compared[-1])
+    rounds = compared[intent is not None : -1]
+    diffs = _joined(asked, rounds, compared[-1], are_rounds=intent is not None)
+    return _Metadata(diffs, before, compared[-1].after)
+
+
+def _joined(
+    asked: Compared | None, rounds: Sequence[Compared], last: Compared, *, are_rounds: bool
+) -> PartDiffs:
+    """Join what each phase of one write shows of one part; `asked` is None without an intent.
+
+    are_rounds  two mutate calls are the rounds of this write. More are several writes of one user,
+                for there is no third round. Nor can writes of one user be told from rounds where
+                mutate calls are all that is seen: a PATCH that begins with a stale copy of the
+                object is run again
+    """
+    admitted = _constant(last.diff)
+    requested = webhook = reinvocation = None
+    grown: tuple[Path, ...] = ()
+    if asked is not None:
+        # One value in memory too.
+        requested = admitted if asked.same_as(last) else _constant(asked.diff)
+        webhook = between(asked, rounds[0]) if rounds else None
+    if webhook is not None:
+        grown = tuple(one for one in rounds[-1].grown if asked is None or one not in asked.grown)
+    if are_rounds and len(rounds) == _ROUNDS:
+        reinvocation = between(*rounds)
+    again = _without_repairs(reinvocation or NO_DIFF)
+    made = PartDiffs(requested, webhook, again, admitted, grown)
+    return made if made.diffs() else _without_leaves(made)
 
 
 def _constant(diff: Diff) -> Diff:
@@ -603,21 +652,11 @@ def _is_comparable(one: Fact, last: Fact) -> bool:
     return one.status is last.status and one.compared.before == last.compared.before
 
 
-def _reinvocation(mutates: Sequence[Fact]) -> Diff:
-    """Return what round 1 changed on top of round 0, genguard's own repairs left out.
-
-    More than two calls are several writes of one user, for there is no round 2. Nor can writes
-    of one user be told from rounds where mutate calls are all that is seen: a PATCH that begins
-    with a stale copy of the object is run again.
-    """
-    if len(mutates) != 2 or mutates[0].status is not mutates[1].status:  # noqa: PLR2004 - rounds
-        return NO_DIFF
-    found = between(mutates[0].compared, mutates[1].compared)
-    if not found:
-        return NO_DIFF
-    if not found.is_compared:
-        return NOT_COMPARED
-    return diff_of(tuple(change for change in found if not _is_repair(change)))
+def _without_repairs(again: Diff) -> Diff:
+    """Leave out genguard's own repairs of what round 1 changed."""
+    if not again.changes:
+        return again
+    return diff_of(tuple(change for change in again if not _is_repair(change)))
 
 
 def _is_repair(change: Change) -> bool:
@@ -627,6 +666,12 @@ def _is_repair(change: Change) -> bool:
 def _shared(one: Observed, other: Observed) -> Observed:
     """Return `other` for an equal value, so that one of them is kept in memory."""
     return other if one == other else one
+
+
+@lru_cache(_MOST_WITHOUT_LEAVES)
+def _without_leaves(made: PartDiffs) -> PartDiffs:
+    """Return the same value for equal differences without leaves: most writes have such."""
+    return made
 
 
 @lru_cache(_MOST_POINTERS)

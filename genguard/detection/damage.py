@@ -109,9 +109,9 @@ def survives(damage: Damage, write: Write) -> bool:
         return True
     if not damage.fields:
         return False
-    if not write.admitted_diff.is_compared:
+    if not write.content.admitted.is_compared:
         return True
-    made = {change.key: change.after for change in write.admitted_diff}
+    made = {change.key: change.after for change in write.content.admitted}
     return any(made.get(one.key, one.left) == one.left for one in damage.fields)
 
 

@@ -311,7 +311,7 @@ class Detection:
     def _judge(self, write: Write) -> None:
         if write.is_mutated:
             self._suspects.changed(write.kind)
-        elif write.requested_diff and write.webhook_diff is not None:
+        elif write.content.requested and write.content.webhook is not None:
             self._suspects.record_unchanged(write.called.first, write.kind)
         if write.missing:
             self._miss(write.object, write.subresource, write.time)
@@ -327,7 +327,7 @@ class Detection:
 
     def _count_unchanged(self, write: Write) -> None:
         """Count an update of a status that leaves the object as it is stored."""
-        if write.changed_something or write.changed_metadata:
+        if write.changed_anything:
             return
         counts, kind = self.unchanged_status_writes, write.kind
         if kind in counts or len(counts) < MOST_RESOURCES:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -106,6 +106,72 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def same_as(self, other: "Compared") -> bool:
         """Whether both show the same bytes: the API server writes an object the same way twice."""
         return self.before == other.before and self.after == other.after
+
+
+class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What differs, in the phases of one write, in one part of an object.
+
+    The parts are the metadata (labels, annotations, finalizers and owners) and all the rest.
+
+    requested     what the requester changed of what was stored; None without an intent
+    webhook       what other webhooks changed of the request; None without an intent
+    reinvocation  what they changed once more when they were reinvoked
+    admitted      what would be stored, compared with what was
+    grown         labels and annotations to whose stored value webhooks added something
+    """
+
+    requested: Diff | None = None
+    webhook: Diff | None = None
+    reinvocation: Diff = NO_DIFF
+    admitted: Diff = NO_DIFF
+    grown: tuple[Path, ...] = ()
+
+    @property
+    def sent(self) -> Diff:
+        """What was requested; without an intent, what came of it."""
+        return self.admitted if self.requested is None else self.requested
+
+    @property
+    def is_mutated(self) -> bool:
+        """Whether other webhooks changed it, when called or when called again."""
+        return bool(self.webhook or self.reinvocation)
+
+    def diffs(self) -> list[Diff]:
+        """Return the differences that have leaves, each once."""
+        found: list[Diff] = []
+        for one in (self.admitted, self.requested, self.webhook, self.reinvocation):
+            if one is not None and one.changes and not any(one is other for other in found):
+                found.append(one)
+        return found
+
+    def sharing(self, last: Self) -> Self:
+        """Return an equal value; what is equal to a value of the last write is kept once."""
+        if self == last:
+            return last
+        return msgspec.structs.replace(
+            self,
+            webhook=last.webhook if self.webhook == last.webhook else self.webhook,
+            reinvocation=last.reinvocation
+            if self.reinvocation == last.reinvocation
+            else self.reinvocation,
+        )
+
+    def without_leaves(self) -> Self:
+        """Return what is kept where there is no room for the leaves."""
+        return msgspec.structs.replace(
+            self,
+            requested=NOT_COMPARED if self.requested else self.requested,
+            webhook=NOT_COMPARED if self.webhook else self.webhook,
+            reinvocation=NOT_COMPARED if self.reinvocation else NO_DIFF,
+            admitted=NOT_COMPARED if self.admitted else NO_DIFF,
+            grown=(),
+        )
+
+
+NOT_SEEN: Final = PartDiffs()
+"""Of a write of which no phase is known."""
+NOTHING_DIFFERS: Final = PartDiffs(NO_DIFF, NO_DIFF)
+"""Of metadata that every phase of a write shows as it is stored."""
 
 
 def digests(old: Fields, new: Fields, left_out: Container[str] = ()) -> tuple[Digest, Digest]:

@@ -18,7 +18,7 @@ from genguard.detection.write import Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.observed import Observed
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
@@ -69,7 +69,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     foreign, unobserved   of the status of a pod: see PodStatusChange
     """
 
-    version: Literal[4]
+    version: Literal[5]
     phase: Phase
     time: Seconds
     key: JoinKey

@@ -10,16 +10,13 @@ those that were not written for longest before others: a loop of several writers
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import takewhile
 from sys import intern
 from typing import Final
 
 import msgspec
 
 from genguard.admission.join import JoinKey
-from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff
-from genguard.detection.digest import Digest
-from genguard.detection.metadata import SAME_METADATA
+from genguard.detection.diff import NOTHING_DIFFERS, Diff
 from genguard.detection.moves import InTurn, Moves
 from genguard.detection.write import NOBODY, ObjectKey, Requester, Write
 from genguard.objects.pointer import Path
@@ -40,8 +37,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     Tuples, and no gc: there are 100,000, and the garbage collector need not look at any.
 
-    stored  those of the writes that are known to have been stored; not those of metadata alone
-    stored_metadata  those that are known to have been stored, and changed metadata
+    stored  those of the writes that are known to have been stored, and changed something
     bytes   about what the records take in memory; leaf_bytes: what their leaves take
     writer, status_writer  who wrote the first time: the rest, and status
     several_wrote, several_wrote_status  whether somebody else has written it since
@@ -51,7 +47,6 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     writes: tuple[Write, ...] = ()
     stored: tuple[Write, ...] = ()
-    stored_metadata: tuple[Write, ...] = ()
     bytes: int = _BYTES_OF_OBJECT
     leaf_bytes: int = 0
     writer: str | None = None
@@ -110,14 +105,12 @@ class ObjectHistory(msgspec.Struct, gc=False):
         self.bytes -= dropped.size
         self.leaf_bytes -= self._own_leaf_bytes(dropped)
         self.stored = _without(self.stored, dropped)
-        self.stored_metadata = _without(self.stored_metadata, dropped)
 
     def forget_leaves(self) -> None:
         """Drop the leaves of all writes; who, when, digests and numbers stay."""
         bare = {id(one): _without_leaves(one) for one in self.writes}
         self.writes = tuple(bare.values())
         self.stored = tuple([bare[id(one)] for one in self.stored])
-        self.stored_metadata = tuple([bare[id(one)] for one in self.stored_metadata])
         self.leaf_bytes = 0
 
     def _own_leaf_bytes(self, write: Write) -> int:
@@ -128,42 +121,23 @@ class ObjectHistory(msgspec.Struct, gc=False):
                 size += diff.size
         return size
 
-    def confirm(self, base: str, state: Digest) -> tuple[Write, ...]:
-        """Return the writes that must have been stored, as the object is at `base` now.
+    def confirm(self, now: Write) -> Write | None:
+        """Return the write that must have been stored, as `now` shows another version.
 
-        `state` is the digest of what is stored there: of rivals upon one version it tells which
-        was kept. Where it tells none, no guess is better than a wrong one.
-        """
-        if not self.writes or self.writes[-1].base == base:
-            return ()
-        last = self.writes[-1].base
-        found = tuple(one for one in self.writes if one.base == last and one.changed_something)
-        if any(one is known for one in found for known in self.stored):
-            return ()  # it is known already
-        if len(found) > 1:
-            found = tuple(one for one in found if one.state_after == state)[:1]
-        self.stored += found
-        return found
-
-    def confirm_metadata(self, now: Write) -> Write | None:
-        """Return the write that must have changed the stored metadata, if `now` shows it first.
-
-        Of rivals upon one version the digests tell which was kept. Where they do not, none is.
+        Of rivals upon one version the digests tell which was kept. Where they tell none, no guess
+        is better than a wrong one.
         """
         if not self.writes or self.writes[-1].base == now.base:
             return None
         last = self.writes[-1].base
-        upon_it = list(takewhile(lambda one: one.base == last, reversed(self.writes)))
-        if not any(one.changed_metadata for one in upon_it):
-            return None
-        rivals = [one for one in upon_it if one.changed_something or one.changed_metadata]
+        rivals = [one for one in self.writes if one.base == last and one.changed_anything]
+        if any(one is known for one in rivals for known in self.stored):
+            return None  # it is known already
         if len(rivals) > 1:
             rivals = [one for one in rivals if _is_kept(one, now)]
-        if len(rivals) != 1 or not rivals[0].changed_metadata:
+        if not rivals or any(one.metadata_after != rivals[0].metadata_after for one in rivals):
             return None
-        if self.stored_metadata and self.stored_metadata[-1] is rivals[0]:
-            return None  # it is known already
-        self.stored_metadata += (rivals[0],)
+        self.stored += (rivals[0],)
         return rivals[0]
 
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
@@ -172,7 +146,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
         for write in reversed(self.writes):
             if is_status and not write.writes_status:
                 continue
-            for change in write.sent_diff:
+            for change in write.content.sent:
                 if change.key == leaf and change.after is not None:
                     return write.requester if write.requester.user != user else None
         return None
@@ -277,7 +251,6 @@ def _bare(write: Write) -> Write:
 
 def _sharing(write: Write, last: Write) -> Write:
     """Return what is kept of a write: what is equal to a value of the last one is kept once."""
-    others, again, metadata = write.webhook_diff, write.reinvocation_diff, write.metadata
     return msgspec.structs.replace(
         write,
         called=NOBODY,
@@ -286,45 +259,31 @@ def _sharing(write: Write, last: Write) -> Write:
         subresource=last.subresource
         if last.subresource == write.subresource
         else write.subresource,
+        content=write.content.sharing(last.content),
         state_before=last.state_after
         if last.state_after == write.state_before
         else write.state_before,
-        webhook_diff=last.webhook_diff if others == last.webhook_diff else others,
-        reinvocation_diff=last.reinvocation_diff if again == last.reinvocation_diff else again,
-        metadata=last.metadata
-        if metadata is last.metadata or metadata == last.metadata
-        else metadata,
+        metadata=write.metadata.sharing(last.metadata),
     )
 
 
 def _is_kept(write: Write, now: Write) -> bool:
     """Whether what is stored may be what a write has made of it."""
-    made, stored = write.metadata.after, now.metadata.before
+    made, stored = write.metadata_after, now.metadata_before
     is_same = made is None or stored is None or made == stored
     return is_same and write.state_after == now.state_before
 
 
 def _diffs(write: Write) -> list[Diff]:
-    """Return its differences that have leaves, each once."""
-    requested, admitted = write.requested_diff, write.admitted_diff
-    found = [admitted] if admitted.changes else []
-    if requested is not None and requested is not admitted and requested.changes:
-        found.append(requested)
-    if write.is_changed:
-        found += [one for one in (write.webhook_diff, write.reinvocation_diff) if one]
-    if write.metadata is not SAME_METADATA:
-        found += write.metadata.diffs()
-    return found
+    """Return its differences that have leaves."""
+    found = write.content.diffs()
+    return found if write.metadata is NOTHING_DIFFERS else found + write.metadata.diffs()
 
 
 def _without_leaves(write: Write) -> Write:
-    requested, others = write.requested_diff, write.webhook_diff
     return msgspec.structs.replace(
         write,
-        requested_diff=NOT_COMPARED if requested else requested,
-        webhook_diff=NOT_COMPARED if others else others,
-        reinvocation_diff=NOT_COMPARED if write.reinvocation_diff else NO_DIFF,
-        admitted_diff=NOT_COMPARED if write.admitted_diff else NO_DIFF,
+        content=write.content.without_leaves(),
         metadata=write.metadata.without_leaves(),
     )
 

@@ -15,7 +15,7 @@ import msgspec
 
 from genguard.admission.join import JoinKey
 from genguard.admission.review import AdmissionRequest, Operation, Phase, ReviewedObject
-from genguard.detection.diff import NO_DIFF, Compared, Comparer, digests
+from genguard.detection.diff import NOT_SEEN, Compared, Comparer, digests
 from genguard.detection.digest import NO_DIGEST, Digest, as_digest, digest_of
 from genguard.detection.fact import BYTES_OF_FACT, Fact, Seconds, decode_fact, manager_of
 from genguard.detection.suspects import Suspects
@@ -199,10 +199,7 @@ def blank_write(
         base="",
         writes_status=False,
         status_counts=False,
-        requested_diff=None,
-        webhook_diff=None,
-        reinvocation_diff=NO_DIFF,
-        admitted_diff=NO_DIFF,
+        content=NOT_SEEN,
         content_hash=None,
         state_before=NO_DIGEST,
         state_after=NO_DIGEST,

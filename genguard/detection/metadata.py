@@ -6,15 +6,23 @@ an index, means nothing. The rest of metadata is the API server's (resourceVersi
 managedFields, times) or never changes (name). What components write for themselves is left out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
-from genguard.detection.changes import MOST_LEAVES, Change, Leaves, Part, PathNode, place_of
-from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Compared, Comparer, Diff, between
-from genguard.detection.digest import Digest, digest_of
+from genguard.detection.changes import (
+    MOST_LEAVES,
+    Change,
+    Leaves,
+    Part,
+    PathNode,
+    change_at,
+    place_of,
+    value_digest,
+)
+from genguard.detection.diff import Compared, Comparer
 from genguard.detection.values import Shows, shown
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import ObjectMeta
@@ -67,55 +75,6 @@ BOOKKEEPING: Final = {
 where it ends in "/"."""
 
 
-class MetadataDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What differs in the metadata of one write: the same differences as a Write has of the rest.
-
-    requested      what the requester changed of what was stored; None without an intent
-    webhook        what other webhooks changed of the request; None without an intent
-    reinvocation   what they changed once more when they were reinvoked
-    admitted       what would be stored, compared with what was
-    grown          labels and annotations to whose stored value webhooks added something
-    before, after  digests of what is stored, and of what would be; None where nothing differs, for
-                   then they were not made
-    """
-
-    requested: Diff | None
-    webhook: Diff | None
-    reinvocation: Diff
-    admitted: Diff
-    grown: tuple[Path, ...]
-    before: Digest | None
-    after: Digest | None
-
-    @property
-    def is_mutated(self) -> bool:
-        """Whether other webhooks changed it, when called or when called again."""
-        return bool(self.webhook or self.reinvocation)
-
-    def diffs(self) -> list[Diff]:
-        """Return the differences that have leaves, each once."""
-        found: list[Diff] = []
-        for one in (self.requested, self.webhook, self.reinvocation, self.admitted):
-            if one is not None and one.changes and not any(one is other for other in found):
-                found.append(one)
-        return found
-
-    def without_leaves(self) -> Self:
-        """Return what is kept where there is no room for the leaves."""
-        return msgspec.structs.replace(
-            self,
-            requested=NOT_COMPARED if self.requested else self.requested,
-            webhook=NOT_COMPARED if self.webhook else self.webhook,
-            reinvocation=NOT_COMPARED if self.reinvocation else NO_DIFF,
-            admitted=NOT_COMPARED if self.admitted else NO_DIFF,
-            grown=(),
-        )
-
-
-SAME_METADATA: Final = MetadataDiffs(NO_DIFF, NO_DIFF, NO_DIFF, NO_DIFF, (), None, None)
-"""Of a write in which every phase shows the metadata that is stored."""
-
-
 def compare_metadata(
     comparer: Comparer,
     name: str,
@@ -142,31 +101,6 @@ def compare_metadata(
     known = [one for one in earlier if one is not None]
     stored, sent = _fields(old), _fields(new)
     return comparer.compare(name, stored, sent, now, known, leaves=leaves, shows=shows, read=_read)
-
-
-def join_metadata(
-    asked: Compared | None, rounds: Sequence[Compared], last: Compared
-) -> MetadataDiffs:
-    """Join what each phase of one write shows; `asked` is None where no intent can be told."""
-    first = rounds[0] if rounds else None
-    made = None if asked is None or first is None else between(asked, first)
-    are_rounds = asked is not None and len(rounds) == 2  # noqa: PLR2004 - of two writes otherwise
-    again = between(*rounds) if are_rounds else None
-    sent = set(() if asked is None else asked.grown)
-    return MetadataDiffs(
-        requested=None if asked is None else asked.diff,
-        webhook=made,
-        reinvocation=again or NO_DIFF,
-        admitted=last.diff,
-        grown=() if made is None else tuple(one for one in rounds[-1].grown if one not in sent),
-        before=last.before,
-        after=last.after,
-    )
-
-
-def unchanged(digest: Digest) -> Compared:
-    """Return the comparison of a phase that leaves the stored metadata, with this digest."""
-    return Compared(digest, digest, NO_DIFF)
 
 
 def _fields(metadata: ObjectMeta) -> Fields:
@@ -223,15 +157,7 @@ def _texts(
         if before == after or _is_bookkeeping(key):
             continue
         below = at[key]
-        yield Change(
-            below.path,
-            below.pointer,
-            _digest(before),
-            _digest(after),
-            below.salt,
-            shown(before, below.path, shows),
-            shown(after, below.path, shows),
-        )
+        yield change_at(below, before, after, shows)
         if before and after and _has_grown(before, after):
             grown.append(below.path)
 
@@ -248,9 +174,8 @@ def _items(
         if before != after:
             below = at[field, name, 0]
             values = [_item_shown(one, name, shows) for one in (before, after)]
-            yield Change(
-                below.path, at.pointer, _digest(before), _digest(after), below.salt, *values
-            )
+            old_digest, new_digest = value_digest(before), value_digest(after)
+            yield Change(below.path, at.pointer, old_digest, new_digest, below.salt, *values)
 
 
 def _item_shown(value: str | None, name: str, shows: Shows) -> str | None:
@@ -272,10 +197,6 @@ def _owners(raw: bytes | msgspec.Raw) -> dict[str, str]:
 def _is_bookkeeping(key: str) -> bool:
     domain, slash, _ = key.partition("/")
     return key in BOOKKEEPING or domain + slash in BOOKKEEPING
-
-
-def _digest(value: str | None) -> Digest | None:
-    return None if value is None else digest_of(value.encode())
 
 
 def _has_grown(old: str, new: str) -> bool:

@@ -121,7 +121,7 @@ def _is_move(write: Write) -> bool:
         return False
     if write.object.resource in _RECORDS:
         return False
-    changes = write.admitted_diff.changes
+    changes = write.content.admitted.changes
     return not changes or not all(one.holds_time for one in changes)
 
 
@@ -154,7 +154,7 @@ def _moves_of(past: Sequence[Write]) -> tuple[Move, ...]:
 
 
 def _move(write: Write) -> Move:
-    made = [one.after for one in write.admitted_diff if one.after is not None and one.salt]
+    made = [one.after for one in write.content.admitted if one.after is not None and one.salt]
     return Move(
         write.time,
         write.base[:_LONGEST_VERSION],

@@ -197,7 +197,7 @@ class Refusals:
     def unanswered(self, one: Unanswered) -> Refusal | None:
         """Take in an update without an outcome; return it with those before it."""
         write, asked = one
-        if asked[0] == asked[1] or not write.admitted_diff.differs:
+        if asked[0] == asked[1] or not write.content.admitted.differs:
             return None  # nothing is asked for, or nothing would be stored
         place = name_of(write.object), write.subresource, write.requester.user
         # Whatever is asked for: had it been stored, the stored fields would differ by now.
@@ -206,12 +206,12 @@ class Refusals:
         self._updates.put(place, found, _size(place))
         if self._are_lost:
             return None
-        made = write.webhook_diff or NO_DIFF
+        made = write.content.webhook or NO_DIFF
         return Refusal(
             write,
             attempts=found.count,
             seconds=write.time - found.first,
-            asked=write.sent_diff,
+            asked=write.content.sent,
             made=made,
             others_pass=self._has_passed(write.kind, made),
             tries=found.tries,
@@ -252,9 +252,9 @@ class Refusals:
             self._shows_status = is_pod or write.requester.user.startswith(NODE_USER)
         if self._updates.bytes:
             self._updates.pop((name_of(write.object), write.subresource, write.requester.user))
-        if write.webhook_diff:
+        if write.content.webhook:
             kind = write.kind
-            self._pass((kind, change.pointer) for change in write.webhook_diff)
+            self._pass((kind, change.pointer) for change in write.content.webhook)
 
     def create(self, fact: LifeFact) -> Refusal | None:
         """Take in one phase of a creation; return the last one of this place if it was refused."""

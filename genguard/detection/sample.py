@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from genguard.detection.changes import MOST_LEAVES, Change
-from genguard.detection.diff import Diff
+from genguard.detection.diff import Diff, PartDiffs
 from genguard.detection.digest import Digest
 from genguard.detection.metadata import FINALIZERS, OWNERS
 from genguard.detection.values import is_condition_type
@@ -111,11 +111,11 @@ def is_complete(write: Write) -> bool:
     """Whether all four states of a write are known."""
     return (
         write.has_outcome
-        and write.requested_diff is not None
-        and write.webhook_diff is not None
-        and _is_known(write.requested_diff)
-        and _is_known(write.webhook_diff)
-        and _is_known(write.admitted_diff)
+        and write.content.requested is not None
+        and write.content.webhook is not None
+        and _is_known(write.content.requested)
+        and _is_known(write.content.webhook)
+        and _is_known(write.content.admitted)
     )
 
 
@@ -160,35 +160,20 @@ def _is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
 
 def values_of(write: Write, letters: Letters) -> Iterator[FieldValues]:
     """Yield each field that differs in a write, at any time, with its four values."""
-    is_stored = write.has_outcome
-    yield from _rows(
-        write.requested_diff,
-        (write.webhook_diff, write.reinvocation_diff),
-        write.admitted_diff,
-        letters,
-        is_stored=is_stored,
-    )
-    metadata = write.metadata
-    yield from _rows(
-        metadata.requested,
-        (metadata.webhook, metadata.reinvocation),
-        metadata.admitted,
-        letters,
-        is_stored=is_stored,
-    )
+    known: set[Path] = set()
+    for part in (write.content, write.metadata):
+        for key, row in _rows(part, letters, is_stored=write.has_outcome):
+            if key not in known:  # the annotations of a Deployment are in both parts
+                known.add(key)
+                yield row
 
 
 def _rows(
-    requested: Diff | None,
-    made: tuple[Diff | None, Diff],
-    admitted: Diff,
-    letters: Letters,
-    *,
-    is_stored: bool,
-) -> Iterator[FieldValues]:
-    asked = _by_key(requested)
-    rounds = [_by_key(one) for one in made]
-    came = _by_key(admitted)
+    part: PartDiffs, letters: Letters, *, is_stored: bool
+) -> Iterator[tuple[Path, FieldValues]]:
+    asked = _by_key(part.requested)
+    rounds = [_by_key(one) for one in (part.webhook, part.reinvocation)]
+    came = _by_key(part.admitted)
     keys: dict[Path, Change] = {}
     for side in (came, asked, *rounds):
         keys |= {key: one for key, one in (side or {}).items() if key not in keys}
@@ -199,11 +184,8 @@ def _rows(
         for one in rounds:
             left = _next(one, key, left)
         stored = _next(came, key, before) if is_stored else None
-        yield FieldValues(
-            field_name(key, at.pointer),
-            at.pointer,
-            *[letters.value(key, cell) for cell in (before, sent, left, stored)],
-        )
+        values = [letters.value(key, cell) for cell in (before, sent, left, stored)]
+        yield key, FieldValues(field_name(key, at.pointer), at.pointer, *values)
 
 
 _Side = dict[Path, Change] | None

@@ -7,10 +7,9 @@ import msgspec
 from genguard.admission.join import JoinKey
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
-from genguard.detection.diff import Diff
+from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
 from genguard.detection.digest import Digest
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.metadata import SAME_METADATA, MetadataDiffs
 from genguard.objects.observed import Observed
 
 NODE_USER: Final = "system:node:"
@@ -70,19 +69,18 @@ _OBSERVED_OF_WRITE: Final = 2_000
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The record of an update, its phases joined: who, when, digests, generations.
 
-    requested_diff      what the requester changed of what was stored; None without an intent
-    webhook_diff        what other webhooks changed of the request; None without an intent
-    reinvocation_diff   what they changed once more when they were reinvoked
-    admitted_diff       what would be stored, compared with what was
-    content_hash        equal where the same values are requested, times aside; None where unknown
+    content             what differs, metadata aside
+    metadata            what differs in labels, annotations, finalizers and owners
     state_before, state_after  digests of all that is stored; metadata is left out
+    metadata_before, metadata_after  the same of metadata; None where nothing in it differs, for
+                        then they were not made
+    content_hash        equal where the same values are requested, times aside; None where unknown
     touches_status, touches_more  whether status, and whether anything else, differs
     observes            whether a status of this write has an observedGeneration at all, even 0
     policies            those that may have acted before the intent, static webhooks too: part
                         of the request is theirs
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
-    metadata            what differs in labels, annotations, finalizers and owners
     owner               the uid of the controller that owns the object; its history keeps it
     foreign, unobserved  of the status of a pod: see PodStatusChange
     """
@@ -94,10 +92,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     base: str
     writes_status: bool
     status_counts: bool
-    requested_diff: Diff | None
-    webhook_diff: Diff | None
-    reinvocation_diff: Diff
-    admitted_diff: Diff
+    content: PartDiffs
     content_hash: Digest | None
     state_before: Digest
     state_after: Digest
@@ -115,7 +110,9 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
     missing: tuple[str, ...] = ()
-    metadata: MetadataDiffs = SAME_METADATA
+    metadata: PartDiffs = NOTHING_DIFFERS
+    metadata_before: Digest | None = None
+    metadata_after: Digest | None = None
     owner: str = ""
     foreign: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
@@ -127,8 +124,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def changed_something(self) -> bool:
-        """Return whether the write changes anything but metadata."""
-        return self.admitted_diff.differs
+        """Whether the write changes anything but metadata."""
+        return self.content.admitted.differs
 
     @property
     def changed_metadata(self) -> bool:
@@ -136,14 +133,14 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.metadata.admitted.differs
 
     @property
-    def sent_diff(self) -> Diff:
-        """What was requested; without an intent, what came of it."""
-        return self.admitted_diff if self.requested_diff is None else self.requested_diff
+    def changed_anything(self) -> bool:
+        """Whether the write changes anything."""
+        return self.changed_something or self.changed_metadata
 
     @property
     def requested_nothing(self) -> bool:
         """Whether the intent was seen and changed nothing."""
-        return self.requested_diff is not None and not self.requested_diff
+        return self.content.requested is not None and not self.content.requested
 
     @property
     def counted(self) -> bool:
@@ -153,18 +150,18 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def is_seen_whole(self) -> bool:
         """Whether it is known what was asked for, and what other webhooks made of it."""
-        is_asked_known = self.requested_diff is not None and self.metadata.requested is not None
+        is_asked_known = self.content.requested is not None and self.metadata.requested is not None
         return is_asked_known and Phase.MUTATE not in self.missing
 
     @property
     def is_changed(self) -> bool:
-        """Whether other webhooks changed it, when called or when called again."""
-        return bool(self.webhook_diff or self.reinvocation_diff)
+        """Whether other webhooks changed anything but its metadata."""
+        return self.content.is_mutated
 
     @property
     def is_mutated(self) -> bool:
         """Whether other webhooks changed it or its metadata."""
-        return self.is_changed or self.metadata.is_mutated
+        return self.content.is_mutated or self.metadata.is_mutated
 
     @property
     def writes_more(self) -> bool:
@@ -173,8 +170,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def pointers(self) -> tuple[str, ...]:
         """JSON Pointers of what it changed: leaves where they were compared, else the fields."""
-        if self.admitted_diff.is_compared:
-            return tuple(change.pointer for change in self.admitted_diff)
+        if self.content.admitted.is_compared:
+            return tuple(change.pointer for change in self.content.admitted)
         fields = (("/status", self.touches_status), ("/spec", self.touches_more))
         return tuple(pointer for pointer, touched in fields if touched)
 
@@ -185,12 +182,14 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def all_of_webhooks(self) -> tuple[Change, ...] | None:
         """Every leaf that other webhooks changed, of metadata too; None without an intent."""
-        if self.webhook_diff is None:
+        if self.content.webhook is None:
             return None
-        found = (*self.webhook_diff, *self.reinvocation_diff)
-        # The annotations of a Deployment are in both.
-        made = (*(self.metadata.webhook or ()), *self.metadata.reinvocation)
-        return (*found, *(one for one in made if one not in found))
+        found = [
+            change
+            for part in (self.content, self.metadata)
+            for change in (*(part.webhook or ()), *part.reinvocation)
+        ]
+        return tuple(dict.fromkeys(found))  # the annotations of a Deployment are in both parts
 
     @property
     def size(self) -> int:
@@ -205,7 +204,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             observed += asked.size
         if sent is not after and sent is not asked:
             observed += sent.size
-        metadata = 0 if self.metadata.before is None else _BYTES_OF_METADATA
+        metadata = 0 if self.metadata_before is None else _BYTES_OF_METADATA
         for pointers in (self.foreign, self.unobserved):
             metadata += _BYTES_OF_POINTERS + 8 * len(pointers) if pointers else 0
         return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)

@@ -109,7 +109,7 @@ class Plot(NamedTuple):
 
 def steps(known: ObjectHistory) -> tuple[Step, ...]:
     """Return the remembered writes, oldest first."""
-    stored = {id(one) for one in (*known.stored, *known.stored_metadata)}
+    stored = {id(one) for one in known.stored}
     letters = Letters()
     return tuple(_step(one, letters, is_stored=id(one) in stored) for one in known.writes)
 
@@ -122,7 +122,7 @@ def _step(write: Write, letters: Letters, *, is_stored: bool) -> Step:
         user=write.requester.user,
         field_manager=write.requester.manager,
         subresource=write.subresource,
-        stored=known if write.changed_something or write.changed_metadata else Stored.NO,
+        stored=known if write.changed_anything else Stored.NO,
         generation=write.generation_after,
         counted=write.counted,
         observed=write.observed_after.own,

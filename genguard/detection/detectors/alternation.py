@@ -58,7 +58,7 @@ def _alternations(
     value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
     comes is not meant: who takes it away is found by the detectors of what is lost.
     """
-    meant = [change for change in write.admitted_diff if _is_meant(change, in_status=in_status)]
+    meant = [change for change in write.content.admitted if _is_meant(change, in_status=in_status)]
     if not meant:
         return
     values = _values(meant, past, since)
@@ -126,7 +126,7 @@ def _values(changes: Sequence[Change], past: ObjectHistory, since: float) -> dic
     for one in reversed(past.stored):
         if one.time < since or not wanted:
             break
-        for change in one.admitted_diff:
+        for change in one.content.admitted:
             turns = values.get(change.key)
             if turns is not None and len(turns) < _TURNS:
                 turns.append(Turn(change.after, one.requester, one.time))

@@ -26,7 +26,7 @@ class ConditionGenerationMissing(Detector):
         del past
         if write.unobserved:
             yield Signal(
-                Blame.REQUESTER if write.requested_diff is not None else Blame.EITHER,
+                Blame.REQUESTER if write.content.requested is not None else Blame.EITHER,
                 write.unobserved,
                 f"{write.requester.user} sets {len(write.unobserved)} condition(s) of a pod "
                 "without observedGeneration",

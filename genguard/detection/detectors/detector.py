@@ -54,6 +54,8 @@ Sort = Literal[
     "is_mutated",
     "counted",
     "has_outcome",
+    "changed_something",
+    "changed_metadata",
 ]
 """A question that a Write answers with yes or no."""
 _sorts: Final = attrgetter(*get_args(Sort))
@@ -79,12 +81,7 @@ class Detector:
         return ()
 
     def judge_stored(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
-        """Judge a write that is known to have been stored."""
-        del write, past
-        return ()
-
-    def judge_stored_metadata(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
-        """Judge a write that is known to have changed the stored metadata."""
+        """Judge a write that is known to have been stored, and changed something."""
         del write, past
         return ()
 
@@ -137,18 +134,13 @@ class DetectorRunner:
             for one in each
             if type(one).judge_stored is not Detector.judge_stored
         )
-        self._detectors_of_metadata: Final[_Judges] = tuple(
-            (one.name, one.judge_stored_metadata)
-            for one in each
-            if type(one).judge_stored_metadata is not Detector.judge_stored_metadata
-        )
         self._judges: Final[dict[tuple[bool, ...], tuple[_Judges, _Judges]]] = {}
         self._all: Final = each
 
     def judge(self, write: Write, history: History) -> Iterator[tuple[str, Signal, Write]]:
         """Remember a write, and yield (detector, signal, write) for all that is wrong with it.
 
-        Earlier writes that it shows to have been stored are judged as well. Read it to the end:
+        An earlier write that it shows to have been stored is judged as well. Read it to the end:
         what detectors raise comes then, in one ExceptionGroup, after the signals of all others.
         """
         past, errors = history.of(write.object), list[Exception]()
@@ -159,13 +151,10 @@ class DetectorRunner:
                     yield name, signal, write
             _raise(errors)
             return
-        for stored in past.confirm(write.base, write.state_before):
+        stored = past.confirm(write)
+        if stored is not None:
             for name, signal in _ask(self._judges_of(stored)[1], errors, stored, past):
                 yield name, signal, stored
-        changed = past.confirm_metadata(write)
-        if changed is not None:
-            for name, signal in _ask(self._detectors_of_metadata, errors, changed, past):
-                yield name, signal, changed
         history.add(past, write)
         for name, signal in _ask(self._judges_of(write)[0], errors, write, past):
             yield name, signal, write

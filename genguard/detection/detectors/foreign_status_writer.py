@@ -28,7 +28,7 @@ class ForeignStatusWriter(Detector):
         if not write.foreign or not _has_kubelet(past):
             return
         yield Signal(
-            Blame.REQUESTER if write.requested_diff is not None else Blame.EITHER,
+            Blame.REQUESTER if write.content.requested is not None else Blame.EITHER,
             write.foreign,
             f"{write.requester.user} writes {len(write.foreign)} field(s) in the status of a pod "
             "that belong to the kubelet of its node",

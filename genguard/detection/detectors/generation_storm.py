@@ -34,7 +34,7 @@ class GenerationStorm(Detector):
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for a spec that only a webhook changed."""
         del past
-        requested, made = write.requested_diff, write.webhook_diff
+        requested, made = write.content.requested, write.content.webhook
         if not write.counted or requested is None or not requested.is_compared or not made:
             return
         if write.writes_status and not write.status_counts:
@@ -56,6 +56,7 @@ class GenerationStorm(Detector):
             one
             for one in past.stored
             if one.counted
+            and one.changed_something
             and one.requester.user == write.requester.user
             and one.time > write.time - _SECONDS
         ]
@@ -69,7 +70,7 @@ class GenerationStorm(Detector):
             elif not _chases(write) and sum(1 for one in mine if _only_status(one)) >= _CHASES:
                 message = "moves generation by writing status; there is no status subresource"
                 yield _signal(write, message, minor=True)
-        elif not write.writes_status and not write.webhook_diff and _moves_state(write):
+        elif not write.writes_status and not write.content.webhook and _moves_state(write):
             recent = [one for one in mine if one.time > write.time - _RETURN_SECONDS]
             states = [one.state_before for one in recent]
             returns = sum(1 for one in recent if one.state_after in states)

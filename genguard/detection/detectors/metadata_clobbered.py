@@ -95,7 +95,7 @@ def _set_again(made: Change, past: ObjectHistory) -> str | None:
     None where this is the first time.
     """
     setter, is_turned = None, False
-    for earlier in reversed(past.stored_metadata):
+    for earlier in reversed(past.stored):
         asked = {one.key: one.after for one in earlier.metadata.requested or ()}
         left = {one.key: one.after for one in earlier.metadata.admitted}
         if made.key not in left:

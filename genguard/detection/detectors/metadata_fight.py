@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from genguard.detection.changes import Change
 from genguard.detection.detectors.alternation import Turn, change_hands, fighters_of
-from genguard.detection.detectors.detector import Blame, Detector, Signal
+from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
 from genguard.detection.digest import NO_DIGEST
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
@@ -41,10 +41,12 @@ class MetadataFight(Detector):
     """See the module."""
 
     name: ClassVar[str] = "metadata-fight"
+    stored_only_if: ClassVar[Sort] = "changed_metadata"
 
-    def judge_stored_metadata(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge_stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for a write that turned something back."""
-        recent = [one for one in past.stored_metadata if one.time >= write.time - _SECONDS]
+        since = write.time - _SECONDS
+        recent = [one for one in past.stored if one.changed_metadata and one.time >= since]
         if not change_hands(one.requester.user for one in recent):
             return
         asked = _asked(write)
@@ -90,7 +92,7 @@ def _turns(keys: Iterable[Path], recent: Sequence[Write]) -> dict[Path, list[Tur
 
 def _changes_more(write: Write) -> bool:
     """Whether it changed anything but metadata."""
-    changed = write.admitted_diff
+    changed = write.content.admitted
     return not changed.is_compared or any(one.key[0] != "metadata" for one in changed)
 
 

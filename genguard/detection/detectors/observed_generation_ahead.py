@@ -28,7 +28,7 @@ class ObservedGenerationAhead(Detector):
         if not isinstance(after, int) or not 0 < write.generation_after < after:
             return
         asked = write.observed_asked.own
-        by_others = write.webhook_diff is not None and asked != write.observed_sent.own
+        by_others = write.content.webhook is not None and asked != write.observed_sent.own
         yield Signal(
             Blame.OTHERS if by_others else Blame.REQUESTER,
             ("/status/observedGeneration",),

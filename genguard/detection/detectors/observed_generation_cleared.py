@@ -28,7 +28,7 @@ class ObservedGenerationCleared(Detector):
 
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
-        if write.webhook_diff is not None:
+        if write.content.webhook is not None:
             gone = list(restorations(write.observed_asked, write.observed_sent))
             if gone:
                 yield Signal(
@@ -45,7 +45,7 @@ class ObservedGenerationCleared(Detector):
         of_another = [one for one in gone if _set_by_another(one, write, past)]
         if of_another:
             yield Signal(
-                Blame.REQUESTER if write.requested_diff is not None else Blame.EITHER,
+                Blame.REQUESTER if write.content.requested is not None else Blame.EITHER,
                 _pointers(of_another),
                 f"{write.requester.user} cleared {len(of_another)} observedGeneration value(s) "
                 "that somebody else had set",
@@ -53,7 +53,7 @@ class ObservedGenerationCleared(Detector):
                 evidence={"stored": of_another[0].value},
                 damage=_damage(write.observed_before, write, ""),
             )
-        elif gone and write.requested_diff is None and not _is_gone(gone, write.observed_after):
+        elif gone and write.content.requested is None and not _is_gone(gone, write.observed_after):
             yield Signal(
                 Blame.EITHER,
                 _pointers(gone),

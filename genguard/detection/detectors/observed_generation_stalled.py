@@ -38,7 +38,8 @@ class ObservedGenerationStalled(Detector):
         if not (_lags(write) and _speaks_of_status(write)):
             return
         # A PATCH that meets another write is tried again: only writes that were stored count.
-        recent = (one for one in (write, *reversed(past.stored)) if _is_known(one))
+        stored = (one for one in reversed(past.stored) if one.changed_something)
+        recent = (one for one in (write, *stored) if _is_known(one))
         stall = list(takewhile(lambda one: _lags(one) and _own(one) == _own(write), recent))
         if len(stall) < _WRITES:
             return
@@ -102,7 +103,7 @@ def _own(write: Write) -> int | None:
 
 def _is_cleared(write: Write) -> bool:
     """It was asked for, and is not there once the other webhooks have been asked."""
-    return write.webhook_diff is not None and (
+    return write.content.webhook is not None and (
         (_number(write.observed_asked.own) or 0) > (_number(write.observed_sent.own) or 0)
     )
 

@@ -70,11 +70,11 @@ class RefusedRetry(Detector):
             write,
             attempts=len(tries),
             seconds=write.time - tries[0].time,
-            asked=write.sent_diff,
-            made=write.webhook_diff or NO_DIFF,
+            asked=write.content.sent,
+            made=write.content.webhook or NO_DIFF,
         )
-        blame = Blame.REQUESTER if write.requested_diff is not None else Blame.EITHER
-        blame = Blame.OTHERS if write.webhook_diff else blame
+        blame = Blame.REQUESTER if write.content.requested is not None else Blame.EITHER
+        blame = Blame.OTHERS if write.content.webhook else blame
         yield _signal(
             write, blame, "writes it again and again: it is admitted and never stored", refusal
         )
@@ -85,7 +85,7 @@ def _is_again(write: Write, past: ObjectHistory) -> bool:
     earlier = past.earlier
     if not earlier or not write.base or earlier[-1].base != write.base:
         return False
-    admitted = write.admitted_diff
+    admitted = write.content.admitted
     return admitted.differs and (bool(admitted.changes) or not admitted.is_compared)
 
 

@@ -30,7 +30,7 @@ class SpecFight(Detector):
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for a write that a webhook turned back."""
         del past
-        requested, made = write.requested_diff, write.webhook_diff
+        requested, made = write.content.requested, write.content.webhook
         if write.subresource not in ("", "scale") or not requested or not made:
             return
         made_of = {change.key: change for change in made}

@@ -30,7 +30,7 @@ class StatusClobbered(Detector):
 
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
-        others = write.webhook_diff or ()
+        others = write.content.webhook or ()
         lost = [one for one in others if not one.added and _is_ours(one, others)]
         if lost:
             yield Signal(
@@ -45,14 +45,14 @@ class StatusClobbered(Detector):
             return  # nothing of theirs is there to be dropped
         dropped = [
             change
-            for change in write.sent_diff
+            for change in write.content.sent
             if change.removed
-            and _is_ours(change, write.sent_diff)
+            and _is_ours(change, write.content.sent)
             and _set_by_another(change, write, past)
         ]
         if dropped:
             yield Signal(
-                Blame.REQUESTER if write.requested_diff is not None else Blame.EITHER,
+                Blame.REQUESTER if write.content.requested is not None else Blame.EITHER,
                 _pointers(dropped),
                 f"{write.requester.user} dropped {len(dropped)} status field(s) that "
                 "somebody else had set",
@@ -67,8 +67,8 @@ def _damage(lost: Sequence[Change], write: Write) -> Damage | None:
     Another field with another value is not damage: webhooks normalise values, and their writers
     accept that.
     """
-    asked = {one.key: one for one in write.requested_diff or ()}
-    result = {one.key: one for one in write.admitted_diff}
+    asked = {one.key: one for one in write.content.requested or ()}
+    result = {one.key: one for one in write.content.admitted}
     fields = []
     meant = [one for one in lost if one.removed or one.key[1:2] == ("conditions",)]
     for change in meant[:MOST_LOST]:
@@ -106,6 +106,8 @@ def _is_slow(write: Write, past: ObjectHistory) -> bool:
     return not any(
         one.requester.user == write.requester.user
         and one.time > write.time - _SECONDS
-        and any(change.removed and _is_ours(change, one.sent_diff) for change in one.sent_diff)
+        and any(
+            change.removed and _is_ours(change, one.content.sent) for change in one.content.sent
+        )
         for one in past.earlier
     )

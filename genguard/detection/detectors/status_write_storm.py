@@ -37,25 +37,25 @@ class StatusWriteStorm(Detector):
             return
         same = _uncontended(_asked_again(write, past), past)
         if len(same) >= _ASKED_AGAIN:
-            if write.webhook_diff or not _is_undone(write, same[-1].time, past):
-                changed = write.webhook_diff or write.requested_diff or ()
+            if write.content.webhook or not _is_undone(write, same[-1].time, past):
+                changed = write.content.webhook or write.content.requested or ()
                 yield Signal(
-                    Blame.OTHERS if write.webhook_diff else Blame.SERVER,
+                    Blame.OTHERS if write.content.webhook else Blame.SERVER,
                     tuple(change.pointer for change in changed) or write.pointers(),
                     f"{write.requester.user} has asked for the same status {len(same)} times, "
                     "and it is not kept",
-                    () if write.webhook_diff else (write.requester,),
+                    () if write.content.webhook else (write.requester,),
                 )
             return
         if not _only_times(write):
             return
         hurried = [one for one in _own(write, past) if one.time > write.time - _TIMES_SECONDS]
         # Of those that were too many to be compared nothing else is known.
-        churn = [one for one in hurried if _only_times(one) or not one.admitted_diff.is_compared]
+        churn = [one for one in hurried if _only_times(one) or not one.content.admitted.is_compared]
         if len(churn) >= _TIMES_ONLY:
             yield Signal(
                 Blame.REQUESTER,
-                tuple(change.pointer for change in write.admitted_diff),
+                tuple(change.pointer for change in write.content.admitted),
                 f"{write.requester.user} wrote {len(churn)} times in {_TIMES_SECONDS:g} s and "
                 "changed nothing but times",
                 (write.requester,),
@@ -80,9 +80,9 @@ def _asked_again(write: Write, past: ObjectHistory) -> Iterable[Write]:
         return ()
     if write.content_hash is None:
         return ()
-    is_asked_known = write.requested_diff is not None
+    is_asked_known = write.content.requested is not None
     own = _own(write, past)
-    seen = (one for one in own if one.requested_diff is not None or not is_asked_known)
+    seen = (one for one in own if one.content.requested is not None or not is_asked_known)
     return takewhile(lambda one: one.content_hash == write.content_hash, seen)
 
 
@@ -104,20 +104,21 @@ def _uncontended(writes: Iterable[Write], past: ObjectHistory) -> list[Write]:
     return [
         one
         for one in found
-        if one.webhook_diff or not one.changed_something or rivals[one.base] == 1
+        if one.content.webhook or not one.changed_something or rivals[one.base] == 1
     ]
 
 
 def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
     """Somebody else has meanwhile written the same leaves."""
-    keys = {change.key for change in write.sent_diff}
+    keys = {change.key for change in write.content.sent}
     return any(
-        not one.admitted_diff.is_compared or any(change.key in keys for change in one.admitted_diff)
+        not one.content.admitted.is_compared
+        or any(change.key in keys for change in one.content.admitted)
         for one in _recent(write, past)
         if one.time >= since and one.requester.user != write.requester.user
     )
 
 
 def _only_times(write: Write) -> bool:
-    changes = write.admitted_diff.changes
+    changes = write.content.admitted.changes
     return bool(changes) and all(one.holds_time for one in changes)

@@ -26,11 +26,11 @@ class TerminatingReplicasDropped(Detector):
 
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
-        if write.webhook_diff and _is_dropped(write.webhook_diff):
+        if write.content.webhook and _is_dropped(write.content.webhook):
             message = f"another webhook dropped what {write.requester.user} reported"
             yield Signal(Blame.OTHERS, (_POINTER,), message)
             return
-        requested = write.requested_diff
+        requested = write.content.requested
         if requested and past.several_wrote_status and _is_dropped(requested):
             setter = past.last_setter_but(write.requester.user, _KEY)
             if setter is not None:

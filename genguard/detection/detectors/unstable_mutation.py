@@ -16,8 +16,8 @@ from typing import ClassVar, Final
 
 from genguard.detection.changes import Change
 from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
+from genguard.detection.diff import PartDiffs
 from genguard.detection.history import ObjectHistory
-from genguard.detection.metadata import MetadataDiffs
 from genguard.detection.write import Write
 from genguard.objects.pointer import Path
 
@@ -32,7 +32,7 @@ class UnstableMutation(Detector):
 
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
-        spec, metadata = write.reinvocation_diff.changes, _again(write)
+        spec, metadata = write.content.reinvocation.changes, _again(write)
         # A Deployment's annotations are in both.
         made = {change.pointer: change for change in (*spec, *metadata)}
         if made:
@@ -82,7 +82,7 @@ def _added_to(write: Write) -> list[Change]:
 
 
 def _is_in_a_row(
-    past: ObjectHistory, keys: set[Path], which: Callable[[MetadataDiffs], Iterable[Path]]
+    past: ObjectHistory, keys: set[Path], which: Callable[[PartDiffs], Iterable[Path]]
 ) -> bool:
     """Whether each of the last writes of the object itself had one of these keys among `which`.
 
@@ -117,7 +117,7 @@ def _is_before(one: Write, write: Write) -> bool:
 
 def _asks_nothing(write: Write, made: set[Path]) -> bool:
     """Whether the requester changed nothing, but that a PUT left out what webhooks add."""
-    asked = (write.requested_diff, write.metadata.requested)
+    asked = (write.content.requested, write.metadata.requested)
     return all(
         diff is not None
         and diff.is_compared

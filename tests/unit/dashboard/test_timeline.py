@@ -3,12 +3,20 @@
 import re
 
 import pytest
-from msgspec.structs import replace
 
 from genguard.detection.diff import NOT_COMPARED
 from genguard.detection.history import ObjectHistory
 from genguard.status.tracking import Milestone
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, status, update
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    joined,
+    spec,
+    status,
+    update,
+    with_content,
+)
 from webhook.dashboard.timeline import WIDTH, Step, Stored, plot, steps
 
 
@@ -52,7 +60,7 @@ def test_a_write_says_who_and_what_and_no_value():
 def test_of_a_write_whose_leaves_are_not_known_the_fields_are_shown():
     seen = remembered(*write(SENT, SENT, SENT))
     (one,) = seen.writes
-    seen.writes = (replace(one, admitted_diff=NOT_COMPARED),)
+    seen.writes = (with_content(one, admitted=NOT_COMPARED),)
     (step,) = steps(seen)
     assert (step.changed, step.changed_count) == (("/status",), 1)
 

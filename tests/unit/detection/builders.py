@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from msgspec import structs
+
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Comparer
@@ -88,6 +90,11 @@ def fact(
         comparer=Comparer(),
         is_suspect=True,
     )
+
+
+def with_content(write: Write, **diffs: Any) -> Write:
+    """The same write with other differences in what is not metadata."""
+    return structs.replace(write, content=structs.replace(write.content, **diffs))
 
 
 def spec(**fields: Any) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from tests.unit.detection.builders import (
     spec,
     status,
     update,
+    with_content,
 )
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.test_suspects import hook
@@ -48,27 +49,27 @@ EARLIER = (OUTCOME, update(NEW, OLD, "6"))
 def test_three_phases_make_one_write():
     one = update(NEW, OLD)
     (write,) = joined((INTENT, one), (MUTATE, one), (OUTCOME, one))
-    assert write.requested_diff == write.admitted_diff
-    assert write.webhook_diff == NO_DIFF
-    assert [change.pointer for change in write.admitted_diff] == ["/spec/replicas"]
+    assert write.content.requested == write.content.admitted
+    assert write.content.webhook == NO_DIFF
+    assert [change.pointer for change in write.content.admitted] == ["/spec/replicas"]
 
 
 def test_the_content_hash_of_a_write_is_that_of_what_was_requested():
     one = update(NEW, OLD)
     (write,) = joined((OUTCOME, one))
-    assert write.content_hash == write.admitted_diff.content_hash is not None
+    assert write.content_hash == write.content.admitted.content_hash is not None
 
 
 def test_what_other_webhooks_changed_stands_between_intent_and_mutate():
     asked, made = update(NEW, OLD), update(OTHER, OLD)
     (write,) = joined((INTENT, asked), (MUTATE, made), (OUTCOME, made))
-    assert [change.pointer for change in write.webhook_diff or ()] == ["/spec/replicas"]
+    assert [change.pointer for change in write.content.webhook or ()] == ["/spec/replicas"]
 
 
 def test_a_second_mutate_call_is_round_one():
     one, other = update(NEW, OLD), update(OTHER, OLD)
     (write,) = joined((INTENT, one), (MUTATE, one), (MUTATE, other), (OUTCOME, other))
-    assert [change.pointer for change in write.reinvocation_diff] == ["/spec/replicas"]
+    assert [change.pointer for change in write.content.reinvocation] == ["/spec/replicas"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_rounds_are_told_from_writes_by_where_a_write_begins_or_ends(
     one, other = update(NEW, OLD), update(OTHER, OLD)
     calls = [*((phase, one) for phase in before), (MUTATE, one), (MUTATE, other)]
     (write,) = joined(*calls, *((phase, other) for phase in after))
-    assert bool(write.reinvocation_diff) is is_told, because
+    assert bool(write.content.reinvocation) is is_told, because
 
 
 READY = {"type": "Ready"}
@@ -119,14 +120,14 @@ def test_what_genguard_repaired_itself_is_no_change_of_round_one(first, second, 
             for phase, new in phases
         )
     )
-    assert [change.pointer for change in write.reinvocation_diff] == told, because
+    assert [change.pointer for change in write.content.reinvocation] == told, because
 
 
 def test_three_mutate_calls_are_several_writes_and_no_rounds():
     one, other = update(NEW, OLD), update(OTHER, OLD)
     calls = [(MUTATE, one), (MUTATE, other), (MUTATE, one)]
     (write,) = joined((INTENT, one), *calls, (OUTCOME, one))
-    assert write.reinvocation_diff == NO_DIFF
+    assert write.content.reinvocation == NO_DIFF
 
 
 def test_any_number_of_mutate_calls_is_counted_as_what_is_kept_of_them():
@@ -144,7 +145,7 @@ def test_a_reinvocation_that_was_not_compared_is_a_change_without_leaves():
         compared = msgspec.structs.replace(one.compared, diff=NOT_COMPARED)
         writes = correlator.see(msgspec.structs.replace(one, compared=compared))
     (write,) = writes
-    assert write.reinvocation_diff == NOT_COMPARED
+    assert write.content.reinvocation == NOT_COMPARED
     assert write.is_changed
 
 
@@ -165,7 +166,7 @@ def test_an_outcome_is_joined_with_an_intent_that_shows_the_same_status(
         one = msgspec.structs.replace(fact(INTENT, update(NEW, OLD)), compared_status=of_status)
         correlator.see(one)
     (write,) = correlator.see(fact(OUTCOME, update(NEW, OLD)))
-    assert (write.requested_diff is not None) is joined, because
+    assert (write.content.requested is not None) is joined, because
 
 
 def test_a_conflict_runs_admission_again_upon_a_newer_object_and_is_one_write():
@@ -200,7 +201,7 @@ def test_of_two_writes_at_once_each_call_is_joined_with_the_one_that_it_resemble
     begun = (INTENT, update(NEW, OLD)), (INTENT, update(OTHER, OLD))
     write = joined(EARLIER, *begun, *shown)[1]
     wanted = None if asked is None else fact(INTENT, update(asked, OLD)).compared.diff
-    assert write.requested_diff == wanted, because
+    assert write.content.requested == wanted, because
 
 
 def test_a_dry_run_is_no_write():
@@ -224,7 +225,7 @@ def test_without_outcomes_an_intent_after_a_mutate_call_begins_another_write():
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = (INTENT, first), (MUTATE, first), (INTENT, second)
     (write,) = joined(*begun, (MUTATE, second))
-    assert write.requested_diff == write.admitted_diff == fact(INTENT, second).compared.diff
+    assert write.content.requested == write.content.admitted == fact(INTENT, second).compared.diff
 
 
 def test_where_outcomes_are_seen_a_mutate_call_alone_is_forgotten():
@@ -270,33 +271,33 @@ BOTH = {
 
 def test_an_intent_that_was_judged_by_another_definition_is_as_good_as_none():
     (write,) = learnt((UNKNOWN, PRESENT, PRESENT), **BOTH)
-    assert (write.requested_diff, write.webhook_diff) == (None, None)
+    assert (write.content.requested, write.content.webhook) == (None, None)
 
 
 def test_a_mutate_call_that_was_is_not_compared_with_its_intent():
     (write,) = learnt((PRESENT, UNKNOWN, PRESENT), **BOTH)
-    assert write.requested_diff is not None
-    assert write.webhook_diff is None
+    assert write.content.requested is not None
+    assert write.content.webhook is None
 
 
 def test_a_status_that_the_server_took_was_no_subresource_whatever_was_known_before():
     (write,) = learnt((PRESENT, PRESENT, UNKNOWN), **BOTH)
     assert write.writes_status
-    assert [one.pointer for one in write.admitted_diff] == ["/spec/a", "/status/b"]
+    assert [one.pointer for one in write.content.admitted] == ["/spec/a", "/status/b"]
 
 
 def test_a_status_that_the_server_took_was_taken_of_every_phase():
     (write,) = learnt((UNKNOWN, UNKNOWN, UNKNOWN), **BOTH)
-    assert write.requested_diff == write.admitted_diff
-    assert write.webhook_diff == NO_DIFF
-    assert [one.pointer for one in write.admitted_diff] == ["/spec/a", "/status/b"]
+    assert write.content.requested == write.content.admitted
+    assert write.content.webhook == NO_DIFF
+    assert [one.pointer for one in write.content.admitted] == ["/spec/a", "/status/b"]
 
 
 def test_mutate_calls_that_were_judged_by_two_definitions_are_not_compared():
     new, old = {"spec": {"a": 2}, "status": {"b": 2}}, {"spec": {"a": 1}}
     phases = MUTATE, MUTATE, OUTCOME
     (write,) = learnt((PRESENT, ABSENT, ABSENT), phases, new=new, old=old)
-    assert write.reinvocation_diff == NO_DIFF
+    assert write.content.reinvocation == NO_DIFF
 
 
 @pytest.mark.parametrize(
@@ -369,7 +370,7 @@ def test_an_outcome_joins_its_mutate_call_as_long_as_that_is_waited_for():
         feed(detection, INTENT, asked, 100.0)
         feed(detection, MUTATE, made, 100.0)
         feed(detection, OUTCOME, made, 100.0 + seconds)
-        assert (detection.writes[-1].webhook_diff is not None) is is_joined
+        assert (detection.writes[-1].content.webhook is not None) is is_joined
 
 
 def test_an_outcome_joins_its_mutate_call_where_the_intent_was_not_seen():
@@ -395,7 +396,7 @@ def test_an_outcome_alone_is_a_write_of_which_only_the_result_is_known():
     detection = Judging()
     feed(detection, OUTCOME, update(NEW, OLD), 100.0)
     (write,) = detection.writes
-    assert (write.requested_diff, write.webhook_diff) == (None, None)
+    assert (write.content.requested, write.content.webhook) == (None, None)
 
 
 def test_of_an_outcome_alone_those_are_suspects_whom_rules_call():
@@ -462,8 +463,8 @@ def test_writes_of_one_client_at_once_are_not_taken_for_a_webhook_or_a_reinvocat
     assert len(writes) == len(contents)
     assert not detection.completeness.missing
     for write in writes:
-        assert write.reinvocation_diff == NO_DIFF
-        assert not write.webhook_diff
+        assert write.content.reinvocation == NO_DIFF
+        assert not write.content.webhook
         assert write.missing == ()
 
 
@@ -471,8 +472,8 @@ def test_the_same_request_twice_at_once_is_two_complete_writes():
     one = update(NEW, OLD)
     begun = (INTENT, one), (MUTATE, one), (INTENT, one), (OUTCOME, one)
     for write in joined(EARLIER, *begun, (MUTATE, one), (OUTCOME, one))[1:]:
-        assert write.requested_diff == write.admitted_diff
-        assert write.webhook_diff == NO_DIFF, "its own mutate call, or an equal one"
+        assert write.content.requested == write.content.admitted
+        assert write.content.webhook == NO_DIFF, "its own mutate call, or an equal one"
 
 
 def test_a_write_that_begins_before_the_outcome_of_another_is_joined_with_its_own():
@@ -480,7 +481,7 @@ def test_a_write_that_begins_before_the_outcome_of_another_is_joined_with_its_ow
     begun = EARLIER, (INTENT, first), (MUTATE, first), (INTENT, second)
     _, *writes = joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second))
     asked = [fact(INTENT, one).compared.diff for one in (first, second)]
-    assert [write.requested_diff for write in writes] == asked
+    assert [write.content.requested for write in writes] == asked
 
 
 def test_a_mutate_call_without_an_intent_is_not_joined_with_the_intent_of_another_request():
@@ -488,7 +489,7 @@ def test_a_mutate_call_without_an_intent_is_not_joined_with_the_intent_of_anothe
     begun = EARLIER, (MUTATE, first), (INTENT, second), (OUTCOME, first)
     _, *writes = joined(*begun, (MUTATE, second), (OUTCOME, second))
     asked = fact(INTENT, second).compared.diff
-    assert [write.requested_diff for write in writes] == [None, asked]
+    assert [write.content.requested for write in writes] == [None, asked]
 
 
 @pytest.mark.parametrize(("subresource", "fields"), [("status", ("/status",)), ("", ("/spec",))])
@@ -497,7 +498,7 @@ def test_of_a_write_that_was_not_compared_only_the_fields_are_known(subresource,
     new = {**new, "spec": {"n": 2}} if not subresource else new
     (write,) = joined((OUTCOME, update(new, old, subresource=subresource)))
     assert len(write.pointers()) == 1
-    assert msgspec.structs.replace(write, admitted_diff=NOT_COMPARED).pointers() == fields
+    assert with_content(write, admitted=NOT_COMPARED).pointers() == fields
 
 
 def lossy(*calls: tuple[Phase, dict[str, Any]]) -> Judging:
@@ -520,7 +521,7 @@ SHOWN = (OUTCOME, update(status(n=0), status(n=1), "6", subresource="status"))
 @pytest.mark.parametrize("phase", Phase)
 def test_a_write_seen_in_one_phase_spoils_none_of_the_writes_after_it(phase):
     seen = lossy(SHOWN, (phase, MADE if phase is not INTENT else ASKED), *WHOLE * 3)
-    whole = [one for one in seen.writes if one.webhook_diff]
+    whole = [one for one in seen.writes if one.content.webhook]
     assert len(whole) == 3
     assert all(not one.missing and one.observed_asked.own == 2 for one in whole)
 

@@ -42,6 +42,7 @@ from tests.unit.detection.builders import (
     feed,
     joined,
     update,
+    with_content,
 )
 
 OWN = Damage(lost=(LostValue(None, 4),), writer="controller")
@@ -438,4 +439,4 @@ def test_a_lost_field_stays_lost_while_nobody_knows_which_leaves_a_write_changed
     )
     lost = Damage(fields=(LostField(("status", "phase"), None),))
     assert not survives(lost, write)
-    assert survives(lost, replace(write, admitted_diff=NOT_COMPARED))
+    assert survives(lost, with_content(write, admitted=NOT_COMPARED))

@@ -12,7 +12,7 @@ from genguard.detection.diff import diff_of
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from tests.cases_loader import FOLDER, Case, load
-from tests.unit.detection.builders import OUTCOME, joined, spec, status, update
+from tests.unit.detection.builders import OUTCOME, joined, spec, status, update, with_content
 from tests.unit.detection.story import Story
 
 KEYS = ("resource", "object", "steps", "finds")
@@ -62,7 +62,7 @@ def test_what_a_detector_has_no_method_for_it_finds_nothing_in():
     assert list(DetectorRunner([Detector()]).judge(write, history)) == []
     past = history.of(write.object)
     one = Detector()
-    for judge in (one.judge, one.judge_stored, one.judge_stored_metadata):
+    for judge in (one.judge, one.judge_stored):
         assert tuple(judge(write, past)) == ()
 
 
@@ -73,7 +73,7 @@ class Told(Detector):
 
     def judge(self, write, past):
         del past
-        return [Signal(Blame.SERVER, (), "asked")] if write.admitted_diff else []
+        return [Signal(Blame.SERVER, (), "asked")] if write.content.admitted else []
 
     def judge_stored(self, write, past):
         del write, past
@@ -90,11 +90,12 @@ class ToldOfStatus(Told):
 def test_a_detector_is_asked_about_its_sort_of_writes_alone(subresource):
     (one,) = joined((OUTCOME, update(status(n=2), status(n=1), subresource=subresource)))
     change = diff_of((Change(("status", "n"), "/status/n", 1, 2, 1),))
+    one = with_content(one, admitted=change)
     history, panel = History(), DetectorRunner([ToldOfStatus()])
     found = [
         sign.message
         for base in ("1", "2")
-        for _, sign, _ in panel.judge(replace(one, base=base, admitted_diff=change), history)
+        for _, sign, _ in panel.judge(replace(one, base=base), history)
     ]
     assert found == (["asked", "stored", "asked"] if subresource else [])
 
@@ -102,7 +103,8 @@ def test_a_detector_is_asked_about_its_sort_of_writes_alone(subresource):
 def test_of_writes_upon_one_version_the_one_is_judged_as_stored_whose_state_is_there():
     (write,) = joined((OUTCOME, update(spec(a=2), spec(a=1))))
     history, panel = History(), DetectorRunner([Told()])
-    one, rival = (replace(write, base="1", state_before=1, state_after=after) for after in (2, 3))
+    upon = replace(write, base="1")
+    one, rival = (replace(upon, state_before=1, state_after=after) for after in (2, 3))
     later = replace(write, base="2", state_before=3, state_after=4)
     found = [
         [(sign.message, judged.state_after) for _, sign, judged in panel.judge(each, history)]

@@ -63,7 +63,7 @@ def test_facts_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(de
         detection.finish(104.0)
     assert found.writes == in_order.writes
     assert found.findings() == in_order.findings()
-    assert [(one.base, len(one.reinvocation_diff)) for one in found.writes] == [
+    assert [(one.base, len(one.content.reinvocation)) for one in found.writes] == [
         ("7", 0),
         ("7", 1),
         ("8", 0),
@@ -76,7 +76,9 @@ def test_facts_of_one_time_stand_in_the_order_of_their_phases(order):
     found = judged([(100.0, ONCE[place]) for place in order])
     found.finish(101.0)
     (one,) = found.writes
-    assert [change.pointer for change in one.webhook_diff or ()] == ["/status/observedGeneration"]
+    assert [change.pointer for change in one.content.webhook or ()] == [
+        "/status/observedGeneration"
+    ]
 
 
 def test_what_waits_is_due_by_the_clock_of_the_leader_whatever_the_other_clocks_say():

@@ -15,7 +15,7 @@ from genguard.detection.history import (
     ObjectHistory,
 )
 from genguard.detection.write import NOBODY, Called, Requester
-from tests.unit.detection.builders import OUTCOME, joined, status, update
+from tests.unit.detection.builders import OUTCOME, joined, status, update, with_content
 
 (WRITE,) = joined(
     (OUTCOME, update(status(replicas=2, ready=2), status(replicas=1), subresource="status"))
@@ -26,6 +26,11 @@ def write(number: int, time: float, base: str = "1"):
     return replace(
         WRITE, object=replace(WRITE.object, uid=f"uid-{number:08}"), time=time, base=base
     )
+
+
+def later(base: str, state: int = 0):
+    """The write that shows what is stored at a version."""
+    return replace(write(1, 0.0, base), state_before=state)
 
 
 def add(history: History, one) -> None:
@@ -86,7 +91,7 @@ def test_the_bytes_that_are_counted_are_those_of_what_is_kept(steps, most_bytes)
     for time, (number, base) in enumerate(steps):
         one = write(number, float(time), str(base))
         past = history.of(one.object)
-        past.confirm(one.base, one.state_before)
+        past.confirm(one)
         history.add(past, one)
         kept = [history.find(write(number, 0.0).object) for number in range(4)]
         assert history.bytes == sum(one.bytes for one in kept if one)
@@ -99,25 +104,25 @@ def test_leaves_that_writes_of_a_loop_share_are_counted_once():
     past, up, down = ObjectHistory(), changing(PHASE), changing(PHASE, after=2)
     for turn in range(2 * WRITES_OF_AN_OBJECT):
         made = (up, down)[turn % 2]
-        past.add(replace(WRITE, time=turn, admitted_diff=made, requested_diff=made))
+        past.add(with_content(replace(WRITE, time=turn), admitted=made, requested=made))
     assert past.leaf_bytes == up.size + down.size
 
 
 def test_equal_changes_by_a_webhook_are_kept_once():
     past = ObjectHistory()
     for _ in range(3):
-        past.add(replace(WRITE, webhook_diff=changing(PHASE), reinvocation_diff=changing(REPLICAS)))
-    assert len({id(one.webhook_diff) for one in past.writes}) == 1
-    assert len({id(one.reinvocation_diff) for one in past.writes}) == 1
+        past.add(with_content(WRITE, webhook=changing(PHASE), reinvocation=changing(REPLICAS)))
+    assert len({id(one.content.webhook) for one in past.writes}) == 1
+    assert len({id(one.content.reinvocation) for one in past.writes}) == 1
 
 
 def test_each_difference_of_a_write_is_counted():
-    named = ("requested_diff", "webhook_diff", "reinvocation_diff", "admitted_diff")
+    named = ("requested", "webhook", "reinvocation", "admitted")
     for count in range(len(named) + 1):
         past = ObjectHistory()
-        none = {"requested_diff": None, "webhook_diff": None, "reinvocation_diff": NO_DIFF}
+        none = {"requested": None, "webhook": None, "reinvocation": NO_DIFF}
         some = {name: changing((name,)) for name in named[:count]}
-        past.add(replace(WRITE, **{**none, "admitted_diff": NO_DIFF, **some}))
+        past.add(with_content(WRITE, **{**none, "admitted": NO_DIFF, **some}))
         assert past.leaf_bytes == sum(one.size for one in some.values())
 
 
@@ -126,26 +131,26 @@ def test_of_too_many_leaves_those_of_the_longest_unwritten_object_are_forgotten(
     history = History(most_leaf_bytes=2 * one.size)
     for time, number in enumerate((1, 2, 1, 3)):
         past = history.of(write(number, 1.0).object)
-        past.confirm(str(time), 0)
-        made = replace(write(number, 1.0, str(time)), admitted_diff=one, requested_diff=one)
+        made = with_content(write(number, 1.0, str(time)), admitted=one, requested=one)
+        past.confirm(made)
         history.add(past, made)
-        past.confirm("9", 0)
+        past.confirm(later("9"))
     first, second, third = (history.of(write(number, 0.0).object) for number in (1, 2, 3))
-    assert [one.admitted_diff.is_compared for one in first.writes] == [True, True]
-    assert [one.admitted_diff.is_compared for one in third.writes] == [True]
+    assert [one.content.admitted.is_compared for one in first.writes] == [True, True]
+    assert [one.content.admitted.is_compared for one in third.writes] == [True]
     (forgotten,) = second.writes
     assert second.stored == (forgotten,)
-    assert (forgotten.requested_diff, forgotten.admitted_diff) == (NOT_COMPARED, NOT_COMPARED)
-    assert (forgotten.webhook_diff, forgotten.reinvocation_diff) == (None, NO_DIFF)
+    assert (forgotten.content.requested, forgotten.content.admitted) == (NOT_COMPARED, NOT_COMPARED)
+    assert (forgotten.content.webhook, forgotten.content.reinvocation) == (None, NO_DIFF)
     assert history.leaf_bytes == 2 * one.size
-    add(history, replace(write(4, 2.0), admitted_diff=NO_DIFF, requested_diff=None))
+    add(history, with_content(write(4, 2.0), admitted=NO_DIFF, requested=None))
     assert history.leaf_bytes == 2 * one.size, "it brings none"
 
 
 def test_the_newest_leaves_are_kept_whatever_they_take():
     history = History(most_leaf_bytes=1)
     for number in (1, 2):
-        add(history, replace(write(number, 1.0), admitted_diff=RESULT, requested_diff=None))
+        add(history, with_content(write(number, 1.0), admitted=RESULT, requested=None))
     assert history.leaf_bytes == RESULT.size
 
 
@@ -174,18 +179,18 @@ def test_which_writes_were_stored_is_told_by_what_is_stored_later(
     past = ObjectHistory()
     found = []
     for number, (base, state) in enumerate(candidates):
-        before = candidates[number - 1][1]
-        found += [int(one.time) for one in past.confirm(base, before)]
+        found.append(past.confirm(later(base, candidates[number - 1][1])))
         past.add(replace(write(1, float(number), base), state_after=state))
-    found += [int(one.time) for one in past.confirm(*shows)]
-    assert found == [int(one.time) for one in past.stored] == stored, because
-    assert past.confirm(*shows) == (), "it is told once"
+    found.append(past.confirm(later(*shows)))
+    assert [int(one.time) for one in found if one is not None] == stored, because
+    assert [int(one.time) for one in past.stored] == stored, because
+    assert past.confirm(later(*shows)) is None, "it is told once"
 
 
 def test_a_write_that_changes_nothing_is_not_stored():
     past = ObjectHistory()
-    past.add(replace(write(1, 0.0), admitted_diff=NO_DIFF))
-    assert past.confirm("2", 0) == ()
+    past.add(with_content(write(1, 0.0), admitted=NO_DIFF))
+    assert past.confirm(later("2")) is None
 
 
 @pytest.mark.parametrize(
@@ -239,7 +244,8 @@ def test_who_last_set_a_leaf(writes, user, leaf, setter, because):
         sent = changing(key, after=after)
         takes = key is PHASE
         past.add(
-            replace(WRITE, requester=Requester(name, ""), requested_diff=sent, admitted_diff=sent,
+            replace(with_content(WRITE, requested=sent, admitted=sent),
+                    requester=Requester(name, ""),
                     writes_status=takes, subresource="status" if takes else "")
         )  # fmt: skip
     found = past.last_setter_but(user, leaf)
@@ -249,10 +255,8 @@ def test_who_last_set_a_leaf(writes, user, leaf, setter, because):
 def test_a_status_that_the_server_does_not_take_sets_nothing():
     past, sent = ObjectHistory(), changing(PHASE)
     for user, takes in (("a", True), ("b", False)):
-        one = replace(
-            WRITE, requester=Requester(user, ""), requested_diff=sent, writes_status=takes
-        )
-        past.add(one)
+        one = replace(WRITE, requester=Requester(user, ""), writes_status=takes)
+        past.add(with_content(one, requested=sent))
     assert past.last_setter_but("c", PHASE) == Requester("a", "")
 
 
@@ -306,9 +310,9 @@ def test_one_object_is_remembered_whatever_it_takes():
 def test_of_an_object_that_takes_too_much_the_oldest_writes_go():
     past = ObjectHistory()
     for number in range(30):
-        large = changing(*((f"k{one}",) for one in range(2_000)))
-        past.add(replace(write(1, float(number), str(number)), admitted_diff=large))
-        past.confirm(str(number + 1), 0)
+        large = changing(*((f"k{one}",) for one in range(2_000)), after=number)
+        past.add(with_content(write(1, float(number), str(number)), admitted=large))
+        past.confirm(later(str(number + 1)))
     assert len(past.writes) < 30
     assert past.writes == past.stored
     assert past.bytes + past.leaf_bytes <= BYTES_OF_AN_OBJECT

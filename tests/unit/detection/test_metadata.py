@@ -5,11 +5,11 @@ from msgspec.structs import replace
 
 from genguard.detection import detection as module
 from genguard.detection.detection import COUNTED_WRITES
-from genguard.detection.diff import NO_DIFF, NOT_COMPARED
+from genguard.detection.diff import NO_DIFF, NOT_COMPARED, NOTHING_DIFFERS
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import decode_fact, encode_fact
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.metadata import BOOKKEEPING, SAME_METADATA
+from genguard.detection.metadata import BOOKKEEPING
 from genguard.detection.suspects import Suspects
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
@@ -20,6 +20,7 @@ from tests.unit.detection.builders import (
     fact,
     feed,
     joined,
+    with_content,
 )
 
 SECRET = "d41d8cd98f00"  # noqa: S105 - a value that must not be found anywhere
@@ -145,7 +146,9 @@ def test_metadata_is_a_value_of_its_own_beside_what_else_is_written():
     (quiet,) = joined((OUTCOME, update({}, {}, resource="widgets", content={"spec": {"a": 1}})))
     beats = update(notes(a="1"), {}, resource="widgets", content={"spec": {"a": 1}})
     (beating,) = joined((INTENT, beats), (MUTATE, beats), (OUTCOME, beats))
-    assert replace(beating, metadata=SAME_METADATA, requested_diff=None, webhook_diff=None) == quiet
+    unseen = with_content(beating, requested=None, webhook=None)
+    bare = {"metadata": NOTHING_DIFFERS, "metadata_before": None, "metadata_after": None}
+    assert replace(unseen, **bare) == quiet
     assert beating.changed_metadata
     assert not beating.changed_something
     assert beating.size > quiet.size
@@ -218,7 +221,7 @@ def test_calls_with_one_key_that_differ_in_metadata_are_joined_with_those_that_s
     )
     assert write.metadata.requested == fact(INTENT, one).compared_metadata.diff
     assert write.metadata.webhook == NO_DIFF
-    assert write.requested_diff is not None
+    assert write.content.requested is not None
 
 
 def test_a_write_without_outcome_whose_metadata_alone_was_changed_is_judged_as_incomplete():
@@ -255,23 +258,23 @@ def test_which_writes_changed_the_stored_metadata_is_told_by_what_is_there_later
     past, found = ObjectHistory(), []
     for number, (value, base) in enumerate(candidates):
         write = written(value, base, float(number))
-        found.append(past.confirm_metadata(write))
+        found.append(past.confirm(write))
         past.add(write)
     last = written(shows[0], shows[1], 9.0, shows[2])
-    found.append(past.confirm_metadata(last))
+    found.append(past.confirm(last))
     users = [f"user-{value}" for value in stored]
     assert [one.requester.user for one in found if one is not None] == users, because
-    assert [one.requester.user for one in past.stored_metadata] == users, because
-    assert past.confirm_metadata(last) is None, "it is told once"
+    assert [one.requester.user for one in past.stored] == users, because
+    assert past.confirm(last) is None, "it is told once"
 
 
-@pytest.mark.parametrize(("state", "stored"), [(0, 1), (5, 0)])
+@pytest.mark.parametrize(("state", "stored"), [(0, "user-x"), (5, "user--"), (6, None)])
 def test_of_a_rival_that_changed_something_else_the_state_tells_whether_it_was_kept(state, stored):
     past = ObjectHistory()
     past.add(written("x", "1", 0.0))
-    past.add(replace(written("-", "1", 1.0), admitted_diff=NOT_COMPARED, state_after=5))
-    past.confirm_metadata(replace(written("-", "2", 2.0), state_before=state))
-    assert len(past.stored_metadata) == stored
+    past.add(with_content(replace(written("-", "1", 1.0), state_after=5), admitted=NOT_COMPARED))
+    found = past.confirm(replace(written("-", "2", 2.0), state_before=state))
+    assert (found and found.requester.user) == stored
 
 
 def test_leaves_of_metadata_are_counted_and_forgotten_like_all_others():
@@ -280,22 +283,22 @@ def test_leaves_of_metadata_are_counted_and_forgotten_like_all_others():
     past = history.of(write.object)
     history.add(past, write)
     assert past.leaf_bytes == history.leaf_bytes == write.metadata.admitted.size
-    past.confirm_metadata(written("y", "2", 1.0, "x"))
+    past.confirm(written("y", "2", 1.0, "x"))
     other = replace(write, object=replace(write.object, uid="other"))
     history.add(history.of(other.object), other)
     assert past.leaf_bytes == 0
     assert past.writes[0].metadata.admitted is NOT_COMPARED
-    assert past.stored_metadata == past.writes
+    assert past.stored == past.writes
 
 
 def test_an_object_keeps_no_more_stored_changes_of_metadata_than_writes():
     past = ObjectHistory()
     for number in range(100):
         write = written(str(number % 2), str(number), float(number), str(1 - number % 2))
-        past.confirm_metadata(write)
+        past.confirm(write)
         past.add(write)
-    assert set(map(id, past.stored_metadata)) <= set(map(id, past.writes))
-    assert len(past.stored_metadata) == len(past.writes) - 1
+    assert set(map(id, past.stored)) <= set(map(id, past.writes))
+    assert len(past.stored) == len(past.writes) - 1
 
 
 def test_what_cannot_be_read_is_counted():

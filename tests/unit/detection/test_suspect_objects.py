@@ -31,7 +31,7 @@ def write(detection, number, user="controller", **more):
 
 
 def compared(detection):
-    return [one.admitted_diff.is_compared for one in detection.writes]
+    return [one.content.admitted.is_compared for one in detection.writes]
 
 
 def test_the_first_writes_of_an_object_are_counted_and_the_later_ones_compared():
@@ -39,7 +39,7 @@ def test_the_first_writes_of_an_object_are_counted_and_the_later_ones_compared()
     for number in range(5):
         write(detection, number)
     assert compared(detection) == [False, False, False, True, True]
-    assert all(one.admitted_diff.differs for one in detection.writes)
+    assert all(one.content.admitted.differs for one in detection.writes)
 
 
 def test_a_second_writer_makes_an_object_suspect():

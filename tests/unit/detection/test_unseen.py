@@ -21,12 +21,13 @@ from tests.unit.detection.builders import (
     spec,
     status,
     update,
+    with_content,
 )
 from tests.unit.detection.builders import reviewed as read
 
 ASKED = update(spec(replicas=2), spec(replicas=1))
 (WHOLE,) = joined((INTENT, ASKED), (MUTATE, ASKED), (OUTCOME, ASKED))
-PART = replace(WHOLE, requested_diff=None, webhook_diff=None, missing=(INTENT, MUTATE))
+PART = replace(with_content(WHOLE, requested=None, webhook=None), missing=(INTENT, MUTATE))
 SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WHOLE.requester,))
 VAGUE = dataclasses.replace(SIGN, blame=Blame.EITHER)
 START = 1_000.0
