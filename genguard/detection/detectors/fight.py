@@ -1,0 +1,292 @@
+"""Writers turn values of one object to and fro: A, B, A, B.
+
+Reads   the stored values of each leaf and who wrote them; of metadata what each writer asked for;
+        of spec what other webhooks made of it as well
+Acts on writes that are known to have been stored: of the main resource and of its scale, which
+        shows the same replicas (spec-fight), of status (status-oscillation), and those that have
+        changed metadata (metadata-fight)
+Result  blames all who turn it back. One writer's own cycle, values that never return, and fields
+        of status that are dropped and set again (see status-clobbered) are not meant. Of spec also
+        blames the webhook that puts an explicit value back to what was stored, which leaves no
+        trace in generation: each such write is a no-op
+Relies  on conditions being matched by type (openshift/cluster-authentication-operator#269). On an
+        explicit value: a field that a PUT leaves out and a webhook defaults is no fight. On writes
+        of metadata that are about nothing else: a tool that also stamps a shared annotation
+        whenever it has something of its own to write fights nobody (kubernetes.io/change-cause).
+        Beside a label that is fought over, an annotation of its own is the stamp. An annotation
+        that one sets and another takes away is a question and its answer (as
+        argocd.argoproj.io/refresh), unless it is asked again at once, many times, or sooner than
+        it is answered
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import ClassVar, Final, NamedTuple
+
+from genguard.detection.changes import Change
+from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
+from genguard.detection.digest import NO_DIGEST, Digest
+from genguard.detection.history import ObjectHistory
+from genguard.detection.metadata import ANNOTATIONS
+from genguard.detection.write import Requester, Write
+from genguard.objects.pointer import Path
+
+_STATUS: Final = "status"
+_METADATA: Final = "metadata"
+_NOT_SPEC: Final = frozenset({_STATUS, _METADATA})
+"""A Deployment's annotations count as spec does; metadata-fight finds fights about them, and
+metadata-clobbered what webhooks put back."""
+_CHANGES_OF_HANDS: Final = 3
+"""Of A, B, A, B: mine, yours, mine again, and yours again."""
+_TWO: Final = 2
+_AT_ONCE_SECONDS: Final = 5.0
+_AT_ONCE: Final = 8
+"""So many times in a row an annotation is set again so soon after it was taken away: no question is
+asked so often."""
+_NO_SOONER: Final = 3
+_AS_SOON: Final = 1.25
+"""So many times in a row, in the median, who asks is not slower than who answers, within so much.
+Questions are asked at leisure, and answered at once. This holds at any pace, and one long pause
+changes nothing."""
+
+
+class Turn(NamedTuple):
+    """What one write made of a leaf."""
+
+    value: Digest | None
+    requester: Requester
+    time: float
+
+
+class Fight(Detector):
+    """Finds values of one part of an object that writers turn back.
+
+    part        as messages name its fields
+    seconds     how long ago a turn may be; tools that keep what git has look every three to ten
+                minutes, and a fight takes four writes
+    most_turns  so many of the latest values of a leaf are looked at
+    """
+
+    part: ClassVar[str]
+    seconds: ClassVar[float] = 3_600.0
+    most_turns: ClassVar[int] = 8
+
+    def judge_stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+        """Yield one signal for a write that turned something back."""
+        since = write.time - self.seconds
+        recent = [one for one in past.stored if one.time >= since and self._is_about(one)]
+        if not _change_hands(recent):
+            return
+        meant = self._meant(write)
+        turns = self._turns((change.key for change in meant), recent)
+        fighters = {key: self._fighters(some) for key, some in turns.items()}
+        fought = [change for change in meant if fighters[change.key]]
+        if not fought:
+            return
+        newest = write.requester
+        others = {one.user: one for change in fought for one in fighters[change.key]}
+        others.pop(newest.user)
+        names = " and ".join((newest.user, *others))
+        yield Signal(
+            self._blame(write),
+            tuple(dict.fromkeys(change.pointer for change in fought)),
+            f"{names} turn {len(fought)} {self.part} to and fro",
+            (newest, *others.values()),
+            minor=self._is_minor(write, fought, turns),
+        )
+
+    def _turns(self, keys: Iterable[Path], recent: Sequence[Write]) -> dict[Path, list[Turn]]:
+        """Return the latest values of each leaf with who made them, oldest first."""
+        turns: dict[Path, list[Turn]] = {key: [] for key in keys}
+        wanted = len(turns) * self.most_turns
+        for one in reversed(recent):
+            if not wanted:
+                break
+            for change in self._made(one):
+                some = turns.get(change.key)
+                if some is not None and len(some) < self.most_turns:
+                    some.append(Turn(change.after, one.requester, one.time))
+                    wanted -= 1
+        return {key: some[::-1] for key, some in turns.items()}
+
+    def _is_about(self, write: Write) -> bool:
+        """Whether a stored write is one of those that are compared."""
+        return self.stored_only_if is None or bool(getattr(write, self.stored_only_if))
+
+    def _made(self, write: Write) -> Sequence[Change]:
+        """Return what a requester made of the leaves."""
+        return write.content.admitted.changes
+
+    def _meant(self, write: Write) -> Sequence[Change]:
+        """Return those of them that may be turned back."""
+        return self._made(write)
+
+    def _fighters(self, turns: Sequence[Turn]) -> list[Requester]:
+        """Return who turns a leaf back, each user once, if there are two and the newest turn does.
+
+        A requester turns a leaf back when it writes a value of its own again over what somebody
+        else has made of it. One that walks a cycle of its own, a correction, and a value that never
+        comes back (a time, a counter) are no fight.
+        """
+        if not _turns_back(turns, len(turns) - 1):
+            return []
+        back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
+        fighters = {one.user: one for one in back}
+        return list(fighters.values()) if len(fighters) >= _TWO else []
+
+    def _blame(self, write: Write) -> Blame:
+        del write
+        return Blame.REQUESTER
+
+    def _is_minor(
+        self, write: Write, fought: Sequence[Change], turns: dict[Path, list[Turn]]
+    ) -> bool:
+        del write, fought, turns
+        return False
+
+
+class StatusOscillation(Fight):
+    """Two writers turn a status field to and fro."""
+
+    name: ClassVar[str] = "status-oscillation"
+    stored_only_if: ClassVar[Sort] = "writes_status"
+    part: ClassVar[str] = "status field(s)"
+    seconds: ClassVar[float] = 600.0
+
+    def _meant(self, write: Write) -> Sequence[Change]:
+        """Return the fields of status; who takes one away is found by status-clobbered."""
+        return [
+            one
+            for one in self._made(write)
+            if one.key[0] == _STATUS and not (one.added or one.removed)
+        ]
+
+
+class SpecFight(Fight):
+    """Two wills about one field of spec: two writers, or a writer and a webhook."""
+
+    name: ClassVar[str] = "spec-fight"
+    only_if: ClassVar[Sort] = "is_changed"
+    stored_only_if: ClassVar[Sort] = "writes_more"
+    part: ClassVar[str] = "field(s)"
+
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+        """Yield one signal for a write that a webhook turned back."""
+        del past
+        requested, made = write.content.requested, write.content.webhook
+        if write.subresource not in ("", "scale") or not requested or not made:
+            return
+        made_of = {change.key: change for change in made}
+        turned_back = [
+            change
+            for change in requested
+            if change.key[0] not in _NOT_SPEC
+            and change.after is not None
+            and (other := made_of.get(change.key)) is not None
+            and other.after == change.before
+        ]
+        if turned_back:
+            yield Signal(
+                Blame.OTHERS,
+                tuple(change.pointer for change in turned_back),
+                f"another webhook put {len(turned_back)} field(s) back that "
+                f"{write.requester.user} had changed",
+            )
+
+    def _meant(self, write: Write) -> Sequence[Change]:
+        return [one for one in self._made(write) if one.key[0] not in _NOT_SPEC]
+
+
+class MetadataFight(Fight):
+    """Two writers set a label, an annotation, a finalizer or an owner against each other."""
+
+    name: ClassVar[str] = "metadata-fight"
+    stored_only_if: ClassVar[Sort] = "changed_metadata"
+    part: ClassVar[str] = "field(s) of metadata"
+    most_turns: ClassVar[int] = 20
+
+    def _made(self, write: Write) -> Sequence[Change]:
+        """Return what the requester made of the stored metadata, and no webhook has changed."""
+        made = [one for one in write.metadata.admitted if not one.holds_time]
+        if write.metadata.requested is None:
+            return made
+        asked = {one.key: one.after for one in write.metadata.requested}
+        return [one for one in made if one.key in asked and asked[one.key] == one.after]
+
+    def _fighters(self, turns: Sequence[Turn]) -> list[Requester]:
+        """Return the same; where one takes away what another sets, its values may be new."""
+        found = super()._fighters(turns)
+        if found or not _is_set_and_removed(turns):
+            return found
+        return super()._fighters(
+            [one if one.value is None else one._replace(value=NO_DIGEST) for one in turns]
+        )
+
+    def _blame(self, write: Write) -> Blame:
+        return Blame.EITHER if write.metadata.requested is None else Blame.REQUESTER
+
+    def _is_minor(
+        self, write: Write, fought: Sequence[Change], turns: dict[Path, list[Turn]]
+    ) -> bool:
+        """Whether the write is about something else as well, or answers a question."""
+        own = [key for key, some in turns.items() if len({one.requester.user for one in some}) == 1]
+        is_beside = _changes_more(write) or any(_is_work(key, fought) for key in own)
+        return is_beside or all(_is_answered(one.key, turns[one.key]) for one in fought)
+
+
+def _change_hands(writes: Iterable[Write]) -> bool:
+    """Whether so many take turns that two may each have turned something back."""
+    users = (one.requester.user for one in writes)
+    return sum(one != other for one, other in pairwise(users)) >= _CHANGES_OF_HANDS
+
+
+def _turns_back(turns: Sequence[Turn], at: int) -> bool:
+    if at < 2:  # noqa: PLR2004 - mine, yours, mine again
+        return False
+    mine, before = turns[at], turns[at - 1]
+    return (
+        before.requester.user != mine.requester.user
+        and before.value != mine.value
+        and any(
+            one.value == mine.value and one.requester.user == mine.requester.user
+            for one in turns[: at - 1]
+        )
+    )
+
+
+def _changes_more(write: Write) -> bool:
+    """Whether it changed anything but metadata."""
+    changed = write.content.admitted
+    return not changed.is_compared or any(one.key[0] != _METADATA for one in changed)
+
+
+def _is_work(own: Path, fought: Iterable[Change]) -> bool:
+    """Whether a leaf that one alone sets may be what its writes are about, and not a stamp."""
+    return own[1] != ANNOTATIONS or all(one.key[1] == ANNOTATIONS for one in fought)
+
+
+def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
+    """Whether a leaf is set by some, and taken away by others alone."""
+    setters = {one.requester.user for one in turns if one.value is not None}
+    removers = {one.requester.user for one in turns if one.value is None}
+    return bool(removers) and not setters & removers
+
+
+def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
+    """Whether an annotation is set by some and taken away by others, at the pace of questions."""
+    if key[1] != ANNOTATIONS or not _is_set_and_removed(turns):
+        return False
+    asked, answered = (
+        [
+            one.time - before.time
+            for before, one in pairwise(turns)
+            if (before.value is None, one.value is None) == (is_asked, not is_asked)
+        ]
+        for is_asked in (True, False)
+    )
+    if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
+        return False
+    return len(asked) < _NO_SOONER or (
+        median(asked[-_NO_SOONER:]) > _AS_SOON * median(answered[-_NO_SOONER:])
+    )
