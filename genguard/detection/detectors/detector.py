@@ -54,7 +54,6 @@ Sort = Literal[
     "is_mutated",
     "counted",
     "has_outcome",
-    "changed_something",
     "changed_metadata",
 ]
 """A question that a Write answers with yes or no."""
