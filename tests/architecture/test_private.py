@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture.source import Module, shipped
+from tests.architecture.source import shipped
 
 PUBLIC = frozenset({"_asdict", "_fields", "_make", "_replace"})
 """Documented methods of named tuples, which have an underscore so that no field has their name."""
@@ -66,14 +66,16 @@ def patched(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, ast.unparse(node)
 
 
-@pytest.mark.parametrize("module", shipped(), ids=lambda module: module.name)
-def test_nothing_private_of_another_package_or_class_is_used(module: Module) -> None:
-    assert list(foreign(module.tree)) == []
+def test_nothing_private_of_another_package_or_class_is_used(subtests: pytest.Subtests) -> None:
+    for module in shipped():
+        with subtests.test(module.name):
+            assert list(foreign(module.tree)) == [], "ask its owner for something public"
 
 
-@pytest.mark.parametrize("module", shipped(), ids=lambda module: module.name)
-def test_nothing_is_patched_for_the_whole_process(module: Module) -> None:
-    assert list(patched(module.tree)) == []
+def test_nothing_is_patched_for_the_whole_process(subtests: pytest.Subtests) -> None:
+    for module in shipped():
+        with subtests.test(module.name):
+            assert list(patched(module.tree)) == [], "hand it over as an argument"
 
 
 def test_a_private_attribute_and_a_patch_would_be_found() -> None:

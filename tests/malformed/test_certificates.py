@@ -51,18 +51,22 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("name", SPOILT)
-def test_a_pair_that_cannot_be_served_is_told_in_a_line(name, tmp_path):
-    days, spoil, told = SPOILT[name]
-    folder = made(tmp_path / "pair", days=days)
-    spoil(folder)
+def test_a_pair_that_cannot_be_served_is_told_in_a_line(tmp_path, subtests):
+    for name, (days, spoil, told) in SPOILT.items():
+        folder = made(tmp_path / name, days=days)
+        spoil(folder)
+        with subtests.test(name):
+            it_is_told_in_a_line(folder, told, code=2 if name == "a folder" else 1)
+
+
+def it_is_told_in_a_line(folder: Path, told: str, *, code: int) -> None:
     words = [
         f"--tls-cert-file={folder / 'tls.crt'}",
         f"--tls-private-key-file={folder / 'tls.key'}",
     ]
     done = CliRunner().invoke(main, ["serve", *words, "--secure-port=0", "--ops-port=0"])
     assert isinstance(done.exception, SystemExit), done.exc_info
-    assert done.exit_code == (2 if name == "a folder" else 1)
+    assert done.exit_code == code
     assert done.stderr.count("\n") == 1
     assert str(folder) in done.stderr
     assert told in done.stderr

@@ -56,11 +56,22 @@ def lines_of(done: Any) -> list[str]:
     return [line for line in done.stderr.splitlines() if line]
 
 
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("verb", [verb for verb, row in ROWS.items() if row.reads])
-def test_a_file_that_is_read_is_told_in_a_line_and_the_code_is_1(verb, name, tmp_path):
-    path = tmp_path / "file"
+def spoilt(folder: Path, name: str) -> Path:
+    """A bad file in a folder of its own."""
+    (folder / name).mkdir()
+    path = folder / name / "file"
     BAD[name](path)
+    return path
+
+
+@pytest.mark.parametrize("verb", [verb for verb, row in ROWS.items() if row.reads])
+def test_a_file_that_is_read_is_told_in_a_line_and_the_code_is_1(verb, tmp_path, subtests):
+    for name in BAD:
+        with subtests.test(name):
+            it_is_told_in_a_line(verb, name, spoilt(tmp_path, name))
+
+
+def it_is_told_in_a_line(verb: str, name: str, path: Path) -> None:
     size = ["--max-line=1"] if "--max-line=1" not in ROWS[verb].reads else []
     done = CliRunner().invoke(main, [verb, *size, *ROWS[verb].reads, str(path)])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
@@ -147,21 +158,18 @@ def is_a_fault(verb: str, flag: str, name: str) -> bool:
     return (verb, flag, name) not in WELL
 
 
-FAULTS: Final = [
-    (verb, flag, name)
-    for verb, flag in flags_of_files()
-    for name in BAD
-    if is_a_fault(verb, flag, name)
-]
+@pytest.mark.parametrize(("verb", "flag"), flags_of_files())
+def test_a_file_that_a_flag_names_is_told_in_a_line(verb, flag, tmp_path, subtests):
+    for name in BAD:
+        if is_a_fault(verb, flag, name):
+            with subtests.test(name):
+                a_flags_file_is_told_in_a_line(verb, flag, name, spoilt(tmp_path, name))
 
 
-@pytest.mark.parametrize(("verb", "flag", "name"), FAULTS)
-def test_a_file_that_a_flag_names_is_told_in_a_line(verb, flag, name, tmp_path):
-    path = tmp_path / "file"
-    BAD[name](path)
+def a_flags_file_is_told_in_a_line(verb: str, flag: str, name: str, path: Path) -> None:
     beside = [word.replace("FILE", str(path)) for word in BESIDE.get((verb, flag), ())]
     if verb == "serve" and "--tls" not in flag and flag != "--cert-dir":
-        beside += [f"--cert-dir={tmp_path / 'certs'}", "--secure-port=0", "--ops-port=0"]
+        beside += [f"--cert-dir={path.with_name('certs')}", "--secure-port=0", "--ops-port=0"]
     done = CliRunner().invoke(main, [verb, f"{flag}={path}", *beside], input="")
     assert isinstance(done.exception, SystemExit), done.exc_info
     assert done.exit_code == (1 if flag in CANNOT_SERVE and "folder" not in name else 2), (

@@ -76,37 +76,42 @@ def test_every_verb_is_tried():
     assert set(ROWS) - set(WAITS) == set(NOTHING_TO_WAIT_FOR)
 
 
-@pytest.mark.parametrize("verb", PRINTS)
-def test_it_ends_well_and_prints(verb, trial):
+def test_it_ends_well_and_prints(trial, subtests):
     """Or the trials below would show nothing."""
-    done = trial.quick(verb)
-    assert (done.code, done.err) == (0, "")
-    assert done.out
+    for verb in PRINTS:
+        with subtests.test(verb):
+            done = trial.quick(verb)
+            assert (done.code, done.err) == (0, "")
+            assert done.out
 
 
-@pytest.mark.parametrize("verb", PRINTS)
-def test_when_nobody_reads_its_output_it_ends_without_a_word(verb, trial):
-    done = trial.quick(verb, stdout="unread")
-    assert (done.code, done.err) == (128 + signal.SIGPIPE, "")
+def test_when_nobody_reads_its_output_it_ends_without_a_word(trial, subtests):
+    for verb in PRINTS:
+        with subtests.test(verb):
+            done = trial.quick(verb, stdout="unread")
+            assert (done.code, done.err) == (128 + signal.SIGPIPE, "")
 
 
-@pytest.mark.parametrize("verb", ROWS)
-def test_when_nobody_reads_its_help_it_ends_without_a_word(verb, trial):
-    done = trial.run(verb, "--help", stdout="unread")
-    assert (done.code, done.err) == (128 + signal.SIGPIPE, "")
+def test_when_nobody_reads_its_help_it_ends_without_a_word(trial, subtests):
+    for verb in ROWS:
+        with subtests.test(verb):
+            done = trial.run(verb, "--help", stdout="unread")
+            assert (done.code, done.err) == (128 + signal.SIGPIPE, "")
 
 
-@pytest.mark.parametrize("verb", PRINTS)
-def test_on_a_full_disk_it_says_so(verb, trial):
-    done = trial.quick(verb, stdout="/dev/full")
-    assert (done.code, done.err.count("\n")) == (1, 1)
-    assert "No space left on device" in done.err
+def test_on_a_full_disk_it_says_so(trial, subtests):
+    for verb in PRINTS:
+        with subtests.test(verb):
+            done = trial.quick(verb, stdout="/dev/full")
+            assert (done.code, done.err.count("\n")) == (1, 1)
+            assert "No space left on device" in done.err
 
 
-@pytest.mark.parametrize("verb", PRINTS)
-def test_without_an_output_it_does_its_work(verb, trial):
-    done = trial.quick(verb, stdout="closed")
-    assert (done.code, done.err) == (0, "")
+def test_without_an_output_it_does_its_work(trial, subtests):
+    for verb in PRINTS:
+        with subtests.test(verb):
+            done = trial.quick(verb, stdout="closed")
+            assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -124,25 +129,27 @@ def test_a_closed_input_is_told(words, trial):
     assert "Bad file descriptor" in done.err.splitlines()[0]
 
 
-@pytest.mark.parametrize("verb", PRINTS)
 @pytest.mark.parametrize(
     "environment",
     [{"COLUMNS": "20", "LINES": "5"}, {"COLUMNS": "1", "LINES": "1"}, {"TERM": "dumb"}],
     ids=["20 columns", "1 column", "no terminal"],
 )
-def test_a_narrow_terminal_is_no_error(environment, verb, trial):
-    assert trial.quick(verb, environment=environment)[::2] == (0, "")
-    assert trial.run(verb, "--help", environment=environment)[::2] == (0, "")
+def test_a_narrow_terminal_is_no_error(environment, trial, subtests):
+    for verb in PRINTS:
+        with subtests.test(verb):
+            assert trial.quick(verb, environment=environment)[::2] == (0, "")
+            assert trial.run(verb, "--help", environment=environment)[::2] == (0, "")
 
 
-@pytest.mark.parametrize("verb", WAITS)
-def test_it_can_be_interrupted(verb, trial):
-    words, code = ROWS[verb].waits or ((), 0)
-    says = {"says": '"serving"'} if verb == "serve" else {}
-    done = trial.run(verb, *words, stdin="held", signal=signal.SIGINT, **says)
-    assert done.code == code
-    assert "Traceback" not in done.err
-    assert verb == "serve" or done.err.count("\n") <= 1
+def test_it_can_be_interrupted(trial, subtests):
+    for verb in WAITS:
+        words, code = ROWS[verb].waits or ((), 0)
+        says = {"says": '"serving"'} if verb == "serve" else {}
+        with subtests.test(verb):
+            done = trial.run(verb, *words, stdin="held", signal=signal.SIGINT, **says)
+            assert done.code == code
+            assert "Traceback" not in done.err
+            assert verb == "serve" or done.err.count("\n") <= 1
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,13 @@ def text(spans):
     return "".join(span.text for span in spans)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_word_of_a_page_is_shown_and_no_mark(name):
+def test_every_word_of_a_page_is_shown_and_no_mark(subtests):
+    for name in PAGES:
+        with subtests.test(name):
+            every_word_is_shown_and_no_mark(name)
+
+
+def every_word_is_shown_and_no_mark(name):
     page = runbook(name)
     source = (MANIFESTS / "monitoring" / "runbooks" / f"{name}.md").read_text()
     blocks = [*page.intro, *(block for section in page.sections for block in section.blocks)]
@@ -35,9 +40,9 @@ def test_every_word_of_a_page_is_shown_and_no_mark(name):
     assert [section.title for section in page.sections][-2:] == ["At 3 a.m.", "How it resolves"]
 
 
-@pytest.mark.parametrize("detector", ALL, ids=lambda one: one.name)
-def test_every_detector_says_what_to_do_first(detector):
-    assert len(text(runbook(detector.name).first_step)) > 15
+def test_every_detector_says_what_to_do_first():
+    first = {detector.name: text(runbook(detector.name).first_step) for detector in ALL}
+    assert {name: step for name, step in first.items() if len(step) <= 15} == {}
 
 
 def test_what_pages_are_written_in_is_read():
