@@ -79,8 +79,6 @@ test: check ## every promise, on a real control plane; what waits for test-all i
 	$(PY) -m tests.controlplane.build --own
 	$(PY) -m tests.monitoring.binaries
 	$(PY) -m tests.store.binaries
-	$(PY) -m tests.dashboard.binaries
-	$(PY) -m tests.faults.faketime
 	$(PYTEST) -m 'not nightly'
 
 test-all: check controlplane ## every test but those in kind: each night, and before a release (an hour)

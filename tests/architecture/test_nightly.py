@@ -8,6 +8,11 @@ from tests.architecture.test_threats import ROWS
 from tests.nightly import table, waits
 
 TESTS = ROOT / "tests"
+NIGHTLY_PROGRAMS = (
+    *("tests.supply.binaries", "tests.supply.krew", "tests.supply.sandbox"),
+    *("tests.dashboard.binaries", "tests.dashboard.browser", "tests.faults.faketime"),
+)
+"""Modules that find or build programs which `make controlplane` gets and `make test` does not."""
 COVERAGE = (ROOT / "docs" / "coverage.md").read_text()
 
 
@@ -32,6 +37,16 @@ def test_a_promise_is_shown_by_make_test_or_the_table_says_that_it_waits() -> No
 def test_what_waits_is_there_and_has_a_reason() -> None:
     assert [path for row in table() for path in row.paths if not (TESTS / path).exists()] == []
     assert [row.paths for row in table() if len(row.reason) <= 10] == []
+
+
+def test_no_test_that_does_not_wait_needs_a_program_that_make_test_does_not_build() -> None:
+    needed = re.compile(rf"^from ({'|'.join(NIGHTLY_PROGRAMS)}) import", re.MULTILINE)
+    files = {path.relative_to(TESTS).as_posix(): path for path in TESTS.rglob("test_*.py")}
+    assert [
+        name
+        for name, path in files.items()
+        if not waits(name) and not name.startswith("kind/") and needed.search(path.read_text())
+    ] == [], "give it to the night, or let `make test` in the Makefile build the program"
 
 
 def test_each_row_is_read() -> None:

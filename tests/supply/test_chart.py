@@ -7,26 +7,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
-from jsonschema import Draft7Validator
 
 import manifests
 from tests.controlplane.build import binary as control_plane_binary
 from tests.manifests_copied import copied
 from tests.supply.binaries import binary
-from tests.supply.chart import (
-    CHART,
-    ELSEWHERE,
-    HEAD,
-    generated,
-    option_values,
-    serve_flags,
-    values,
-    write,
-)
-from webhook.cli.install import install
+from tests.supply.chart import CHART, write
 from webhook.manifest.rendering import Choices, Outside, SharedStore, render
 
 PAIR = {"tls.crt": b"a certificate\n", "tls.key": b"a key\n", "ca.crt": b"an authority\n"}
@@ -60,13 +48,6 @@ def made(given: Mapping[str, Any], namespace: str = "genguard-system") -> Docume
     done = helm({"register": True, "createNamespace": True, **given}, namespace=namespace)
     assert done.returncode == 0, done.stderr
     return keyed(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
-
-
-def test_the_committed_chart_is_what_make_chart_writes() -> None:
-    wanted = generated()
-    assert {name: (CHART / name).read_text() for name in wanted} == wanted
-    others = {path for path in CHART.rglob("*") if str(path.relative_to(CHART)) not in wanted}
-    assert [path for path in others if path.is_file() and path.read_text().startswith(HEAD)] == []
 
 
 @pytest.mark.parametrize(
@@ -183,14 +164,6 @@ def test_a_server_outside_the_cluster_is_only_registered() -> None:
     assert len(wanted) == 3
 
 
-def test_every_option_of_install_is_a_value_or_helm_has_it() -> None:
-    names = {one.name for one in install.params if isinstance(one, click.Option)}
-    assert set(ELSEWHERE) <= names
-    assert set(option_values()) <= {one.name for one in values()}
-    for place in ELSEWHERE.values():
-        assert "helm" in place or place.partition(".")[0] in {one.name for one in values()}
-
-
 def test_without_a_given_pair_the_chart_sets_no_field_that_the_server_renews() -> None:
     """So that an upgrade, a rollback or a GitOps controller never writes an old one back."""
     found = made({})
@@ -303,17 +276,6 @@ def test_values_that_cannot_be_are_refused_by_name(given: dict[str, Any], said: 
     done = helm(given)
     assert done.returncode != 0
     assert said in done.stderr
-
-
-def test_the_schema_knows_every_value_and_accepts_the_defaults() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    Draft7Validator.check_schema(schema)
-    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
-    Draft7Validator(schema).validate(defaults)
-    assert set(defaults) == set(schema["properties"]) - {"global"}
-    readme = (CHART / "README.md").read_text()
-    assert all(f"| `{name}` |" in readme for name in defaults)
-    assert all(f"| `{name}` |" in readme for name, _, _ in serve_flags())
 
 
 def test_helm_finds_nothing_to_complain_about_and_packs_it(tmp_path: Path) -> None:

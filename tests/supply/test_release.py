@@ -1,4 +1,4 @@
-"""The release workflow, read line by line: pinned, with few rights, and nothing put in by names."""
+"""The workflows, read line by line: pinned, with few rights, and nothing put in by names."""
 
 import re
 import subprocess
@@ -11,17 +11,27 @@ from tests.supply.binaries import binary
 from tests.supply.krew import PLATFORMS
 from tests.supply.wheel import ROOT
 
-TEXT = (ROOT / ".github/workflows/release.yml").read_text()
-# Every value as its text: to YAML 1.1 `on` is true.
-WORKFLOW: dict[str, Any] = yaml.load(TEXT, Loader=yaml.BaseLoader)  # noqa: S506
+FOLDER = ROOT / ".github" / "workflows"
+TEXT = (FOLDER / "release.yml").read_text()
+NIGHTLY = (FOLDER / "nightly.yml").read_text()
+
+
+def read(text: str) -> dict[str, Any]:
+    """Every value as its text: to YAML 1.1 `on` is true."""
+    found: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
+    return found
+
+
+WORKFLOW = read(TEXT)
 JOBS: dict[str, dict[str, Any]] = WORKFLOW["jobs"]
-STEPS = [step for job in JOBS.values() for step in job["steps"]]
-MADE = {"audit", "wheel", "sbom", "krew", "install"}
+NIGHT: dict[str, dict[str, Any]] = read(NIGHTLY)["jobs"]
+STEPS = [step for job in (*JOBS.values(), *NIGHT.values()) for step in job["steps"]]
+MADE = {"audit", "wheel", "sbom", "krew", "install", "test-all"}
 SIGNING = {"id-token": "write", "attestations": "write"}
 
 
 def test_every_action_is_pinned_to_a_commit_whose_version_stands_beside_it() -> None:
-    used = re.findall(r"uses: (.+)", TEXT)
+    used = re.findall(r"uses: (.+)", TEXT + NIGHTLY)
     assert len(used) == len([step for step in STEPS if "uses" in step]) > 0
     for one in used:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one), one
@@ -52,11 +62,19 @@ def test_each_job_may_do_what_it_does(job: str, rights: dict[str, str]) -> None:
 
 
 def test_what_is_published_was_tested_before() -> None:
-    assert [step.get("run") for step in JOBS["test"]["steps"]][-2:] == ["make audit", ".ci/run"]
+    told = [step.get("run") for step in JOBS["test"]["steps"]]
+    assert told[-3:] == ["make audit", ".ci/run", "make test-all"]
     for name in set(JOBS) - {"test"}:
         before = JOBS[name]["needs"]
         while before != "test":
             before = JOBS[before]["needs"]
+
+
+def test_each_night_every_test_is_run_with_no_right_but_to_read() -> None:
+    assert "schedule" in read(NIGHTLY)["on"]
+    (job,) = NIGHT.values()
+    assert job["permissions"] == {"contents": "read"}
+    assert job["steps"][-1]["run"] == "make test-all"
 
 
 def test_the_plugin_is_built_for_each_platform_of_its_manifest() -> None:
@@ -67,12 +85,8 @@ def test_the_plugin_is_built_for_each_platform_of_its_manifest() -> None:
 
 def test_actionlint_finds_nothing_to_complain_about() -> None:
     command = [binary("actionlint"), "-no-color", "-shellcheck=", "-pyflakes="]
-    done = subprocess.run(
-        [*command, ROOT / ".github/workflows/release.yml"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    files = sorted(FOLDER.glob("*.yml"))
+    done = subprocess.run([*command, *files], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -83,12 +97,12 @@ def test_no_expression_is_pasted_into_a_script() -> None:
 
 def test_no_checkout_leaves_a_token_behind() -> None:
     checkouts = [step for step in STEPS if step.get("uses", "").startswith("actions/checkout@")]
-    assert len(checkouts) == len(JOBS)
+    assert len(checkouts) == len(JOBS) + len(NIGHT)
     assert all(step["with"]["persist-credentials"] == "false" for step in checkouts)
 
 
 def test_no_secret_is_needed() -> None:
-    assert "secrets." not in TEXT
+    assert "secrets." not in TEXT + NIGHTLY
 
 
 def test_the_verbs_are_those_of_the_makefile() -> None:

@@ -1,5 +1,6 @@
 """Terminating pods by name: the longest overdue first, and what each waits for."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -28,7 +29,7 @@ class Watching:
 
     def __init__(self, *pods: TerminatingPod) -> None:
         self.terminating = SimpleNamespace(
-            terminating=lambda: iter(pods), pods=lambda: SimpleNamespace(most_common=list)
+            terminating=lambda: iter(pods), pods=lambda: Counter(one.controller for one in pods)
         )
 
     def knows(self, *resources: str) -> bool:
@@ -74,15 +75,16 @@ async def test_what_is_left_of_the_grace_period(given, left, deleted, waiting_fo
     assert one.created == CREATED
 
 
-async def test_the_longest_overdue_comes_first_and_nodes_are_counted():
+async def test_the_longest_overdue_comes_first_and_they_are_counted_by_controller_and_node():
     page = await shown(
         pod("later", "2026-01-01T11:30:00Z", node="node-2"),
         pod("first", "2026-01-01T11:00:00Z"),
-        pod("in time"),
+        pod("in time", controller="ReplicaSet"),
     )
     assert [one.name for one in page.terminating] == ["first", "later", "in time"]
     assert page.overdue == 2
     assert page.nodes == {"node-1": 2, "node-2": 1}
+    assert page.pods == {"Job": 2, "ReplicaSet": 1}
 
 
 async def test_of_many_there_are_pages():
