@@ -42,7 +42,7 @@ run: shipped ## serve on https://localhost:8443, enforcing, with a certificate o
 	@echo "the certificate is in .certs; ^C ends it, and 'make clean' removes .certs and $(VENV) ($$(du -sh $(VENV) | cut -f1))"
 	@$(PY) -m webhook serve --cert-dir .certs
 
-quick: install ## at most a minute: lint, types, unit tests, cases and recorded scenarios
+quick: install ## a minute: lint, types, unit tests, cases and recorded scenarios; it builds nothing
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check quick-tests
 
 quick-tests: install

@@ -1,8 +1,9 @@
 """The source as text and trees: what tests of the architecture read."""
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -33,14 +34,15 @@ class Module:
         return ast.get_docstring(self.tree) or ""
 
 
-def shipped() -> list[Module]:
-    """Every module of webhook, certs and genguard."""
+@cache
+def shipped() -> tuple[Module, ...]:
+    """Every module of webhook, certs and genguard; each is read and parsed once."""
     folders = ("webhook", "certs", "genguard")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    return [Module(path) for path in sorted(paths)]
+    return tuple(Module(path) for path in sorted(paths))
 
 
-def below(modules: list[Module], packages: list[str]) -> list[Module]:
+def below(modules: Sequence[Module], packages: list[str]) -> list[Module]:
     """Those that are one of the packages or in one."""
     return [
         module

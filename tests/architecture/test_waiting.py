@@ -2,6 +2,8 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,12 @@ MEANT = "  # meant: "
 FILES = sorted(
     path for path in TESTS.rglob("*.py") if path.relative_to(TESTS).parts[0] not in NOT_IN_MAKE_TEST
 )
+
+
+@cache
+def parsed(path: Path) -> tuple[list[str], ast.Module]:
+    text = path.read_text()
+    return text.splitlines(), ast.parse(text)
 
 
 def _seconds(node: ast.expr, known: dict[str, float]) -> float | None:
@@ -82,11 +90,10 @@ def asserted_durations(tree: ast.Module) -> Iterator[int]:
 def test_no_test_depends_on_how_fast_the_machine_is(law) -> None:
     found = []
     for path in FILES:
-        text = path.read_text()
-        lines = text.splitlines()
+        lines, tree = parsed(path)
         found += [
             f"{path.relative_to(ROOT)}:{number}: {lines[number - 1].strip()}"
-            for number in law(ast.parse(text))
+            for number in law(tree)
             if MEANT not in lines[number - 1]
         ]
     assert found == []

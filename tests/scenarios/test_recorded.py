@@ -39,6 +39,7 @@ def test_every_detector_has_a_loop_that_it_must_find():
     assert found == {detector.name for detector in ALL}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phases", [("mutate",), ("mutate", "outcome"), ("intent", "mutate")])
 @pytest.mark.parametrize("name", QUIET)
 def test_a_quiet_scenario_is_quiet_with_fewer_registrations(name, phases):
@@ -52,12 +53,14 @@ def test_without_outcomes_nobody_innocent_is_blamed(name):
     assert not [one for one in complaints(result, EXPECTED[name]) if one.startswith("blames")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_an_older_version_of_the_server_makes_no_false_alarm(name):
     result = judge(recording.read_lines(name), recording.webhooks_of(name), "1.34")
     assert not list(complaints(result, EXPECTED[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_is_found_when_no_webhooks_are_given(name):
     result = judge(recording.read_lines(name), None)

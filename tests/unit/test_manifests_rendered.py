@@ -22,6 +22,8 @@ from webhook.server.access import Part
 from webhook.server.tokens import ASKED
 from webhook.server.watching import parse_watched
 
+pytestmark = pytest.mark.slow  # make quick needs no Go: it would build kubectl
+
 NOW = datetime.now(UTC)
 NAMES = installed_names("genguard", "genguard-system")
 CHANGED = ("Deployment", "NetworkPolicy", "Service")

@@ -156,6 +156,7 @@ def repository(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow  # make quick needs no Go: it would build kubectl
 @pytest.mark.parametrize(
     "folder", ["base", "base/registrations", "overlays/audit-only", "overlays/enforce"]
 )
