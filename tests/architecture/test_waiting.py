@@ -78,9 +78,7 @@ def asserted_durations(tree: ast.Module) -> Iterator[int]:
             if (
                 isinstance(part, ast.Compare)
                 and any(isinstance(one, ast.Lt | ast.LtE) for one in part.ops)
-                and any(
-                    isinstance(one, ast.Call) and _name(one) in CLOCKS for one in ast.walk(part)
-                )
+                and _asks_a_clock(part)
                 and any(isinstance(one, ast.BinOp) for one in ast.walk(part))
             ):
                 yield node.lineno

@@ -30,7 +30,6 @@ from webhook.manifest.rendering import SharedStore
 
 WELL = healthy()
 SHARED = healthy(ha=True)
-SET_CLOCK = "sudo timedatectl set-ntp true"
 INSTALL = "genguard install"
 GATE = "feature gate PodObservedGenerationTracking"
 KUBECTL = "kubectl -n genguard-system"
