@@ -12,14 +12,16 @@ class Row(NamedTuple):
     reads    the words before a FILE that it reads; none where it reads no file but those of flags
     waits    the words of a run that waits until it is interrupted, with its exit code; None where
              nothing is waited for, and CLUSTER is replaced by a kubeconfig of a silent server
-    flags    command lines that are wrong, with what is said of them
+    misspelt words with a flag that is misspelt, and the flag that is meant
+    flags    command lines that are wrong; unit tests say what is said of them
     """
 
     quick: tuple[str, ...] | None
     cluster: tuple[str, ...] | None = None
     reads: tuple[str, ...] = ()
     waits: tuple[tuple[str, ...], int] | None = None
-    flags: tuple[tuple[tuple[str, ...], str], ...] = ()
+    misspelt: tuple[tuple[str, ...], str] | None = None
+    flags: tuple[tuple[str, ...], ...] = ()
 
 
 _ASKS: Final = "--kubeconfig=CLUSTER"
@@ -28,53 +30,51 @@ ROWS: Final[dict[str, Row]] = {
         None,  # it serves until it is ended
         cluster=("--secure-port=0", "--ops-port=0", "--cert-dir=CERTS"),
         waits=(("--secure-port=0", "--ops-port=0", "--cert-dir=CERTS"), 0),
+        misspelt=(("--ops-prot=1",), "--ops-port"),
         flags=(
-            (("--ops-prot=1",), "Did you mean"),
-            (("--secure-port=https",), "is not a valid integer"),
-            (("--secure-port=70000",), "is not in the range"),
-            (("--heal", "--audit-only", "--kubeconfig=k"), "leave one out"),
-            (("--tls-cert-file=a",), "go together"),
+            ("--secure-port=https",),
+            ("--secure-port=70000",),
+            ("--heal", "--audit-only", "--kubeconfig=k"),
+            ("--tls-cert-file=a",),
         ),
     ),
     "install": Row(
         ("-o", "yaml"),
         cluster=("--dry-run",),
         waits=(("--dry-run", _ASKS), 130),
+        misspelt=(("--audit-onyl",), "--audit-only"),
         flags=(
-            (("--audit-onyl",), "Did you mean --audit-only?"),
-            (("--replicas=many",), "is not a valid integer"),
-            (("--replicas=0",), "is not in the range"),
-            (("--heal", "--audit-only"), "leave out --heal"),
-            (("--ha", "--store=disk"), "give memory"),
+            ("--replicas=many",),
+            ("--replicas=0",),
+            ("--heal", "--audit-only"),
+            ("--ha", "--store=disk"),
         ),
     ),
     "doctor": Row(
         None,  # it needs a cluster
         cluster=(),
         waits=((_ASKS,), 130),
-        flags=((("--contxt=a",), "Did you mean --context?"), (("-o", "yaml"), "is not one of")),
+        misspelt=(("--contxt=a",), "--context"),
+        flags=(("-o", "yaml"),),
     ),
     "uninstall": Row(
         None,  # it needs a cluster
         cluster=("--dry-run",),
         waits=(("--dry-run", _ASKS), 130),
-        flags=(
-            (("--registration-only",), "Did you mean --registrations-only?"),
-            (("--timeout=soon",), "is not a time"),
-            (("--timeout=2h",), "is not a time up to 1h"),
-        ),
+        misspelt=(("--registration-only",), "--registrations-only"),
+        flags=(("--timeout=soon",), ("--timeout=2h",)),
     ),
     "status": Row(
         ("-f", "FILE"),
         cluster=("deploy/web",),
         reads=("-f",),
         waits=(("deploy/web", "-w", _ASKS), 130),
+        misspelt=(("--namespcae=a",), "--namespace"),
         flags=(
-            (("--namespcae=a",), "Did you mean --namespace?"),
-            (("-o", "xml"), "is not one of"),
-            (("deploy/web", "-l", "a=b"), "not by both"),
-            (("--max-line=0", "-f", "x"), "is not in the range"),
-            (("deploy/",), "is not KIND/NAME"),
+            ("-o", "xml"),
+            ("deploy/web", "-l", "a=b"),
+            ("--max-line=0", "-f", "x"),
+            ("deploy/",),
         ),
     ),
     "wait": Row(
@@ -82,33 +82,31 @@ ROWS: Final[dict[str, Row]] = {
         cluster=("deploy/web",),
         reads=("-f",),
         waits=(("deploy/web", _ASKS), 130),
+        misspelt=(("deploy/web", "--timout=1s"), "--timeout"),
         flags=(
-            (("deploy/web", "--timout=1s"), "Did you mean --timeout?"),
-            (("deploy/web", "--timeout=soon"), "is not a time"),
-            (("deploy/web", "--timeout=25h"), "is not a time up to 24h"),
-            (("deploy/web", "--for=done"), "is not a goal"),
-            (("deploy/web", "-f", "x"), "give either"),
+            ("deploy/web", "--timeout=soon"),
+            ("deploy/web", "--timeout=25h"),
+            ("deploy/web", "--for=done"),
+            ("deploy/web", "-f", "x"),
         ),
     ),
     "publish-status": Row(
         None,  # it writes until it is ended
         cluster=("widgets",),
         waits=(("widgets", _ASKS), 130),
-        flags=(
-            (("widgets", "--lease-namspace=a"), "Did you mean --lease-namespace?"),
-            ((), "Missing argument"),
-        ),
+        misspelt=(("widgets", "--lease-namspace=a"), "--lease-namespace"),
+        flags=((),),
     ),
     "explain": Row(
         ("deployments",),
         cluster=("widgets",),
         waits=(("widgets", _ASKS), 130),
+        misspelt=(("deploy", "--crd=x"), "--crds"),
         flags=(
-            (("deploy", "--crd=x"), "Did you mean --crds?"),
-            (("deploy", "--server-version=new"), "is no Kubernetes version"),
-            (("deploy", "--server=http://h"), "--server is for finding/ID"),
-            (("finding/a", "--crds=x"), "leave out what is of kinds"),
-            (("finding/../a",), "is not finding/ID"),
+            ("deploy", "--server-version=new"),
+            ("deploy", "--server=http://h"),
+            ("finding/a", "--crds=x"),
+            ("finding/../a",),
         ),
     ),
     "blame": Row(
@@ -116,80 +114,62 @@ ROWS: Final[dict[str, Row]] = {
         cluster=("deploy/web",),
         reads=("deployments/web", "-f"),
         waits=(("deploy/web", _ASKS), 130),
+        misspelt=(("deploy/web", "--sever=http://h"), "--server"),
         flags=(
-            (("deploy/web", "--sever=http://h"), "Did you mean --server?"),
-            (("deploy",), "is not KIND/NAME"),
-            (("deploy/web", "-f", "x", "--server=http://h"), "leave them out"),
-            (("deploy/web", "--max-line=none"), "is not a valid integer"),
+            ("deploy",),
+            ("deploy/web", "-f", "x", "--server=http://h"),
+            ("deploy/web", "--max-line=none"),
         ),
     ),
     "replay": Row(
         ("LOG",),
         reads=("--max-line=1",),
         waits=(("-",), 130),
-        flags=(
-            (("--webhook=x", "-"), "Did you mean --webhooks?"),
-            ((), "Missing argument"),
-            (("--server-version=new", "-"), "is no Kubernetes version"),
-            (("--max-line=0", "-"), "is not in the range"),
-        ),
+        misspelt=(("--webhook=x", "-"), "--webhooks"),
+        flags=((), ("--server-version=new", "-"), ("--max-line=0", "-")),
     ),
     "trace": Row(
         None,  # it needs a cluster
         cluster=("deploy/web", "--yes"),
         waits=(("deploy/web", _ASKS), 130),
+        misspelt=(("deploy/web", "--pok"), "--poke"),
         flags=(
-            (("deploy/web", "--pok"), "Did you mean --poke?"),
-            (("deploy/web", "--for=soon"), "is not a time"),
-            (("deploy/web", "--writes=0"), "is not in the range"),
-            (("deploy/web", "--listen=h"), "is not ADDRESS:PORT"),
-            ((), "give KIND/NAME"),
+            ("deploy/web", "--for=soon"),
+            ("deploy/web", "--writes=0"),
+            ("deploy/web", "--listen=h"),
+            (),
         ),
     ),
     "findings": Row(
         None,  # it asks a server
         cluster=(),
         waits=((_ASKS,), 130),
-        flags=(
-            (("--sevrity=info",), "Did you mean --severity?"),
-            (("--since=soon",), "is not a time"),
-            (("--state=new",), "is not one of"),
-            (("-o", "csv"), "csv"),
-            (("--server=a b",), "is neither a URL"),
-        ),
+        misspelt=(("--sevrity=info",), "--severity"),
+        flags=(("--since=soon",), ("--state=new",), ("-o", "csv"), ("--server=a b",)),
     ),
     "rules": Row(
         ("check",),
         reads=("check",),
-        flags=(
-            (("tset",), "is not one of"),
-            ((), "Missing argument"),
-            (("test", "--fiel"), "No such option"),
-        ),
+        flags=(("tset",), (), ("test", "--fiel")),
     ),
     "lint": Row(
         ("HOOKS",),
         cluster=(),
         reads=("--max-line=1",),
         waits=(("-",), 130),
-        flags=(
-            (("--fail-no=error", "x"), "Did you mean --fail-on?"),
-            (("--fail-on=all", "x"), "is not one of"),
-            (("--only=pods", "x"), "is not one of"),
-            ((), "give either FILEs or"),
-            (("--kubeconfig=k", "x"), "give either FILEs or"),
-        ),
+        misspelt=(("--fail-no=error", "x"), "--fail-on"),
+        flags=(("--fail-on=all", "x"), ("--only=pods", "x"), (), ("--kubeconfig=k", "x")),
     ),
     "version": Row(
-        (), flags=((("-o", "xml"), "is not one of"), (("please",), "unexpected extra argument"))
+        (), flags=(("-o", "xml"), ("please",))
     ),
-    "schema": Row((), flags=((("serve",), "is not one of"), (("--out=x",), "No such option"))),
+    "schema": Row((), flags=(("serve",), ("--out=x",))),
     "completion": Row(
-        ("bash",), flags=((("tcsh",), "is not one of"), ((), "Missing argument"))
+        ("bash",), flags=(("tcsh",), ())
     ),
     "man": Row(
         ("serve",),
-        flags=((("stats",), "is not one of"), (("serve", "--to=x"), "leave out VERB")),
+        flags=(("stats",), ("serve", "--to=x")),
     ),
 }  # fmt: skip
 NO_CLUSTER: Final = {

@@ -13,21 +13,31 @@ def run(*words: str):
 
 def test_every_verb_is_in_the_table_with_wrong_flags():
     assert set(ROWS) == set(VERBS)
-    assert all(len(row.flags) >= 2 for row in ROWS.values())
+    assert all(len(row.flags) + bool(row.misspelt) >= 2 for row in ROWS.values())
+
+
+def refused_in_a_line(verb: str, *words: str) -> str:
+    done = run(verb, *words)
+    assert isinstance(done.exception, SystemExit), done.exc_info
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert f"genguard {verb} --help" in done.stderr
+    return done.stderr
 
 
 @pytest.mark.parametrize("verb", ROWS)
 def test_a_wrong_flag_is_told_in_a_line_and_the_code_is_2(verb, tmp_path, monkeypatch, subtests):
     monkeypatch.setenv("HOME", str(tmp_path))
-    for words, told in ROWS[verb].flags:
+    for words in ROWS[verb].flags:
         more = [f"--cert-dir={tmp_path}"] if verb == "serve" and "tls" not in words[0] else []
         with subtests.test(" ".join(words)):
-            done = run(verb, *words, *more)
-            assert isinstance(done.exception, SystemExit), done.exc_info
-            assert done.exit_code == 2
-            assert told in done.stderr
-            assert done.stderr.count("\n") == 1
-            assert f"genguard {verb} --help" in done.stderr
+            refused_in_a_line(verb, *words, *more)
+
+
+@pytest.mark.parametrize("verb", [verb for verb, row in ROWS.items() if row.misspelt])
+def test_a_flag_that_is_misspelt_is_answered_with_the_one_that_is_meant(verb):
+    words, meant = ROWS[verb].misspelt
+    assert f"Did you mean {meant}?" in refused_in_a_line(verb, *words)
 
 
 @pytest.mark.parametrize(
@@ -37,9 +47,12 @@ def test_a_wrong_flag_is_told_in_a_line_and_the_code_is_2(verb, tmp_path, monkey
         (["instal"], "Did you mean install?"),
         (["compleet", "bash"], "No such command 'compleet'"),
         (["status", "--kubeconfg=x"], "Did you mean --kubeconfig? See genguard status --help"),
+        (["explain", "deploy", "--server=http://h"], "--server is for finding/ID"),
+        (["blame", "deploy/web", "-f", "x", "--server=http://h"], "leave them out"),
+        (["man", "serve", "--to=x"], "leave out VERB"),
     ],
 )
-def test_what_is_misspelt_is_answered_with_what_is_meant(words, told):
+def test_a_wrong_command_line_is_answered_with_what_is_meant(words, told):
     done = run(*words)
     assert done.exit_code == 2
     assert told in done.stderr
