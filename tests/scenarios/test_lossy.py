@@ -5,6 +5,7 @@ those writes of which each review has arrived: what these show is found.
 """
 
 import json
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,16 @@ LOOPS = [name for name, one in EXPECTED.items() if one.find]
 QUIET = [name for name, one in EXPECTED.items() if not one.find]
 _SHARE = 0.8
 """Of the signs of the writes that were seen whole."""
+
+
+def _pairs(names: list[str]) -> Any:
+    """Every scenario with every distortion: by day with each third, by night with all of them."""
+    pairs = [
+        pytest.param(name, distortion, marks=() if (row + column) % 3 == 0 else pytest.mark.nightly)
+        for row, name in enumerate(names)
+        for column, distortion in enumerate(DISTORTIONS)
+    ]
+    return pytest.mark.parametrize(("name", "distortion"), pairs)
 
 
 def results(name: str, distortion: str) -> tuple[Result, Result]:
@@ -39,8 +50,7 @@ def _wrong(result: Result, name: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("distortion", DISTORTIONS)
-@pytest.mark.parametrize("name", LOOPS)
+@_pairs(LOOPS)
 def test_a_loop_is_found_with_its_actor_whatever_is_not_seen(name, distortion):
     seen, whole = results(name, distortion)
     assert not _wrong(seen, name) - _wrong(whole, name)
@@ -55,8 +65,7 @@ def test_a_loop_is_found_with_its_actor_whatever_is_not_seen(name, distortion):
         assert not seen.resolved_too_early()
 
 
-@pytest.mark.parametrize("distortion", DISTORTIONS)
-@pytest.mark.parametrize("name", QUIET)
+@_pairs(QUIET)
 def test_a_quiet_scenario_stays_quiet_whatever_is_not_seen(name, distortion):
     seen, _ = results(name, distortion)
     assert not list(complaints(seen, EXPECTED[name]))
