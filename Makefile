@@ -73,8 +73,8 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 	$(PY) -m tests.supply.krew
 	$(PY) -m tests.faults.faketime
 
-# Tests of real servers mostly wait, so there are two workers for each of the JOBS.
-PYTEST := $(PY) -m pytest -n $$((2 * $(JOBS))) --dist loadgroup
+# Tests of real servers mostly wait, so there are two workers for each of the JOBS. tests/conftest.py orders the files.
+PYTEST := $(PY) -m pytest -n $$((2 * $(JOBS))) --no-loadscope-reorder
 test: check ## every promise, on a real control plane; what waits for test-all is in tests/README.md
 	$(PY) -m tests.controlplane.build --own
 	$(PY) -m tests.monitoring.binaries

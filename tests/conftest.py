@@ -6,10 +6,13 @@ with --hypothesis-profile=quick a few.
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.nightly import waits
 
@@ -39,6 +42,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _FOLDER = Path(__file__).parent
 _LONG_SECONDS = 1_200.0
+_WITHOUT_SERVERS = [
+    _FOLDER / name for name in ("unit", "architecture", "property", "scenarios", "malformed")
+]
+_FAULTS = "tests/faults/"
 _LONGEST_ID = 60
 
 
@@ -54,17 +61,37 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what waits for the night, and begin with the longest tests.
+    """Mark what waits for the night, and put files in an order in which no worker is left alone.
 
-    At the end one worker would run these alone. They are in no group, and xdist hands out the
-    large groups first.
+    Files with long tests come first, then those of servers; those without come last, of which the
+    largest come first.
     """
     for item in items:
         if item.path.is_relative_to(_FOLDER) and waits(item.path.relative_to(_FOLDER).as_posix()):
             item.add_marker(pytest.mark.nightly)
-    items.sort(key=_is_long, reverse=True)
+    sizes = Counter(item.path for item in items)
+    long = {item.path for item in items if _is_long(item)}
+    quick = {path for path in sizes if any(path.is_relative_to(one) for one in _WITHOUT_SERVERS)}
+    quick -= {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
+    items.sort(
+        key=lambda one: (one.path not in long, one.path in quick, -sizes[one.path], one.path)
+    )
 
 
 def _is_long(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("timeout")
     return marker is not None and marker.args[0] >= _LONG_SECONDS
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Hand out whole files: a worker starts once what a file's tests share."""
+    return _ByFile(config, log)
+
+
+class _ByFile(LoadFileScheduling):
+    """A file at a time to each worker; and of the faults, which load a machine, one at a time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return _FAULTS if file.startswith(_FAULTS) else file

@@ -131,7 +131,6 @@ def test_in_a_storm_so_many_objects_repeat_one_transition_in_three_phases() -> N
         assert others[2:] == [others[2]] * 3
 
 
-@pytest.mark.xdist_group("apiserver")
 def test_writes_through_the_api_server_are_all_seen(apiserver: ControlPlane) -> None:
     samples = run_through(apiserver, TINY, lambda _: None)
     assert list(samples) == [one.name for one in SETTINGS]

@@ -46,8 +46,6 @@ from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 _PAGES = 200
 _DATA = (
     "/metrics",

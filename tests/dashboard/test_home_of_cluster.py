@@ -25,8 +25,6 @@ from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generat
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 HUNG = ("cart", "checkout", "web")
 ALL = (*HUNG, "pinned", "torn", "calm", "calmer")
 PINS = "nnn-pins-replicas"

@@ -9,13 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.demo.picture import draw
 from tests.e2e.genguard import ROOT
-
-pytestmark = pytest.mark.xdist_group("cluster")
 
 _SECONDS = 200.0
 

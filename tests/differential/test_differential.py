@@ -23,8 +23,6 @@ from tests.differential.writes import SUBRESOURCE_WRITES, WRITER, Target, finish
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 SEED = int(os.environ.get("GENGUARD_SEED", "1"))
 WRITES_PER_OBJECT = 24
 NAMESPACE = "differential"

@@ -22,8 +22,6 @@ from tests.differential.samples import Filler, definitions, load_samples, notati
 from tests.differential.test_differential import WRITTEN_WORDS, served
 from tests.differential.writes import SUBRESOURCE_WRITES, Target, finish, random_write
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 __all__ = ["served"]  # the fixture
 
 SEED = int(os.environ.get("GENGUARD_SEED", "1")) + 50

@@ -21,7 +21,6 @@ from genguard.status.view import Health
 from tests.differential.health_judges import judge, recorded
 from webhook.cel.evaluator import Evaluator, RuleJudge
 
-pytestmark = pytest.mark.xdist_group("healthjudges")
 _CASES = Path(__file__).parents[1] / "cases" / "health_rules"
 _WORDS = {"current": "Healthy", "inProgress": "Progressing"}
 _FLUX = {"current": "Current", "inProgress": "InProgress", "failed": "Failed"}

@@ -21,8 +21,6 @@ from tests.controlplane.build import binary
 from tests.differential.status_judges import Judged, judge
 from tests.differential.status_samples import generated, recorded
 
-pytestmark = pytest.mark.xdist_group("statusviews")
-
 SEED = int(os.environ.get("GENGUARD_SEED", "1"))
 RANDOM_OBJECTS_OF_EACH_KIND = 250
 # Each word that a tool has for a kind must have been said, or agreement about it means nothing.

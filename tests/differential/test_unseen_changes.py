@@ -18,8 +18,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
 from tests.differential.samples import definitions
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 
 @pytest.fixture
 def reviews(apiserver: ControlPlane, namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -21,8 +21,6 @@ from tests.e2e.registrations import registered
 from tests.e2e.verbs import run
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("audited")
-
 MASTERS = ["system:masters"]
 LIMIT = "spec.revisionHistoryLimit"
 WEBHOOK = "mmm-limits/reviews.example.org"

@@ -27,8 +27,6 @@ from webhook.manifest.rendering import (
     secret_of,
 )
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 NAMESPACE = "genguard-certificates"
 WRITTEN = "written"
 SECRET = path_of(secret_of(NAMESPACE))

@@ -22,8 +22,6 @@ from tests.supply.chart import CHART
 from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 SECRET = path_of(secret_of(SYSTEM))
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
 

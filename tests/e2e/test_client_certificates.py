@@ -18,8 +18,6 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 NAME = "apiserver-webhook-client"
 PLUGINS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
 REFUSED = "genguard_refused_requests_total"

@@ -12,8 +12,6 @@ from tests.e2e.custom import Custom, served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 WATCHED = rule(["widgets", "widgets/status"], ["CREATE", "UPDATE"])
 PRESERVE = "preserve-observed-generation"
 READY = {"type": "Ready", "status": "True"}

@@ -14,8 +14,6 @@ from tests.e2e.culprits import pod
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 PODS = ("one", "two", "three")
 PATIENCE = 90.0
 

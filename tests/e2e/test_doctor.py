@@ -21,8 +21,6 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 API = "/apis/admissionregistration.k8s.io/v1"
 MUTATING = f"{API}/mutatingwebhookconfigurations"
 VALIDATING = f"{API}/validatingwebhookconfigurations"

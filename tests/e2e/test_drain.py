@@ -1,15 +1,11 @@
 """SIGTERM in the middle of traffic costs nobody a write, even where failures are fatal."""
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.traffic import PATIENCE, WRITERS, Traffic
-
-pytestmark = pytest.mark.xdist_group("cluster")
 
 
 def test_no_write_fails_while_genguard_drains_and_it_ends_when_nobody_asks_any_more(

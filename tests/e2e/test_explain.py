@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from genguard.generation.table import load_table
@@ -18,8 +17,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import served
 from tests.e2e.genguard import ROOT
 from webhook.cli import main
-
-pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 
 def explain(plane: ControlPlane, resource: str, *flags: str) -> dict[str, Any]:

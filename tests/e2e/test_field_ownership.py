@@ -17,8 +17,6 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 from tests.e2e.test_custom_resources import learned
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 OBSERVED = ("status", "observedGeneration")
 GENERATION = ("metadata", "generation")
 SHADOW = ("metadata", "annotations", "genguard.io/generation")

@@ -34,8 +34,6 @@ from tests.unit.cli.samples import recorded
 from webhook.cli import main
 from webhook.cli.schema import OUTPUTS
 
-pytestmark = pytest.mark.xdist_group("forwarded")
-
 _POD = {"name": "genguard-0", "labels": {"app.kubernetes.io/name": "genguard"}}
 _OPS = {"name": "ops", "containerPort": 8080}
 _CULPRIT = f"{OLD_OPERATOR}/reviews.example.org"

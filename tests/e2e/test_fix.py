@@ -22,8 +22,6 @@ from webhook.cluster.installation import enforcing_command
 from webhook.cluster.rest import Rest
 from webhook.manifest.rendering import is_registration
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 KEPT = {"name": "kept", "expression": "true"}
 

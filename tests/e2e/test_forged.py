@@ -5,17 +5,12 @@ import ssl
 from http.client import HTTPSConnection
 from typing import Any
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.reviews import make_review
 from tests.waiting import PATIENCE
-
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 
 HOSTILE = 'a"\n<b>{{x}}\x1b[2J\x9b31m\u202e\u2028' + "\u6f22" * 1_000
 LONGEST_NAME = HOSTILE[:253]

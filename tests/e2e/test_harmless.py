@@ -15,8 +15,6 @@ from tests.e2e.custom import Custom, served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 STATUS = ["widgets/status"]
 WIDGETS = rule(["widgets", *STATUS])
 

@@ -15,8 +15,6 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.test_rollout import Web, old_operator
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 NAMESPACE = "genguard-healing"
 CONFIGMAP = "genguard-findings"
 DETECTOR = "observed-generation-cleared"

@@ -30,8 +30,6 @@ from tests.store.server import StoreServer
 from tests.unit.cli.samples import write_lines
 from tests.unit.detection.test_static_manifests import HOOK
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 PHASES = ("1/4", "2/4", "3/4", "4/4")
 
 

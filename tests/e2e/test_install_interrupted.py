@@ -6,7 +6,7 @@ The kill is a real SIGKILL of a real process, as it sends the next call after a 
 import asyncio
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ from tests.e2e.installations import (
 from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.verbs import Verb, run
 from tests.faults.faulty_api import FaultyApi, healthy, status
-
-pytestmark = pytest.mark.xdist_group("cluster-2")
 
 SERVER = (
     "PATCH namespaces/genguard-system",
@@ -58,6 +56,14 @@ REGISTERING = (
     "PUT validatingwebhookconfigurations/zzzzzz-genguard-outcome",
     "DELETE namespaces/genguard-test-RUN",
 )
+
+
+def by_day(steps: Sequence[str], *tried: int) -> list[Any]:
+    """Each step as a parameter: these few in `make test`, the others by night."""
+    return [
+        pytest.param(number, id=step, marks=() if number in tried else pytest.mark.nightly)
+        for number, step in enumerate(steps)
+    ]
 
 
 class Steps:
@@ -145,7 +151,7 @@ def test_an_installation_has_these_steps(clean: ControlPlane, tmp_path: Path) ->
     assert tuple(steps.made) == (*SERVER, *REGISTERING)
 
 
-@pytest.mark.parametrize("step", range(len(SERVER)), ids=SERVER)
+@pytest.mark.parametrize("step", by_day(SERVER, 0, 9, 11))
 def test_killed_while_it_installs_the_server_it_is_undone_by_uninstall(
     clean: ControlPlane, tmp_path: Path, step: int
 ) -> None:
@@ -168,7 +174,7 @@ def test_killed_after_each_step_in_turn_it_goes_on_where_it_was(
     assert registered(clean) == list(REGISTRATIONS)
 
 
-@pytest.mark.parametrize("step", range(len(REGISTERING) - 1), ids=REGISTERING[:-1])
+@pytest.mark.parametrize("step", by_day(REGISTERING[:-1], 1, 3, 6, 8))
 def test_killed_while_it_registers_it_is_completed_or_undone(
     clean: ControlPlane, tmp_path: Path, step: int
 ) -> None:

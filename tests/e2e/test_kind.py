@@ -12,8 +12,6 @@ from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.pretended import Pretended
 from tests.e2e.verbs import run
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
 IMAGE = "genguard:kind-0123456789ab"
 README = (ROOT / "manifests" / "kind" / "README.md").read_text()

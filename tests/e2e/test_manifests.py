@@ -10,8 +10,6 @@ from tests.controlplane.granting import SYSTEM
 from tests.controlplane.plane import ControlPlane
 from tests.manifests_copied import with_certificate
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 
 @pytest.fixture(scope="module")
 def manifests(tmp_path_factory: pytest.TempPathFactory) -> Path:

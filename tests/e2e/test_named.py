@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -14,8 +12,6 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 from tests.scenarios.policies import bound
 from tests.scenarios.scene import Policy
-
-pytestmark = pytest.mark.xdist_group("cluster")
 
 _STATUS = ("widgets/status",)
 _PINS = {

@@ -16,8 +16,6 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 TEAM = "example.org/team"
 FIELD = f"metadata.annotations[{TEAM}]"
 STRIPS = "mmm-strips/reviews.example.org"

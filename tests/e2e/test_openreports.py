@@ -22,8 +22,6 @@ from tests.unit.lint.test_checks import configuration
 from webhook.cli import main
 from webhook.manifest.documents import path_of
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 SYSTEM = "genguard-reports"
 API = "/apis/openreports.io/v1alpha1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-
 from tests.collector import SeenSpan, collecting
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -16,8 +14,6 @@ from tests.e2e.genguard import ROOT, Genguard
 from tests.e2e.registrations import registered
 from tests.readme.commands import Shell, commands_of
 from webhook.telemetry.spans import asks_for_spans
-
-pytestmark = pytest.mark.xdist_group("apiserver")
 
 CONTENT = "kingfisher"
 

@@ -16,8 +16,6 @@ from tests.e2e.genguard import Genguard
 from tests.manifests_copied import with_component
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 _ACCOUNTS = "/api/v1/namespaces/genguard-system/serviceaccounts"
 
 

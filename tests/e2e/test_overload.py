@@ -14,8 +14,6 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 from webhook.server.overload import MOST_WAITED
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 STATUS = ["widgets/status"]
 TIMEOUT = 10
 WRITERS = 8

@@ -9,8 +9,6 @@ from subprocess import Popen
 from threading import Event, Thread
 from typing import Any, Final, NamedTuple
 
-import pytest
-
 from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import ApiError, wait_until
@@ -24,8 +22,6 @@ from tests.scenarios.catalogue import Scenario
 from tests.scenarios.scene import Hook, Scene, Stored
 from tests.scenarios.stage import CUSTOM, defined, disturbed
 from tests.waiting import PATIENCE
-
-pytestmark = pytest.mark.xdist_group("cluster")
 
 HOOKS: Final = (
     Hook("mmm-old-operator", culprits.removes_observed_generation, ("widgets/status",)),

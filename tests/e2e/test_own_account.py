@@ -20,8 +20,6 @@ from webhook.cluster.rest import Rest
 from webhook.cluster.stored_objects import ObjectLookup
 from webhook.manifest.rendering import Choices, is_registration, render
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 HOME = "genguard-own-account"
 PAIR = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
 

@@ -15,8 +15,6 @@ from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.recordings import Judged, judged, unpredicted_changes, wrong_predictions
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 NAMESPACE = "pod-generations"
 SPEC = "spec-changed"
 

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -18,8 +16,6 @@ from tests.controlplane.webhook_listener import WebhookListener, no_patch
 from tests.e2e.culprits import OLD_OPERATOR, is_ready, pod, removes_observed_generation
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
-
-pytestmark = pytest.mark.xdist_group("cluster")
 
 STATUS = {"resource": "pods", "subresource": "status"}
 QUIET_SECONDS = 1.0  # in which the loop makes about twenty status writes

@@ -18,8 +18,6 @@ from tests.e2e.genguard import RECORD, ROOT, Genguard
 from tests.e2e.recordings import judged, wrong_predictions
 from tests.e2e.registrations import registered
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 NAMESPACE = "played-pods"
 NODE = "played"
 GATE = "gate.example.org/up"

@@ -19,8 +19,6 @@ from tests.e2e.deep_objects import create_deep
 from tests.e2e.genguard import ROOT
 from tests.e2e.verbs import Verb, run
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 GROUP = "publish.genguard.io"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MANAGER = "genguard-publish-status"

@@ -14,8 +14,6 @@ from tests.e2e.custom import Custom, served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 LATE = "zzzzzzz-late"  # sorts after genguard's last
 STATUS = ["widgets/status"]
 MENDED = {"restore-intent": "set status.observedGeneration=1"}

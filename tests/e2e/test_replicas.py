@@ -25,8 +25,6 @@ from tests.store.alertmanager import Alertmanager
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 _PASSWORD = "changed-by-somebody"  # noqa: S105
 _WRITERS = 3
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -14,8 +12,6 @@ from tests.e2e.audit import AuditTrail, patched_by
 from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generation
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
-
-pytestmark = pytest.mark.xdist_group("cluster-2")
 
 MENDS = "genguard_mends_total"
 

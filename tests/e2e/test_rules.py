@@ -3,15 +3,11 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import Custom, served
 from tests.e2e.genguard import Genguard
-
-pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 REFUSED = "genguard_rules_refused"
 

@@ -14,8 +14,6 @@ from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.statuses import GATE, Shop, State
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 WEB = "apps/v1/deployments/web"
 WORKLOADS = ("apps/v1/deployments", "apps/v1/replicasets", "pods")
 NEVER = "1h"

@@ -23,8 +23,6 @@ from tests.e2e.statuses import Shop
 from tests.waiting import PATIENCE
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 GATE = "DeploymentReplicaSetTerminatingReplicas"
 OBJECTS = "genguard_terminating_replicas_objects"
 _KINDS = {

@@ -25,8 +25,6 @@ from tests.e2e.tracing import (
     wait_for_observers,
 )
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 OBSERVED = "/status/observedGeneration"
 SLOTS = len(FIVE) + 1
 

@@ -15,8 +15,6 @@ from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 WATCHED = rule(["widgets", "widgets/status"], ["CREATE", "UPDATE"])
 LAG = "genguard_observation_lag_seconds"
 DURATION = "genguard_reconcile_duration_seconds"

@@ -14,8 +14,6 @@ from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 _STATUS = ("widgets/status",)
 _WRITES = 8
 

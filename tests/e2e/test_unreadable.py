@@ -22,8 +22,6 @@ from webhook.cluster.connection import connected
 from webhook.cluster.rest import Rest
 from webhook.cluster.stored_objects import ObjectLookup
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 NESTED_PROPERTIES = 600
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
 DONE = {

@@ -15,8 +15,6 @@ from tests.e2e.custom import served
 from tests.e2e.genguard import ROOT, Genguard
 from tests.manifests_copied import with_component
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 CURRENT = "genguard_watch_current"
 OBJECTS = "genguard_terminating_replicas_objects"
 ACCOUNT = "/api/v1/namespaces/genguard-system/serviceaccounts/genguard"

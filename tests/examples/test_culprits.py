@@ -26,8 +26,6 @@ from tests.e2e.genguard import ROOT, Genguard
 from tests.e2e.registrations import registered
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 CULPRITS = ROOT / "examples" / "culprits"
 PAGE = (ROOT / "examples" / "README.md").read_text()
 ROW = re.compile(r"^\| \[`([\w-]+)`\]\(culprits/[\w-]+\) \|[^|]*\| (.*) \|$", re.MULTILINE)

@@ -16,8 +16,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import ROOT
 from tests.readme.commands import Shell
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 GITOPS = ROOT / "examples" / "gitops"
 WORKFLOW: dict[str, Any] = yaml.safe_load((GITOPS / "workflow.yaml").read_text())
 JOBS = WORKFLOW["jobs"]

@@ -34,8 +34,6 @@ from tests.reviews import make_review
 from webhook.manifest.documents import collection_of, path_of
 from webhook.manifest.rendering import Choices, is_registration, pair_files, render, secret_of
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 NAMESPACE = "genguard-faults"
 ROTATIONS = 50
 SPOILT_AFTER = 25

@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -17,8 +15,6 @@ from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.faults.faketime import Clock
-
-pytestmark = pytest.mark.xdist_group("apiserver")
 
 HOUR = 3_600
 SECONDS_OF_LOOP = 4.0

@@ -18,8 +18,6 @@ from tests.e2e.traffic import PATIENCE, Traffic
 from tests.faults.faketime import Clock
 from tests.faults.fleet import Fleet
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 HOUR = 3_600
 JUMPS = {"forth": HOUR, "right again": 0, "back": -HOUR, "right at last": 0}
 

@@ -19,8 +19,6 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.traffic import PATIENCE, Traffic
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 AWAY_SECONDS = 3.0
 BACK_SECONDS = 60.0
 """A watch that has failed again and again is asked for again after a minute at most."""

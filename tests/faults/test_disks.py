@@ -28,8 +28,6 @@ from tests.faults.fleet import Fleet
 from tests.store.loop import Loop, findings
 from tests.store.replica import Replica
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 LIFETIME = timedelta(seconds=100)
 """Of the certificate: it is looked at each twentieth, and due after two thirds."""
 AGE = timedelta(seconds=55)

@@ -18,8 +18,6 @@ from tests.e2e.traffic import PATIENCE, Traffic
 from tests.faults.apart import Names, apart
 from tests.faults.faulty_api import FaultyApi
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 BACK_SECONDS = 60.0
 WATCHED = "podtemplates"
 HOST = "kubernetes.default.svc"

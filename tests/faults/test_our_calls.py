@@ -22,8 +22,6 @@ from tests.e2e.registrations import registered
 from tests.e2e.traffic import PATIENCE, Traffic
 from tests.faults.faulty_api import FaultyApi, healthy, status
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 BACK_SECONDS = 60.0
 """A watch that has failed again and again is asked for again after a minute at most."""
 WATCHED = "podtemplates"

@@ -21,8 +21,6 @@ from tests.e2e.registrations import registered
 from tests.e2e.traffic import PATIENCE, Traffic, passed_unseen
 from tests.faults.fleet import Fleet
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 WRITES = int(os.environ.get("GENGUARD_FAULTS_WRITES", "2000"))
 """While ten replicas end; `make faults` takes the 10,000 of a release."""
 ENDS = 10

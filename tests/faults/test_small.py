@@ -9,8 +9,6 @@ pages of files that could have been given back.
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.beside import Beside
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -19,8 +17,6 @@ from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.traffic import Traffic, passed_unseen
-
-pytestmark = pytest.mark.xdist_group("apiserver")
 
 PERIOD_SECONDS = 0.1
 RUNNING_SECONDS = 0.01

@@ -6,8 +6,6 @@ from tests.cases_loader import table
 from tests.controlplane.client import ApiError
 from tests.controlplane.plane import ControlPlane
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 

@@ -18,8 +18,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import ServerFailedError
 from tests.controlplane.webhook_listener import WebhookListener
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 # Every persisted resource of Kubernetes 1.36, by API group.
 PERSISTED = {
     "": """configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims

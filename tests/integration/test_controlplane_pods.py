@@ -12,8 +12,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 OWNED = {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
 
 

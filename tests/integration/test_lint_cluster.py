@@ -2,15 +2,12 @@
 
 import json
 
-import pytest
 from click.testing import CliRunner
 
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
 from webhook.cli import main
-
-pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 
 def test_what_is_registered_is_checked(

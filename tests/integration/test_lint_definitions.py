@@ -13,8 +13,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.unit.lint.samples import CONDITION, definition
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WITHOUT = {"properties": {"type": {"type": "string"}, "status": {"type": "string"}}}
 CASES: dict[str, Any] = {

@@ -25,8 +25,6 @@ from webhook.cluster.token_review import TokenReviews
 from webhook.server.access import ByToken, Part, Tokens
 from webhook.server.tokens import ReviewedTokens, TokenFile
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 _NAMESPACE = "genguard-system"
 _ACCOUNTS = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts"
 _RBAC = "rbac.authorization.k8s.io"

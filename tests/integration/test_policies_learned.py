@@ -17,8 +17,6 @@ from webhook.cluster.rest import Rest
 from webhook.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 _GATE = {"MutatingAdmissionPolicy": True}
 
 

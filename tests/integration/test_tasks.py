@@ -27,8 +27,6 @@ from tests.throwing import FaultySupervisor
 from tests.waiting import PATIENCE
 from webhook.app import App, Settings, build
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 CLUSTER, STORE, FILE = "a cluster", "a shared store", "a file"
 SINKS = ("log", "events", "reports", "alertmanager", "silences")
 WATCHED = ("pods", "deployments.apps")

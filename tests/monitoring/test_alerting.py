@@ -19,8 +19,6 @@ from tests.e2e.registrations import registered
 from tests.monitoring.rules import RUNBOOK_URL, alerts
 from tests.monitoring.stack import Alert, Prometheus, Stack, running
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 DETECTOR = "observed-generation-cleared"
 CULPRIT = f"{OLD_OPERATOR}/reviews.example.org"
 RESOLVED_WITHIN = 300.0  # 60 s of quiet, and what looks, scrapes and evaluations take

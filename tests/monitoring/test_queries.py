@@ -31,8 +31,6 @@ from tests.scenarios import recording
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 
-pytestmark = pytest.mark.xdist_group("apiserver")
-
 SCENARIOS = ("deployment-status-zeroed", "custom-status-zeroed", "scaled-up-and-down")
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 _RUN_SECONDS = 900

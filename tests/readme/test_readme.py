@@ -19,8 +19,6 @@ from tests.e2e.kubelet import PLANE, PORT_LOCK, Kubelet
 from tests.locking import locked
 from tests.readme.commands import Shell, blocks, commands, commands_of
 
-pytestmark = pytest.mark.xdist_group("cluster-2")
-
 RUN = "make run"
 REVIEW = "curl -sS --cacert .certs/ca.crt"
 INSTALL = (

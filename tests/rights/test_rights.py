@@ -15,8 +15,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.rights.listing import GENGUARD, GRANTED, OVERLAYS, completed, listing, may, rendered
 from tests.unit.manifest_files import registrations
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 WATCHED = {
     f"{main}{f'.{group}' if group else ''}{f'/{subresource}' if subresource else ''}"
     for rule in registrations()["outcome"]["webhooks"][0]["rules"]

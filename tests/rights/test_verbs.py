@@ -19,8 +19,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 WHERE = "rights"
 NOWHERE = "rights-nowhere"
 """A namespace that does not exist: nothing is installed, whatever other tests have left."""

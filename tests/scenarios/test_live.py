@@ -11,8 +11,6 @@ from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import complaints, expectations, judge
 from tests.scenarios.stage import defined, play
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 LIVE = (
     "pod-status-loop",
     "custom-status-zeroed",

@@ -15,8 +15,6 @@ import pytest
 from tests.dashboard.browser import chromium
 from tests.site.__main__ import ROOT, BuildError, build
 
-pytestmark = pytest.mark.xdist_group("site")
-
 RUNBOOKS = ROOT / "manifests" / "monitoring" / "runbooks"
 DOCUMENTS = {
     **{f"{page.stem}/index.html": page for page in (ROOT / "docs").glob("*.md")},

@@ -16,7 +16,6 @@ STEEP = 6.0
 
 
 @pytest.mark.timeout(1_800)
-@pytest.mark.xdist_group("soak")
 def test_load_failed_handshakes_a_spoilt_certificate_and_a_lost_store_leave_nothing_behind():
     found = soak(SHORT)
     print(f"\n{report(found)}")

@@ -12,8 +12,6 @@ from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
 
-pytestmark = pytest.mark.xdist_group("store")
-
 ROOT = Path(__file__).parents[2]
 _SECRET = "not-in-any-log"  # noqa: S105
 

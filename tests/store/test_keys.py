@@ -19,8 +19,6 @@ from webhook.store.seal import KeyFile
 from webhook.store.shared_writes import LARGEST_VALUE
 from webhook.store.stream import Facts
 
-pytestmark = pytest.mark.xdist_group("store")
-
 OLD, NEW = "o" * 32, "n" * 32
 
 

@@ -21,8 +21,6 @@ from webhook.store.client import open_pipeline, subscribe
 from webhook.store.seal import Sealed
 from webhook.store.shared_writes import Scripts, SharedWrites
 
-pytestmark = pytest.mark.xdist_group("store")
-
 KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
 NOW = 1000.0
 REPLICAS = 3

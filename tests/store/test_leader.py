@@ -16,8 +16,6 @@ from tests.store.replica import Replica
 from tests.store.server import StoreServer
 from webhook.cluster.lease import LEASE_SECONDS
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 
 def _leaders(*replicas: Replica) -> list[Replica]:
     return [one for one in replicas if one.metric("genguard_leader") == 1]

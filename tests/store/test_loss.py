@@ -14,8 +14,6 @@ from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
 
-pytestmark = pytest.mark.xdist_group("store")
-
 _CLIENTS = 4
 _PASSWORD = "changed-by-somebody"  # noqa: S105
 

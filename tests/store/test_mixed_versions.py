@@ -12,8 +12,6 @@ from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
 
-pytestmark = pytest.mark.xdist_group("store")
-
 BEFORE = (sys.executable, str(Path(__file__).with_name("earlier_format.py")))
 FACTS = "genguard_store_facts_total"
 

@@ -19,8 +19,6 @@ from tests.store.replica import Replica
 from tests.unit.manifest_files import REPOSITORY
 from webhook.manifest.rendering import Choices, pair_files, render
 
-pytestmark = pytest.mark.xdist_group("store")
-
 _PASSWORD = "made-by-install_0-9"  # noqa: S105
 _NAMES = installed_names("genguard", "genguard-system")
 _NO_PAIR = pair_files(PairSnapshot(b"", b"", b""))

@@ -11,8 +11,6 @@ from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
 
-pytestmark = pytest.mark.xdist_group("store")
-
 
 @pytest.fixture(scope="module")
 def replicas(store: StoreServer) -> Iterator[tuple[Replica, Replica]]:

@@ -11,16 +11,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Self
 
-import pytest
-
 from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from tests.store.loop import Loop, findings
 from tests.store.replica import Replica
-
-pytestmark = pytest.mark.xdist_group("store")
 
 KILLS = 2
 DONE = {

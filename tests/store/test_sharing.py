@@ -33,8 +33,6 @@ from webhook.store.snapshot import Head, Snapshots
 from webhook.store.stream import Facts, Stream
 from webhook.supervisor import Supervisor
 
-pytestmark = pytest.mark.xdist_group("store")
-
 SEAL = Sealed()
 """By a key that all replicas of a test have."""
 

@@ -4,8 +4,6 @@ import json
 import urllib.request
 from typing import Any
 
-import pytest
-
 from tests.controlplane.client import wait_until
 from tests.monitoring.stack import running
 from tests.store.loop import Loop, findings
@@ -13,8 +11,6 @@ from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
 from tests.waiting import PATIENCE
-
-pytestmark = pytest.mark.xdist_group("store")
 
 
 def _silences(server: Replica) -> list[dict[str, Any]]:

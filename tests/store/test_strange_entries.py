@@ -15,8 +15,6 @@ from tests.store.replica import Replica
 from tests.store.server import StoreServer
 from webhook.store.snapshot import PARTS
 
-pytestmark = pytest.mark.xdist_group("store")
-
 PREFIX = "genguard:"
 LIST = None
 DEEP = b"\x91" * 100_000

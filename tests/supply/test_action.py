@@ -19,8 +19,6 @@ from tests.supply.locked import LOCK
 from tests.supply.sandbox import Sandbox
 from tests.supply.wheel import ROOT, build, copy_source
 
-pytestmark = pytest.mark.xdist_group("installed")
-
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 DOCKERFILE = (ROOT / ACTION["runs"]["image"]).read_text()
 HOOK = {

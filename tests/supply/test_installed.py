@@ -16,8 +16,6 @@ from tests.supply.locked import LOCK
 from tests.supply.sandbox import USER, Sandbox
 from tests.supply.wheel import ROOT, build, copy_source
 
-pytestmark = pytest.mark.xdist_group("installed")
-
 _SECONDS = 240.0
 PROBE = """
 import errno, json, os, sys

@@ -16,8 +16,6 @@ from tests.supply.sandbox import C_LIBRARY, Sandbox
 from webhook import __version__
 from webhook.cel.message import READY, CompileRequest, make_line
 
-pytestmark = pytest.mark.xdist_group("krew")
-
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

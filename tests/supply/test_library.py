@@ -9,8 +9,6 @@ import pytest
 from tests.supply.locked import locked
 from tests.supply.wheel import LIBRARY, build, copy_source
 
-pytestmark = pytest.mark.xdist_group("wheel")
-
 MOST_PACKAGES = 12
 MOST_MEBIBYTES = 60
 _USE = """

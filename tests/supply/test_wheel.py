@@ -12,8 +12,6 @@ import pytest
 
 from tests.supply.wheel import LIBRARY, ROOT, build, copy_source
 
-pytestmark = pytest.mark.xdist_group("wheel")
-
 READ_ELSEWHERE = {"README.md", "genguard.json", "jsonnetfile.json"}
 """People read the first in the repository; Grafana and jsonnet are given the others from there."""
 SERVER = (

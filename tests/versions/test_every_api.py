@@ -13,7 +13,7 @@ from tests.versions.contract import NAMESPACE
 from tests.versions.probe import every_api, probe
 from tests.versions.published import find_release
 
-pytestmark = [pytest.mark.xdist_group("versions"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 MINOR = "1.37"
 

@@ -12,7 +12,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.versions.kubelet import Kubelet
 from tests.versions.upgrade import Upgrade, options
 
-pytestmark = [pytest.mark.xdist_group("pod-skew"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 GATE = "PodObservedGenerationTracking"
 OLD = options(minor="1.30")

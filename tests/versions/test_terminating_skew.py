@@ -18,7 +18,7 @@ from tests.e2e.registrations import registered
 from tests.e2e.statuses import Shop
 from tests.e2e.test_terminating import Numbers, Told, Web, watching
 
-pytestmark = [pytest.mark.xdist_group("terminating-skew"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 NAMESPACE = "default"
 BEFORE, AFTER = (

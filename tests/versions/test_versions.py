@@ -26,8 +26,6 @@ from tests.versions.contract import NAMESPACE, live, targets
 from tests.versions.facts import FACTS, GUARDED, Server
 from webhook.cli import main
 
-pytestmark = pytest.mark.xdist_group("versions")
-
 PAGE = Path(__file__).parents[2] / "docs" / "concepts.md"
 RELEASES = {
     "1.30": Options(minor="1.30"),
