@@ -45,7 +45,14 @@ _LONG_SECONDS = 1_200.0
 _WITHOUT_SERVERS = [
     _FOLDER / name for name in ("unit", "architecture", "property", "scenarios", "malformed")
 ]
-_FAULTS = "tests/faults/"
+_ONE_AT_A_TIME = {
+    "they load a machine": ("tests/faults/",),
+    "they take the port of the manifests": (
+        *("tests/e2e/test_install", "tests/e2e/test_doctor.py", "tests/e2e/test_kind.py"),
+        "tests/readme/test_readme.py",
+    ),
+}
+"""What files begin with that one worker takes, and why."""
 _LONGEST_ID = 60
 
 
@@ -63,14 +70,14 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what waits for the night, and put files in an order in which no worker is left alone.
 
-    Files with long tests come first, then those of servers; those without come last, of which the
-    largest come first.
+    Files with long tests, or of which one worker takes several, come first; then those of servers;
+    those without come last, of which the largest come first.
     """
     for item in items:
         if item.path.is_relative_to(_FOLDER) and waits(item.path.relative_to(_FOLDER).as_posix()):
             item.add_marker(pytest.mark.nightly)
     sizes = Counter(item.path for item in items)
-    long = {item.path for item in items if _is_long(item)}
+    long = {item.path for item in items if _is_long(item) or _turns(item.nodeid) is not None}
     quick = {path for path in sizes if any(path.is_relative_to(one) for one in _WITHOUT_SERVERS)}
     quick -= {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
     items.sort(
@@ -83,6 +90,11 @@ def _is_long(item: pytest.Item) -> bool:
     return marker is not None and marker.args[0] >= _LONG_SECONDS
 
 
+def _turns(file: str) -> str | None:
+    """Why no two tests of the file, and of others, may run at once; None if they may."""
+    return next((why for why, names in _ONE_AT_A_TIME.items() if file.startswith(names)), None)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
     """Hand out whole files: a worker starts once what a file's tests share."""
@@ -90,8 +102,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 class _ByFile(LoadFileScheduling):
-    """A file at a time to each worker; and of the faults, which load a machine, one at a time."""
+    """Hands out a file at a time, or all of _ONE_AT_A_TIME."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = str(super()._split_scope(nodeid))
-        return _FAULTS if file.startswith(_FAULTS) else file
+        return _turns(nodeid) or str(super()._split_scope(nodeid))
