@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart krew sbom audit docs clean lock
+.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom audit docs clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +140,9 @@ wheel: install ## the wheel in dist/, the same bytes wherever this commit is bui
 
 chart: install ## write charts/genguard out of manifests/ and the flags
 	$(PY) -m tests.supply.chart
+
+manual: install ## pages for man and the JSON schemas of outputs, packed in dist/
+	$(PY) -m tests.supply.manual
 
 krew: install ## the krew archive of this platform in dist/
 	$(PY) -m tests.supply.krew archive dist

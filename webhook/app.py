@@ -97,7 +97,6 @@ _OF_CLUSTER: Final = (
     *("cert_secret", "events", "watch", "standby", "findings_configmap", "heal", "reports"),
 )
 AUTO: Final = "auto"
-EVENT_LOOPS: Final = ("asyncio", "uvloop")
 
 
 class BadSettingsError(ValueError):
@@ -338,12 +337,6 @@ class Settings:
         "each namespace; needs a cluster with their CustomResourceDefinitions.",
         note="The leader writes them, and deletes a report when its findings are over. The right "
         "to do so is in `manifests/reports`.",
-    )
-    event_loop: str = flag(
-        AUTO,
-        "The event loop; auto: uvloop if it is installed, because it needs less CPU.",
-        note="The image has uvloop; elsewhere `pip install 'genguard-webhook[uvloop]'`.",
-        type=click.Choice([AUTO, *EVENT_LOOPS]),
     )
     log_level: str = flag(
         "INFO",

@@ -25,7 +25,7 @@ INJECTORS: Final = (
 """Annotations of a configuration whose caBundle another program writes."""
 _EVERYTHING: Final = "*"
 DEFAULT_TIMEOUT: Final = 10
-_BUILT_IN: Final = frozenset({"*", "", "apps", "autoscaling", "batch", "extensions", "policy"})
+_BUILT_IN: Final = frozenset({"*", "", "apps", "autoscaling", "batch", "policy"})
 _BUILT_IN_K8S_IO: Final = re.compile(
     "(admissionregistration|apiextensions|apiregistration|authentication|authorization"
     "|certificates|coordination|discovery|events|flowcontrol.apiserver|networking|node"

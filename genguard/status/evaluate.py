@@ -36,7 +36,7 @@ from genguard.status.kinds.generic import GENERIC
 from genguard.status.pod_images import find_old_containers
 from genguard.status.pod_replacement import note_terminating, say_grace
 from genguard.status.probes import read_probes
-from genguard.status.ready_table import amendment, table_ready
+from genguard.status.ready_table import table_ready
 from genguard.status.terminating_pods import MOST_NAMED, waits_for
 from genguard.status.view import Blocks, Health, Past, Reason, StatusView, remark, type_word
 
@@ -92,9 +92,6 @@ def evaluate(
     flaps = 0 if past is None else past.ready_flips
     if flaps >= FLAPPING_FLIPS:
         reasons.append(remark("Ready", have=flaps, note="changes within 10 minutes: flapping"))
-    table = table_ready(obj) if with_table else None
-    if table is not None and table is not ready:
-        reasons.append(_explain_table(obj, table=table))
     down = (
         rule.counts_replicas
         and verdict.progress == 0.0
@@ -117,7 +114,7 @@ def evaluate(
         read_observed_generation(obj),
         _reconciled_generation(obj, past, settled=settled),
         terminating,
-        table,
+        table_ready(obj) if with_table else None,
         tuple(reasons),
         obj.deleting,
         verdict.failed,
@@ -246,13 +243,6 @@ def _find_pods_beyond(obj: CheckedObject, rule: KindRule, terminating: int) -> I
         return
     pods = replicas + terminating
     yield f"{pods} pods in all, {pods - most} more than spec.replicas + maxSurge"
-
-
-def _explain_table(obj: CheckedObject, *, table: bool) -> Reason:
-    if table:
-        return remark("tableReady", have=True, note="the Ready table does not check what blocks")
-    note = amendment(obj) or "the Ready table checks more"
-    return remark("tableReady", have=False, note=note)
 
 
 def _health(verdict: KindVerdict, *, down: bool, good: bool) -> Health:

@@ -76,12 +76,6 @@ def table_ready(obj: CheckedObject) -> bool | None:
     return all(holds(sections) for holds in row.tests)
 
 
-def amendment(obj: CheckedObject) -> str:
-    """Return how `ready` differs from the table for the kind of an object, or ""."""
-    found = (row.amendment for row in load_ready_table().rows if row.kind == obj.kind)
-    return next((text for text in found if text), "")
-
-
 @cache
 def load_ready_table() -> ReadyTable:
     """Read ready_table.json; raises msgspec.MsgspecError when it is malformed."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.service import Running, serving
-from webhook.app import EVENT_LOOPS
+from tests.event_loops import EVENT_LOOPS, environment
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
 
@@ -21,9 +21,11 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 
 
 @pytest.fixture(params=EVENT_LOOPS)
-def on_each_loop(request: pytest.FixtureRequest) -> str:
-    """A flag of `serve`: what it runs on reads sockets and speaks TLS in its own way."""
-    return f"--event-loop={request.param}"
+def on_each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a server runs on reads sockets and speaks TLS in its own way."""
+    for name, value in environment(request.param).items():
+        monkeypatch.setenv(name, value)
+    return str(request.param)
 
 
 @pytest.fixture

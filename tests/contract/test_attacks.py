@@ -45,7 +45,7 @@ async def in_turn(making: Iterable[Awaitable[Wire]]) -> list[Wire]:
 
 
 async def test_a_thousand_slow_clients_lose_their_connections(tmp_path, on_each_loop):
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         before = run.descriptors
         wires = await in_turn(run.connect() for _ in range(MANY))
         for byte in b"POST /mut":
@@ -60,7 +60,7 @@ async def test_a_thousand_slow_clients_lose_their_connections(tmp_path, on_each_
 
 async def test_handshakes_that_are_begun_and_never_ended_are_forgotten(tmp_path, on_each_loop):
     """A TLS record that announces 512 bytes of a ClientHello, and no more of it; and silence."""
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         before = run.descriptors
         wires = await in_turn(run.plain() for _ in range(MANY))
         for wire in wires[::2]:
@@ -84,7 +84,7 @@ GARBAGE = {
 
 
 async def test_what_is_no_tls_is_closed_at_once_and_said_nothing_of(tmp_path, on_each_loop):
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         before = run.descriptors
         for _ in range(25):
             for data in GARBAGE.values():
@@ -102,7 +102,7 @@ async def test_what_is_no_tls_is_closed_at_once_and_said_nothing_of(tmp_path, on
 async def test_a_server_that_runs_out_of_descriptors_serves_on_when_they_are_given_back(
     tmp_path, on_each_loop
 ):
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         before = run.descriptors
         pid = run.run.process.pid
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (before + 20, before + 20))
@@ -135,7 +135,7 @@ async def test_bodies_of_seven_mebibytes_in_parallel_stay_within_the_memory_of_t
         await close([wire])
         return status
 
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         before = run.descriptors
         seen = set()
         for _ in range(3):
@@ -158,7 +158,7 @@ BOMBS = {
 
 
 async def test_nothing_is_unpacked(tmp_path, on_each_loop):
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         before = run.most_bytes
         for _ in range(5):
             for encoding, body in BOMBS.items():
@@ -184,7 +184,7 @@ HEADERS = {
 
 
 async def test_headers_without_measure_are_refused_and_not_kept(tmp_path, on_each_loop):
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         before, descriptors = run.most_bytes, run.descriptors
         for _ in range(5):
             for fields in HEADERS.values():
@@ -236,7 +236,7 @@ SMUGGLED = {
 
 @pytest.mark.parametrize("chunk", [1, 1 << 20], ids=["byte-by-byte", "at-once"])
 async def test_what_hides_behind_a_request_is_never_answered(tmp_path, on_each_loop, chunk):
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         for name, request in SMUGGLED.items():
             wire = await run.connect()
             for start in range(0, len(request), chunk):
@@ -266,7 +266,7 @@ async def test_keys_that_would_collide_cost_no_more_than_others(tmp_path, on_eac
         GOOD.replace('"SPEC"', f"[{numbers}]").encode(),
         GOOD.replace('"SPEC"', "{" + '"a":1,' * 500_000 + '"a":1}').encode(),
     ]
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         wire = await run.connect()
         for body in bodies * 3:
             assert (await wire.post(body, "/mutate?timeout=60s")).status == 200
@@ -278,7 +278,7 @@ FEW = 4
 
 async def test_small_bodies_of_many_values_cost_no_honest_client_its_answer(tmp_path, on_each_loop):
     """Every such attack at once. The honest client ends at the first answer that is no 200."""
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         sending = [
             run.statuses((one for number in range(FEW) for one in make(number)), timeout=600)
             for make in COSTLY.values()
@@ -295,7 +295,7 @@ EVIL = '\x1b[2J\x1b]0;owned\x07<script>alert(1)</script>\r\n{"level":"error"}\u2
 
 
 async def test_names_that_would_forge_a_log_line_or_a_page_stay_names(tmp_path, on_each_loop):
-    async with victim(tmp_path, on_each_loop, "--log-level", "DEBUG") as run:
+    async with victim(tmp_path, "--log-level", "DEBUG") as run:
         wire = await run.connect()
         for version in range(5):
             metadata = {"name": EVIL, "namespace": EVIL, "uid": EVIL, "generation": 2}
@@ -323,7 +323,7 @@ async def test_names_that_would_forge_a_log_line_or_a_page_stay_names(tmp_path, 
 
 
 async def test_a_flood_of_bad_requests_does_not_fill_the_log(tmp_path, on_each_loop):
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         for _ in range(500):
             wire = await run.connect()
             await wire.send(os.urandom(20) + b"\r\n\r\n")
@@ -349,7 +349,7 @@ async def test_500_clients_that_send_their_reviews_in_pieces_by_turns_get_their_
         cuts = sorted(draw.sample(range(1, len(data)), 7))
         return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
-    async with victim(tmp_path, on_each_loop, module="tests.contract.patient") as run:
+    async with victim(tmp_path, module="tests.contract.patient") as run:
         wires = await in_turn(run.connect() for _ in range(CROWD))
         asked = [[make_review("CREATE", new={"spec": {}}) for _ in range(3)] for _ in wires]
         for turn in zip(*map(pieces, asked), strict=True):

@@ -32,7 +32,7 @@ async def test_all_that_is_remembered_at_once_stays_within_the_memory_of_the_pod
     tmp_path, on_each_loop
 ):
     assert COUNTS.keys() == ATTACKS.keys()
-    async with victim(tmp_path, on_each_loop) as run:
+    async with victim(tmp_path) as run:
         filling = [run.statuses(_requests(name)) for name in COUNTS]
         seen: Counter[int] = sum(await asyncio.gather(*filling), Counter())
         assert seen[200] > sum(COUNTS.values()) / 2

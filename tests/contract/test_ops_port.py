@@ -48,7 +48,7 @@ FEW = 512
 async def test_idle_connections_leave_descriptors_for_reviews_and_probes(
     tmp_path, on_each_loop, port
 ):
-    async with victim(tmp_path, on_each_loop, descriptors=(64, FEW)) as run:
+    async with victim(tmp_path, descriptors=(64, FEW)) as run:
         assert run.most_descriptors == FEW, "the soft limit was raised"
         dial = run.plain_ops if port == "ops" else run.plain
         wires = [await dial() for _ in range(MANY)]
@@ -68,7 +68,7 @@ async def test_with_64_descriptors_both_ports_full_leave_some_for_reviews_probes
     tmp_path, on_each_loop
 ):
     keeping = (f"--store=sqlite:{tmp_path}/state.db", f"--record={tmp_path}/recording")
-    async with victim(tmp_path, on_each_loop, *keeping, descriptors=(64, 64)) as run:
+    async with victim(tmp_path, *keeping, descriptors=(64, 64)) as run:
         kept = await run.connect()
         wires = [await run.plain() for _ in range(200)] + [await run.plain_ops() for _ in range(99)]
         for _ in range(5):

@@ -98,7 +98,7 @@ def post() -> bytes:
 
 async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path, on_each_loop):
     recording = tmp_path / "reviews"
-    flags = (on_each_loop, "--record", str(recording), "--log-level", "DEBUG")
+    flags = ("--record", str(recording), "--log-level", "DEBUG")
     async with served(tmp_path, *flags) as run:
         assert (await run.ask(run.facts["admission"], post())).status == 200
         run.process.send_signal(signal.SIGTERM)
@@ -119,7 +119,7 @@ async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path, on_each_lo
 
 async def test_the_first_review_is_judged_though_the_machine_stood_still(tmp_path, on_each_loop):
     """Longer than the API server waits: a review that is alone is no load."""
-    async with served(tmp_path, on_each_loop) as run:
+    async with served(tmp_path) as run:
         trust = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
         port = run.facts["admission"].rpartition(":")[2]
         connection = asyncio.open_connection(
@@ -144,7 +144,7 @@ async def test_the_first_review_is_judged_though_the_machine_stood_still(tmp_pat
 
 @pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM)])
 async def test_sigint_and_a_second_sigterm_end_it_at_once(tmp_path, on_each_loop, signals):
-    async with served(tmp_path, on_each_loop, "--shutdown-delay=3600") as run:
+    async with served(tmp_path, "--shutdown-delay=3600") as run:
         for number, each in enumerate(signals):
             if number:
                 await run.said("draining")

@@ -29,10 +29,10 @@ from tests.e2e.genguard import ROOT, Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.verbs import Verb, run
 from tests.readme.commands import blocks, commands
+from tests.readme.schemas import OUTPUTS, schema_of
 from tests.reviews import clobbered
 from tests.unit.cli.samples import recorded
 from webhook.cli import main
-from webhook.cli.schema import OUTPUTS
 
 _POD = {"name": "genguard-0", "labels": {"app.kubernetes.io/name": "genguard"}}
 _OPS = {"name": "ops", "containerPort": 8080}
@@ -198,7 +198,7 @@ def test_each_output_is_as_its_schema_says(broken: Broken, tmp_path: Path) -> No
         words = (str(tmp_path / "reviews.ndjson"),) if output == "replay" else ()
         said[output] = CliRunner().invoke(main, [output, *words, "-o", "json"]).stdout
     for output, text in said.items():
-        schema = json.loads(CliRunner().invoke(main, ["schema", output]).stdout)
+        schema = schema_of(output)
         Draft202012Validator.check_schema(schema)
         for line in text.splitlines():
             Draft202012Validator(schema).validate(json.loads(line))

@@ -28,15 +28,12 @@ OBJECTS = "genguard_terminating_replicas_objects"
 _KINDS = {
     "deployments": (
         "deployment",
-        (
-            "kube_deployment_status_replicas_terminating",
-            "kube_deployment_status_terminating_replicas",
-        ),
+        "kube_deployment_status_replicas_terminating",
         "genguard_deployment_terminating_pods",
     ),
     "replicasets": (
         "replicaset",
-        ("kube_replicaset_status_terminating_replicas",),
+        "kube_replicaset_status_terminating_replicas",
         "genguard_replicaset_terminating_pods",
     ),
 }
@@ -141,16 +138,12 @@ class Web:
         samples = [s for s in guard.metrics() if s.labels.get("namespace") == self.namespace]
         reported: Numbers = {}
         counted: Numbers = {}
-        for kind, (label, names, own) in _KINDS.items():
+        for kind, (label, name, own) in _KINDS.items():
             for sample in samples:
                 if sample.name == own:
                     counted[f"{kind}/{sample.labels[label]}"] = int(sample.value)
-            for name in names:
-                found = {
-                    f"{kind}/{s.labels[label]}": int(s.value) for s in samples if s.name == name
-                }
-                assert name == names[0] or found.items() <= reported.items()
-                reported.update(found)
+                elif sample.name == name:
+                    reported[f"{kind}/{sample.labels[label]}"] = int(sample.value)
         return Told({key: reported.get(key) for key in counted}, counted)
 
     def agree(self, guard: Genguard, terminating: int) -> None:

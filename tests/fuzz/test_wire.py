@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.event_loops import EVENT_LOOPS
 from tests.fuzz.wire import LONGEST, fuzz, make_exchange
-from webhook.app import EVENT_LOOPS
 
 SECONDS = 10.0
 

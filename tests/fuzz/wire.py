@@ -8,6 +8,7 @@ request at its place. A fault names the seed of its exchange, which makes the sa
 import argparse
 import asyncio
 import json
+import os
 import random
 import ssl
 import sys
@@ -18,11 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from tests.contract.service import Wire, http_post
 from tests.contract.test_process import Served, served
+from tests.event_loops import EVENT_LOOPS, environment
 from tests.reviews import make_review
-from webhook.app import EVENT_LOOPS
 
 LONGEST: Final = 200
 """Requests of one exchange."""
@@ -149,8 +151,9 @@ async def _answered(wire: Wire) -> tuple[int, str]:
 async def fuzz(loop: str, seconds: float, first: int) -> Tried:
     """Check exchanges from the seed `first` on, for so many seconds, with a server on this loop."""
     tried = Tried()
-    with tempfile.TemporaryDirectory() as folder:
-        async with served(Path(folder), f"--event-loop={loop}") as run:
+    hidden = patch.dict(os.environ, environment(loop))
+    with tempfile.TemporaryDirectory() as folder, hidden:
+        async with served(Path(folder)) as run:
             port = int(run.facts["admission"].rpartition(":")[2])
             trust = ssl.create_default_context(cafile=str(run.folder / "ca.crt"))
             reading = asyncio.create_task(_drop_log(run))

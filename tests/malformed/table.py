@@ -163,21 +163,14 @@ ROWS: Final[dict[str, Row]] = {
     "version": Row(
         (), flags=(("-o", "xml"), ("please",))
     ),
-    "schema": Row((), flags=(("serve",), ("--out=x",))),
     "completion": Row(
         ("bash",), flags=(("tcsh",), ())
-    ),
-    "man": Row(
-        ("serve",),
-        flags=(("stats",), ("serve", "--to=x")),
     ),
 }  # fmt: skip
 NO_CLUSTER: Final = {
     "replay": "it reads recordings",
     "rules": "it reads files of rules",
     "version": "it prints what it knows",
-    "schema": "the same",
     "completion": "it prints a script",
-    "man": "it prints a page",
 }
-NOTHING_TO_WAIT_FOR: Final = ("rules", "version", "schema", "completion", "man")
+NOTHING_TO_WAIT_FOR: Final = ("rules", "version", "completion")

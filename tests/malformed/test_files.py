@@ -142,8 +142,6 @@ WELL: Final = {
     ("install", "--cert-dir", "a folder"): "that is what is wanted",
     ("serve", "--cert-dir", "missing"): "it is made",
     ("serve", "--cert-dir", "a folder"): "that is what is wanted",
-    ("man", "--to", "missing"): "it is made",
-    ("man", "--to", "a folder"): "that is what is wanted",
     ("explain", "--crds", "empty"): "the kind is not in it, which is another fault",
 }
 """Verbs, flags and files that are no fault, and why."""

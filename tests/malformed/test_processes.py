@@ -159,8 +159,6 @@ def test_it_can_be_interrupted(trial, subtests):
         (("serve", "--secure-port=0", "--ops-port=0", "--cert-dir=/proc/certs"), {}),
         (("install", "-o", "yaml", "--cert-dir=NEW"), {"limit": 0}),
         (("install", "-o", "yaml", "--cert-dir=/proc/certs"), {}),
-        (("man", "--to=/proc/man"), {}),
-        (("man", "--to=NEW"), {"limit": 0}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

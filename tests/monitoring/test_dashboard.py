@@ -104,7 +104,6 @@ def test_every_metric_in_it_is_one_that_genguard_exports(exported: set[str]) -> 
         "genguard_generation_lag_oldest_seconds",
         "genguard_writes_total", "genguard_incomplete_writes_total",
         "kube_replicaset_status_terminating_replicas",
-        "kube_deployment_status_terminating_replicas",
         "kube_deployment_status_replicas_terminating",
     }  # fmt: skip
 

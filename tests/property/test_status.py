@@ -153,9 +153,6 @@ def hold(view: StatusView) -> None:
     if view.failed:
         assert view.health is Health.RED
         assert view.ready is not True
-    if view.table_ready is not None and view.ready is not None:
-        told = any(reason.path == "tableReady" for reason in view.reasons)
-        assert told or view.table_ready is view.ready
 
 
 @given(ANYTHING, PASTS)

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from tests.readme.commands import DOCUMENTS
+from tests.readme.schemas import OUTPUTS, schema_of
 from webhook.app import Settings
-from webhook.cli.schema import OUTPUTS, schema_of
 from webhook.flags import table_of
 from webhook.telemetry.declarations import every_metric
 
@@ -62,7 +62,7 @@ def wanted_metrics() -> str:
 
 
 def wanted_schemas() -> dict[str, str]:
-    """The files of docs/schemas, by name, as `genguard schema` prints them."""
+    """The files of docs/schemas, by name."""
     return {
         f"{name}.json": msgspec.json.format(msgspec.json.encode(schema_of(name))).decode() + "\n"
         for name in OUTPUTS

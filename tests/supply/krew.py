@@ -73,7 +73,7 @@ def archive() -> Path:
             with locked(found.parent / ".lock"):
                 if not found.exists():  # another process may have built it while this one waited
                     print(f"krew: building {found}", file=sys.stderr, flush=True)
-                    _pack(_bundle(build(source, Path(work)), Path(work)), found)
+                    pack(_bundle(build(source, Path(work)), Path(work)), found)
     return found
 
 
@@ -134,7 +134,7 @@ def _bundle(wheel: Path, work: Path) -> Path:
     return made
 
 
-def _pack(folder: Path, to: Path) -> None:
+def pack(folder: Path, to: Path) -> None:
     """Packs a folder: names in order, and one time for all, as in tests/supply/wheel.py."""
     to.parent.mkdir(parents=True, exist_ok=True)
     packed = io.BytesIO()

@@ -26,7 +26,7 @@ WORKFLOW = read(TEXT)
 JOBS: dict[str, dict[str, Any]] = WORKFLOW["jobs"]
 NIGHT: dict[str, dict[str, Any]] = read(NIGHTLY)["jobs"]
 STEPS = [step for job in (*JOBS.values(), *NIGHT.values()) for step in job["steps"]]
-MADE = {"audit", "wheel", "sbom", "krew", "install", "test-all"}
+MADE = {"audit", "wheel", "sbom", "manual", "krew", "install", "test-all"}
 SIGNING = {"id-token": "write", "attestations": "write"}
 
 

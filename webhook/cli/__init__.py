@@ -29,10 +29,8 @@ VERBS: Final = {
     "trace": "Prove which webhook changes one object.",
     "rules": "Test the rules in CEL by which custom kinds are judged.",
     "lint": "Check webhook configurations for what breaks clusters.",
-    "schema": "Print the JSON schema of an output.",
     "version": "Print the version, and which Kubernetes versions are known.",
     "completion": "Print a script that makes SHELL complete genguard.",
-    "man": "Print a page of the manual.",
 }
 """The module of each verb in this folder, and its line of --help: it is shown, and completed by a
 shell, without loading the modules, some of which load for half a second."""

@@ -118,8 +118,8 @@ class FindingFilter(NamedTuple):
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
 @output_option(
     *_OUTPUTS,
-    text="json, yaml, name and jsonpath: a line or document for each finding; 'genguard schema "
-    "findings' has the fields.",
+    text="json, yaml, name and jsonpath: a line or document for each finding; "
+    "docs/schemas/findings.json has the fields.",
 )
 @KUBECONFIG
 @CONTEXT

@@ -1,7 +1,6 @@
 """`genguard serve`: the admission server."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -11,7 +10,7 @@ from genguard.generation.strategy import UnknownServerVersionError
 from genguard.objects.intended import NotRestorableError
 from genguard.rules.flip_status import NotFlippableError
 from genguard.rules.shadow_generation import NotShadowableError
-from webhook.app import AUTO, BadSettingsError, Settings, build
+from webhook.app import BadSettingsError, Settings, build
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.flags import FILE, options_of, read_config
 from webhook.given_files import BadFileError
@@ -57,7 +56,7 @@ def serve(**flags: Any) -> None:
     settings = Settings(**flags)
     try:
         settings.check()
-        with asyncio.Runner(loop_factory=event_loop(settings.event_loop)) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve(settings))
     except _BAD_FLAG as error:
         raise click.UsageError(str(error)) from error
@@ -70,16 +69,10 @@ async def _serve(settings: Settings) -> None:
         await app.run()
 
 
-def event_loop(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """The maker of event loops that --event-loop names. Raises click.UsageError."""
-    if name == "asyncio":
-        return asyncio.new_event_loop
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Make an event loop: uvloop's if it is installed, because it needs less processor time."""
     try:
-        from uvloop import new_event_loop  # noqa: PLC0415 - it may not be installed
+        import uvloop  # noqa: PLC0415 - it may not be installed
     except ImportError:
-        if name == AUTO:
-            return asyncio.new_event_loop
-        raise click.UsageError(
-            "--event-loop uvloop: it is not installed; pip install 'genguard-webhook[uvloop]'"
-        ) from None
-    return new_event_loop
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -167,8 +167,8 @@ async def _readable(
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
 @output_option(
     *_OUTPUTS,
-    text="json, yaml, name and jsonpath: a line or document for each object; 'genguard schema "
-    "status' has the fields.",
+    text="json, yaml, name and jsonpath: a line or document for each object; "
+    "docs/schemas/status.json has the fields.",
 )
 @RULES
 @MAX_LINE

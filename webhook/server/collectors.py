@@ -150,7 +150,7 @@ class _Named(NamedTuple):
 
     kind: str
     resource: str
-    reported: tuple[Gauge, ...]
+    reported: Gauge
     counted: Gauge
     age: Gauge
     without_series: Gauge
@@ -160,7 +160,7 @@ _NAMED: Final = (
     _Named(
         REPLICA_SET,
         "replicasets.apps",
-        (declarations.REPLICASET_TERMINATING_REPLICAS,),
+        declarations.REPLICASET_TERMINATING_REPLICAS,
         declarations.REPLICASET_TERMINATING_PODS,
         declarations.REPLICASET_TERMINATING_POD_AGE,
         declarations.REPLICASETS_WITHOUT_SERIES,
@@ -168,10 +168,7 @@ _NAMED: Final = (
     _Named(
         DEPLOYMENT,
         "deployments.apps",
-        (
-            declarations.DEPLOYMENT_REPLICAS_TERMINATING,
-            declarations.DEPLOYMENT_TERMINATING_REPLICAS,
-        ),
+        declarations.DEPLOYMENT_REPLICAS_TERMINATING,
         declarations.DEPLOYMENT_TERMINATING_PODS,
         declarations.DEPLOYMENT_TERMINATING_POD_AGE,
         declarations.DEPLOYMENTS_WITHOUT_SERIES,
@@ -249,10 +246,9 @@ class TerminatingMetrics:
         is_counted = is_known and watching.knows(*_COUNTED_FROM)
         found = watching.terminating.counts(named.kind) if is_known else ()
         shown = [((one.namespace, one.name), one) for one in islice(found, self._most_named)]
-        for family in named.reported:
-            yield family.family(
-                (where, one.reported) for where, one in shown if one.reported is not None
-            )
+        yield named.reported.family(
+            (where, one.reported) for where, one in shown if one.reported is not None
+        )
         yield named.counted.family((where, one.counted) for where, one in shown if is_counted)
         yield named.age.family(
             (where, max(0.0, now - one.oldest))

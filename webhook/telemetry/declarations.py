@@ -325,15 +325,10 @@ REPLICASETS_WITHOUT_SERIES: Final = Gauge(
     "genguard_replicasets_without_series",
     "Objects without metrics of their own, because --object-metrics is too low.",
 )
-# KEP-3973 and the changelog of kube-state-metrics have the first name; its releases since v2.18.0
-# export the second (its internal/store/deployment.go).
+# The name of KEP-3973. kube-state-metrics since v2.18.0 exports this figure itself, as
+# kube_deployment_status_terminating_replicas (its internal/store/deployment.go).
 DEPLOYMENT_REPLICAS_TERMINATING: Final = Gauge(
     "kube_deployment_status_replicas_terminating",
-    "status.terminatingReplicas of a Deployment.",
-    ("namespace", "deployment"),
-)
-DEPLOYMENT_TERMINATING_REPLICAS: Final = Gauge(
-    "kube_deployment_status_terminating_replicas",
     "status.terminatingReplicas of a Deployment.",
     ("namespace", "deployment"),
 )

@@ -48,8 +48,8 @@ def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
     return KindVerdict(reasons, progress=completed_share(desired, ready, available))
 
 
-_DAEMON_SET: Final = KindRule(evaluate_daemon_set, always_observed=True, counts_replicas=True)
 RULES: Final[KindRules] = {
-    ("apps", "DaemonSet"): _DAEMON_SET,
-    ("extensions", "DaemonSet"): _DAEMON_SET,  # until Kubernetes 1.16; kubectl still accepts it
+    ("apps", "DaemonSet"): KindRule(
+        evaluate_daemon_set, always_observed=True, counts_replicas=True
+    ),
 }

@@ -135,14 +135,12 @@ def _add_progressing(
     return False
 
 
-_DEPLOYMENT: Final = KindRule(
-    evaluate_deployment,
-    always_observed=True,
-    counts_replicas=True,
-    waits_for_terminating=True,
-    most_pods=most_pods,
-)
 RULES: Final[KindRules] = {
-    ("apps", "Deployment"): _DEPLOYMENT,
-    ("extensions", "Deployment"): _DEPLOYMENT,  # until Kubernetes 1.16; kubectl still accepts it
+    ("apps", "Deployment"): KindRule(
+        evaluate_deployment,
+        always_observed=True,
+        counts_replicas=True,
+        waits_for_terminating=True,
+        most_pods=most_pods,
+    ),
 }

@@ -55,9 +55,7 @@ def _find_missing_address(obj: CheckedObject) -> list[Reason]:
     return []
 
 
-_INGRESS: Final = KindRule(evaluate_ingress)
 RULES: Final[KindRules] = {
     ("", "Service"): KindRule(evaluate_service),
-    ("networking.k8s.io", "Ingress"): _INGRESS,
-    ("extensions", "Ingress"): _INGRESS,  # until Kubernetes 1.22; kubectl still accepts it
+    ("networking.k8s.io", "Ingress"): KindRule(evaluate_ingress),
 }

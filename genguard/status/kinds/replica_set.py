@@ -59,16 +59,14 @@ def _compare_counters(obj: CheckedObject) -> tuple[KindVerdict, list[Reason]]:
     return KindVerdict(reasons, progress=completed_share(desired, ready, available)), reasons
 
 
-_REPLICA_SET: Final = KindRule(
-    evaluate_replica_set,
-    always_observed=True,
-    counts_replicas=True,
-    waits_for_terminating=True,
-)
 RULES: Final[KindRules] = {
     ("", "ReplicationController"): KindRule(
         evaluate_replication_controller, always_observed=True, counts_replicas=True
     ),
-    ("apps", "ReplicaSet"): _REPLICA_SET,
-    ("extensions", "ReplicaSet"): _REPLICA_SET,  # until Kubernetes 1.16; kubectl still accepts it
+    ("apps", "ReplicaSet"): KindRule(
+        evaluate_replica_set,
+        always_observed=True,
+        counts_replicas=True,
+        waits_for_terminating=True,
+    ),
 }

@@ -331,7 +331,6 @@ _WORKFLOWS: Final = {
     "Error": ArgoHealth.DEGRADED,
 }
 _PLAIN: Final[dict[tuple[str, str], Callable[[Document], ArgoHealth]]] = {
-    ("extensions", "Ingress"): _ingress,
     ("networking.k8s.io", "Ingress"): _ingress,
     ("argoproj.io", "Workflow"): _workflow,
 }

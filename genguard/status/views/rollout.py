@@ -89,8 +89,6 @@ def _stateful_set(it: Typed) -> Rollout | None:
 
 _VIEWERS: Final[dict[tuple[str, str], Callable[[Typed], Rollout | None]]] = {
     ("apps", "Deployment"): _deployment,
-    ("extensions", "Deployment"): _deployment,
     ("apps", "DaemonSet"): _daemon_set,
-    ("extensions", "DaemonSet"): _daemon_set,
     ("apps", "StatefulSet"): _stateful_set,
 }

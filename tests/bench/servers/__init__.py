@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.controlplane.build import binary
+from tests.event_loops import environment
 
 CONSTANT_UID: Final = "00000000-0000-0000-0000-000000000000"
 CONSTANT_ANSWER: Final[dict[str, Any]] = {
@@ -76,10 +77,13 @@ def _module(name: str) -> Callable[[Listen], Sequence[str]]:
     return command
 
 
-def _genguard(*more: str) -> Callable[[Listen], Sequence[str]]:
+def _genguard(loop: str) -> Callable[[Listen], Sequence[str]]:
+    variables = [f"{name}={value}" for name, value in environment(loop).items()]
+
     def command(listen: Listen) -> Sequence[str]:
         flags = (f"--secure-port={listen.port}", f"--cert-dir={listen.folder}", "--ops-port=0")
-        return (sys.executable, "-m", "webhook", "serve", *EVERYTHING_ON, *flags, *more)
+        genguard = (sys.executable, "-m", "webhook", "serve")
+        return ("env", *variables, *genguard, *EVERYTHING_ON, *flags)
 
     return command
 
@@ -127,7 +131,7 @@ SERVERS: Final = (
     Server(
         GENGUARD,
         f"genguard serve {' '.join(EVERYTHING_ON)}, on uvloop",
-        _genguard("--event-loop=uvloop"),
+        _genguard("uvloop"),
         Answers.JUDGED,
         needs="uvloop",
         by_phase=True,
@@ -135,8 +139,8 @@ SERVERS: Final = (
     ),
     Server(
         "genguard+asyncio",
-        "the same with --event-loop=asyncio, as where uvloop is not installed",
-        _genguard("--event-loop=asyncio"),
+        "the same on asyncio, as where uvloop is not installed",
+        _genguard("asyncio"),
         Answers.JUDGED,
         by_phase=True,
         puts_aside=_PUTS_ASIDE,

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.unit.cli.samples import DEFINITION, serve, write_lines
 from webhook.cli import main
-from webhook.cli.serve import event_loop
+from webhook.cli.serve import new_event_loop
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,6 @@ from webhook.cli.serve import event_loop
         (["--store", "sqlite:/nowhere/state.db"], "it cannot be opened; is its folder there"),
         (["--store", "valkey://:secret@"], "--store valkey://…: the host is missing"),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
-        (["--event-loop", "trio"], "'trio' is not one of 'auto', 'asyncio', 'uvloop'"),
         (["--heal"], "--heal needs a cluster: give --kubeconfig"),
         (["--reports"], "--reports needs a cluster: give --kubeconfig"),
         (["--standby"], "--standby needs a cluster: give --kubeconfig"),
@@ -81,29 +80,11 @@ def test_a_flag_that_cannot_be_is_refused_with_the_reason(arguments, told, tmp_p
     assert told in " ".join(result.stderr.split())
 
 
-def test_an_event_loop_that_is_not_installed_is_told_with_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvloop", None)
-    result = serve("--event-loop", "uvloop", "--cert-dir", tmp_path)
-    assert result.exit_code == 2
-    assert "it is not installed; pip install 'genguard-webhook[uvloop]'" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("wanted", "is_installed", "module"),
-    [
-        ("auto", True, "uvloop"),
-        ("auto", False, "asyncio"),
-        ("uvloop", True, "uvloop"),
-        ("asyncio", True, "asyncio"),
-        ("asyncio", False, "asyncio"),
-    ],
-)
-def test_uvloop_is_used_where_it_is_installed_and_nothing_else_is_asked_for(
-    wanted, is_installed, module, monkeypatch
-):
+@pytest.mark.parametrize(("is_installed", "module"), [(True, "uvloop"), (False, "asyncio")])
+def test_uvloop_is_used_where_it_is_installed(is_installed, module, monkeypatch):
     if not is_installed:
         monkeypatch.setitem(sys.modules, "uvloop", None)
-    loop = event_loop(wanted)()
+    loop = new_event_loop()
     loop.close()
     assert type(loop).__module__.partition(".")[0] == module
 

@@ -115,9 +115,3 @@ def test_desired_healthy_equals_min_available_or_the_budget_is_not_ready(
 def test_a_test_that_does_not_exist_is_refused(test: tuple[Any, ...]):
     with pytest.raises(BadReadyTableError):
         compile_test(test, {})
-
-
-@pytest.mark.parametrize("kind", ["DaemonSet", "Deployment", "ReplicaSet"])
-def test_kinds_that_were_in_extensions_are_the_same_kinds(kind: str):
-    assert letter(kind, {"apiVersion": "extensions/v1beta1"}) is True
-    assert KINDS["extensions", kind] is KINDS["apps", kind]

@@ -41,19 +41,14 @@ def test_each_kind_is_judged_by_its_own_rules(case: Case):
 
 @pytest.mark.parametrize(
     ("group", "kind"),
-    [
-        (group, kind)
-        for (group, kind), rule in KINDS.items()
-        # The group extensions has the rules of the groups that its kinds moved to.
-        if group != "extensions" and not rule.status_unwritten
-    ],
+    [(group, kind) for (group, kind), rule in KINDS.items() if not rule.status_unwritten],
 )
 def test_every_kind_has_cases_in_which_it_is_ready_and_in_which_it_is_not(group, kind):
     answers = {ready for found, ready in CASES_OF_KINDS if found == (group, kind)}
     assert answers == {True, False}, f"add the missing cases of {kind} to tests/cases/status/kinds"
 
 
-@pytest.mark.parametrize(("group", "kind"), [place for place in RULES if place[0] != "extensions"])
+@pytest.mark.parametrize(("group", "kind"), list(RULES))
 def test_a_kind_without_a_status_is_ready_as_soon_as_it_is_stored(group, kind):
     document = {"apiVersion": f"{group}/v1".lstrip("/"), "kind": kind, "metadata": {"name": "a"}}
     view = evaluate(document, at=NOW)

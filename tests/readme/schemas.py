@@ -1,11 +1,10 @@
-"""`genguard schema`: the JSON schema of each output, made from the structs that are printed.
+"""The JSON schema of each output of `-o json`, made from the structs that are printed.
 
 Outputs that are printed as plain objects have their struct here.
 """
 
 from typing import Any, Final, Literal
 
-import click
 import msgspec
 
 from genguard.admission.review import PatchOperation
@@ -203,20 +202,3 @@ def schema_of(output: str) -> dict[str, Any]:
     text, form = OUTPUTS[output]
     head = {"$schema": _DIALECT, "title": text}
     return head | msgspec.json.schema(form)
-
-
-@click.command()
-@click.argument("output", type=click.Choice(list(OUTPUTS)), required=False, metavar="[OUTPUT]")
-def schema(output: str | None) -> None:
-    """Print the JSON schema of an output; without OUTPUT, list the outputs.
-
-    Fields may be added in later versions, and are not removed or renamed.
-
-    The exit code is 0, 2 when the command line is wrong.
-    """
-    if output is None:
-        width = max(map(len, OUTPUTS))
-        for name, (text, _) in OUTPUTS.items():
-            click.echo(f"{name:{width}}  {text}")
-        return
-    click.echo(msgspec.json.format(msgspec.json.encode(schema_of(output))).decode())

@@ -1,49 +1,43 @@
-"""`genguard man`: pages of the manual, made from the same words as --help."""
+"""Packs the manual and the JSON schemas of outputs: `python -m tests.supply.manual [FOLDER]`.
+
+It makes genguard-manual.tar.gz: man1/genguard.1, man1/genguard-VERB.1, made from the same words as
+--help, and schemas/OUTPUT.json, which are docs/schemas.
+"""
 
 import inspect
 import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import click
 
+from tests.readme.tables import SCHEMAS
+from tests.supply.krew import pack
+from tests.supply.wheel import ROOT
 from webhook import __version__
 from webhook.cli import VERBS, main
-from webhook.flags import FOLDER
 
+ARCHIVE: Final = "genguard-manual.tar.gz"
 _EXIT: Final = "The exit code is"
 _PROGRAM: Final = "genguard"
 _VERBATIM: Final = "\b"
 """Click's mark of a paragraph whose lines stay."""
 
 
-@click.command()
-@click.option(
-    "--to",
-    "folder",
-    metavar="FOLDER",
-    type=FOLDER,
-    help="Write every page into this folder, made if absent: genguard.1 and genguard-VERB.1.",
-)
-@click.argument("verb", required=False, metavar="[VERB]", type=click.Choice(list(VERBS)))
-def man(verb: str | None, folder: Path | None) -> None:
-    """Print a page of the manual, about genguard or one VERB, as roff.
-
-    \b
-    genguard man status | man -l -              read it
-    genguard man --to ~/.local/share/man/man1   let `man genguard-status` find it
-
-    The exit code is 0, 1 when a page cannot be written, 2 when the command line is wrong.
-    """  # noqa: D301 - click takes a real \b for lines that stay as they are
-    if folder is None:
-        click.echo(page(verb), nl=False)
-        return
-    if verb is not None:
-        raise click.UsageError("--to writes every page: leave out VERB")
-    folder.mkdir(parents=True, exist_ok=True)
-    for each in (None, *VERBS):
-        (folder / f"{_name(each)}.1").write_text(page(each), encoding="utf-8")
+def archive(to: Path) -> Path:
+    """Writes the archive into a folder, and returns its path."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "man1").mkdir()
+        for verb in (None, *VERBS):
+            (folder / "man1" / f"{_name(verb)}.1").write_text(page(verb), encoding="utf-8")
+        shutil.copytree(SCHEMAS, folder / "schemas")
+        pack(folder, to / ARCHIVE)
+    return to / ARCHIVE
 
 
 def page(verb: str | None) -> str:
@@ -113,3 +107,7 @@ def _text(text: str) -> str:
     r"""Escape what roff takes for a request or an escape: `\`, `-`, `'` and `.` at the start."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     return re.sub(r"^(?=[.])", r"\\&", escaped)
+
+
+if __name__ == "__main__":
+    print(archive(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"))

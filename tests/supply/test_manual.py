@@ -2,15 +2,16 @@
 
 import re
 import subprocess
+import tarfile
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from tests.debian import Packages
+from tests.readme.schemas import OUTPUTS
+from tests.supply.manual import archive, page
 from webhook.cli import VERBS, main
-from webhook.cli.man import page
 
 MANDOC = Packages(
     "mandoc", {"mandoc": ("mandoc",)}, (("mandoc",),), "https://mandoc.bsd.lv", libraries=False
@@ -59,17 +60,23 @@ def test_what_roff_would_take_for_its_own_is_escaped(monkeypatch):
     assert "\n\\(aqtis \\efB a \\-\\-flag" in text
 
 
-def test_all_are_written_into_a_folder(tmp_path):
-    done = CliRunner().invoke(main, ["man", "--to", str(tmp_path / "man1")])
-    assert (done.exit_code, done.output) == (0, "")
-    names = {path.name for path in (tmp_path / "man1").iterdir()}
-    assert names == {"genguard.1", *(f"genguard-{verb}.1" for verb in VERBS)}
+def test_the_archive_has_every_page_and_schema_and_is_the_same_bytes_each_time(tmp_path: Path):
+    packed = archive(tmp_path)
+    with tarfile.open(packed) as tar:
+        names = set(tar.getnames())
+    assert names == {
+        *("man1", "schemas", "man1/genguard.1"),
+        *(f"man1/genguard-{verb}.1" for verb in VERBS),
+        *(f"schemas/{output}.json" for output in OUTPUTS),
+    }
+    assert archive(tmp_path / "again").read_bytes() == packed.read_bytes()
 
 
 @pytest.mark.slow
 def test_mandoc_warns_of_nothing(tmp_path: Path):
-    CliRunner().invoke(main, ["man", "--to", str(tmp_path)])
-    pages = sorted(map(str, tmp_path.iterdir()))
+    with tarfile.open(archive(tmp_path)) as tar:
+        tar.extractall(tmp_path, filter="data")
+    pages = sorted(map(str, (tmp_path / "man1").iterdir()))
     command = [str(MANDOC.binary("mandoc")), "-T", "lint", "-W", "warning", *pages]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     told = [line for line in (done.stdout + done.stderr).splitlines() if NO_DATE not in line]
