@@ -19,13 +19,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 import certs
 from genguard.linting.hook import INJECTORS
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, Calls, RefusedError, Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.election.leader import Leadership
 from webhook.manifest.documents import path_of
@@ -41,18 +41,6 @@ _SHORTEST_SECONDS: Final = 0.2
 """Pause after a step that changed something, so that two replicas in conflict do not storm."""
 _AGAIN_SECONDS: Final = 5.0
 _FOLLOWING_SECONDS: Final = 0.5
-
-
-class Calls(Protocol):
-    """What is used of a Rest."""
-
-    async def get(self, path: str) -> Any:
-        """Read an object; raises RefusedError, or one of UNREACHED."""
-
-    async def call(
-        self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
-    ) -> Any:
-        """Send one request; raises as `get` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +70,7 @@ class Rotator:
         """
         registrations = await self._registrations()
         trust = self._trust(registrations)
-        secret = await self._calls.get(path_of(self._secret_reference))
+        secret = await self._calls.call("GET", path_of(self._secret_reference))
         injected = _injected((*registrations, secret))
         if injected:
             return certs.Leave(injected)
@@ -111,7 +99,7 @@ class Rotator:
         found: list[Document] = []
         for kind, name in REGISTRATIONS:
             try:
-                found.append(await self._calls.get(path_of(registration_of(kind, name))))
+                found.append(await self._calls.call("GET", path_of(registration_of(kind, name))))
             except RefusedError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise

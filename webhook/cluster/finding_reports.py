@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.linting.openreports import (
@@ -50,13 +50,6 @@ _COUNTS: Final = ("count", "lastSeen")
 """The properties that move with each sign: alone they are no news."""
 
 
-class ListedCalls(Calls, Protocol):
-    """What is used of a Rest."""
-
-    async def metadata(self, path: str) -> Any:
-        """Read the metadata of a list; raises the same."""
-
-
 class FindingReports:
     """A Sink that keeps the reports of all namespaces as the findings are.
 
@@ -65,7 +58,7 @@ class FindingReports:
 
     def __init__(
         self,
-        calls: ListedCalls,
+        calls: Calls,
         kind_of: Callable[[FoundObject], str],
         leadership: Leadership,
         clock: Callable[[], float] = time.monotonic,

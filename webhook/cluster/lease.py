@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.cluster.rest import UNREACHED, Calls, RefusedError
 from webhook.telemetry.logs import LOGGER
 
 LEASE_SECONDS: Final = 5
@@ -30,13 +30,6 @@ LEAD_SECONDS: Final = 4.0
 the next one have room in it."""
 _CALL_SECONDS: Final = 2.0
 _NEVER: Final = float("-inf")
-
-
-class Calls(Protocol):
-    """What is used of a Rest."""
-
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Send one request; raises RefusedError, or one of UNREACHED."""
 
 
 class Succession(Protocol):

@@ -75,7 +75,10 @@ class RawAnswer(NamedTuple):
 
 
 class Calls(Protocol):
-    """What many use of a Rest; the tests of those have a plain object in its place."""
+    """How the parts of the server reach the API: a Rest, or in their tests a plain object.
+
+    Each raises RefusedError, or one of UNREACHED.
+    """
 
     async def call(
         self,
@@ -86,7 +89,13 @@ class Calls(Protocol):
         params: dict[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Any:
-        """Send one request; raises RefusedError, or one of UNREACHED."""
+        """Send one request, and return the decoded answer."""
+
+    async def read(self, path: str) -> bytes:
+        """Read an object, undecoded."""
+
+    async def metadata(self, path: str) -> Any:
+        """Read a list, of which the server sends only the metadata."""
 
 
 class Rest:

@@ -19,7 +19,7 @@ import msgspec
 
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.ledger import Mark, Row, Signs, UnreadableFindingsError, pack, unpack
-from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.cluster.rest import UNREACHED, Calls, RefusedError
 from webhook.election.leader import Leadership
 from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
@@ -47,13 +47,6 @@ _MOST_UNREAD: Final = 5
 """So often in a row a standby reads nothing before it says so."""
 _BATCH: Final = 50
 _RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
-
-
-class Calls(Protocol):
-    """What is used of a Rest."""
-
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Send one request; raises RefusedError, or one of UNREACHED."""
 
 
 class FindingsConfigMap:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -22,17 +22,10 @@ _ELSEWHERE: Final = frozenset({".", ".."})
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
-class ReadCalls(Calls, Protocol):
-    """What is used of a Rest."""
-
-    async def read(self, path: str) -> bytes:
-        """Read one object, undecoded; raises RefusedError, or one of UNREACHED."""
-
-
 class StoredObjects:
     """Reads objects and patches their status. Needs the rights to `get` and `patch` them."""
 
-    def __init__(self, calls: ReadCalls) -> None:
+    def __init__(self, calls: Calls) -> None:
         self._calls: Final = calls
 
     async def read(self, thing: FoundObject) -> dict[str, Any] | None:

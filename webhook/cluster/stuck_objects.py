@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from genguard.objects.fields import Fields
 from genguard.status.assessment import JudgeFields, judge_no_fields
 from genguard.status.tracking import Tracked, Tracking
-from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.cluster.rest import UNREACHED, Calls, RefusedError
 from webhook.supervisor import Supervisor
 from webhook.threads import in_thread
 
@@ -37,13 +37,6 @@ _CALL_SECONDS: Final = 5.0
 _BATCH_SIZE: Final = 50
 _ELSEWHERE: Final = frozenset({"", ".", ".."})
 _Kind = tuple[str, str]
-
-
-class Calls(Protocol):
-    """What is used of a Rest."""
-
-    async def read(self, path: str) -> bytes:
-        """Read one object, undecoded; raises RefusedError, or one of UNREACHED."""
 
 
 class StuckObjects:

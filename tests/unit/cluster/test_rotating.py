@@ -178,10 +178,10 @@ async def test_an_answer_that_is_no_json_is_waited_out_as_any_other_trouble(capl
     class Garbled:
         healthy = False
 
-        async def get(self, path):
-            return await objects.get(path) if self.healthy else msgspec.json.decode(b"<html>")
-
-        call = objects.call
+        async def call(self, method, path, body=None, *, params=None):
+            if not self.healthy:
+                return msgspec.json.decode(b"<html>")
+            return await objects.call(method, path, body, params=params)
 
     garbled = Garbled()
     rotated = RotatedSecret(NAMESPACE, "genguard-tls", NAMES, LIFE)

@@ -34,14 +34,12 @@ class Objects:
             self._store(path_of(registration_of(kind, name)), registration_of(kind, name), 0)
         self.trust(bundle)
 
-    async def get(self, path: str) -> Any:
-        await _turn()
-        return self.now(path)
-
     async def call(
         self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
     ) -> Any:
         await _turn()
+        if method == "GET":
+            return self.now(path)
         assert method == "PUT"
         live = self.now(path)
         if body["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
