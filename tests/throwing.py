@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from webhook.supervisor import Run, Supervisor
+from webhook.tasks.supervisor import Run, Supervisor
 
 
 class InjectedError(Exception):

@@ -120,7 +120,7 @@ def test_help_and_replay_do_not_load_the_kubernetes_client():
 
 def test_the_server_does_not_load_the_runtime_of_cel():
     """It belongs into the worker process, which has limits."""
-    loaded = loaded_by("import webhook.app, webhook.cli.serve, webhook.cel.evaluator")
+    loaded = loaded_by("import webhook.serve.app, webhook.cli.serve, webhook.cel.evaluator")
     assert "cel_expr_python" not in loaded
 
 

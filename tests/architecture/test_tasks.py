@@ -11,8 +11,11 @@ from tests.architecture.source import shipped
 
 STARTS = frozenset({"create_task", "ensure_future", "TaskGroup", "Thread", "ThreadPoolExecutor"})
 UNSUPERVISED = {
-    "webhook.supervisor": ({"create_task": 1}, "the supervisor itself"),
-    "webhook.threads": ({"ThreadPoolExecutor": 1}, "who calls waits, and gets what it raises"),
+    "webhook.tasks.supervisor": ({"create_task": 1}, "the supervisor itself"),
+    "webhook.tasks.threads": (
+        {"ThreadPoolExecutor": 1},
+        "who calls waits, and gets what it raises",
+    ),
     "webhook.dashboard.page": ({"ThreadPoolExecutor": 1}, "a page waits for it"),
     "webhook.dashboard.stream": ({"create_task": 1}, "it ends with the request of a browser"),
     "webhook.server.connection": ({"create_task": 1}, "one handshake"),

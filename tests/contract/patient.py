@@ -10,8 +10,8 @@ import sys
 from dataclasses import replace
 
 from tests.waiting import PATIENCE
-from webhook import app
 from webhook.cli import main
+from webhook.serve import app
 from webhook.server.limits import Limits, fit
 
 

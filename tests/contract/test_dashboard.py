@@ -10,8 +10,8 @@ from tests.contract.service import Running, Wire, head, serving
 from tests.dashboard.stories import Story
 from tests.monitoring.rules import RUNBOOKS
 from tests.waiting import patiently
-from webhook.app import Settings
 from webhook.dashboard.routes import PAGES
+from webhook.serve.app import Settings
 from webhook.server.access import ByToken
 from webhook.server.tokens import TokenFile
 from webhook.telemetry import declarations

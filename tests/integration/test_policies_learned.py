@@ -14,7 +14,7 @@ from tests.waiting import patiently
 from webhook.cluster.connection import connected
 from webhook.cluster.facts import ClusterListeners, follow_cluster, policies
 from webhook.cluster.rest import Rest
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
 _GATE = {"MutatingAdmissionPolicy": True}

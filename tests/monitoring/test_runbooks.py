@@ -10,8 +10,8 @@ import pytest
 from genguard.detection.detectors import ALL
 from tests.monitoring.queries import families
 from tests.monitoring.rules import MONITORING, RUNBOOKS, alerts
-from webhook.app import Settings
 from webhook.cli import main
+from webhook.serve.app import Settings
 
 PAGES = sorted(RUNBOOKS.iterdir())
 DETECTORS = {detector.name for detector in ALL}

@@ -13,7 +13,7 @@ from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
 from tests.scenarios import recording
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.given_files import load_definitions, load_registrations, load_static
+from webhook.files.given import load_definitions, load_registrations, load_static
 
 EXPECTATIONS = Path(__file__).with_name("expectations.yaml")
 REPEATS = 10

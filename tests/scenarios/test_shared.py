@@ -20,7 +20,7 @@ from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.given_files import load_definitions, load_registrations
+from webhook.files.given import load_definitions, load_registrations
 
 DEPENDENCIES = ReviewSetup(
     ReviewOptions(server_version="1.36", custom_resources=load_definitions(recording.DEFINITIONS))

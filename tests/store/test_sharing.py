@@ -31,7 +31,7 @@ from webhook.store.shared_detection import SharedDetection, SharedStore
 from webhook.store.shared_writes import Scripts
 from webhook.store.snapshot import Head, Snapshots
 from webhook.store.stream import Facts, Stream
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 
 SEAL = Sealed()
 """By a key that all replicas of a test have."""

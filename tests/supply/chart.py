@@ -24,11 +24,11 @@ import manifests
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from tests.supply.template_tree import Choice, Lines, Template, When, merged, template
 from tests.supply.wheel import ROOT
-from webhook.app import Settings
 from webhook.cli.install import install
-from webhook.flags import FILE, FOLDER, NAMES, name_of
 from webhook.manifest.documents import arguments_of
 from webhook.manifest.kustomize import build
+from webhook.serve.app import Settings
+from webhook.serve.flags import FILE, FOLDER, NAMES, name_of
 
 CHART = ROOT / "charts" / "genguard"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

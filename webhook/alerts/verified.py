@@ -15,7 +15,7 @@ from msgspec import structs
 
 from genguard.detection.finding import Finding, FoundObject, Severity
 from webhook.alerts.change import ENDS, Change, Sink
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 
 MOST_LOOKUPS: Final = 20
 """Lookups in each WINDOW_SECONDS; findings beyond that are reported as unverified."""

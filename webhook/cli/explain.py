@@ -23,8 +23,8 @@ from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
 from webhook.cli.judging import RULES, judging
 from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, asks_server
-from webhook.flags import FILE
-from webhook.given_files import BadFileError, read_definitions
+from webhook.files.given import BadFileError, read_definitions
+from webhook.serve.flags import FILE
 
 _WIDEST = 100
 _FINDING = "finding/"

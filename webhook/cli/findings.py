@@ -23,7 +23,7 @@ from webhook.cli.errors import one_line_errors
 from webhook.cli.formats import Format, output_option, print_objects
 from webhook.cli.options import CONTEXT, KUBECONFIG, asks_server
 from webhook.cli.output import tell
-from webhook.flags import duration
+from webhook.serve.flags import duration
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Server, ServerChoice

@@ -53,8 +53,7 @@ from webhook.cluster.install_waits import (
 )
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.doctor.result import few
-from webhook.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, PATH, Parsed, duration
-from webhook.given_files import BadFileError, read_manifests
+from webhook.files.given import BadFileError, read_manifests
 from webhook.install.plan import Action, Step
 from webhook.install.registering import (
     check,
@@ -90,6 +89,7 @@ from webhook.manifest.rendering import (
     secret_of,
     store_secret,
 )
+from webhook.serve.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, PATH, Parsed, duration
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"

@@ -10,9 +10,9 @@ import click
 from genguard.status.health_rules import HealthRules
 from genguard.status.rule_library import load_library
 from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.flags import FILE
-from webhook.given_files import BadFileError
-from webhook.given_rules import load_rules
+from webhook.files.given import BadFileError
+from webhook.files.rules import load_rules
+from webhook.serve.flags import FILE
 
 F = TypeVar("F", bound=Callable[..., Any])
 RULES: Final[Callable[[F], F]] = click.option(

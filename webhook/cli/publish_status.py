@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webhook.cluster.lease import LeaseElection
     from webhook.cluster.rest import Rest
     from webhook.cluster.status_publisher import StatusPublisher
-    from webhook.supervisor import Supervisor
+    from webhook.tasks.supervisor import Supervisor
 
 LEASE: Final = "genguard-publish-status"
 _TICK: Final = 5.0
@@ -90,7 +90,7 @@ async def _run(
     from webhook.cluster.lease import LeaseElection  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
     from webhook.election.leader import taking_part  # noqa: PLC0415
-    from webhook.supervisor import Supervisor  # noqa: PLC0415
+    from webhook.tasks.supervisor import Supervisor  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()
     asked = [RequestedTarget(kind, "") for kind in kinds]

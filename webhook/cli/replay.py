@@ -20,8 +20,8 @@ from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import Position, open_unpacked
 from webhook.cli.options import MAX_LINE, OUTPUT
 from webhook.cli.output import is_terminal, tell
-from webhook.flags import FILE, PATH
-from webhook.given_files import BadFileError, load_definitions, load_registrations, load_static
+from webhook.files.given import BadFileError, load_definitions, load_registrations, load_static
+from webhook.serve.flags import FILE, PATH
 
 WORTH_SHOWING: Final = 20_000_000
 """Bytes: about half a second."""

@@ -14,9 +14,9 @@ from genguard.status.rule_cases import Case
 from genguard.status.rule_library import load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.cli.options import MAX_LINE
-from webhook.flags import PATH
-from webhook.given_files import BadFileError
-from webhook.given_rules import RuleFile, read_rule_file, refusals
+from webhook.files.given import BadFileError
+from webhook.files.rules import RuleFile, read_rule_file, refusals
+from webhook.serve.flags import PATH
 
 _ACTIONS: Final = ("test", "check", "list")
 _LIBRARY: Final = "library"

@@ -10,15 +10,15 @@ from genguard.generation.strategy import UnknownServerVersionError
 from genguard.objects.intended import NotRestorableError
 from genguard.rules.flip_status import NotFlippableError
 from genguard.rules.shadow_generation import NotShadowableError
-from webhook.app import BadSettingsError, Settings, build
 from webhook.cluster.kubeconfig import NoClusterError
-from webhook.flags import FILE, options_of, read_config
-from webhook.given_files import BadFileError
+from webhook.files.given import BadFileError
+from webhook.serve.app import BadSettingsError, Settings, build
+from webhook.serve.flags import FILE, options_of, read_config
 from webhook.server.options import BadOpsAuthError
 from webhook.server.tokens import BadTokenFileError
 from webhook.server.watching import NotWatchableError
 from webhook.store.address import BadStoreError
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.spans import BadTracingError
 
 _CONFIG = click.Option(

@@ -45,7 +45,7 @@ from webhook.cluster.tracing import (
     sending_dry_runs,
     this_process,
 )
-from webhook.flags import HTTPS_URL, LISTEN_ADDRESS, duration
+from webhook.serve.flags import HTTPS_URL, LISTEN_ADDRESS, duration
 from webhook.server.connection import ListenError
 from webhook.server.tls import ServingCertificate
 from webhook.server.trace_listener import ObserverListener, Reach

@@ -19,7 +19,6 @@ from webhook.cluster.apply import (
 )
 from webhook.cluster.install_waits import until
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.flags import duration
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
 from webhook.manifest.documents import (
@@ -29,6 +28,7 @@ from webhook.manifest.documents import (
 from webhook.manifest.kustomize import Document, in_order
 from webhook.manifest.rendering import FINDINGS, Choices, is_registration, render, secret_of
 from webhook.manifest.static_webhooks import configmap_of
+from webhook.serve.flags import duration
 
 _NAME: Final = "app.kubernetes.io/name"
 _OURS: Final = ("genguard", "genguard-valkey")

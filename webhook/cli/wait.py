@@ -41,7 +41,7 @@ from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster
 from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.flags import duration
+from webhook.serve.flags import duration
 
 _TICK: Final = 1.0
 """Seconds between two looks at the objects, and at least between two lines of output."""

@@ -31,7 +31,7 @@ from webhook.election.leader import Leadership
 from webhook.manifest.documents import path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 _MANAGER: Final = "genguard-certificate"

@@ -21,7 +21,7 @@ from genguard.generation.custom import BadDefinitionError, CustomResource, from_
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.watch import follow, watch_collection
-from webhook.supervisor import Run, Supervisor
+from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics

@@ -15,7 +15,7 @@ from genguard.detection.damage import is_broken
 from genguard.detection.finding import FoundObject
 from genguard.detection.ledger import Damaged
 from webhook.cluster.rest import UNREACHED, RefusedError
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 AGAIN_SECONDS: Final = 5.0

@@ -9,9 +9,9 @@ import msgspec
 
 from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
+from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
-from webhook.threads import in_thread
 
 Take = Callable[[Mapping[str, str] | None], None]
 """Uses the texts of a ConfigMap; None: it was deleted. It may block for seconds."""

@@ -21,11 +21,11 @@ from genguard.detection.finding import Finding, Severity
 from genguard.detection.ledger import Mark, Row, Signs, UnreadableFindingsError, pack, unpack
 from webhook.cluster.rest import UNREACHED, Calls, RefusedError
 from webhook.election.leader import Leadership
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
+from webhook.tasks.threads import in_thread
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
-from webhook.threads import in_thread
 
 _KEY: Final = "findings"
 _DESCRIPTION: Final = (

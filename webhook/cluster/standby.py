@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest
 from webhook.cluster.watch import follow, watch_collection
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 ACTIVE: Final = "genguard.io/active"

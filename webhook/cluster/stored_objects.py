@@ -11,8 +11,8 @@ from genguard.detection.finding import FoundObject
 from genguard.formats.nesting import decode_cut
 from webhook.cluster.event import CreateEvent
 from webhook.cluster.rest import JSON_PATCH, UNREACHED, Calls, RefusedError, Rest
+from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
-from webhook.threads import in_thread
 
 _LARGE_BYTES: Final = 256 * 1024
 """A larger object is decoded in a thread: admission answers must not wait for it."""

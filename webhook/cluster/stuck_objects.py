@@ -20,8 +20,8 @@ from genguard.objects.fields import Fields
 from genguard.status.assessment import JudgeFields, judge_no_fields
 from genguard.status.tracking import Tracked, Tracking
 from webhook.cluster.rest import UNREACHED, Calls, RefusedError
-from webhook.supervisor import Supervisor
-from webhook.threads import in_thread
+from webhook.tasks.supervisor import Supervisor
+from webhook.tasks.threads import in_thread
 
 AHEAD_SECONDS: Final = 10.0
 """An object is read so long before it counts as stuck: then it is known in time. One that is being

@@ -21,9 +21,9 @@ import msgspec
 from genguard.formats.nesting import cut_deep, decode_cut
 from genguard.objects.fields import Fields, fields_of
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
+from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
-from webhook.threads import in_thread
 
 T = TypeVar("T")
 

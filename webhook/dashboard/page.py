@@ -21,7 +21,7 @@ from genguard.detection.suspects import Suspects
 from genguard.objects.shown import json_line
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
-from webhook.supervisor import FailingTask, Supervisor
+from webhook.tasks.supervisor import FailingTask, Supervisor
 from webhook.telemetry.metrics import Metrics
 
 LONGEST: Final = 300

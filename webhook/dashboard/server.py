@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 
 from webhook.dashboard.page import PageContext, PageData, check_parameters
 from webhook.dashboard.rendering import ago, count, size, span
-from webhook.supervisor import FailingTask
+from webhook.tasks.supervisor import FailingTask
 
 
 class Trouble(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from webhook.server.connection import Connection, connection_of
 from webhook.server.large import LargeReviews, for_thread, is_large, user_of
 from webhook.server.limits import RETRY_AFTER_SECONDS, Limits
 from webhook.server.overload import Overload, Rejected
-from webhook.threads import in_thread
+from webhook.tasks.threads import in_thread
 
 PHASES: Final = {f"/{phase}": phase for phase in Phase}
 

@@ -32,7 +32,7 @@ from genguard.admission.encode import encode_refusal
 from webhook.server.clients import Clients
 from webhook.server.limits import TLS_BUFFER_BYTES
 from webhook.server.overload import LoopLag
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 TOO_MANY: Final = "too-many-connections"

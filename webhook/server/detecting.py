@@ -28,9 +28,9 @@ from webhook.alerts.change import Sink, TransitionTracker
 from webhook.alerts.queued import QueuedSink
 from webhook.election.leader import Leadership
 from webhook.server.time_of_day import TimeOfDay
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
+from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
-from webhook.threads import in_thread
 
 MOST_QUEUED: Final = 5_000
 MOST_QUEUED_BYTES: Final = 24 * 1024 * 1024

@@ -38,11 +38,11 @@ from webhook.server.ops import Readiness, ops_application
 from webhook.server.options import ServerOptions
 from webhook.server.overload import LoopLag, Overload
 from webhook.server.record import Recorder
-from webhook.supervisor import FailingTask, Supervisor
+from webhook.tasks.supervisor import FailingTask, Supervisor
+from webhook.tasks.threads import in_thread
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
-from webhook.threads import in_thread
 
 _TICK_SECONDS: Final = 5.0
 TICKING: Final = "certificate and probe"

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from webhook.server.access import Access, Part
 from webhook.server.connection import Connection, connection_of
-from webhook.threads import in_thread
+from webhook.tasks.threads import in_thread
 
 _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
 _READY: Final[web.AppKey[Callable[[], "Readiness"]]] = web.AppKey("ready")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from genguard.admission.review import Phase
-from webhook.private_file import keep_private
+from webhook.files.private import keep_private
 
 _QUEUED_BYTES: Final = 64 * 1024 * 1024
 

@@ -15,9 +15,9 @@ from genguard.objects.metadata import decode_metadata
 from genguard.status.terminating_pods import Terminating
 from genguard.status.tracking import Tracking
 from webhook.server.detecting import Rules
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
+from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
-from webhook.threads import in_thread
 
 MOST_WAITING: Final = 1_500
 MOST_WAITING_BYTES: Final = 6 * 1024 * 1024

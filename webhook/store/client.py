@@ -44,7 +44,7 @@ from webhook.store.circuit_breaker import (
     StoreLostError,
 )
 from webhook.store.stream import MOST_AT_ONCE, order
-from webhook.threads import in_thread
+from webhook.tasks.threads import in_thread
 
 UNKNOWN_FORM: Final = "the store gave an answer of no known form"
 _CONNECT_SECONDS: Final = 1.0

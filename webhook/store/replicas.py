@@ -22,7 +22,7 @@ from webhook.store.shared_detection import (
 )
 from webhook.store.shared_silences import SharedSilences
 from webhook.store.shared_writes import REPLICA_BYTES, Scripts, SharedWrites
-from webhook.supervisor import Run, Supervisor
+from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics

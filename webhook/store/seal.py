@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from webhook.store.circuit_breaker import StoreLostError
+from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
-from webhook.threads import in_thread
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV

@@ -41,7 +41,7 @@ from webhook.store.stream import (
     StreamProducer,
     order,
 )
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 GATHER_SECONDS: Final = 0.05

@@ -22,13 +22,13 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 
 import msgspec
 
-from webhook.private_file import keep_private
+from webhook.files.private import keep_private
 from webhook.store.address import BadStoreError
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
+from webhook.tasks.threads import in_thread
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
-from webhook.threads import in_thread
 
 Row = tuple[str, bytes]
 

@@ -18,7 +18,7 @@ from webhook.alerts.verified import (
     Verification,
     VerifiedSink,
 )
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 
 
 class Api:

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from genguard.status.drawing import Cell, Tone
 from webhook.cli import main, output
-from webhook.flags import duration
+from webhook.serve.flags import duration
 
 NAMED = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
 

@@ -8,7 +8,7 @@ from tests.reviews import make_review
 from tests.unit.cli.samples import clobbered, lines, recorded, replay, serve, write_lines
 from tests.unit.detection.policies import binding, policy
 from tests.unit.detection.test_static_manifests import BINDING, HOOK, POLICY
-from webhook.given_files import BadFileError, load_static
+from webhook.files.given import BadFileError, load_static
 
 NAME = "pins.static.k8s.io/h.example.org"
 

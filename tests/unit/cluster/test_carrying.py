@@ -22,7 +22,7 @@ from webhook.cluster.saved_findings import (
     START_SECONDS,
     FindingsPersister,
 )
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cluster.api import DEEP, PATH, Api, event, failure, item, serving
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.watch import ChangeKind, Collection, follow, watch_collection
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 
 
 @pytest.fixture

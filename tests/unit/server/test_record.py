@@ -14,7 +14,7 @@ from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
-from webhook.private_file import NotPrivateError, keep_private
+from webhook.files.private import NotPrivateError, keep_private
 from webhook.server.record import Recorder
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

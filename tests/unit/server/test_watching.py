@@ -8,7 +8,7 @@ import pytest
 from genguard.status.tracking import Tracking
 from tests.unit.status.sights import sight
 from webhook.server.watching import NotWatchableError, Watching, parse_watched
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 
 
 @pytest.mark.parametrize(

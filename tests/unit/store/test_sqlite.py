@@ -20,7 +20,7 @@ from webhook.store.state import (
     StatePersister,
     move_aside,
 )
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from webhook.store.state import (
     SqliteFile,
     StatePersister,
 )
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
 

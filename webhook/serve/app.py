@@ -1,7 +1,7 @@
 """The server of `genguard serve`: its settings, and how its parts are connected.
 
 `Settings` declares each flag once. `build()` connects the parts and is read from top to bottom.
-What needs a cluster is in webhook/connected.py, which loads the client of the Kubernetes API.
+What needs a cluster is in webhook/serve/connected.py, which loads the client of the Kubernetes API.
 """
 # ruff: noqa: RUF009 - flag() makes a dataclasses.field
 
@@ -42,7 +42,9 @@ from webhook.election.leader import (
     Leadership,
     running_for_leader,
 )
-from webhook.flags import (
+from webhook.files.given import load_definitions, load_static
+from webhook.files.rules import ServerRules, parse_place
+from webhook.serve.flags import (
     ALERTMANAGER_URL,
     FILE,
     FOLDER,
@@ -52,8 +54,6 @@ from webhook.flags import (
     duration,
     flag,
 )
-from webhook.given_files import load_definitions, load_static
-from webhook.given_rules import ServerRules, parse_place
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
 from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
 from webhook.server.detecting import Detecting
@@ -81,7 +81,7 @@ from webhook.store.address import (
 )
 from webhook.store.replicas import Replicas
 from webhook.store.state import DAMAGED, PersistentPart, StatePersister
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Counts, Metrics
@@ -89,7 +89,7 @@ from webhook.telemetry.spans import exporting_spans
 
 if TYPE_CHECKING:
     from webhook.cluster.standby import StandbyElection
-    from webhook.connected import ConnectedCluster
+    from webhook.serve.connected import ConnectedCluster
 
 _YEAR_HOURS: Final = 8_760
 _PORT: Final = click.IntRange(0, 65535)
@@ -659,7 +659,7 @@ async def _connect(
     """Follow the cluster of a kubeconfig; None without one."""
     if kubeconfig is None:
         return None
-    from webhook.connected import connect_cluster  # noqa: PLC0415 - it loads for half a second
+    from webhook.serve.connected import connect_cluster  # noqa: PLC0415 - it loads for half a second
 
     connection = connect_cluster(
         kubeconfig, setup, suspects, watching, metrics=metrics, supervisor=supervisor
@@ -825,7 +825,7 @@ def _own_user(kubeconfig: str | None) -> str:
     """The user whose writes are genguard's own; "" without a cluster."""
     if kubeconfig is None:
         return ""
-    from webhook.connected import server_user  # noqa: PLC0415 - it loads for half a second
+    from webhook.serve.connected import server_user  # noqa: PLC0415 - it loads for half a second
 
     return server_user(kubeconfig)
 

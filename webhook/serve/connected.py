@@ -57,7 +57,7 @@ from webhook.server.tls import (
 from webhook.server.tokens import Reviewer
 from webhook.server.watching import Watching
 from webhook.store.replicas import Tell
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics

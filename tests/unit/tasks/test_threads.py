@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from webhook.threads import in_thread
+from webhook.tasks.threads import in_thread
 
 
 async def test_it_does_not_wait_for_lookups_that_hang():

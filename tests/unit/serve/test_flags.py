@@ -10,12 +10,22 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+import webhook
 from tests.readme import tables
-from webhook import app
-from webhook.app import BadSettingsError, Settings
 from webhook.cli.serve import serve
-from webhook.flags import FILE, Parsed, duration, flag, name_of, options_of, read_config, table_of
+from webhook.serve.app import BadSettingsError, Settings
+from webhook.serve.flags import (
+    FILE,
+    Parsed,
+    duration,
+    flag,
+    name_of,
+    options_of,
+    read_config,
+    table_of,
+)
 
+FOLDER = Path(webhook.__file__).parent
 NAMES = [name_of(one) for one in fields(Settings)]
 
 
@@ -88,8 +98,8 @@ def test_the_documents_describe_every_flag():
 def test_every_flag_has_an_effect():
     """A flag that is declared and never read is forgotten."""
     read: set[str] = set()
-    for path in (Path(app.__file__), Path(app.__file__).parent / "cli" / "serve.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in ("serve/app.py", "cli/serve.py"):
+        for node in ast.walk(ast.parse((FOLDER / path).read_text())):
             if isinstance(node, ast.Attribute):
                 read.add(node.attr)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):

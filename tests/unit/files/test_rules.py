@@ -5,8 +5,8 @@ import json
 import pytest
 
 from webhook.cel.evaluator import Evaluator
-from webhook.given_files import BadFileError
-from webhook.given_rules import (
+from webhook.files.given import BadFileError
+from webhook.files.rules import (
     RulesPlace,
     ServerRules,
     load_rules,

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from webhook.supervisor import LONGEST_SECONDS, SHORTEST_SECONDS, WELL_SECONDS, Supervisor
+from webhook.tasks.supervisor import LONGEST_SECONDS, SHORTEST_SECONDS, WELL_SECONDS, Supervisor
 from webhook.telemetry.metrics import Metrics
 
 

@@ -18,7 +18,7 @@ from genguard.status.health_rules import (
 from genguard.status.rule_cases import CASES, Case, parse_cases
 from genguard.status.rule_library import load_library
 from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.given_files import BadFileError
+from webhook.files.given import BadFileError
 from webhook.telemetry.logs import LOGGER
 
 RULES: Final = "--rules"

@@ -13,9 +13,9 @@ from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
 from tests.waiting import until
 from webhook.cluster import rechecking, saved_findings
-from webhook.connected import ConnectedCluster
+from webhook.serve.connected import ConnectedCluster
 from webhook.server.detecting import Detecting
-from webhook.supervisor import Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
 WEB = deployment("web")

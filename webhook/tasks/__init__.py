@@ -1,0 +1,1 @@
+"""Tasks that run as long as the server does, and threads for slow work."""
