@@ -11,7 +11,7 @@ from tests.dashboard.stories import Story
 from tests.monitoring.rules import RUNBOOKS
 from tests.waiting import patiently
 from webhook.dashboard.routes import PAGES
-from webhook.serve.app import Settings
+from webhook.serve.settings import Settings
 from webhook.server.access import ByToken
 from webhook.server.tokens import TokenFile
 from webhook.telemetry import declarations

@@ -25,7 +25,8 @@ from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from tests.throwing import FaultySupervisor
 from tests.waiting import PATIENCE
-from webhook.serve.app import App, Settings, build
+from webhook.serve.app import App, build
+from webhook.serve.settings import Settings
 
 CLUSTER, STORE, FILE = "a cluster", "a shared store", "a file"
 SINKS = ("log", "events", "reports", "alertmanager", "silences")

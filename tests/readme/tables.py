@@ -10,8 +10,8 @@ import msgspec
 
 from tests.readme.commands import DOCUMENTS
 from tests.readme.schemas import OUTPUTS, schema_of
-from webhook.serve.app import Settings
 from webhook.serve.flags import table_of
+from webhook.serve.settings import Settings
 from webhook.telemetry.declarations import every_metric
 
 ROOT = Path(__file__).parents[2]

@@ -27,8 +27,8 @@ from tests.supply.wheel import ROOT
 from webhook.cli.install import install
 from webhook.manifest.documents import arguments_of
 from webhook.manifest.kustomize import build
-from webhook.serve.app import Settings
 from webhook.serve.flags import FILE, FOLDER, NAMES, name_of
+from webhook.serve.settings import Settings
 
 CHART = ROOT / "charts" / "genguard"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

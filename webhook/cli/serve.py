@@ -12,8 +12,9 @@ from genguard.rules.flip_status import NotFlippableError
 from genguard.rules.shadow_generation import NotShadowableError
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.files.given import BadFileError
-from webhook.serve.app import BadSettingsError, Settings, build
+from webhook.serve.app import build
 from webhook.serve.flags import FILE, options_of, read_config
+from webhook.serve.settings import BadSettingsError, Settings
 from webhook.server.options import BadOpsAuthError
 from webhook.server.tokens import BadTokenFileError
 from webhook.server.watching import NotWatchableError
