@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import manifests
@@ -11,8 +10,8 @@ from certs import PairSnapshot
 from genguard.linting.hook import INJECTED, MUTATING
 from webhook.cluster.apply import find, list_objects
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.doctor.facts import Facts
 from webhook.manifest.documents import AUDIT_ONLY, HEAL, arguments_of, path_of
+from webhook.manifest.install_command import install_command
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
     REGISTRATIONS,
@@ -77,15 +76,10 @@ async def enforcing_command(rest: Rest, namespace: str) -> str:
     expected = await asyncio.to_thread(render, choices, manifests.read, pair_files(NO_PAIR))
     parts = [one for one in expected if one["kind"] in _PARTS]
     live = {path_of(one): await find(rest, one) for one in parts}
-    facts = Facts(
-        at=datetime.now(UTC),
-        namespace=namespace,
-        version="",
-        expected=tuple(expected),
-        live={path: one and {**_head(parts, path), **one} for path, one in live.items()},
-        configurations=tuple(configurations),
+    live = {path: one and {**_head(parts, path), **one} for path, one in live.items()}
+    return install_command(
+        namespace, expected, live, is_injected=choices.cert_manager, enforces=True
     )
-    return facts.install_enforcing
 
 
 def _head(parts: Iterable[Document], path: str) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Bar(NamedTuple):
     y: float
     height: float
     changes: int
-    told: str
+    bounds: str
 
 
 class Tick(NamedTuple):

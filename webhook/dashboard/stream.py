@@ -60,7 +60,7 @@ class Stream:
     async def _send(self, request: web.Request, response: web.StreamResponse) -> None:
         clock = asyncio.get_running_loop().time
         tracking = self._detecting.tracking
-        known, told = self._detecting.latest, clock()
+        known, sent_at = self._detecting.latest, clock()
         moved = tracking.blocking_changes
         # A browser that does not read blocks write(): the timeout ends it, too.
         async with asyncio.timeout(LIFETIME_SECONDS):
@@ -69,13 +69,13 @@ class Stream:
                 await asyncio.sleep(_POLL_SECONDS)
                 found = self._detecting.latest
                 if found is not known:
-                    known, told = found, clock()
+                    known, sent_at = found, clock()
                     await response.write(_event("turn", known))
                 elif tracking.blocking_changes != moved:
-                    moved, told = tracking.blocking_changes, clock()
+                    moved, sent_at = tracking.blocking_changes, clock()
                     await response.write(_event("move", known))
-                elif clock() - told >= _BEAT_SECONDS:
-                    told = clock()
+                elif clock() - sent_at >= _BEAT_SECONDS:
+                    sent_at = clock()
                     await response.write(_event("beat", known))
 
 

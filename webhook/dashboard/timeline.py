@@ -86,7 +86,7 @@ class Mark(NamedTuple):
     x: float
     y: float
     kind: str
-    told: str
+    title: str
 
 
 class Label(NamedTuple):
@@ -167,7 +167,7 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
     first = bottom + 54
     places = {name: first + index * _LANE for index, name in enumerate(names)}
     marks = (
-        Mark(x(one.time), places.get(one.actor, places[names[-1]]), _kind(one), _told(one))
+        Mark(x(one.time), places.get(one.actor, places[names[-1]]), _kind(one), _title(one))
         for one in steps
     )
     return Plot(
@@ -232,11 +232,11 @@ def _kind(one: Step) -> str:
     return "lost" if one.lost else "mended" if one.mended else "write"
 
 
-def _told(one: Step) -> str:
+def _title(one: Step) -> str:
     what = f"/{one.subresource}" if one.subresource else "spec"
-    told = {"lost": ", observedGeneration lost", "mended": ", restored"}.get(_kind(one), "")
+    outcome = {"lost": ", observedGeneration lost", "mended": ", restored"}.get(_kind(one), "")
     fields = "".join(f"\n{each.field}: {each.text}" for each in one.fields)
-    return f"{one.actor}: {what}, generation {one.generation}{told}{fields}"
+    return f"{one.actor}: {what}, generation {one.generation}{outcome}{fields}"
 
 
 def _ticks(low: int, high: int) -> list[int]:

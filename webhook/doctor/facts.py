@@ -12,26 +12,10 @@ from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
 from genguard.linting.hook import INJECTED, Hook, items, mapping, read_hooks, texts
 from webhook.install.registering import is_limited
-from webhook.manifest.documents import (
-    AUDIT_ONLY,
-    HEAL,
-    STANDBY,
-    alertmanagers_of,
-    arguments_of,
-    containers_of,
-    path_of,
-    title_of,
-)
+from webhook.manifest.documents import title_of
+from webhook.manifest.install_command import default_replicas, deployment_of, install_command
 from webhook.manifest.kustomize import Document
-from webhook.manifest.rendering import (
-    NAMESPACE,
-    PHASES,
-    callers_of,
-    is_registration,
-    phase_of,
-    store_of,
-)
-from webhook.manifest.static_webhooks import given_of
+from webhook.manifest.rendering import PHASES, is_registration, phase_of
 
 Path = str
 
@@ -154,8 +138,7 @@ class Facts:
     @property
     def deployment(self) -> Document | None:
         """The Deployment in the cluster; None if there is none, or the server runs outside."""
-        found = (one for one in self.live.values() if one and one["kind"] == "Deployment")
-        return None if self.outside else next(found, None)
+        return None if self.outside else deployment_of(self.live)
 
     @property
     def kubectl(self) -> str:
@@ -165,35 +148,10 @@ class Facts:
     @property
     def install(self) -> str:
         """The command that installs genguard again with the same choices."""
-        return self._install()
-
-    @property
-    def install_enforcing(self) -> str:
-        """The command that makes genguard enforcing, with the same choices in all else."""
-        return self._install(enforces=True)
-
-    def _install(self, *, enforces: bool = False) -> str:
         if self.outside:
             return f"genguard install --url {shlex.quote(self.outside)} --ca-file ca.crt"
-        flags = [] if self.namespace == NAMESPACE else ["-n", self.namespace]
-        if any(INJECTED in found.hook.annotations for found in self.registered.values()):
-            flags.append("--cert-manager")
-        flags += self._shared()
-        if self.deployment is not None:
-            arguments = arguments_of(self.deployment)
-            if AUDIT_ONLY in arguments:
-                flags += [] if enforces else [AUDIT_ONLY]
-            elif HEAL not in arguments:
-                flags.append("--no-heal")
-            for url in alertmanagers_of(self.deployment):
-                flags += ["--alertmanager", shlex.quote(url)]
-            if given := given_of(self.deployment):
-                flags += ["--static-webhooks", given]
-        callers = [cidr for one in self.live.values() if one for cidr in callers_of(one)]
-        if callers:
-            flags += ["--api-server-cidr", ",".join(callers)]
-        flags += self._images()
-        return " ".join(("genguard install", *flags))
+        injected = any(INJECTED in found.hook.annotations for found in self.registered.values())
+        return install_command(self.namespace, self.expected, self.live, is_injected=injected)
 
     def logs(self, word: str) -> str:
         """The command that shows the log lines of the server with this word."""
@@ -204,35 +162,7 @@ class Facts:
     @property
     def replicas(self) -> int:
         """The default number of pods."""
-        return next(
-            (one["spec"]["replicas"] for one in self.expected if one["kind"] == "Deployment"), 1
-        )
-
-    def _shared(self) -> Iterator[str]:
-        """The flags for replicas, and for their shared store if they have one."""
-        if self.deployment is None:
-            return
-        address, replicas = store_of(self.deployment), self.deployment["spec"].get("replicas", 1)
-        if address:
-            yield "--ha"
-            if not any(one["kind"] == "StatefulSet" for one in self.expected):
-                yield from ("--store", shlex.quote(address))
-        elif STANDBY not in arguments_of(self.deployment):
-            return  # several that answer, without a store, are an error: do not install them again
-        # Zero replicas are an error, too.
-        if replicas not in (0, self.replicas):
-            yield from ("--replicas", str(replicas))
-
-    def _images(self) -> Iterator[str]:
-        """The flags for images that differ from the manifests."""
-        flags = {"Deployment": "--image", "StatefulSet": "--store-image"}
-        for expected in self.expected:
-            flag, live = flags.get(expected["kind"]), self.live.get(path_of(expected))
-            if flag and live:
-                wanted = {one["image"] for one in containers_of(expected)}
-                for container in containers_of(live):
-                    if container.get("image") not in {None, *wanted}:
-                        yield from (flag, shlex.quote(str(container["image"])))
+        return default_replicas(self.expected)
 
     def _registered(self) -> Iterator[Found]:
         names = {one["metadata"]["name"]: one for one in self.configurations}

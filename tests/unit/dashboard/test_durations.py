@@ -15,7 +15,7 @@ def drawn(*seconds: float):
 
 def test_each_bucket_is_a_bar_with_its_count_and_bounds_in_words():
     bars = drawn(0.005, 0.4, 0.4, 9_999.0).bars
-    assert [(one.changes, one.told) for one in bars if one.changes] == [
+    assert [(one.changes, one.bounds) for one in bars if one.changes] == [
         (1, "≤ 10 ms"),
         (2, "100 ms to 500 ms"),
         (1, "> 30 min"),

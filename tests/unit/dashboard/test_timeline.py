@@ -130,4 +130,4 @@ def test_a_single_write_and_an_observed_generation_in_digits_are_drawn():
 def test_marks_say_what_became_of_a_write():
     drawn = plot([step(1.0), step(2.0, mended=("x",)), step(3.0, lost=("x",))], [], now=3.0)
     assert [mark.kind for mark in drawn.marks] == ["write", "mended", "lost"]
-    assert drawn.marks[1].told == "a: /status, generation 1, restored"
+    assert drawn.marks[1].title == "a: /status, generation 1, restored"
