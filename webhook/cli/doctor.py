@@ -34,8 +34,7 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.diagnose import diagnose
 from webhook.doctor.facts import Facts, Right, Source
 from webhook.doctor.result import CheckResult, Level
-from webhook.manifest.documents import path_of, title_of
-from webhook.manifest.kustomize import Document
+from webhook.manifest.documents import Document, path_of, title_of
 from webhook.manifest.rendering import pair_files, render, secret_of
 
 _COLOURS = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARN: "yellow", Level.FAIL: "red"}

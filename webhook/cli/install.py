@@ -65,11 +65,11 @@ from webhook.install.registering import (
     trial_namespace,
 )
 from webhook.manifest.documents import (
+    Document,
     mode_of,
     path_of,
     title_of,
 )
-from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
     KEY,
     MOUNT,

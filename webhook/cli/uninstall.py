@@ -22,10 +22,11 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
 from webhook.manifest.documents import (
+    Document,
     path_of,
     title_of,
 )
-from webhook.manifest.kustomize import Document, in_order
+from webhook.manifest.kustomize import in_order
 from webhook.manifest.rendering import FINDINGS, Choices, is_registration, render, secret_of
 from webhook.manifest.static_webhooks import configmap_of
 from webhook.serve.flags import duration

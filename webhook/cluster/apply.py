@@ -12,8 +12,7 @@ from typing import Any, Final
 from webhook.cluster.rest import APPLY_PATCH, RefusedError, Rest
 from webhook.install.plan import Action, Step, compare
 from webhook.install.registering import RUN, merged
-from webhook.manifest.documents import collection_of, path_of
-from webhook.manifest.kustomize import Document
+from webhook.manifest.documents import Document, collection_of, path_of
 from webhook.manifest.rendering import is_registration
 
 MANAGER: Final = "genguard"

@@ -28,8 +28,7 @@ from genguard.linting.hook import INJECTORS
 from webhook.cluster.rest import UNREACHED, Calls, RefusedError, Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.election.leader import Leadership
-from webhook.manifest.documents import path_of
-from webhook.manifest.kustomize import Document
+from webhook.manifest.documents import Document, path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER

@@ -22,8 +22,7 @@ from webhook.install.registering import (
     missing,
     probe,
 )
-from webhook.manifest.documents import collection_of, title_of
-from webhook.manifest.kustomize import Document
+from webhook.manifest.documents import Document, collection_of, title_of
 
 _EVERY_SECONDS: Final = 0.3
 _AT_ONCE: Final = 8

@@ -10,9 +10,8 @@ from certs import PairSnapshot
 from genguard.linting.hook import INJECTED, MUTATING
 from webhook.cluster.apply import find, list_objects
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.manifest.documents import AUDIT_ONLY, HEAL, arguments_of, path_of
+from webhook.manifest.documents import AUDIT_ONLY, HEAL, Document, arguments_of, path_of
 from webhook.manifest.install_command import install_command
-from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
     REGISTRATIONS,
     Choices,

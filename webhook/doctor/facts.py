@@ -12,9 +12,8 @@ from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
 from genguard.linting.hook import INJECTED, Hook, items, mapping, read_hooks, texts
 from webhook.install.registering import is_limited
-from webhook.manifest.documents import title_of
+from webhook.manifest.documents import Document, title_of
 from webhook.manifest.install_command import default_replicas, deployment_of, install_command
-from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import PHASES, is_registration, phase_of
 
 Path = str

@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from genguard.objects.pointer import Path, to_field_path
-from webhook.manifest.documents import title_of
-from webhook.manifest.kustomize import Document
+from webhook.manifest.documents import Document, title_of
 
 _SERVER_FIELDS: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}

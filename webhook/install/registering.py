@@ -15,8 +15,7 @@ from typing import Any, Final
 from genguard.admission.own_webhooks import own_phase
 from genguard.admission.probe import PROBE
 from genguard.detection.suspects import TRACE_LABEL
-from webhook.manifest.documents import title_of
-from webhook.manifest.kustomize import Document
+from webhook.manifest.documents import Document, title_of
 from webhook.manifest.rendering import REGISTRATIONS
 
 RUN: Final = "genguard.io/install"

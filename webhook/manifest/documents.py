@@ -10,6 +10,9 @@ from typing import Any, Final
 from genguard.generation.table import load_rows
 from genguard.objects.served import collection_path
 
+Document = dict[str, Any]
+"""A Kubernetes object, decoded."""
+
 AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"
 STANDBY: Final = "--standby"

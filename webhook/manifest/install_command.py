@@ -7,12 +7,12 @@ from webhook.manifest.documents import (
     AUDIT_ONLY,
     HEAL,
     STANDBY,
+    Document,
     alertmanagers_of,
     arguments_of,
     containers_of,
     path_of,
 )
-from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import NAMESPACE, callers_of, store_of
 from webhook.manifest.static_webhooks import given_of
 

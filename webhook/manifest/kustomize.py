@@ -4,7 +4,7 @@
 wheel is built: that would need kubectl for every installation from source, and one file for each
 of 24 combinations of flags.
 
-Reads   kustomization.yaml, resources, components, JSON 6902 patches that add, labels, replicas,
+Reads   kustomization.yaml, resources, components, JSON 6902 patches, labels, replicas,
         generated Secrets and replacements
 Result  the documents in kustomize's order: namespaces first, webhook configurations last
 Relies  on strictness: an unknown field is an error, and a test compares every overlay with
@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
+import jsonpatch
 import yaml
 
-from genguard.objects.pointer import from_pointer
-
-Document = dict[str, Any]
+from webhook.manifest.documents import Document
 
 Read = Callable[[str], bytes]
 
@@ -141,13 +140,8 @@ def _patch(
             text = patch["patch"].encode()
         operations = _loaded(text, folder)
         for document in _selected(patch["target"], documents):
-            for operation in operations:
-                if operation["op"] != "add":
-                    raise UnreadableManifestError(
-                        f"{folder}: only patches with op add are supported"
-                    )
-                # Each document needs its own copy: a later patch may add to it.
-                add(document, operation["path"], deepcopy(operation["value"]))
+            # Each document needs its own copy: a later patch may add to it.
+            jsonpatch.apply_patch(document, deepcopy(operations), in_place=True)
 
 
 def _label(labels: Sequence[Mapping[str, Any]], documents: Sequence[Document]) -> None:
@@ -201,19 +195,6 @@ def _known(spec: Mapping[str, Any], fields: Any, where: str) -> None:
     unknown = sorted(set(spec) - set(fields))
     if unknown:
         raise UnreadableManifestError(f"{where}: {', '.join(unknown)} is not supported")
-
-
-def add(document: Any, pointer: str, value: Any) -> None:
-    """Add a value at a JSON Pointer; `-` is the end of a list. Raises LookupError or ValueError."""
-    *parents, last = from_pointer(pointer)
-    for token in parents:
-        document = document[int(token)] if isinstance(document, list) else document[token]
-    if not isinstance(document, list):
-        document[last] = value
-    elif last == "-":
-        document.append(value)
-    else:
-        document.insert(int(last), value)
 
 
 def read_field(document: Any, path: str) -> Any:

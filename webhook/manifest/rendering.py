@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
-from webhook.manifest.documents import ALERTMANAGER, arguments_of, containers_of
-from webhook.manifest.kustomize import Document, Read, build, in_order
+from webhook.manifest.documents import ALERTMANAGER, Document, arguments_of, containers_of
+from webhook.manifest.kustomize import Read, build, in_order
 from webhook.manifest.static_webhooks import configmap_of, give_files
 
 NAMESPACE: Final = "genguard-system"

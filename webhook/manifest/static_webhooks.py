@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from webhook.manifest.documents import STATIC_WEBHOOKS, arguments_of, containers_of
-from webhook.manifest.kustomize import Document
+from webhook.manifest.documents import STATIC_WEBHOOKS, Document, arguments_of, containers_of
 
 CONFIGMAP: Final = "genguard-static-webhooks"
 NONE: Final = "none"

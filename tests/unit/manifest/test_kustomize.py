@@ -72,15 +72,6 @@ def test_the_files_are_the_ones_that_are_shipped():
             "must be a list of operations",
         ),
         (
-            {
-                "a": {
-                    "resources": ["one.yaml"],
-                    "patches": [{"target": {}, "patch": "[{op: remove, path: /kind}]"}],
-                }
-            },
-            "only patches with op add",
-        ),
-        (
             {"a": {"secretGenerator": [{"name": "s", "namespace": "n", "type": "t", "files": []}]}},
             "with a hash suffix",
         ),
