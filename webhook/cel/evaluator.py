@@ -24,14 +24,7 @@ from cachetools import LRUCache
 
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.selectors import Truth
-from genguard.status.health_rules import (
-    Answer,
-    HealthRule,
-    HealthRules,
-    Key,
-    NoAnswer,
-    RuleAnswers,
-)
+from genguard.status.health_rules import Answer, HealthRule, HealthRules, Key, NoAnswer, RuleAnswers
 from genguard.status.trees import group_and_kind
 from genguard.status.view import Health
 from webhook.cel.message import (

@@ -32,15 +32,7 @@ from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, F, with_flags
 from webhook.cli.output import Tell, ask, tell
 from webhook.cluster import connection
-from webhook.cluster.apply import (
-    apply,
-    find,
-    leftovers,
-    list_objects,
-    plan_step,
-    put_back,
-    remove,
-)
+from webhook.cluster.apply import apply, find, leftovers, list_objects, plan_step, put_back, remove
 from webhook.cluster.connection import default_kubeconfig
 from webhook.cluster.install_waits import (
     leaving,
@@ -64,12 +56,7 @@ from webhook.install.registering import (
     trial_name,
     trial_namespace,
 )
-from webhook.manifest.documents import (
-    Document,
-    mode_of,
-    path_of,
-    title_of,
-)
+from webhook.manifest.documents import Document, mode_of, path_of, title_of
 from webhook.manifest.rendering import (
     KEY,
     MOUNT,

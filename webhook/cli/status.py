@@ -15,16 +15,8 @@ from genguard.formats.nesting import is_unreadable
 from genguard.objects.served import Served, UnknownTargetError
 from genguard.status.assessment import Judge, StatusLine, assess
 from genguard.status.drawing import Row, kstatus_table, table
-from genguard.status.targets import (
-    RequestedTarget,
-    WatchTarget,
-    parse_targets,
-    resolve_targets,
-)
-from genguard.status.trees import (
-    Node,
-    build_trees,
-)
+from genguard.status.targets import RequestedTarget, WatchTarget, parse_targets, resolve_targets
+from genguard.status.trees import Node, build_trees
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects

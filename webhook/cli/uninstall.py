@@ -11,21 +11,12 @@ import manifests
 from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.install import changes_installation, connected
 from webhook.cli.output import ask, tell
-from webhook.cluster.apply import (
-    find,
-    leftovers,
-    list_objects,
-    remove,
-)
+from webhook.cluster.apply import find, leftovers, list_objects, remove
 from webhook.cluster.install_waits import until
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
-from webhook.manifest.documents import (
-    Document,
-    path_of,
-    title_of,
-)
+from webhook.manifest.documents import Document, path_of, title_of
 from webhook.manifest.kustomize import in_order
 from webhook.manifest.rendering import FINDINGS, Choices, is_registration, render, secret_of
 from webhook.manifest.static_webhooks import configmap_of

@@ -18,10 +18,7 @@ from genguard.admission.probe import Seen, read_answers
 from genguard.status.views.rollout import Rollout, rollout
 from webhook.cluster.apply import find, list_objects
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.install.registering import (
-    missing,
-    probe,
-)
+from webhook.install.registering import missing, probe
 from webhook.manifest.documents import Document, collection_of, title_of
 
 _EVERY_SECONDS: Final = 0.3

@@ -24,13 +24,7 @@ from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
 from webhook.dashboard.objects import owners
-from webhook.dashboard.page import (
-    PageContext,
-    PageData,
-    PageQueue,
-    Sources,
-    check_parameters,
-)
+from webhook.dashboard.page import PageContext, PageData, PageQueue, Sources, check_parameters
 from webhook.dashboard.rendering import ENDING, parse_time, shown_severity, span, stamp_exactly
 
 MOST_SHOWN: Final = 100

@@ -10,11 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.status.kind_counts import (
-    DurationHistogram,
-    KindCounts,
-    ResourceKind,
-)
+from genguard.status.kind_counts import DurationHistogram, KindCounts, ResourceKind
 from webhook.dashboard.page import (
     PageContext,
     PageData,

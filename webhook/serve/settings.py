@@ -30,12 +30,7 @@ from webhook.serve.flags import (
     flag,
 )
 from webhook.server.access import is_loopback
-from webhook.server.options import (
-    KUBERNETES,
-    LOOPBACK,
-    ServerOptions,
-    parse_ops_auth,
-)
+from webhook.server.options import KUBERNETES, LOOPBACK, ServerOptions, parse_ops_auth
 from webhook.store.address import ValkeyAddress, parse_store
 
 _YEAR_HOURS: Final = 8_760

@@ -17,13 +17,7 @@ from genguard.admission.encode import encode_refusal
 from genguard.admission.join import JoinKey
 from genguard.admission.review import Phase
 from genguard.review import Dependencies, Reply, Skipped, awaited_intent, review
-from webhook.server.body import (
-    BadRequestError,
-    Bodies,
-    OverloadedError,
-    read_body,
-    timeout_of,
-)
+from webhook.server.body import BadRequestError, Bodies, OverloadedError, read_body, timeout_of
 from webhook.server.clients import Refusal
 from webhook.server.connection import Connection, connection_of
 from webhook.server.large import LargeReviews, for_thread, is_large, user_of

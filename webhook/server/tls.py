@@ -23,13 +23,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from certs import (
-    CertificateError,
-    PairFiles,
-    PairSnapshot,
-    UnusablePairError,
-    inspect,
-)
+from certs import CertificateError, PairFiles, PairSnapshot, UnusablePairError, inspect
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from certs.inspect import CertificateFacts, Part
 

@@ -38,11 +38,7 @@ from valkey.exceptions import (
 from valkey.exceptions import TimeoutError as ValkeyTimeoutError
 
 from webhook.store.address import ValkeyAddress
-from webhook.store.circuit_breaker import (
-    Answer,
-    Command,
-    StoreLostError,
-)
+from webhook.store.circuit_breaker import Answer, Command, StoreLostError
 from webhook.store.stream import MOST_AT_ONCE, order
 from webhook.tasks.threads import in_thread
 

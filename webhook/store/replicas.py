@@ -56,11 +56,7 @@ class Replicas:
         silences   those of findings, which all replicas share
         """
         # Imported when needed: a server without a shared store does without valkey-py.
-        from webhook.store.client import (  # noqa: PLC0415
-            open_pipeline,
-            open_stream_client,
-            subscribe,
-        )
+        from webhook.store.client import open_pipeline, open_stream_client, subscribe  # noqa: PLC0415
 
         self._address: Final = address
         self._states: Final[asyncio.Queue[StoreState]] = asyncio.Queue()
