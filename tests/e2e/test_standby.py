@@ -20,8 +20,6 @@ from tests.e2e.registrations import registered
 from tests.e2e.standbys import Pod, StatusWriter, standing_by
 from tests.e2e.test_rollout import old_operator
 
-pytestmark = pytest.mark.xdist_group("apiserver-2")
-
 HOME = "genguard-standby"
 WRITERS = 3
 TIMEOUT = 2
