@@ -70,7 +70,11 @@ class LeaseElection:
     @property
     def is_leader(self) -> bool:
         """Whether this replica renewed the Lease within LEAD_SECONDS."""
-        return self._clock() < self._renewed + LEAD_SECONDS
+        return self.has_renewed_within(LEAD_SECONDS)
+
+    def has_renewed_within(self, seconds: float) -> bool:
+        """Whether this replica renewed the Lease so lately, and has not seen another hold it."""
+        return self._clock() < self._renewed + seconds
 
     @property
     def vacant_since(self) -> float:

@@ -28,6 +28,10 @@ ACTIVE: Final = "genguard.io/active"
 OURS: Final = "app.kubernetes.io/name=genguard"
 """Selects the pods of genguard, in its namespace."""
 _CALL_SECONDS: Final = 2.0
+_KEEP_SECONDS: Final = 30.0
+"""How long an active pod that cannot renew its Lease keeps its clients. While the API server is
+slow, a new TLS connection for each review would make it slower. If the API server reaches this pod,
+but this pod not the API server, another pod is active by then."""
 
 
 class Pod(NamedTuple):
@@ -172,11 +176,13 @@ class StandbyElection:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica is active. If not, it sends its clients away.
-
-        So does the active one that cannot renew the Lease: another one may have taken it.
-        """
+        """Whether this replica is active."""
         return self._lease.is_leader
+
+    @property
+    def keeps_clients(self) -> bool:
+        """Whether clients may keep their connections to this replica."""
+        return self._lease.has_renewed_within(_KEEP_SECONDS)
 
     @property
     def vacant_since(self) -> float:

@@ -240,6 +240,22 @@ async def test_an_api_server_that_is_away_changes_nothing():
     assert (cluster.leaders, cluster.active) == (["a"], ["a"])
 
 
+async def test_clients_stay_for_a_while_without_the_api_server_and_not_once_another_leads():
+    cluster = await started()
+    a, b = (election for election, _ in cluster.each.values())
+    assert (a.keeps_clients, b.keeps_clients) == (True, False)
+    cluster.is_away = True
+    await cluster.pass_time(10, "a")
+    assert (a.is_leader, a.keeps_clients) == (False, True)
+    await cluster.pass_time(30, "a")
+    assert not a.keeps_clients, "another pod may be active, that this one cannot know of"
+    cluster.is_away = False
+    await cluster.pass_time(LEASE_SECONDS + 2 * TICK_SECONDS, "b")
+    assert b.keeps_clients
+    await cluster.tick("a")
+    assert (a.keeps_clients, cluster.active) == (False, ["b"])
+
+
 async def test_a_pod_that_just_starts_leaves_what_is_free_to_one_that_is_ready():
     cluster = await started()
     cluster.tell_ready("b", is_ready=False)
