@@ -82,7 +82,10 @@ class Skipped(StrEnum):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a review showed, for logs, metrics, replay and detection. Holds no object content."""
+    """What a review showed, for logs, metrics, replay and detection.
+
+    `request`, `repairs`, `patch` and `dropped` hold values of the object, which no log may show.
+    """
 
     request: AdmissionRequest | None = None
     prediction: Prediction | None = None

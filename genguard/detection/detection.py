@@ -1,8 +1,9 @@
 """Detection: reviews in, findings out. Pure.
 
-`fact` makes a small record of a review, compared with what is stored. `see` joins the records of
-one write, remembers the write and runs the detectors. The server calls them after the answer,
-replay inline. Of replicas that share a store, each makes facts, and the leader alone sees them.
+`fact` makes a small record of a review, compared with what is stored. `take` joins the records of
+one write; `judge` remembers the write and runs the detectors. The server calls them after the
+answer, replay inline, where `see` is both. Of replicas that share a store, each makes facts, and
+the leader alone takes them.
 """
 
 from collections import Counter

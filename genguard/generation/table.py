@@ -2,7 +2,7 @@
 
 A row's `behaviour` is a list in order of `since`: the last entry whose version is reached, and
 whose feature gate is on, holds. The rows were read from k8s.io/kubernetes v1.28 to v1.37 (`source`
-names the file) and are compared with a running API server by tests/integration/test_differential.
+names the file) and are compared with a running API server by tests/differential.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """What the fake API server knows of the fields of a kind: names, keys of lists, atomic values.
 
 Built-in kinds have a table that is made of the OpenAPI document of a real API server
-(`builtin_kinds.json`, written by tests/testing/builtin_kinds.py). Custom resources have the schema
+(`builtin_kinds.json`, written by tests/library/builtin_kinds.py). Custom resources have the schema
 of their CustomResourceDefinition.
 """
 
