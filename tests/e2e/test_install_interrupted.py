@@ -32,9 +32,11 @@ SERVER = (
     "PATCH resourcequotas/genguard-critical-pods",
     "PATCH serviceaccounts/genguard",
     "PATCH roles/genguard",
+    "PATCH roles/genguard-standby",
     "PATCH clusterroles/genguard",
     "PATCH clusterroles/genguard-heal",
     "PATCH rolebindings/genguard",
+    "PATCH rolebindings/genguard-standby",
     "PATCH clusterrolebindings/genguard",
     "PATCH clusterrolebindings/genguard-heal",
     "PATCH secrets/genguard-tls",
@@ -151,7 +153,7 @@ def test_an_installation_has_these_steps(clean: ControlPlane, tmp_path: Path) ->
     assert tuple(steps.made) == (*SERVER, *REGISTERING)
 
 
-@pytest.mark.parametrize("step", by_day(SERVER, 0, 9, 11))
+@pytest.mark.parametrize("step", by_day(SERVER, 0, 11, 13))
 def test_killed_while_it_installs_the_server_it_is_undone_by_uninstall(
     clean: ControlPlane, tmp_path: Path, step: int
 ) -> None:

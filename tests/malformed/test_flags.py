@@ -49,7 +49,6 @@ def test_a_flag_that_is_misspelt_is_answered_with_the_one_that_is_meant(verb):
         (["status", "--kubeconfg=x"], "Did you mean --kubeconfig? See genguard status --help"),
         (["explain", "deploy", "--server=http://h"], "--server is for finding/ID"),
         (["blame", "deploy/web", "-f", "x", "--server=http://h"], "leave them out"),
-        (["man", "serve", "--to=x"], "leave out VERB"),
     ],
 )
 def test_a_wrong_command_line_is_answered_with_what_is_meant(words, told):

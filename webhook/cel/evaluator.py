@@ -45,7 +45,9 @@ MOST_REMEMBERED: Final = 1_000
 _TOLD: Final = 200
 _ANSWER_SECONDS: Final = 5.0
 """Twenty times what the worker's CPU limit allows, for a machine that is busy."""
-_START_SECONDS: Final = 10.0
+_START_SECONDS: Final = 30.0
+"""A start takes a fifth of a second; a machine that stands still for a while is no reason to do
+without rules for a minute."""
 _RETRY_SECONDS: Final = 60.0
 _LONGEST_ANSWER: Final = 64 * 1024
 """Bytes of a line of the worker: a refusal quotes names of the expression."""
