@@ -49,6 +49,9 @@ _START_SECONDS: Final = 30.0
 """A start takes a fifth of a second; a machine that stands still for a while is no reason to do
 without rules for a minute."""
 _RETRY_SECONDS: Final = 60.0
+_TRIES: Final = 2
+"""So often a limit is exceeded before an expression counts as costly: a virtual machine that stands
+still for a moment counts that as processor time."""
 _LONGEST_ANSWER: Final = 64 * 1024
 """Bytes of a line of the worker: a refusal quotes names of the expression."""
 _VALUES: Final = msgspec.json.Decoder(bool | int | Health | None)
@@ -133,12 +136,13 @@ class Evaluator:
     def refusal(self, expression: str, key: Key) -> str:
         """Why an expression of a rule cannot be used, with line and column; "" where it can."""
         with self._lock:
-            worker = self._running()
-            if worker is None:
-                return "it cannot be checked: no process for CEL can be started"
-            for line in worker.answers(CompileRequest(key, expression), 1):
-                return msgspec.json.decode(line, type=str)
-            self._end()
+            for _ in range(_TRIES):
+                worker = self._running()
+                if worker is None:
+                    return "it cannot be checked: no process for CEL can be started"
+                for line in worker.answers(CompileRequest(key, expression), 1):
+                    return msgspec.json.decode(line, type=str)
+                self._end()
             return "line 1, column 1: it costs too much to compile"
 
     def _answers(
@@ -151,6 +155,7 @@ class Evaluator:
         found: dict[str, bytes] = {}
         with self._lock:
             left = [one for one in expressions if one not in self._costly]
+            tried, tries = "", 0
             while left:
                 asked = make(left)
                 worker = None if asked is None else self._running()
@@ -161,8 +166,11 @@ class Evaluator:
                 if len(answers) == len(left) or self._is_closed:
                     break
                 self._end()
-                self._give_up(left[len(answers)], about)
-                left = left[len(answers) + 1 :]
+                left = left[len(answers) :]
+                tries = tries + 1 if left[0] == tried else 1
+                tried = left[0]
+                if tries == _TRIES:
+                    self._give_up(left.pop(0), about)
         return found
 
     def _give_up(self, expression: str, about: tuple[str, str]) -> None:
