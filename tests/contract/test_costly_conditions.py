@@ -100,7 +100,8 @@ async def test_reviews_are_answered_while_the_worst_conditions_are_evaluated(tmp
                     assert await answered(run) == 200
                     count += 1
         assert count >= costly, "the loop went on while each of them was evaluated"
-        assert (evaluator.costly, evaluator.started <= costly + 1) == (costly, True)
+        # Each is tried twice.
+        assert (evaluator.costly, evaluator.started <= 2 * costly + 1) == (costly, True)
 
 
 @pytest.mark.parametrize("over", sorted({one["over"] for one in CASES}))

@@ -2,6 +2,7 @@
 
 import json
 import resource
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -124,12 +125,14 @@ def test_who_waits_for_an_answer_gets_none_when_the_server_ends(monkeypatch):
     assert evaluator.pid is None, "none is started after the end"
 
 
-def test_a_worker_that_does_not_answer_is_ended(evaluator, monkeypatch):
+def test_a_worker_that_does_not_answer_is_ended_and_another_one_is_asked(evaluator, monkeypatch):
     ask(evaluator, "true")
-    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.1)
-    evaluator._worker._process.send_signal(19)
-    assert ask(evaluator, HONEST) is Truth.UNKNOWN
-    assert evaluator.costly == 1
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 1.0)
+    stopped = evaluator.pid
+    evaluator._worker._process.send_signal(signal.SIGSTOP)
+    assert ask(evaluator, HONEST) is Truth.TRUE
+    assert evaluator.costly == 0
+    assert evaluator.pid != stopped
 
 
 @pytest.mark.parametrize(
