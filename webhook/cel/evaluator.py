@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
@@ -155,7 +156,7 @@ class Evaluator:
         found: dict[str, bytes] = {}
         with self._lock:
             left = [one for one in expressions if one not in self._costly]
-            tried, tries = "", 0
+            exceeded = Counter[str]()
             while left:
                 asked = make(left)
                 worker = None if asked is None else self._running()
@@ -167,9 +168,8 @@ class Evaluator:
                     break
                 self._end()
                 left = left[len(answers) :]
-                tries = tries + 1 if left[0] == tried else 1
-                tried = left[0]
-                if tries == _TRIES:
+                exceeded[left[0]] += 1
+                if exceeded[left[0]] == _TRIES:
                     self._give_up(left.pop(0), about)
         return found
 
