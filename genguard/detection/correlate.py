@@ -79,7 +79,7 @@ once."""
 _FEW: Final = 4
 """So many writes that lack a phase say nothing."""
 _MOST_POINTERS: Final = 1_000
-_MOST_WITHOUT_LEAVES: Final = 100
+_MOST_INTERNED: Final = 100
 _MOST_OUTCOMES: Final = 1_000
 _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
 
@@ -621,7 +621,7 @@ def _joined(
         reinvocation = between(*rounds)
     again = _without_repairs(reinvocation or NO_DIFF)
     made = PartDiffs(requested, webhook, again, admitted, grown)
-    return made if made.diffs() else _without_leaves(made)
+    return made if made.diffs() else _interned(made)
 
 
 def _constant(diff: Diff) -> Diff:
@@ -668,8 +668,8 @@ def _shared(one: Observed, other: Observed) -> Observed:
     return other if one == other else one
 
 
-@lru_cache(_MOST_WITHOUT_LEAVES)
-def _without_leaves(made: PartDiffs) -> PartDiffs:
+@lru_cache(_MOST_INTERNED)
+def _interned(made: PartDiffs) -> PartDiffs:
     """Return the same value for equal differences without leaves: most writes have such."""
     return made
 

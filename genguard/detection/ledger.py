@@ -106,10 +106,12 @@ class Ledger:
         """
         evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
         if sign.blame in (Blame.OTHERS, Blame.EITHER):
-            about = self._suspects.calls_about(write.called, sign.paths, again=sign.reinvoked)
-            if about[0] is not write.called:
-                write = msgspec.structs.replace(write, called=about[0])
-                evidence |= about[1]
+            called, calls = self._suspects.calls_about(
+                write.called, sign.paths, again=sign.reinvoked
+            )
+            if called is not write.called:
+                write = msgspec.structs.replace(write, called=called)
+                evidence |= calls
         entry = self._entry(detector, write)
         self._changed()
         entry.cached = None

@@ -188,7 +188,7 @@ async def serving(
     shutdown_delay: float = 0.0,
     ops_read_only: bool = False,
     enforce: str = "",
-    is_active: Callable[[], bool] | None = None,
+    keeps_clients: Callable[[], bool] | None = None,
     stands_by_for: str = "",
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
@@ -237,7 +237,7 @@ async def serving(
         collectors=shown,
         remote_intents=remote_intents,
         spans=spans,
-        is_active=is_active,
+        keeps_clients=keeps_clients,
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))

@@ -99,7 +99,7 @@ async def test_a_server_that_drains_closes_idle_connections_and_no_others(tmp_pa
 
 async def test_a_standby_answers_on_and_lets_nobody_stay(tmp_path):
     active = [True]
-    async with serving(tmp_path, limits=LONG, is_active=lambda: active[0]) as run:
+    async with serving(tmp_path, limits=LONG, keeps_clients=lambda: active[0]) as run:
         idle = await run.connect()
         assert not (await idle.post(GOOD.encode())).closes
         active[0] = False

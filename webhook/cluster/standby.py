@@ -171,7 +171,6 @@ class StandbyElection:
         """`pods` is the Succession of `lease`."""
         self._lease: Final = lease
         self._pods: Final = pods
-
         self.wake: Final = pods.changed
 
     @property

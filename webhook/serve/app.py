@@ -228,7 +228,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             remote_intents=writes,
             spans=await stack.enter_async_context(exporting_spans(metrics)),
             supervisor=supervisor,
-            is_active=None if standby is None else lambda: standby.keeps_clients,
+            keeps_clients=None if standby is None else lambda: standby.keeps_clients,
         )
         yield App(service, supervisor)
 

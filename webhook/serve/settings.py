@@ -36,8 +36,15 @@ from webhook.store.address import ValkeyAddress, parse_store
 _YEAR_HOURS: Final = 8_760
 _PORT: Final = click.IntRange(0, 65535)
 _OF_CLUSTER: Final = (
-    *("cert_secret", "events", "watch", "standby", "findings_configmap", "heal", "reports"),
+    "cert_secret",
+    "events",
+    "watch",
+    "standby",
+    "findings_configmap",
+    "heal",
+    "reports",
 )
+"""Flags that need a cluster."""
 _AUTO: Final = "auto"
 
 

@@ -89,11 +89,11 @@ class AdmissionHandler:
         remote_intents: RemoteIntents | None = None,
         *,
         spans: ReviewSpans | None = None,
-        is_active: Callable[[], bool] | None = None,
+        keeps_clients: Callable[[], bool] | None = None,
     ) -> None:
         """`dependencies` is called at each request: they are replaced when the cluster changes.
 
-        is_active  whether clients are to come here; None: always
+        keeps_clients  whether clients may keep their connections; None: always
         """
         self._dependencies: Final = dependencies
         self._observer: Final = observer
@@ -103,14 +103,14 @@ class AdmissionHandler:
         self._spans: Final = spans
         self._bodies: Final = Bodies(limits.body_bytes_in_flight)
         self._large_reviews: Final = LargeReviews(limits)
-        self._is_active: Final = is_active
+        self._keeps_clients: Final = keeps_clients
         self.draining = False
         self.last_request = time.monotonic()
 
     @property
     def sends_away(self) -> bool:
         """Whether clients are to go elsewhere: this server drains, or stands by."""
-        return self.draining or (self._is_active is not None and not self._is_active())
+        return self.draining or (self._keeps_clients is not None and not self._keeps_clients())
 
     async def __call__(self, request: web.BaseRequest) -> web.Response:
         """Answer one HTTP request."""

@@ -121,11 +121,11 @@ class AdmissionService:
         remote_intents: RemoteIntents | None = None,
         spans: ReviewSpans | None = None,
         supervisor: Supervisor | None = None,
-        is_active: Callable[[], bool] | None = None,
+        keeps_clients: Callable[[], bool] | None = None,
     ) -> None:
         """`collectors`: more to show at /metrics. `access`: to the ops port, if not WithinHost.
 
-        `is_active`: whether clients are to come here; None: always.
+        `keeps_clients`: whether clients may keep their connections; None: always.
 
         Raises certs.CertificateError or OSError when certificate or recording cannot be.
         """
@@ -155,7 +155,7 @@ class AdmissionService:
             self._overload,
             remote_intents,
             spans=spans,
-            is_active=is_active,
+            keeps_clients=keeps_clients,
         )
         self._http: web.Server | None = None
         self._connections: OpenConnections | None = None

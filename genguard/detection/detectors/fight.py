@@ -164,7 +164,7 @@ class StatusOscillation(Fight):
 
 
 class SpecFight(Fight):
-    """Two wills about one field of spec: two writers, or a writer and a webhook."""
+    """Two writers, or a writer and a webhook, set a field of spec against each other."""
 
     name: ClassVar[str] = "spec-fight"
     only_if: ClassVar[Sort] = "is_changed"
