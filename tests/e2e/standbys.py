@@ -38,8 +38,11 @@ class Pod:
         self.path = f"{self.pods}/{name}"
         self.guard: Genguard
 
-    def create(self) -> None:
+    def create(self, guard: Genguard) -> None:
+        self.guard = guard
         template = _template(self._namespace)
+        (container,) = template["spec"]["containers"]
+        container["ports"] = [{"name": "webhook", "containerPort": guard.admission_port}]
         body = {
             "metadata": template["metadata"] | {"name": self.name},
             # Without a node it would be deleted at once.
@@ -47,10 +50,11 @@ class Pod:
         }
         self._client.post(self.pods, body)
 
-    def tell_ready(self, *, is_ready: bool) -> None:
+    def tell_ready(self) -> None:
         """What the kubelet says."""
-        status = {"type": "Ready", "status": "True" if is_ready else "False"}
-        self._client.patch(f"{self.path}/status", {"status": {"conditions": [status]}})
+        ready = {"type": "Ready", "status": "True"}
+        status = {"podIP": "127.0.0.1", "conditions": [ready]}
+        self._client.patch(f"{self.path}/status", {"status": status})
 
     def delete(self) -> None:
         """Ask for its end, as `kubectl delete pod` and a drain do; the kubelet sends SIGTERM."""
@@ -150,8 +154,6 @@ def standing_by(
     pods = [Pod(plane, owner.namespace, name) for name in NAMES]
     with ExitStack() as stack:
         for one in pods:
-            one.create()
-            stack.callback(one.remove)
             given = (
                 f"--kubeconfig={owner.kubeconfig}",
                 f"--cert-dir={certs}",
@@ -159,8 +161,10 @@ def standing_by(
                 "--standby",
                 *flags,
             )
-            one.guard = stack.enter_context(Genguard(*given, environment={POD_NAME: one.name}))
-            one.tell_ready(is_ready=True)
+            guard = stack.enter_context(Genguard(*given, environment={POD_NAME: one.name}))
+            one.create(guard)
+            stack.callback(one.remove)
+            one.tell_ready()
         service = _Service(plane, pods)
         service.start()
         stack.callback(service.end)

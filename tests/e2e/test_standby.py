@@ -51,8 +51,8 @@ def deleted(pod: Pod) -> None:
 
 
 def killed(pod: Pod) -> None:
+    """End it without a word, also of the kubelet."""
     pod.guard.kill()
-    pod.tell_ready(is_ready=False)
 
 
 def vanished(pod: Pod) -> None:

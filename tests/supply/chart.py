@@ -446,7 +446,7 @@ def _into_policy(tree: Any) -> None:
             )
         ],
     )
-    (store,) = (one for one in spec["egress"] if isinstance(one, When))
+    (store,) = (one for one in spec["egress"] if isinstance(one, When) and one.condition == HA)
     spec["egress"].remove(store)
     given = Lines(
         '- {{- include "genguard.egress" (dict "url" $.Values.store "port" 6379) | nindent {m} }}'

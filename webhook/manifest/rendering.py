@@ -287,9 +287,9 @@ def _set_address(deployment: dict[str, Any], store: SharedStore) -> None:
 
 
 def limit_callers(policy: dict[str, Any], api_servers: tuple[str, ...]) -> None:
-    """Allow only these CIDRs to reach the webhook port."""
+    """Allow only these CIDRs, and pods that are named, to reach the webhook port."""
     for rule in policy["spec"]["ingress"]:
-        if any(port["port"] == "webhook" for port in rule["ports"]):
+        if "from" not in rule and any(port["port"] == "webhook" for port in rule["ports"]):
             rule["from"] = [{"ipBlock": {"cidr": cidr}} for cidr in api_servers]
 
 

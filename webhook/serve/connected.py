@@ -101,8 +101,10 @@ class ConnectedCluster:
         pods = Pods(self.rest, self.namespace, pod_name())
         identity = server_identity()
         lease = LeaseElection(self.rest, self.namespace, _LEASE, identity, succession=pods)
-        async with pods.followed(self.supervisor):
-            yield StandbyElection(lease, pods)
+        election = StandbyElection(lease, pods)
+        staying = {"connection to active pod": election.stay_connected}
+        async with pods.followed(self.supervisor), self.supervisor.running(staying):
+            yield election
 
     @asynccontextmanager
     async def certificate(

@@ -1,11 +1,13 @@
 """Who is active: when a standby takes over, which pod has the label, and when nothing changes."""
 
+import asyncio
 import copy
 from typing import Any
 
 import pytest
 
 from tests.unit.cluster.test_lease import Api as Leases
+from webhook.cluster import standby
 from webhook.cluster.lease import LEASE_SECONDS, LeaseElection
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.standby import ACTIVE, Pod, Pods, StandbyElection, is_over, leaves, read_pod
@@ -70,6 +72,13 @@ def test_a_lease_that_is_free(seen, holder, left, because):
         (
             {"metadata": {"name": "a", "labels": {ACTIVE: "true"}}},
             Pod("a", can_answer=True, is_active=True),
+        ),
+        (
+            {
+                "spec": {"containers": [{"ports": [{"name": "webhook", "containerPort": 8443}]}]},
+                "status": {"podIP": "10.0.0.7"},
+            },
+            Pod("a", can_answer=False, is_active=False, address=("10.0.0.7", 8443)),
         ),
     ],
 )
@@ -191,6 +200,49 @@ async def test_a_pod_that_ends_is_followed_at_once_and_leads_no_more(end):
     assert cluster.leaders == ["b"], "who sees that another one holds the Lease stops at once"
     await cluster.pass_time(60, "a", "b")
     assert cluster.active == ["b"]
+
+
+async def test_a_process_that_ends_is_followed_before_its_pod_says_so(monkeypatch):
+    cluster = await started()
+
+    async def outlive(host: str, port: int) -> bool:
+        return (host, port) == ("10.0.0.7", 8443)
+
+    monkeypatch.setattr(standby, "outlives", outlive)
+    seen = cluster.each["b"][1]
+    assert not await seen.see_end("a_0a1b"), "where its pod is, is not known"
+    cluster.pods["a"]["spec"] = {
+        "containers": [{"ports": [{"name": "webhook", "containerPort": 8443}]}]
+    }
+    cluster.pods["a"]["status"]["podIP"] = "10.0.0.7"
+    cluster.show()
+    assert await seen.see_end("a_ffff"), "another process in the same pod"
+    await cluster.tick("b")
+    assert cluster.active == ["a"]
+    seen.changed.clear()
+    assert await seen.see_end("a_0a1b")
+    assert seen.changed.is_set(), "it does not wait for the next tick"
+    await cluster.tick("b")
+    assert (cluster.leaders, cluster.active) == (["a", "b"], ["b"])
+
+
+async def test_a_process_has_ended_when_it_closes_a_connection_and_refuses_the_next():
+    connected = asyncio.Event()
+
+    def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        writer.close()
+
+    server = await asyncio.start_server(close, "127.0.0.1")
+    address = server.sockets[0].getsockname()
+    waiting = asyncio.create_task(standby.outlives(*address))
+    for _ in range(2):
+        await asyncio.wait_for(connected.wait(), 30)
+        connected.clear()
+    assert not waiting.done(), "what closes connections may be alive"
+    server.close()
+    assert await asyncio.wait_for(waiting, 30)
+    assert not await standby.outlives(*address), "a firewall that refuses all is no end"
 
 
 async def test_a_leader_that_renews_in_the_same_moment_does_not_keep_it():
