@@ -29,6 +29,8 @@ from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from tests.unit.cli.samples import write_lines
 from tests.unit.detection.test_static_manifests import HOOK
+from webhook.cluster.apply import MANAGER
+from webhook.cluster.standby import ACTIVE
 
 PHASES = ("1/4", "2/4", "3/4", "4/4")
 
@@ -44,6 +46,11 @@ def guard() -> Iterator[Genguard]:
     """A server outside the cluster."""
     with Genguard() as guard:
         yield guard
+
+
+def pods_of(plane: ControlPlane) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = plane.client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body["items"]
+    return items
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ def test_after_a_change_of_mode_nobody_answers_in_the_other_and_no_right_is_left
     for flags, mode, heals in (((), "enforcing", True), (("--audit-only",), "audit-only", False)):
         told = run(clean, "install", "--yes", *flags)
         assert f"every pod that answers is {mode}" in told.err
-        pods = clean.client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body["items"]
+        pods = pods_of(clean)
         assert len(pods) == 2
         for pod in pods:
             assert ("--audit-only" in pod["spec"]["containers"][0]["args"]) is not heals
@@ -88,6 +95,27 @@ def test_after_a_change_of_mode_nobody_answers_in_the_other_and_no_right_is_left
         told_by = {line["id"]: line["message"] for line in lines if "id" in line}
         assert told_by["mode"] == f"every pod that answers is {mode}, as deployed"
         assert told_by["phases"] == "20 of 20 dry runs were seen in all phases by one pod"
+
+
+def test_a_service_of_before_changes_when_all_pods_have_what_it_selects(
+    clean: ControlPlane,
+) -> None:
+    run(clean, "install", "--yes", "--audit-only")
+    path = f"/api/v1/namespaces/{SYSTEM}/services/genguard"
+    clean.client.patch(path, {"spec": {"selector": {ACTIVE: None}}})
+    before = {one["metadata"]["name"] for one in pods_of(clean)}
+    run(clean, "install", "--yes")
+    found = clean.client.get(path).body
+    assert ACTIVE in found["spec"]["selector"]
+    new = [one for one in pods_of(clean) if one["metadata"]["name"] not in before]
+    assert len(new) == 2
+    created = max(one["metadata"]["creationTimestamp"] for one in new)
+    (changed,) = {
+        one["time"]
+        for one in found["metadata"]["managedFields"]
+        if one["manager"] == MANAGER
+    }
+    assert changed > created, "the pods that have the label were there before"
 
 
 def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(

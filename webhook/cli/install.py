@@ -327,8 +327,15 @@ class _Phases:
             self._tell("1/4 the server runs outside the cluster")
             return
         self._tell("1/4 the server is put in place")
-        for step in steps:
-            if step.action is not Action.UNCHANGED:
+        changed = [step for step in steps if step.action is not Action.UNCHANGED]
+        # A Service of before may come to select a label that only new pods have.
+        last = [
+            step
+            for step in changed
+            if step.document["kind"] == "Service" and step.action is not Action.CREATE
+        ]
+        for step in changed:
+            if step not in last:
                 await apply(self._rest, step.document)
         for step in steps:
             if step.document["kind"] in _WORKLOADS:
@@ -337,6 +344,8 @@ class _Phases:
             if names := await leaving(self._rest, deployment):
                 self._tell(f"    it is ready; {', '.join(names)} must end, half a minute or more")
             await until_replaced(self._rest, deployment, self._seconds)
+        for step in last:
+            await apply(self._rest, step.document)
         for step in self._prepared.dropped:
             await remove(self._rest, step.document)
 
