@@ -43,6 +43,16 @@ def _reconciled(server: Replica) -> dict[str, Any]:
     return {one["uid"]: one["reconciledGeneration"] for one in objects}
 
 
+def _save(loop: Loop, server: Replica, file: Path) -> None:
+    """Go on until everything that is known now is in the file.
+
+    Of three saves the first may have begun before, and the third may not be complete.
+    """
+    for _ in range(3):
+        seen = time.time_ns()
+        loop.until(server, lambda seen=seen: file.stat().st_mtime_ns > seen, "saved")
+
+
 def test_findings_and_reconciled_generations_survive_a_kill(tmp_path: Path):
     file, loop = tmp_path / "state.db", Loop()
     flag = f"--store=sqlite:{file}"
@@ -50,20 +60,23 @@ def test_findings_and_reconciled_generations_survive_a_kill(tmp_path: Path):
         _roll_out(server)
         loop.until(server, lambda: findings(server), what="found")
         wait_until(lambda: _reconciled(server).get("object-2") == 2, what="tracked")
-        before, seen = findings(server), time.time_ns()
-        wait_until(lambda: file.stat().st_mtime_ns > seen, what="saved")
+        before = findings(server)
+        _save(loop, server, file)
     with Replica(flag) as server:  # leaving the first one has killed it
         after = findings(server)
-        assert after.keys() == before.keys()
+        assert after.keys() >= before.keys()
         assert _reconciled(server).get("object-2") == 2
         loop.until(
             server,
             lambda: all(
-                one["count"] > after[name]["count"] for name, one in findings(server).items()
+                one["count"] > after[name]["count"]
+                for name, one in findings(server).items()
+                if name in before
             ),
             what="counted on",
         )
-        assert server.log_lines("finding opened") == [], "known by now, and no news"
+        news = {line["id"] for line in server.log_lines("finding opened")}
+        assert not news & after.keys(), "known by now, and no news"
 
 
 def test_what_is_known_at_the_end_is_saved(tmp_path: Path):
@@ -123,9 +136,7 @@ def test_killed_again_and_again_under_load_it_keeps_findings_and_no_line_spoils_
                     server, lambda load=load: findings(server) and load.answered > 50, "found"
                 )
                 known = findings(server)
-                for _ in range(2):  # the first save may have begun before
-                    seen = time.time_ns()
-                    loop.until(server, lambda seen=seen: file.stat().st_mtime_ns > seen, "saved")
+                _save(loop, server, file)
                 os.kill(server.pid, signal.SIGKILL)
             answered += load.answered
     read = Counter[str]()
