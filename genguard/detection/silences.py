@@ -131,7 +131,7 @@ class Silences:
 
     def marks(self) -> Iterator[tuple[str, float]]:
         """Yield the name of each row, and a value that differs once the row has changed."""
-        for name, one in self._known.items():
+        for name, one in list(self._known.items()):  # some may come and go between two of these
             yield name, one.at
 
     def export(self, name: str) -> bytes | None:

@@ -300,19 +300,24 @@ class StatePersister:
             await in_thread(self._rows.close)
 
     async def save(self) -> None:
-        """Save what changed since the last save. Never raises."""
-        changes = {kind: await self._changes(kind, part) for kind, part in self._parts.items()}
+        """Save what changed since the last save; the next one makes up for a save that failed."""
+        changes, marks = dict[str, Changes](), dict[str, dict[str, Any]]()
+        for kind, part in self._parts.items():
+            changes[kind], marks[kind] = await self._changes(self._saved[kind], part)
         if not any(rows or gone for rows, gone in changes.values()):
             return
         try:
             await in_thread(self._rows.save, changes)
         except NotSavedError as error:
             self.failures += 1
-            self._forget(changes)
             if not self._is_failing:
                 LOGGER.warning("state not saved", extra={"facts": {"reason": str(error)}})
             self._is_failing = True
         else:
+            for kind, saved in self._saved.items():
+                saved.update(marks[kind])
+                for name in changes[kind].gone:
+                    del saved[name]
             if self._is_failing:
                 LOGGER.info("state is saved again")
             self._is_failing = False
@@ -325,30 +330,21 @@ class StatePersister:
                     return
             await self.save()
 
-    async def _changes(self, kind: str, part: PersistentPart) -> Changes:
-        saved, rows, present = self._saved[kind], list[Row](), set[str]()
+    async def _changes(
+        self, saved: Mapping[str, Any], part: PersistentPart
+    ) -> tuple[Changes, dict[str, Any]]:
+        """Return what differs from what is saved, and the marks of the rows to write."""
+        rows, marks, present, known = list[Row](), dict[str, Any](), set[str](), 0
         for count, (name, mark) in enumerate(part.marks(), start=1):
             present.add(name)
-            if name not in saved or saved[name] != mark:
+            is_known = name in saved
+            known += is_known
+            if not is_known or saved[name] != mark:
                 content = part.export(name)
                 if content is not None:
                     rows.append((name, content))
-                    saved[name] = mark
+                    marks[name] = mark
             if count % _BATCH == 0:
                 await asyncio.sleep(0)
-        gone = tuple(saved.keys() - present) if len(saved) > len(present) else ()
-        for name in gone:
-            del saved[name]
-        return Changes(rows, gone)
-
-    def _forget(self, changes: Mapping[str, Changes]) -> None:
-        """Take rows as unsaved, so that the next save writes them."""
-        for kind, (rows, gone) in changes.items():
-            self._saved[kind].update(dict.fromkeys([*(name for name, _ in rows), *gone], _UNSAVED))
-
-
-class _Unsaved:
-    """A mark that equals no other."""
-
-
-_UNSAVED: Final = _Unsaved()
+        gone = tuple(saved.keys() - present) if known < len(saved) else ()
+        return Changes(rows, gone), marks

@@ -136,3 +136,14 @@ def test_each_change_is_seen_by_its_version():
     assert silences.version == before
     silences.end("f", "", NOW)
     assert silences.version > before
+
+
+def test_one_that_comes_or_goes_while_all_are_saved_does_not_end_the_save():
+    silences = Silences()
+    for name in "abc":
+        silences.put(silence(name), NOW)
+    names = set()
+    for number, (name, _) in enumerate(silences.marks()):
+        names.add(name)
+        silences.put(silence(f"new {number}"), NOW)
+    assert names == {"a", "b", "c"}

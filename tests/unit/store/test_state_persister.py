@@ -93,6 +93,31 @@ async def test_what_could_not_be_saved_is_saved_later(caplog):
     assert disk.rows == {"b": b"2"}
 
 
+@pytest.mark.parametrize("place", ["while rows are collected", "while they are written"])
+async def test_what_a_save_that_ended_by_a_fault_did_not_write_is_written_by_the_next(
+    place, monkeypatch
+):
+    disk, notes = Disk(kept=b"1", gone=b"2"), Notes()
+    keeping = StatePersister(disk, {"notes": notes})
+
+    def fail(_):
+        raise ZeroDivisionError
+
+    notes.kept = {"kept": "3", "new": "4"}
+    with monkeypatch.context() as broken:
+        if place == "while they are written":
+            broken.setattr(disk, "save", fail)
+        else:
+            export = notes.export
+            broken.setattr(
+                notes, "export", lambda name: fail(name) if name == "new" else export(name)
+            )
+        with pytest.raises(ZeroDivisionError):
+            await keeping.save()
+    await keeping.save()
+    assert disk.rows == {"kept": b"3", "new": b"4"}
+
+
 async def test_the_end_is_saved_too():
     disk, notes = Disk(), Notes()
     async with StatePersister(disk, {"notes": notes}).running(
