@@ -132,23 +132,13 @@ class Findings(Protocol):
         """Take for damage what was restored in time: it may be lost by now."""
 
 
-class FindingsStorage(Protocol):
-    """A storage of findings; see FindingsConfigMap."""
-
-    async def read(self) -> bytes | None:
-        """Return the content; raises RefusedError, UNREACHED or UnreadableFindingsError."""
-
-    async def write(self, data: bytes) -> None:
-        """Replace what was read; raises RefusedError, 409 or 404 after another one's change."""
-
-
 class FindingsPersister:
     """Loads findings (`load`) before the server starts, and saves them while `running`."""
 
     def __init__(
         self,
         findings: Findings,
-        storage: FindingsStorage,
+        storage: FindingsConfigMap,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clock` gives monotonic seconds."""
@@ -324,7 +314,7 @@ class FindingsPersister:
             return False
         if self._saved is None or is_last or now - self._saved_at >= COUNT_SECONDS:
             return True
-        return _without_signs(marks) != _without_signs(self._saved)
+        return _has_news(marks, self._saved)
 
     async def _read(self) -> tuple[Row, ...]:
         data = await self._storage.read()
@@ -352,5 +342,12 @@ class FindingsPersister:
         self._is_failing, self._left_out = False, left_out
 
 
-def _without_signs(marks: Mapping[str, Mark]) -> dict[str, Mark]:
-    return {name: mark._replace(signs=(0, 0.0)) for name, mark in marks.items()}
+def _has_news(marks: Mapping[str, Mark], saved: Mapping[str, Mark]) -> bool:
+    """Whether findings came or went, or of one more than its signals has changed."""
+    return marks.keys() != saved.keys() or any(
+        _news(mark) != _news(saved[name]) for name, mark in marks.items()
+    )
+
+
+def _news(mark: Mark) -> tuple[object, ...]:
+    return mark.state, mark.severity, mark.damage

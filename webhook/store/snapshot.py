@@ -129,6 +129,10 @@ class SnapshotWriter:
 
     Between parts other tasks get their turn. The more there is to write, the rarer it is written:
     that takes a fiftieth of the time at most.
+
+    It runs no task of its own, unlike StatePersister: findings and the position in the stream must
+    be of one moment, so the task that judges publishes, and judges nothing meanwhile. A write that
+    fails is not repeated either: it ends the connection, and on the next all is written again.
     """
 
     def __init__(
