@@ -2,7 +2,7 @@
 #
 # The tag is exact. To pin the bytes as well, pass the digest, which
 # `docker buildx imagetools inspect python:3.11.14-slim-bookworm` prints:
-#   docker build --build-arg PYTHON_IMAGE=python:3.11.14-slim-bookworm@sha256:... -t genguard:0.1.0 .
+#   docker build --build-arg PYTHON_IMAGE=python:3.11.14-slim-bookworm@sha256:... -t genguard:local .
 # Where PyPI is not reached directly, pass the address of an index that has its packages, without a
 # password, and in PEM what its certificate is signed with, if this machine trusts it and PyPI's
 # clients do not. Hashes are checked all the same. A proxy needs nothing here: docker passes

@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom audit docs clean lock
+.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,9 +147,13 @@ manual: install ## pages for man and the JSON schemas of outputs, packed in dist
 krew: install ## the krew archive of this platform in dist/
 	$(PY) -m tests.supply.krew archive dist
 
-sbom: install ## what it is made of, as CycloneDX, in dist/; IMAGE=genguard:0.1.0: that image as well
+sbom: install ## what it is made of, as CycloneDX, in dist/; IMAGE=genguard:local: that image as well
 	$(PY) -m tests.supply.sbom
 	$(if $(IMAGE),$(PY) -m tests.supply.image_sbom $(IMAGE))
+
+release: install ## all that a release has, in dist/, and each file tried: VERSION=0.2.0, REPOSITORY=owner/name
+	$(PY) -m tests.supply.release $(VERSION) $(if $(REPOSITORY),--repository=$(REPOSITORY)) \
+		$(if $(ARCHIVES),--archives=$(ARCHIVES)) $(if $(PUSH),--push)
 
 audit: install ## ask the Python advisory list whether what is shipped has known holes (network)
 	$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock

@@ -18,12 +18,13 @@ from tests.e2e.genguard import ROOT
 from tests.e2e.kubelet import PLANE, PORT_LOCK, Kubelet
 from tests.locking import locked
 from tests.readme.commands import Shell, blocks, commands, commands_of
+from tests.supply.published import current
 
 RUN = "make run"
 REVIEW = "curl -sS --cacert .certs/ca.crt"
 INSTALL = (
     "genguard install --audit-only --dry-run",
-    "genguard install --audit-only --image registry.example.com/genguard:0.1.0",
+    "genguard install --audit-only",
     "genguard uninstall",
 )
 STATUS = (
@@ -39,7 +40,10 @@ PAGES = "tests/kind/whole/test_pages.py"
 STATIC = "tests/e2e/test_install.py"
 CHART = "tests/e2e/test_chart.py, with the chart of this folder"
 KREW = "tests/supply/test_krew.py, with the archive of these sources"
-OCI = "oci://registry.example.com/charts/genguard -n genguard-system"
+RELEASED = current()
+OCI = f"oci://{RELEASED.registry}/charts/genguard -n genguard-system"
+PIPX = "tests/supply/test_pipx.py"
+RELEASE = "tests/supply/test_release.py, with the files of these sources"
 SILENCE = "tests/contract/test_silencing.py"
 PROBES = "tests/unit/status/test_wait_goal.py"
 PUBLISH = "tests/e2e/test_publish_status.py"
@@ -53,11 +57,20 @@ ELSEWHERE = {
     ),
     "genguard uninstall --registrations-only": PAGES,
     "kubectl delete -k manifests/base/registrations": PAGES,
-    "docker build -t genguard:0.1.0 .": IMAGE,
-    f"docker run --rm --read-only --tmpfs /tmp {PORTS} genguard:0.1.0": IMAGE,
+    "pipx install .": PIPX,
+    "genguard version": PIPX,
+    "pipx install genguard-webhook": RELEASE,
+    f"docker run --rm {RELEASED.registry}:{RELEASED.version} version": RELEASE,
+    f"helm show readme oci://{RELEASED.registry}/charts/genguard --version {RELEASED.version}": (
+        RELEASE
+    ),
+    "kubectl krew install --manifest-url="
+    f"{RELEASED.address}/releases/download/v{RELEASED.version}/genguard.yaml": KREW,
+    "docker build -t genguard:local .": IMAGE,
+    f"docker run --rm --read-only --tmpfs /tmp {PORTS} genguard:local": IMAGE,
     "(umask 077; openssl rand -hex 32 > token)": IMAGE,
     f'docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/token:/run/token:ro" {PORTS} '
-    "genguard:0.1.0 serve --ops-auth token-file=/run/token": IMAGE,
+    "genguard:local serve --ops-auth token-file=/run/token": IMAGE,
     "genguard install --static-webhooks none": STATIC,
     "genguard install --static-webhooks mutating-webhooks": STATIC,
     "scp -r control-plane:/etc/kubernetes/admission/mutating-webhooks .": "a control-plane node",
@@ -65,7 +78,6 @@ ELSEWHERE = {
     f"helm upgrade genguard {OCI} --reuse-values --set register=true": CHART,
     "genguard doctor": "tests/e2e/test_doctor.py",
     **dict.fromkeys(commands_of("traces.md"), "tests/e2e/test_opentelemetry.py"),
-    "kubectl krew install --manifest=genguard.yaml": KREW,
     "kubectl genguard status -A": KREW,
     "curl -sS http://localhost:8080/api/findings/ID/silence "
     "-H 'Content-Type: application/json' \\\n"

@@ -1,4 +1,4 @@
-"""Writes the Helm chart: `python -m tests.supply.chart [FOLDER [IMAGE]]`.
+"""Writes the Helm chart: `python -m tests.supply.chart [FOLDER [DIGEST]]`.
 
 Each object of manifests/ becomes a template. What a component or an overlay changes is put between
 `if` and `end`, so that the chart renders what kustomize renders. The values and their documents
@@ -22,6 +22,7 @@ import yaml
 
 import manifests
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
+from tests.supply.published import current
 from tests.supply.template_tree import Choice, Lines, Template, When, merged, template
 from tests.supply.wheel import ROOT
 from webhook.cli.install import install
@@ -31,6 +32,8 @@ from webhook.serve.flags import FILE, FOLDER, NAMES, name_of
 from webhook.serve.settings import Settings
 
 CHART = ROOT / "charts" / "genguard"
+REPOSITORY = current().image.rpartition(":")[0]
+"""Of the image that is installed by default."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HEAD = "{{- /* Written by `make chart` out of manifests/: change it there. */}}\n"
 
@@ -98,7 +101,7 @@ def values() -> list[Value]:
         _of_option("auditOnly", False, _FLAG),
         Value(
             "image",
-            {"repository": "genguard", "tag": "", "digest": ""},
+            {"repository": REPOSITORY, "tag": "", "digest": ""},
             _object({"repository": _TEXT, "tag": _TEXT, "digest": _TEXT}),
             "The server's image. The tag is by default the chart's appVersion; a digest goes "
             "before a tag.",
@@ -546,7 +549,7 @@ def _file_of(kind: str, tree: Any) -> str:
 
 
 def _chart_yaml() -> str:
-    images = [{"name": "genguard", "image": f"genguard:{PROJECT['version']}"}]
+    images = [{"name": "genguard", "image": current().image}]
     chart = {
         "apiVersion": "v2",
         "name": "genguard",
@@ -610,10 +613,10 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|")
 
 
-def write(to: Path = CHART, *, repository: str = "", digest: str = "") -> None:
+def write(to: Path = CHART, digest: str = "") -> None:
     """Write the chart into a folder; where that is not its own, with what people have written.
 
-    repository, digest  the image that the chart installs by default
+    digest  of the image that the chart installs by default; "" for the tag
     """
     if to != CHART:
         shutil.copytree(CHART, to)
@@ -624,16 +627,14 @@ def write(to: Path = CHART, *, repository: str = "", digest: str = "") -> None:
         path = to / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    if repository:
+    if digest:
         path = to / "values.yaml"
-        text = path.read_text().replace("repository: genguard", f"repository: {repository}")
-        path.write_text(text.replace("digest: ''", f"digest: {digest}"))
+        path.write_text(path.read_text().replace("digest: ''", f"digest: {digest}"))
 
 
-def main(to: str = str(CHART), image: str = "") -> None:
-    """Write the chart, which by default installs `image`: its repository, @ and its digest."""
-    repository, _, digest = image.partition("@")
-    write(Path(to), repository=repository, digest=digest)
+def main(to: str = str(CHART), digest: str = "") -> None:
+    """Write the chart, which by default installs the image of this digest."""
+    write(Path(to), digest)
     print(to)
 
 

@@ -14,7 +14,7 @@ import manifests
 from tests.controlplane.build import binary as control_plane_binary
 from tests.manifests_copied import copied
 from tests.supply.binaries import binary
-from tests.supply.chart import CHART, write
+from tests.supply.chart import CHART, REPOSITORY, write
 from webhook.manifest.rendering import Choices, Outside, SharedStore, render
 
 PAIR = {"tls.crt": b"a certificate\n", "tls.key": b"a key\n", "ca.crt": b"an authority\n"}
@@ -282,10 +282,10 @@ def test_helm_finds_nothing_to_complain_about_and_packs_it(tmp_path: Path) -> No
     run = [binary("helm"), "lint", "--strict", CHART]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    write(tmp_path / "genguard", repository="registry.example.com/g", digest="sha256:" + "1" * 64)
+    write(tmp_path / "genguard", "sha256:" + "1" * 64)
     run = [binary("helm"), "package", tmp_path / "genguard", "-d", tmp_path]
     subprocess.run(run, capture_output=True, check=True)
     (archive,) = tmp_path.glob("genguard-*.tgz")
     shown = [binary("helm"), "template", "genguard", archive]
     out = subprocess.run(shown, capture_output=True, text=True, check=True).stdout
-    assert "registry.example.com/g@sha256:" + "1" * 64 in out
+    assert f"{REPOSITORY}@sha256:" + "1" * 64 in out

@@ -15,6 +15,7 @@ from tests.reviews import clobbered
 from tests.supply.locked import LOCK
 from tests.supply.sandbox import USER, Sandbox
 from tests.supply.wheel import ROOT, build, copy_source
+from webhook import __version__
 
 _SECONDS = 240.0
 PROBE = """
@@ -75,7 +76,7 @@ def test_it_is_a_sandbox(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("version",), "genguard 0.1.0"),
+        (("version",), f"genguard {__version__}"),
         (("explain", "deployments"), "deployments"),
         (("install", "--audit-only", "-o", "yaml"), "zzzzzz-genguard-mutate"),
     ],

@@ -1,15 +1,14 @@
 """The server's manifests: what each field is for, so that none is lost by an edit."""
 
 import itertools
-import tomllib
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.supply.published import current
 from tests.unit.manifest_files import (
     MANIFESTS,
-    REPOSITORY,
     container,
     documents,
     kustomization,
@@ -327,8 +326,7 @@ def test_audit_only_and_heal_add_the_one_flag_that_serve_has_for_it(folder, flag
 
 
 def test_the_image_has_the_version_of_the_package_and_no_moving_tag():
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    assert container()["image"] == f"genguard:{project['version']}"
+    assert container()["image"] == current().image
     assert container()["imagePullPolicy"] == "IfNotPresent"
 
 

@@ -21,6 +21,7 @@ from tests.kind.culprit import CONFIGURATION, Culprit
 from tests.kind.draws import deployment
 from tests.kind.images import build
 from tests.runbook_commands import Command, commands
+from tests.supply.published import current
 
 NAMESPACE = "pages"
 PAGES = list(dict.fromkeys(one.page for one in commands()))
@@ -88,8 +89,9 @@ class Desk:
         (folder / "recording.ndjson").write_text(_review())
         (folder / "password").write_text("changed")
         (folder / "ca.crt").write_text("")
-        run("docker", "tag", self._image, "genguard:0.1.0")
-        cluster.load("genguard:0.1.0")
+        released = current().image  # what `genguard install` takes without --image
+        run("docker", "tag", self._image, released)
+        cluster.load(released)
 
     def typed(self, command: Command) -> str:
         """The command with its names filled in, and agreed to where it asks."""
@@ -108,7 +110,7 @@ class Desk:
             "SERVICEACCOUNT": "default",
             "USER": "system:admin",
         }
-        text = command.filled(values).replace("registry.example.com/genguard:0.1.0", self._image)
+        text = command.filled(values)
         text = re.sub(r"(genguard install .*--ha)\b", rf"\1 --store-image {self._store}", text)
         if text.startswith("genguard trace"):
             return f"{text} --yes --poke"  # nobody else writes the object meanwhile
