@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean lock
+.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -167,6 +167,10 @@ lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PIN) -o requirements-krew.lock requirements-krew.in
 	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["docs"], sep="\n")' \
 		| $(PIN) -o requirements-docs.lock -
+
+clean-all: clean ## the same as clean, and the programs that they built into ~/.cache/genguard
+	@chmod -R u+w "$${XDG_CACHE_HOME:-$$HOME/.cache}/genguard" 2>/dev/null || true
+	rm -rf "$${XDG_CACHE_HOME:-$$HOME/.cache}/genguard"
 
 clean: ## remove what the verbs above made in this folder
 	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.locking import locked
@@ -43,8 +44,6 @@ ours, and API servers of other minors."""
 _PINNED = re.compile(r"^\t(\S+) v([0-9]+\.[0-9]+\.[0-9]+)(?: |$)", re.MULTILINE)
 _MB = 1_000_000
 _MOST_LINES = 20
-_BUILT: list[str] = []
-"""What this process has built."""
 _GO = re.compile(r"^go (\S+)$", re.MULTILINE)
 
 
@@ -78,14 +77,18 @@ def link_flags(folder: Path = MODULE) -> str:
     return "-s -w " + " ".join(f"-X {name}={value}" for name, value in stamped.items())
 
 
+def cache_home() -> Path:
+    """What tests and demo keep on disk outside of the repository; `make clean-all` removes it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "genguard"
+
+
 def cache_folder() -> Path:
     """One folder for each combination of sources, flags and machine; never rebuilt in place."""
     digest = hashlib.sha256()
     for part in ((MODULE / "go.mod").read_bytes(), (MODULE / "go.sum").read_bytes()):
         digest.update(part)
     digest.update(f"{link_flags()} {sys.platform} {platform.machine()}".encode())
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "genguard" / "controlplane" / digest.hexdigest()[:16]
+    return cache_home() / "controlplane" / digest.hexdigest()[:16]
 
 
 def provided(name: str) -> Path | None:
@@ -103,18 +106,36 @@ def program_folder(name: str) -> Path:
     return cache_folder().parent.with_name(name) / digest.hexdigest()[:16]
 
 
-def binary(name: str) -> Path:
-    """The path of one binary of PACKAGES or PROGRAMS, building it when it is in neither place."""
+def place(name: str) -> Path:
+    """Where one binary of PACKAGES or PROGRAMS is, or will be once it is built."""
     folder = program_folder(name) if name in PROGRAMS else cache_folder()
-    path = provided(name) or folder / name
+    return provided(name) or folder / name
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Those that have to be built."""
+    return [name for name in dict.fromkeys(names) if not place(name).exists()]
+
+
+def binaries(names: Iterable[str]) -> dict[str, Path]:
+    """The path of each. What has to be built is counted to its end: `2/6 kube-apiserver`."""
+    wanted = list(names)
+    building = missing(wanted)
+    counted = {name: f"{at}/{len(building)} {name}" for at, name in enumerate(building, 1)}
+    return {name: binary(name, counted.get(name)) for name in wanted}
+
+
+def binary(name: str, counted: str | None = None) -> Path:
+    """The path of one, building it when it is in neither place. `counted`: its name while it is."""
+    path = place(name)
     if not path.exists():
         with locked(path.parent / ".lock"):
             if not path.exists():  # another process may have built it while this one waited
-                _build(name, path)
+                _build(name, path, counted or name)
     return path
 
 
-def _build(name: str, path: Path) -> None:
+def _build(name: str, path: Path, counted: str) -> None:
     go = shutil.which("go")
     if go is None:
         raise BuildError(
@@ -137,22 +158,15 @@ def _build(name: str, path: Path) -> None:
                 stdout=output,
                 stderr=output,
             )
-        code = _wait(building, _counted(name), started)
+        code = _wait(building, counted, started)
         if code != 0:
             # Of what the compiler says only the end: it begins with each module that it fetches.
             told = "\n".join(said.read_text(errors="replace").splitlines()[-_MOST_LINES:])
             raise BuildError(f"go build of {package} failed in {module}:\n{told}")
         size = unfinished.stat().st_size / _MB
         unfinished.replace(path)  # in one step: nobody ever runs half a binary
-    _BUILT.append(name)
     took = time.monotonic() - started
-    _say(f"{_counted(name)}: built in {took:.0f} s, {size:.0f} MB in {path.parent}")
-
-
-def _counted(name: str) -> str:
-    """`2/6 kube-apiserver`: its place among all that is built."""
-    every = [*PACKAGES, *PROGRAMS]
-    return f"{every.index(name) + 1}/{len(every)} {name}" if name in every else name
+    _say(f"{counted}: built in {took:.0f} s, {size:.0f} MB in {path.parent}")
 
 
 def _wait(building: "subprocess.Popen[bytes]", what: str, started: float) -> int:
@@ -180,24 +194,6 @@ def _wait(building: "subprocess.Popen[bytes]", what: str, started: float) -> int
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def remains() -> list[str]:
-    """Say what was put on disk outside the repository, of what size, and how to remove it."""
-    cache = cache_folder().parent.parent
-    lines = [f"On disk: {_size(cache)} in {cache}, for the next time; rm -r removes it."]
-    go = shutil.which("go")
-    if _BUILT and go is not None:
-        asked = [go, "env", "GOCACHE", "GOMODCACHE"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
-        sizes = " and ".join(f"{_size(Path(one))} in {one}" for one in found)
-        lines.append(f"Go's own caches: {sizes}; go clean -cache -modcache removes them.")
-    return lines
-
-
-def _size(folder: Path) -> str:
-    files = (Path(root) / name for root, _, names in os.walk(folder) for name in names)
-    return f"{sum(one.lstat().st_size for one in files if one.exists()) / _MB:,.0f} MB"
-
-
 def _say(line: str) -> None:
     print(f"controlplane: {line}", file=sys.stderr, flush=True)
 
@@ -211,7 +207,7 @@ def main() -> None:
     if "--own" in sys.argv[1:]:
         names = [one for one in names if not one.startswith((OTHER_MINOR, "gowebhook"))]
     try:
-        folders = dict.fromkeys(str(binary(name).parent) for name in names)
+        folders = dict.fromkeys(str(path.parent) for path in binaries(names).values())
     except BuildError as error:
         sys.exit(f"controlplane: {error}")
     print(os.pathsep.join(folders))

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.controlplane import commands
-from tests.controlplane.build import OTHER_MINOR, binary
+from tests.controlplane.build import OTHER_MINOR, binaries, binary
 from tests.controlplane.certificates import Authority, service_account_key
 from tests.controlplane.client import Client, Endpoint
 from tests.controlplane.identities import ADMIN, identities, kubeconfig, token_file
@@ -87,11 +87,8 @@ class ControlPlane:
     def start(self) -> None:
         """Starts the parts in the order in which they need each other; returns when all work."""
         options, at = self.options, self._at
-        programs = ["etcd", apiserver_program(options)]
-        programs += ["kube-controller-manager"] * options.controller_manager
-        programs += ["kube-scheduler"] * options.scheduler
-        programs += ["kwok"] * bool(options.kwok_nodes)
-        paths = {name: binary(name) for name in programs}  # first of all: this may build
+        programs = programs_of(options)
+        paths = binaries(programs)  # first of all: this may build
         self._write_files()
         run = self._processes = ProcessGroup(self.folder)
         run.start("etcd", [paths["etcd"], *commands.etcd(at)])
@@ -231,6 +228,14 @@ class ControlPlane:
     def _controllers_work(self) -> bool:
         path = "/api/v1/namespaces/default/serviceaccounts/default"
         return self.client.get(path, check=False).status == 200
+
+
+def programs_of(options: Options) -> list[str]:
+    """The names of the binaries that a control plane needs."""
+    programs = ["etcd", apiserver_program(options)]
+    programs += ["kube-controller-manager"] * options.controller_manager
+    programs += ["kube-scheduler"] * options.scheduler
+    return programs + ["kwok"] * bool(options.kwok_nodes)
 
 
 def apiserver_program(options: Options) -> str:

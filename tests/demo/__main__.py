@@ -2,12 +2,15 @@
 
 A webhook clears status.observedGeneration of every Deployment, so that a rollout that is done hangs
 for ever. genguard, changing nothing, names the webhook; then it is let to repair, and the rollout
-completes. On a terminal each step waits for Enter. Nothing is left behind, however it ends.
+completes. On a terminal each step waits for Enter, and ^D or ^C ends it. No process is left behind,
+however it ends. Before it starts, it says how long it takes and what it leaves on disk.
 """
 
 import json
 import os
 import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,42 +18,103 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.controlplane.build import remains
+from tests.controlplane.build import BuildError, binaries, cache_home, missing, provided
 from tests.controlplane.client import wait_until
-from tests.controlplane.options import FULL_CLUSTER
-from tests.controlplane.plane import ControlPlane
+from tests.controlplane.options import FULL_CLUSTER, Options
+from tests.controlplane.plane import ControlPlane, programs_of
 from tests.controlplane.webhook_listener import WebhookListener
+from tests.demo.played import DeploymentController
 from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generation
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 
 NAMESPACE = "shop"
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-_CLUSTER = "a real API server, etcd, controllers, scheduler and three nodes without machines"
+_FULL = "a real API server, etcd, controllers, scheduler and three nodes without machines"
+_SMALL = "a real API server and etcd; the demo itself plays the Deployment's controller"
+_ASSETS = ("kube-apiserver", "etcd", "kubectl")
+"""What setup-envtest puts into KUBEBUILDER_ASSETS."""
+_MINUTES_EACH = 2
+"""To build one program, on two cores."""
 _ROLLOUT = ("rollout", "status", "deployment/web", "--timeout=5s")
 _SEVERE = ("warning", "critical")
 
 
 def main() -> int:
-    """Tell the story. Exits with 0, or with 130 when it was interrupted."""
+    """Tell the story. Exits with 0, with 130 when it was interrupted, or with 1 without Go."""
+    options = chosen()
     try:
-        say(f"Starting {_CLUSTER} (built once, which takes minutes) ...")
-        with ControlPlane(FULL_CLUSTER) as plane:
+        announce(options)
+        build(options)
+        say("Starting the servers ...")
+        with ControlPlane(options) as plane, controllers(plane):
             tell(plane)
     except KeyboardInterrupt:
         say("\nInterrupted; everything is stopped.")
         return 130
+    except EOFError:  # ^D at a question
+        say("\nEnded; everything is stopped.")
+        return 0
+    except BuildError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
     say("Everything is stopped. To see it in a cluster of yours: README, Install.")
-    for line in remains():
-        say(line)
     return 0
+
+
+def chosen() -> Options:
+    """A whole cluster; what KUBEBUILDER_ASSETS has, where the rest would have to be built."""
+    is_given = all(provided(name) for name in _ASSETS)
+    return Options() if is_given and missing(programs_of(FULL_CLUSTER)) else FULL_CLUSTER
+
+
+def announce(options: Options) -> None:
+    """Before anything is done: what it is, how long it takes and what it leaves."""
+    say(f"The demo runs {_FULL if options.controller_manager else _SMALL}.")
+    say("It takes about a minute, and as long as you look at it.")
+    if count := len(missing(needed(options))):
+        say(f"First it builds {count} programs from source, once: about {_MINUTES_EACH * count}")
+        say("minutes on two cores. README, Try it, says how to do without.")
+    own = [name for name in needed(options) if provided(name) is None]
+    left = f"programs in {cache_home()}, and packages in .venv" if own else "packages in .venv"
+    say(f"It leaves {left}; `make clean-all` removes that.")
+
+
+def needed(options: Options) -> list[str]:
+    """The programs that have to be there."""
+    return [*programs_of(options), "kubectl"]
+
+
+def build(options: Options) -> None:
+    """Build what is missing. What Go keeps for it goes when all is built."""
+    go = shutil.which("go")
+    if not missing(needed(options)) or go is None:
+        binaries(needed(options))
+        return
+    folder = cache_home() / "go"
+    os.environ["GOCACHE"], os.environ["GOMODCACHE"] = f"{folder}/build", f"{folder}/modules"
+    binaries(needed(options))
+    subprocess.run([go, "clean", "-cache", "-modcache"], check=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def controllers(plane: ControlPlane) -> Iterator[None]:
+    """The namespace, with what a Deployment in it needs."""
+    plane.client.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    if plane.options.controller_manager:
+        account = f"{accounts}/default"
+        wait_until(lambda: plane.client.get(account).body, what="the service account")
+        yield
+        return
+    plane.client.post(accounts, {"metadata": {"name": "default"}})
+    with DeploymentController(plane, NAMESPACE):
+        yield
 
 
 def tell(plane: ControlPlane) -> None:
     """The three steps."""
-    plane.client.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-    wait_until(lambda: plane.client.get(account).body, what="the service account")
     with bad_webhook(plane):
         with serving(plane, "--audit-only") as guard:
             watch(plane, guard)
@@ -149,7 +213,7 @@ def kubectl(plane: ControlPlane, *words: str, quiet: bool = False) -> None:
 def pause(what: str) -> None:
     """On a terminal, wait for the reader."""
     if sys.stdin.isatty():
-        input(f"\n[Enter] to {what} ")
+        input(f"\n[Enter] to {what}, ^D to stop here ")
 
 
 def title(text: str) -> None:

@@ -1,6 +1,9 @@
 """`make demo` tells the whole story, and leaves no process behind, however it ends."""
 
+import os
+import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.controlplane.build import binary
 from tests.controlplane.client import wait_until
 from tests.demo.picture import draw
 from tests.e2e.genguard import ROOT
@@ -19,11 +23,12 @@ _SECONDS = 200.0
 class Demo:
     """A run of the demo in a session of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, stdin: int = subprocess.DEVNULL, **variables: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.demo"],
             cwd=ROOT,
-            stdin=subprocess.DEVNULL,
+            env=os.environ | variables,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -63,8 +68,8 @@ class Demo:
 
 
 @contextmanager
-def demo() -> Iterator[Demo]:
-    run = Demo()
+def demo(stdin: int = subprocess.DEVNULL, **variables: str) -> Iterator[Demo]:
+    run = Demo(stdin, **variables)
     try:
         yield run
     finally:
@@ -76,7 +81,9 @@ def demo() -> Iterator[Demo]:
 def test_the_rollout_hangs_the_culprit_is_named_and_enforcing_completes_it() -> None:
     with demo() as run:
         assert run.end() == 0, run.said
-        hangs, enforced = run.said.split("2/3  ")
+        before, hangs, enforced = re.split(r"[12]/3  ", run.said)
+        assert "about a minute" in before
+        assert "`make clean-all` removes that" in before
         assert "error: timed out waiting for the condition" in hangs
         assert "observed-generation-cleared  shop/web  mmm-old-operator/" in hangs
         assert "certain: another webhook cleared" in hangs
@@ -97,3 +104,47 @@ def test_interrupted_it_stops_everything() -> None:
         run.process.send_signal(signal.SIGINT)
         assert run.end() == 130, run.said
         wait_until(lambda: not run.left(), what="nothing left behind")
+
+
+def test_with_only_an_api_server_and_etcd_given_nothing_is_built(tmp_path: Path) -> None:
+    """What setup-envtest has: no controllers, and no Go is needed."""
+    assets = tmp_path / "assets"
+    assets.mkdir()
+    for name in ("kube-apiserver", "etcd", "kubectl"):
+        (assets / name).symlink_to(binary(name))
+    cache = tmp_path / "cache"
+    given = {"KUBEBUILDER_ASSETS": str(assets), "XDG_CACHE_HOME": str(cache), "PATH": "/nowhere"}
+    with demo(**given) as run:
+        assert run.end() == 0, run.said
+        assert "plays the Deployment's controller" in run.said
+        assert "certain: another webhook cleared" in run.said
+        assert run.said.count('deployment "web" successfully rolled out') == 2
+        assert "building" not in run.said
+    assert not cache.exists()
+
+
+def test_the_end_of_input_at_a_question_ends_it_in_order() -> None:
+    terminal, stdin = pty.openpty()
+    with demo(stdin) as run:
+        wait_until(lambda: "Look around" in run.said, _SECONDS, what="the first step")
+        os.write(terminal, b"\x04")
+        assert run.end() == 0, run.said
+        assert "Ended; everything is stopped." in run.said
+        assert "2/3" not in run.said
+        assert "Traceback" not in run.said
+        wait_until(lambda: not run.left(), what="nothing left behind")
+    os.close(terminal)
+    os.close(stdin)
+
+
+def test_one_verb_removes_all_that_is_left(tmp_path: Path) -> None:
+    cache = tmp_path / "genguard" / "go" / "modules"
+    cache.mkdir(parents=True)
+    (cache / "go.mod").touch()
+    cache.chmod(0o555)  # as Go leaves it
+    copied = shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    clean = ["make", "--directory", str(tmp_path), f"--file={copied}", "clean-all"]
+    variables = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run(clean, env=variables, check=True, capture_output=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["Makefile"]

@@ -116,11 +116,10 @@ def test_of_what_the_compiler_says_only_a_line_a_binary_is_shown(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """A compiler that says what go says when it fetches modules, and what remains on disk."""
+    """A compiler that says what go says when it fetches modules."""
     go = executable(tmp_path / "bin" / "go")
     go.write_text(
         """#!/bin/sh
-if [ "$1" = env ]; then echo "$HOME"; echo "$HOME"; exit; fi
 for each in 1 2 3; do echo "go: downloading example.org/$each v1.0.0" >&2; done
 while [ "$1" != -o ]; do shift; done
 echo binary > "$2"
@@ -128,14 +127,15 @@ echo binary > "$2"
     )
     monkeypatch.setenv("HOME", str(tmp_path / "bin"))
     monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
-    monkeypatch.setattr(build, "_BUILT", [])
-    path = build.binary("etcd")
-    assert path.read_text() == "binary\n"
-    number = f"1/{len(build.PACKAGES) + len(build.PROGRAMS)} etcd"
-    first, second = capfd.readouterr().err.splitlines()
-    assert first == f"controlplane: {number}: building"
-    assert second.startswith(f"controlplane: {number}: built in ")
-    assert second.endswith(f" s, 0 MB in {empty_cache}")
-    here, of_go = build.remains()
-    assert here.startswith(f"On disk: 0 MB in {tmp_path / 'genguard'}")
-    assert "go clean -cache -modcache removes them" in of_go
+    executable(empty_cache / "kwok")
+    paths = build.binaries(["etcd", "kwok", "kubectl"])
+    assert paths["etcd"].read_text() == "binary\n"
+    lines = capfd.readouterr().err.splitlines()
+    assert [line.partition(" in ")[0] for line in lines] == [
+        "controlplane: 1/2 etcd: building",
+        "controlplane: 1/2 etcd: built",
+        "controlplane: 2/2 kubectl: building",
+        "controlplane: 2/2 kubectl: built",
+    ]
+    assert lines[-1].endswith(f" s, 0 MB in {empty_cache}")
+    assert build.missing(["etcd", "kwok", "kubectl", "kube-scheduler"]) == ["kube-scheduler"]
