@@ -280,11 +280,13 @@ def main(arguments: list[str] | None = None) -> None:
     given: Any = parser.parse_args(arguments)
     known = given.repository or origin() or current().repository
     release = Release(Published(given.version, known), push=given.push)
+    changed: list[str] = []
     try:
         changed = prepare(release.now)
         release.make(given.archives)
     except (FillError, ReleaseError) as error:
-        sys.exit(f"release: {error}")
+        kept = f"\nThe tree already says {given.version}: `git diff` shows where." * bool(changed)
+        sys.exit(f"release: {error}{kept}")
     report(release, changed)
 
 

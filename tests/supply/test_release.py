@@ -67,6 +67,13 @@ def test_what_may_sign_runs_nothing_of_the_repository() -> None:
     assert not [step for step in steps if re.search(r"make |python", step.get("run", ""))]
 
 
+def test_both_wheels_and_no_other_file_go_to_pypi() -> None:
+    *_, take, upload = JOBS["publish"]["steps"]
+    assert take["run"].endswith("cp dist/*.whl wheels")
+    assert upload["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert upload["with"] == {"packages-dir": "wheels"}
+
+
 def test_what_is_published_was_tested_before() -> None:
     told = [step.get("run") for step in JOBS["test"]["steps"]]
     assert told[-3:] == ["make audit", ".ci/run", "make test-all"]

@@ -137,4 +137,5 @@ def test_a_file_that_is_not_of_this_version_ends_it(tmp_path: Path) -> None:
     done = release(tmp_path, image_says="0.0.1")
     assert done.returncode == 1
     assert f"'genguard 0.0.1, Kubernetes 1.28 to 1.37', not {VERSION}" in done.stderr
+    assert done.stderr.endswith(f"The tree already says {VERSION}: `git diff` shows where.\n")
     assert "Traceback" not in done.stderr
