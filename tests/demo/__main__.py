@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -76,7 +77,8 @@ def announce(options: Options) -> None:
         say(f"First it builds {count} programs from source, once: about {_MINUTES_EACH * count}")
         say("minutes on two cores. README, Try it, says how to do without.")
     own = [name for name in needed(options) if provided(name) is None]
-    left = f"programs in {cache_home()}, and packages in .venv" if own else "packages in .venv"
+    folder = str(cache_home()).replace(str(Path.home()), "~", 1)
+    left = f"programs in {folder}, and packages in .venv" if own else "packages in .venv"
     say(f"It leaves {left}; `make clean-all` removes that.")
 
 

@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.controlplane.build import binary
+import pytest
+
+from tests.controlplane.build import binary, cache_home
 from tests.controlplane.client import wait_until
+from tests.controlplane.options import FULL_CLUSTER
+from tests.demo.__main__ import build, chosen, needed
 from tests.demo.picture import draw
 from tests.e2e.genguard import ROOT
 
@@ -135,6 +139,35 @@ def test_the_end_of_input_at_a_question_ends_it_in_order() -> None:
         wait_until(lambda: not run.left(), what="nothing left behind")
     os.close(terminal)
     os.close(stdin)
+
+
+def test_what_go_keeps_for_the_build_goes_when_all_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text(
+        """#!/bin/sh
+echo "$1 $2" >> "$XDG_CACHE_HOME/asked"
+mkdir -p "$GOCACHE" "$GOMODCACHE"
+while [ $# -gt 0 ]; do [ "$1" = -o ] && echo binary > "$2"; shift; done
+"""
+    )
+    go.chmod(0o755)
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    for name, value in (("XDG_CACHE_HOME", tmp_path), ("PATH", f"{go.parent}:/usr/bin:/bin")):
+        monkeypatch.setenv(name, str(value))
+    for name in ("GOCACHE", "GOMODCACHE"):
+        monkeypatch.setenv(name, "what the user has")
+    options = chosen()
+    count = len(needed(options))
+    assert options == FULL_CLUSTER
+    build(options)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked == ["build -buildvcs=false"] * count + ["clean -cache"]
+    assert [path.name for path in cache_home().iterdir()] == ["controlplane"]
+    build(options)
+    assert len((tmp_path / "asked").read_text().splitlines()) == count + 1
 
 
 def test_one_verb_removes_all_that_is_left(tmp_path: Path) -> None:
