@@ -49,7 +49,8 @@ def guard() -> Iterator[Genguard]:
 
 
 def pods_of(plane: ControlPlane) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = plane.client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body["items"]
+    found = plane.client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body
+    items: list[dict[str, Any]] = found["items"]
     return items
 
 
@@ -111,9 +112,7 @@ def test_a_service_of_before_changes_when_all_pods_have_what_it_selects(
     assert len(new) == 2
     created = max(one["metadata"]["creationTimestamp"] for one in new)
     (changed,) = {
-        one["time"]
-        for one in found["metadata"]["managedFields"]
-        if one["manager"] == MANAGER
+        one["time"] for one in found["metadata"]["managedFields"] if one["manager"] == MANAGER
     }
     assert changed > created, "the pods that have the label were there before"
 
