@@ -155,6 +155,18 @@ class Finding(
         return self.quiet_for(now) >= patience
 
     @property
+    def labels(self) -> dict[str, str]:
+        """What never changes in it: the labels by which its alert is known, and may be selected."""
+        return {
+            "finding": self.id,
+            "detector": self.detector,
+            "group": self.object.group,
+            "resource": self.object.resource,
+            "namespace": self.object.namespace,
+            "name": self.object.name,
+        }
+
+    @property
     def actor_labels(self) -> str:
         """The actors, as alerts, Events and reports name them."""
         return ", ".join(one.label for one in self.actors) or "unknown"

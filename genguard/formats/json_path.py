@@ -41,9 +41,14 @@ class JsonPath:
     def apply(self, value: Any) -> str:
         """Return the text of the template for a JSON value."""
         return "".join(
-            part if isinstance(part, str) else " ".join(map(_shown, _find(value, part)))
+            part if isinstance(part, str) else " ".join(map(shown_value, _find(value, part)))
             for part in self.parts
         )
+
+    def values(self, value: Any) -> list[Any]:
+        """Return what its paths lead to in a JSON value, without the text between them."""
+        paths = (part for part in self.parts if not isinstance(part, str))
+        return [found for path in paths for found in _find(value, path)]
 
 
 def parse_json_path(template: str) -> JsonPath:
@@ -127,7 +132,8 @@ def _below(value: Any, step: _Step) -> Iterator[Any]:
             yield value[step]
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """Return a JSON value as it is printed: text as it is, everything else as JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -3,9 +3,15 @@
 Source: apimachinery pkg/apis/meta/v1/types.go:LabelSelector; an empty or absent one matches all.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Final, NamedTuple
+
+_SET: Final = re.compile(r"(\S+)\s+(in|notin)\s+\(([^()]*)\)")
+EQUALITY: Final = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*([^=!\s]*)")
+"""KEY=VALUE, KEY==VALUE or KEY!=VALUE."""
+_NAMED: Final = re.compile(r"(!?)\s*([A-Za-z0-9_./-]+)")
 
 
 class Truth(Enum):
@@ -14,6 +20,44 @@ class Truth(Enum):
     TRUE = "true"
     FALSE = "false"
     UNKNOWN = "unknown"
+
+
+class Requirement(NamedTuple):
+    """One part of a selector as it is typed, and whether labels fit it."""
+
+    key: str
+    fits: Callable[[Mapping[str, str]], bool]
+
+
+def parse_label_selector(text: str) -> list[Requirement]:
+    """Read a selector as kubectl -l takes it: `a=b,c!=d,e in (f,g),h,!i`. Raises ValueError.
+
+    Source: apimachinery pkg/labels/selector.go:Parse.
+    """
+    # At the commas that stand outside of parentheses.
+    parts = re.split(r",(?![^()]*\))", text)
+    return [_parse_requirement(one.strip()) for one in parts if one.strip()]
+
+
+def _parse_requirement(text: str) -> Requirement:
+    found = _SET.fullmatch(text)
+    if found:
+        key, operator, listed = found.groups()
+        values = {one.strip() for one in listed.split(",")}
+        if operator == "in":
+            return Requirement(key, lambda labels: key in labels and labels[key] in values)
+        return Requirement(key, lambda labels: labels.get(key) not in values)
+    found = EQUALITY.fullmatch(text)
+    if found:
+        key, operator, value = found.groups()
+        if operator == "!=":
+            return Requirement(key, lambda labels: labels.get(key) != value)
+        return Requirement(key, lambda labels: labels.get(key) == value)
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        raise ValueError(f"unable to parse requirement: {text!r}")
+    absent, key = found.groups()
+    return Requirement(key, lambda labels: (key in labels) is not bool(absent))
 
 
 def matches_labels(

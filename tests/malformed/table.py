@@ -64,6 +64,13 @@ ROWS: Final[dict[str, Row]] = {
         misspelt=(("--registration-only",), "--registrations-only"),
         flags=(("--timeout=soon",), ("--timeout=2h",)),
     ),
+    "dashboard": Row(
+        None,  # it needs a cluster
+        cluster=("--no-browser",),
+        waits=(("--no-browser", _ASKS), 130),
+        misspelt=(("--no-brwser",), "--no-browser"),
+        flags=(("--port=http",), ("--port=70000",)),
+    ),
     "status": Row(
         ("-f", "FILE"),
         cluster=("deploy/web",),

@@ -84,6 +84,7 @@ ROWS = {
     "lint of webhooks": Row("lint --only webhooks", each("list", HOOKS, CHECKS)),
     "explain": Row("explain rights.rights.example.org", each("list", DEFINITIONS), 1),
     "findings": Row(f"findings --server {WHERE}", each("list", "pods"), 1),
+    "dashboard": Row(f"dashboard --no-browser -n {WHERE}", each("list", "pods"), 1),
     "explain a finding": Row(f"explain finding/a --server {WHERE}", each("list", "pods"), 1),
     "trace": Row(
         f"trace deploy/web -n {WHERE} --yes --for=1s",

@@ -172,7 +172,7 @@ def manifest(repository: str, folder: Path) -> dict[str, Any]:
         "spec": {
             "version": version,
             "homepage": repository,
-            "shortDescription": "Find who breaks status and generation",
+            "shortDescription": PROJECT["description"],
             "description": (
                 "Says whether objects are ready and settled and which field blocks, names the\n"
                 "webhook or controller that overwrites status, and installs the admission\n"

@@ -16,7 +16,7 @@ from typing import Final
 import click
 
 from tests.readme.tables import SCHEMAS
-from tests.supply.krew import pack
+from tests.supply.krew import PROJECT, pack
 from tests.supply.wheel import ROOT
 from webhook import __version__
 from webhook.cli import VERBS, main
@@ -50,7 +50,7 @@ def page(verb: str | None) -> str:
             raise LookupError(verb)
         command = found
         context = click.Context(command, info_name=verb, parent=context)
-    title = VERBS[verb] if verb else "admission webhook that keeps observedGeneration right"
+    title = VERBS[verb] if verb else str(PROJECT["description"])
     head = f'.TH {_text(_name(verb).upper())} 1 "" "genguard {__version__}" "genguard manual"'
     lines = [head, ".SH NAME", f"{_text(_name(verb))} \\- {_text(_summary(title))}"]
     lines += [".SH SYNOPSIS", f".B {_text(context.command_path)}"]
@@ -63,6 +63,8 @@ def page(verb: str | None) -> str:
             lines += [".TP", f".BR {_text(_name(name))} (1)", _text(summary)]
     lines += [".SH OPTIONS", *_options(command, context)]
     lines += [".SH EXIT STATUS", *ends]
+    if command.epilog:
+        lines += [".SH EXAMPLES", *_examples(command.epilog)]
     others = [None, *VERBS] if verb is None else [None]
     seen = [f"{_name(each)}(1)" for each in others if each != verb]
     lines += [".SH SEE ALSO", _text(", ".join([*seen, "kubectl(1)"]))]
@@ -92,6 +94,12 @@ def _described(text: str) -> tuple[list[str], list[str]]:
         else:
             where.append(_text(body))
     return about, ends
+
+
+def _examples(epilog: str) -> list[str]:
+    """The commands below the help of a verb, each with the comment that stands above it."""
+    _, _, commands = epilog.partition("Examples:\n")
+    return [".nf", *(_text(line.strip()) for line in commands.splitlines()), ".fi"]
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:

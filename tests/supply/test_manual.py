@@ -31,11 +31,12 @@ def test_a_page_has_every_flag_and_says_what_the_exit_code_is(verb):
     command = main.get_command(click.Context(main), verb)
     assert command is not None
     for parameter in command.params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.opts[-1] in text
             assert parameter.help is not None
             assert " ".join(parameter.help.split())[:40] in text
     assert re.search(r"\.SH EXIT STATUS\nThe exit code is 0", text)
+    assert re.search(rf"\.SH EXAMPLES\n\.nf\n# .*\ngenguard {verb}", text)
 
 
 def test_the_first_page_names_every_verb_and_the_scheme_of_exit_codes():

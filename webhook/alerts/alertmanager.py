@@ -64,15 +64,7 @@ class AlertmanagerSink:
         actors = finding.actor_labels
         target = f"{where.namespace}/{where.name}" if where.namespace else where.name
         # Severity is not a label: when it rises, that would be another alert of the same finding.
-        labels = {
-            "alertname": "GenguardLoop",
-            "finding": finding.id,
-            "detector": finding.detector,
-            "group": where.group,
-            "resource": where.resource,
-            "namespace": where.namespace,
-            "name": where.name,
-        }
+        labels = {"alertname": "GenguardLoop", **finding.labels}
         annotations = {
             "summary": f"{finding.detector} on {where.resource} {target}.",
             "description": f"{finding.message}. {finding.count} times. By: {actors}.",

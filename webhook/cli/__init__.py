@@ -13,27 +13,45 @@ from click.shell_completion import CompletionItem
 from genguard.objects.shown import printable
 from webhook import __version__
 from webhook.cli.errors import system_errors
+from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE
 
-VERBS: Final = {
-    "serve": "Serve admission reviews over TLS.",
-    "install": "Install genguard into a cluster, and check each step.",
-    "doctor": "Check an installation, and print the commands that fix it.",
-    "uninstall": "Remove genguard from a cluster.",
-    "status": "Say whether objects are ready, settled and healthy.",
-    "wait": "Wait until objects are ready and settled.",
-    "publish-status": "Write Ready and Settled into custom resources.",
-    "findings": "Tell what a running genguard has found, and who causes it.",
-    "explain": "Say when a kind's generation grows, or explain a finding.",
-    "blame": "Say who wrote each field last, and who changed it.",
-    "replay": "Judge recorded reviews again.",
-    "trace": "Prove which webhook changes one object.",
-    "rules": "Test the rules in CEL by which custom kinds are judged.",
-    "lint": "Check webhook configurations for what breaks clusters.",
-    "version": "Print the version, and which Kubernetes versions are known.",
-    "completion": "Print a script that makes SHELL complete genguard.",
+GROUPS: Final = {
+    "Find who does it": {
+        "findings": "Tell what a running genguard has found, and who causes it.",
+        "explain": "Say when a kind's generation grows, or explain a finding.",
+        "blame": "Say who wrote each field last, and who changed it.",
+        "trace": "Prove which webhook changes one object.",
+        "dashboard": "Open the dashboard of an installed genguard in a browser.",
+    },
+    "Ask whether objects are done": {
+        "status": "Say whether objects are ready, settled and healthy.",
+        "wait": "Wait until objects are ready and settled.",
+    },
+    "Operate genguard": {
+        "install": "Install genguard into a cluster, and check each step.",
+        "doctor": "Check an installation, and print the commands that fix it.",
+        "uninstall": "Remove genguard from a cluster.",
+        "serve": "Serve admission reviews over TLS.",
+        "publish-status": "Write Ready and Settled into custom resources.",
+    },
+    "For authors of webhooks and controllers": {
+        "lint": "Check webhook configurations for what breaks clusters.",
+        "rules": "Test the rules in CEL by which custom kinds are judged.",
+        "replay": "Judge recorded reviews again.",
+    },
+    "Other commands": {
+        "version": "Print the version, and which Kubernetes versions are known.",
+        "completion": "Print a script that makes SHELL complete genguard.",
+    },
 }
-"""The module of each verb in this folder, and its line of --help: it is shown, and completed by a
-shell, without loading the modules, some of which load for half a second."""
+"""The verbs by what they are for: the module of each in this folder, and its line of --help. They
+are shown, and completed by a shell, without loading the modules: some load for half a second.
+"""
+VERBS: Final = {name: text for verbs in GROUPS.values() for name, text in verbs.items()}
+_HELP: Final = "help"
+"""`genguard help VERB` is `genguard VERB --help`, as for kubectl."""
+_HELP_TEXT: Final = "Print the help of a verb, with examples: help findings."
+_COLUMN: Final = max(map(len, VERBS))
 
 
 def load(verb: str) -> ModuleType:
@@ -57,6 +75,9 @@ class _UsageLineError(_LineError):
 class _Verbs(click.Group):
     """Loads the module of a verb when the verb is run or describes itself."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args or ["--help"])
+
     def list_commands(self, _: click.Context) -> list[str]:
         return list(VERBS)
 
@@ -69,20 +90,36 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if ctx.resilient_parsing:  # a shell completes
+            return super().resolve_command(ctx, args)
+        if args[0] == _HELP:
+            args = [*args[1:2], "--help"]
         name = args[0]
-        if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
+        if name in (_HELP, "--help"):
+            click.echo(ctx.get_help())
+            ctx.exit()
+        if name not in VERBS:
             raise click.UsageError(f"No such command {name!r}.{_meant(name, VERBS)}", ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        _hand_down(ctx, name, found[1])
+        return found
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        for heading, verbs in GROUPS.items():
+            more = {_HELP: _HELP_TEXT} if verbs is list(GROUPS.values())[-1] else {}
+            with formatter.section(heading):
+                rows = {**verbs, **more}.items()
+                formatter.write_dl([(name.ljust(_COLUMN), text) for name, text in rows])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         flags = click.Command.shell_complete(self, ctx, incomplete)
         found = [
             CompletionItem(name, help=text)
-            for name, text in VERBS.items()
+            for name, text in {**VERBS, _HELP: _HELP_TEXT}.items()
             if name.startswith(incomplete)
         ]
         return [*found, *flags]
@@ -94,6 +131,20 @@ class _Verbs(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _errors_in_one_line():
             return super().invoke(ctx)
+
+
+def _hand_down(ctx: click.Context, name: str, verb: click.Command | None) -> None:
+    """Let a verb have the flags that stand before it; behind it they win, as for kubectl.
+
+    Raises UsageError for a flag that the verb does not take: it would do what nobody asked for.
+    """
+    given = {key: value for key, value in ctx.params.items() if value is not None}
+    taken = {one.name for one in verb.params} if verb else set()
+    for flag in ctx.command.params:
+        if flag.name in given and flag.name not in taken:
+            message = f"{name} takes no {flag.opts[-1]}"
+            raise click.UsageError(message, click.Context(verb or ctx.command, ctx, name))
+    ctx.default_map = {name: given}
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -128,11 +179,15 @@ def _errors_in_one_line() -> Iterator[None]:
     cls=_Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+@NAMESPACE
+@CONTEXT
+@KUBECONFIG
 @click.version_option(__version__, prog_name="genguard")
-def main() -> None:
-    """Keep metadata.generation and status.observedGeneration honest, for every kind.
+def main(**_: str | None) -> None:
+    """Find who overwrites status or undoes your changes.
 
-    As kubectl-genguard on PATH it is `kubectl genguard`.
+    -n, --context and --kubeconfig may stand before the verb or behind it. `genguard help VERB` has
+    examples. As kubectl-genguard on PATH it is `kubectl genguard`.
 
     \b
     The exit code is the same for every verb:

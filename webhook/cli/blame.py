@@ -40,6 +40,7 @@ from webhook.cli.options import (
     NAMESPACE,
     RECURSIVE,
     asks_server,
+    examples,
 )
 from webhook.cli.output import tell
 
@@ -68,7 +69,19 @@ class _ClusterOptions(NamedTuple):
     token: str
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("Who wrote each field of an object last", "genguard blame deploy/web -n shop"),
+        (
+            "Who wrote one field, and which webhooks changed it on its way",
+            "genguard blame deploy/web spec.replicas --server genguard-system",
+        ),
+        (
+            "Who deleted it, from the API server's audit log",
+            "genguard blame -f audit.log deploy/web -n shop",
+        ),
+    ),
+)
 @click.option(
     "-f",
     "--filename",
@@ -81,7 +94,7 @@ class _ClusterOptions(NamedTuple):
 @RECURSIVE
 @click.option(
     "-o",
-    "output",
+    "--output",
     type=click.Choice(["table", "yaml", "json"]),
     default="table",
     show_default=True,

@@ -7,6 +7,7 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from webhook.cli import main
+from webhook.cli.options import examples
 
 _VARIABLE: Final = "_GENGUARD_COMPLETE"
 _NO_FILES: Final = ":4"
@@ -14,7 +15,11 @@ _NO_FILES: Final = ":4"
 completions.go)."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("In the shell of now", "genguard completion bash"),
+    ),
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print a script that makes SHELL complete genguard.

@@ -25,7 +25,7 @@ from webhook.cli.asking_server import NoServerError, ServerChoice
 from webhook.cli.culprits import ask_findings
 from webhook.cli.errors import one_line_errors
 from webhook.cli.install import connected, reads_installation, registrations
-from webhook.cli.options import OUTPUT, asks_server
+from webhook.cli.options import OUTPUT, asks_server, examples
 from webhook.cluster.apply import find, leftovers
 from webhook.cluster.discovery import discover
 from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
@@ -49,7 +49,12 @@ _NO_PAIR: Final = PairSnapshot(b"", b"", None)
 T = TypeVar("T")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("Whether genguard is well, and the commands that repair it", "genguard doctor"),
+        ("For programs", "genguard doctor -o json"),
+    ),
+)
 @OUTPUT
 @reads_installation
 @asks_server

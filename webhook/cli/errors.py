@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
 
 
 INTERRUPTED: Final = 128 + signal.SIGINT
+TERMINATED: Final = 128 + signal.SIGTERM
 PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 
 _LONGEST: Final = 500
@@ -138,3 +139,11 @@ def carry_out(work: Coroutine[Any, Any, None]) -> None:
         asyncio.run(until_done())
     except asyncio.CancelledError:
         raise SystemExit(128 + received[0]) from None
+
+
+def until_ended(work: Coroutine[Any, Any, None]) -> None:
+    """Carry out what only a signal ends: after SIGTERM, which asks for the end, all went well."""
+    try:
+        carry_out(work)
+    except SystemExit as end:
+        raise SystemExit(0 if end.code == TERMINATED else end.code) from None

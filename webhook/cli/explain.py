@@ -22,7 +22,7 @@ from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
 from webhook.cli.judging import RULES, judging
-from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, asks_server
+from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, asks_server, examples
 from webhook.files.given import BadFileError, read_definitions
 from webhook.serve.flags import FILE
 
@@ -39,7 +39,22 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in known if name.startswith(incomplete)]
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        (
+            "When the generation of Deployments grows, and how they are judged",
+            "genguard explain deploy",
+        ),
+        (
+            "The same for a custom kind of the cluster, or of a file",
+            "genguard explain widgets.example.org --crds crds.yaml",
+        ),
+        (
+            "What a finding means, and the commands that end it",
+            "genguard explain finding/0123456789abcdef",
+        ),
+    ),
+)
 @click.option(
     "--server-version",
     metavar="VERSION",

@@ -12,16 +12,25 @@ from genguard.blame.audited import kind_in_log
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.formats.json_path import JsonPath
 from genguard.generation.table import load_rows
 from genguard.objects.instant import parse_time
 from genguard.objects.pointer import from_pointer, to_field_path
+from genguard.objects.selectors import Requirement, parse_label_selector
 from genguard.objects.served import UnknownTargetError, split_target
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
-from webhook.cli.formats import Format, output_option, print_objects
-from webhook.cli.options import CONTEXT, KUBECONFIG, asks_server
+from webhook.cli.formats import (
+    NO_HEADERS,
+    SORT_BY,
+    Format,
+    in_order,
+    output_option,
+    print_objects,
+)
+from webhook.cli.options import CONTEXT, KUBECONFIG, asks_server, examples
 from webhook.cli.output import tell
 from webhook.serve.flags import duration
 
@@ -29,7 +38,9 @@ if TYPE_CHECKING:
     from webhook.cli.asking_server import Server, ServerChoice
 
 _AGAIN_SECONDS: Final = 2.0
-_OUTPUTS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath")
+_OUTPUTS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns")
+_LABELS: Final = ("detector", "finding", "group", "name", "namespace", "resource", "severity")
+"""What -l chooses by. All but the last are labels of the alert, in Alertmanager too."""
 _STATES: Final = ("open", "quiet", "resolved", "all")
 _NARROW: Final = ("ID", "SEVERITY", "STATE", "DETECTOR", "OBJECT", "COUNT", "LAST", "CULPRIT")
 _WIDE: Final = (*_NARROW[:-1], "FIRST", "FIELDS", "CULPRIT", "MESSAGE")
@@ -47,6 +58,7 @@ class FindingFilter(NamedTuple):
     """The flags that choose findings; an empty value is no filter.
 
     severity  the least one
+    selector  the labels of -l
     seconds   the latest sign was within so many; None: at any time
     """
 
@@ -54,6 +66,7 @@ class FindingFilter(NamedTuple):
     state: str
     severity: str
     detector: str
+    selector: tuple[Requirement, ...]
     seconds: float | None
     object: IsMeant | None
     name: str
@@ -73,6 +86,7 @@ class FindingFilter(NamedTuple):
             list(Severity).index(one.severity) >= least
             and (self.object is None or self.object(one.object))
             and self.name in ("", one.object.name)
+            and all(wanted.fits(_labels(one)) for wanted in self.selector)
             and (self.seconds is None or _age(one.last_seen, now) <= self.seconds)
         )
 
@@ -80,12 +94,49 @@ class FindingFilter(NamedTuple):
         """`open findings in namespace shop`."""
         state = "" if self.state == "all" else f"{self.state} "
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        others = (self.severity, self.detector, self.object, self.seconds)
+        others = (self.severity, self.detector, self.selector, self.object, self.seconds)
         more = " that match the other flags" if any(others) else ""
         return f"{state}findings{where}{more}"
 
 
-@click.command()
+def _selector(_: click.Context, __: click.Parameter, text: str) -> tuple[Requirement, ...]:
+    """Read -l; a key that no finding has is refused, for it would choose none, or all."""
+    try:
+        found = tuple(parse_label_selector(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    for one in found:
+        if one.key not in _LABELS:
+            raise click.BadParameter(
+                f"a finding has no label {one.key!r}, and the labels of its object are not known; "
+                f"it has {', '.join(_LABELS)}"
+            )
+    return found
+
+
+def _labels(one: Finding) -> dict[str, str]:
+    return {**one.labels, "severity": one.severity.value}
+
+
+@click.command(
+    epilog=examples(
+        ("What is open in the whole cluster, the worst first", "genguard findings"),
+        ("Follow what is found in one namespace", "genguard findings -n shop -w"),
+        (
+            "Of one object, with the fields and the message",
+            "genguard findings deploy/web -n shop -o wide",
+        ),
+        (
+            "Of one detector, but in one namespace not",
+            "genguard findings -l 'detector=spec-fight,namespace!=sandbox'",
+        ),
+        (
+            "Who does what, in columns of your own",
+            "genguard findings -o custom-columns=WHO:.actors[0].name,WHAT:.detector",
+        ),
+        ("The one that was seen most often last", "genguard findings --sort-by=.count"),
+    ),
+)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Of objects in this namespace.")
 @click.option(
     "-A", "--all-namespaces", is_flag=True, help="In every namespace, which is the default."
@@ -115,12 +166,23 @@ class FindingFilter(NamedTuple):
     type=duration(24 * 365),
     help="Whose latest sign is so long ago at most: 90s, 10m, 1h30m, 2d.",
 )
+@click.option(
+    "-l",
+    "--selector",
+    metavar="LABELS",
+    default="",
+    callback=_selector,
+    help=f"Only findings with these labels, written as for kubectl: {', '.join(_LABELS)}. All but "
+    "severity are labels of the alert in Alertmanager, too. Labels of the object are not known.",
+)
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
 @output_option(
     *_OUTPUTS,
-    text="json, yaml, name and jsonpath: a line or document for each finding; "
+    text="json, yaml, name, jsonpath and custom-columns: a line or document for each finding; "
     "docs/schemas/findings.json has the fields.",
 )
+@SORT_BY
+@NO_HEADERS
 @KUBECONFIG
 @CONTEXT
 @asks_server
@@ -133,9 +195,12 @@ def findings(
     state: str,
     severity: str | None,
     detector: str | None,
+    selector: tuple[Requirement, ...],
     seconds: float | None,
     watch: bool,
     output: Format,
+    order: JsonPath | None,
+    headless: bool,
     kubeconfig: str | None,
     context: str | None,
     server: str | None,
@@ -153,11 +218,10 @@ def findings(
     """
     from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
 
-    if namespace and all_namespaces:
-        raise click.UsageError("give either -n or -A")
     meant, name = _meant(target)
-    filters = (severity or "", detector or "", seconds, meant, name)
-    wanted = FindingFilter(namespace, state, *filters)
+    filters = (severity or "", detector or "", selector, seconds, meant, name)
+    wanted = FindingFilter("" if all_namespaces else namespace, state, *filters)
+    output = output._replace(order=order, headless=headless)
     with one_line_errors():
         choice = ServerChoice(server, token)
         run = _follow if watch else _once
@@ -239,7 +303,9 @@ def _shown_again(output: Format) -> Callable[[Sequence[Finding]], None]:
     """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
     if output.is_table and terminal.is_terminal():
         screen = terminal.Screen()
-        return lambda found: screen.draw(_rows(found, output))
+        return lambda found: screen.draw(
+            _rows(list(in_order(found, output.order, lambda one: one)), output)[output.headless :]
+        )
     told: dict[str, Finding] = {}
 
     def show(found: Sequence[Finding]) -> None:
@@ -252,17 +318,19 @@ def _shown_again(output: Format) -> Callable[[Sequence[Finding]], None]:
 
 
 def _print(found: Sequence[Finding], output: Format, *, headless: bool = False) -> None:
+    found = list(in_order(found, output.order, lambda one: one))
     if not output.is_table:
-        print_objects(found, output, lambda one: f"finding/{one.id}")
+        print_objects(found, output, lambda one: f"finding/{one.id}", headless=headless)
     elif found:
-        for text in terminal.lines(_rows(found, output))[headless:]:
+        for text in terminal.lines(_rows(found, output))[headless or output.headless :]:
             click.echo(text)
 
 
 def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
     now, wide = time.time(), output.name == "wide"
     header = tuple(Cell(title, Tone.FAINT) for title in (_WIDE if wide else _NARROW))
-    ids = {one.id for one in found}
+    # In another order they do not stand beneath their cause.
+    ids = set() if output.order else {one.id for one in found}
     return [header, *(_row(one, now, wide=wide, below=one.caused_by in ids) for one in found)]
 
 

@@ -29,7 +29,7 @@ import certs
 import manifests
 from genguard.linting.hook import MUTATING, VALIDATING
 from webhook.cli.errors import carry_out, one_line_errors
-from webhook.cli.options import CONTEXT, KUBECONFIG, F, with_flags
+from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, with_flags
 from webhook.cli.output import Tell, ask, tell
 from webhook.cluster import connection
 from webhook.cluster.apply import apply, find, leftovers, list_objects, plan_step, put_back, remove
@@ -506,7 +506,13 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
         raise click.UsageError(str(error)) from error
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("See what would be changed", "genguard install --audit-only --dry-run"),
+        ("Install it so that it observes, and changes nothing", "genguard install --audit-only"),
+        ("Print the manifests, for a repository", "genguard install -o yaml"),
+    ),
+)
 @click.option("--audit-only", is_flag=True, help="Observe, warn and count, but change nothing.")
 @click.option("--image", help="The server's image. [default: genguard:VERSION]")
 @click.option(
@@ -587,7 +593,10 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     help="How long each phase may take.",
 )
 @click.option(
-    "-o", "output", type=click.Choice(["yaml"]), help="Print the manifests, and install nothing."
+    "-o",
+    "--output",
+    type=click.Choice(["yaml"]),
+    help="Print the manifests, and install nothing.",
 )
 @changes_installation
 def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> None:

@@ -23,7 +23,7 @@ from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.errors import next_step, one_line_errors
 from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named
-from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE
+from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE, examples
 from webhook.cli.output import tell
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
@@ -37,10 +37,19 @@ _WANTED: Final = {
 }
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("The manifests of a repository", "genguard lint -R manifests/"),
+        (
+            "Those of a cluster, failing on warnings as well",
+            "genguard lint --context production --fail-on warning",
+        ),
+        ("For code scanning", "genguard lint -o sarif manifests/"),
+    ),
+)
 @click.option(
     "-o",
-    "output",
+    "--output",
     type=click.Choice(["json", "table", "sarif", "openreports"]),
     default="table",
     show_default=True,

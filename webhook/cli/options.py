@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from genguard.formats.lines import LONGEST_LINE
-from genguard.status.targets import RequestedTarget
+
+if TYPE_CHECKING:
+    from genguard.status.targets import RequestedTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,7 +80,7 @@ RECURSIVE: Final = click.option(
 )
 OUTPUT: Final = click.option(
     "-o",
-    "output",
+    "--output",
     type=click.Choice(["json", "table"]),
     default="table",
     show_default=True,
@@ -103,6 +105,12 @@ _OBJECTS: Final = (
 )
 
 
+def examples(*pairs: tuple[str, str]) -> str:
+    """Make the end of a help text: what each command is for, and the command, as it is typed."""
+    lines = "\n".join(f"  # {text}\n  {command}" for text, command in pairs)
+    return f"\b\nExamples:\n{lines}"
+
+
 def asks_cluster(verb: F) -> F:
     """Add KIND/NAME and the flags that say where to look for objects."""
     return with_flags(verb, _OBJECTS)
@@ -124,7 +132,7 @@ def namespace_of(
     kubeconfig: str,
     context: str | None,
     namespace: str | None,
-    asked: Sequence[RequestedTarget],
+    asked: "Sequence[RequestedTarget]",
     *,
     every: bool,
 ) -> str:

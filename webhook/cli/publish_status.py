@@ -1,7 +1,6 @@
 """`genguard publish-status`: keep the conditions Ready and Settled of custom resources."""
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +11,9 @@ from genguard.objects.served import Served
 from genguard.status.assessment import Judge
 from genguard.status.published import LABEL, NotPublishableError, without_published
 from genguard.status.targets import RequestedTarget, WatchTarget, resolve_targets
-from webhook.cli.errors import carry_out, one_line_errors
+from webhook.cli.errors import one_line_errors, until_ended
 from webhook.cli.judging import RULES, judging
-from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, namespace_of
+from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, examples, namespace_of
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
 if TYPE_CHECKING:
@@ -32,10 +31,18 @@ _APART: Final = 1.0
 _LEADING_APART: Final = 0.5
 PUBLISHING: Final = "publishing"
 """The name of the task."""
-_SIGTERM_EXIT: Final = 143
 
 
-@click.command("publish-status")
+@click.command(
+    "publish-status",
+    epilog=examples(
+        (
+            "The conditions of all widgets of a namespace that opt in",
+            "genguard publish-status widgets.example.org -n shop",
+        ),
+        ("In every namespace", "genguard publish-status widgets.example.org -A"),
+    ),
+)
 @NAMESPACE
 @click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace.")
 @click.option(
@@ -62,11 +69,9 @@ def publish_status(kinds: tuple[str, ...], *, rules: Path | None, **flags: Any) 
     with one_line_errors():
         try:
             with judging(rules) as judge, logging_to_stderr():
-                carry_out(_run(kinds, judge, **flags))
+                until_ended(_run(kinds, judge, **flags))
         except NotPublishableError as error:
             raise click.ClickException(str(error)) from error
-        except SystemExit as end:
-            sys.exit(0 if end.code == _SIGTERM_EXIT else end.code)
 
 
 async def _run(

@@ -18,7 +18,7 @@ from genguard.replay import Replay, ReplayLine, as_json, as_row, not_judged_rows
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import Position, open_unpacked
-from webhook.cli.options import MAX_LINE, OUTPUT
+from webhook.cli.options import MAX_LINE, OUTPUT, examples
 from webhook.cli.output import is_terminal, tell
 from webhook.files.given import BadFileError, load_definitions, load_registrations, load_static
 from webhook.serve.flags import FILE, PATH
@@ -81,7 +81,15 @@ def _is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("Judge an audit log of the API server", "genguard replay audit.log"),
+        (
+            "With the culprits by name, failing if something critical is found",
+            "genguard replay --webhooks webhooks.yaml --fail-on critical audit.log",
+        ),
+    ),
+)
 @click.option(
     "--server-version",
     default=DEFAULT_SERVER_VERSION,

@@ -13,7 +13,7 @@ from genguard.status.health_rules import HealthRule, HealthRules
 from genguard.status.rule_cases import Case
 from genguard.status.rule_library import load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.cli.options import MAX_LINE
+from webhook.cli.options import MAX_LINE, examples
 from webhook.files.given import BadFileError
 from webhook.files.rules import RuleFile, read_rule_file, refusals
 from webhook.serve.flags import PATH
@@ -24,7 +24,15 @@ _Cases = Sequence[tuple[str, Case]]
 """Each with the name of what it is in."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        (
+            "Run the cases of your rules, and of NAME.cases.yaml beside them",
+            "genguard rules test rules.yaml",
+        ),
+        ("For which kinds genguard has rules", "genguard rules list"),
+    ),
+)
 @click.argument("action", metavar="test|check|list", type=click.Choice(_ACTIONS))
 @MAX_LINE
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=PATH)

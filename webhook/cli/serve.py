@@ -10,6 +10,7 @@ from genguard.generation.strategy import UnknownServerVersionError
 from genguard.objects.intended import NotRestorableError
 from genguard.rules.flip_status import NotFlippableError
 from genguard.rules.shadow_generation import NotShadowableError
+from webhook.cli.options import examples
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.files.given import BadFileError
 from webhook.serve.app import build
@@ -46,7 +47,16 @@ _BAD_FLAG = (
 """What a flag, or a file that a flag names, can be refused with."""
 
 
-@click.command(params=[*options_of(Settings), _CONFIG])
+@click.command(
+    params=[*options_of(Settings), _CONFIG],
+    epilog=examples(
+        ("Try it on this machine", "genguard serve --cert-dir certs"),
+        (
+            "Beside a cluster, changing nothing",
+            "genguard serve --audit-only --kubeconfig ~/.kube/config",
+        ),
+    ),
+)
 def serve(**flags: Any) -> None:
     """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from genguard.formats.json_path import JsonPath
 from genguard.formats.nesting import is_unreadable
 from genguard.objects.served import Served, UnknownTargetError
 from genguard.status.assessment import Judge, StatusLine, assess
@@ -20,9 +21,23 @@ from genguard.status.trees import Node, build_trees
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
-from webhook.cli.formats import Format, output_option, print_objects
+from webhook.cli.formats import (
+    NO_HEADERS,
+    SORT_BY,
+    Format,
+    in_order,
+    output_option,
+    print_objects,
+)
 from webhook.cli.judging import RULES, judging
-from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
+from webhook.cli.options import (
+    FILENAME_HELP,
+    MAX_LINE,
+    RECURSIVE,
+    asks_cluster,
+    examples,
+    namespace_of,
+)
 from webhook.cli.output import Tell, tell
 
 if TYPE_CHECKING:
@@ -34,7 +49,7 @@ if TYPE_CHECKING:
 
 _TICK: Final = 1.0
 """Seconds after which time alone may have changed the answer."""
-_OUTPUTS = ("table", "wide", "json", "yaml", "name", "jsonpath", "kstatus")
+_OUTPUTS = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns", "kstatus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +160,21 @@ async def _readable(
     return found, unread
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("The workloads of the current namespace, each with what it owns", "genguard status"),
+        ("One Deployment, until interrupted", "genguard status deploy/web -n shop -w"),
+        ("Objects by their labels, in every namespace", "genguard status deploy -l app=web -A"),
+        (
+            "The objects of a file, as they stand there; no cluster is asked",
+            "genguard status -f backup.yaml",
+        ),
+        (
+            "In columns of your own, and sorted",
+            "genguard status deploy --sort-by=.name -o custom-columns=N:.name,IS:.health",
+        ),
+    ),
+)
 @click.option(
     "-f",
     "--filename",
@@ -159,9 +188,11 @@ async def _readable(
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
 @output_option(
     *_OUTPUTS,
-    text="json, yaml, name and jsonpath: a line or document for each object; "
-    "docs/schemas/status.json has the fields.",
+    text="json, yaml, jsonpath and custom-columns: a line or document for each object, with those "
+    "that it owns; docs/schemas/status.json has the fields. name: only what was asked for.",
 )
+@SORT_BY
+@NO_HEADERS
 @RULES
 @MAX_LINE
 @asks_cluster
@@ -172,6 +203,8 @@ def status(
     recursive: bool,
     watch: bool,
     output: Format,
+    order: JsonPath | None,
+    headless: bool,
     max_line: int,
     rules: Path | None,
     **flags: Any,
@@ -187,6 +220,7 @@ def status(
     line is wrong. With --server it is also 1 when a warning or critical finding is open about an
     object that is shown.
     """
+    output = output._replace(order=order, headless=headless)
     with judging(rules) as judge:
         if not files:
             with one_line_errors():
@@ -200,7 +234,7 @@ def status(
             lines = (
                 assess(document, at=time.time(), judge=judge).to_line() for document in objects
             )
-            print_objects(lines, output, _name)
+            print_objects(in_order(lines, order, lambda line: line), output, _name)
         else:
             _print(build_trees(list(objects), at=time.time(), judge=judge), output)
     sys.exit(1 if objects.unread else 0)
@@ -278,23 +312,37 @@ def _print(
     *,
     headless: bool = False,
 ) -> None:
+    roots = _sorted(roots, output)
     if not output.is_table:
-        print_objects(_each(roots, known), output, _name)
+        print_objects(_each(_printed(roots, output), known), output, _name, headless=headless)
     elif roots:
-        for text in terminal.lines(_rows(roots, output, known))[headless:]:
+        for text in terminal.lines(_rows(roots, output, known))[headless or output.headless :]:
             click.echo(text)
+
+
+def _sorted(roots: Sequence[Node], output: Format) -> list[Node]:
+    """Sort what was asked for, each with what it owns, as --sort-by says."""
+    return list(in_order(roots, output.order, lambda root: root.assessment.to_line()))
+
+
+def _printed(roots: Iterable[Node], output: Format) -> Iterator[Node]:
+    """Yield the objects that -o prints: with name only what was asked for, as kubectl does."""
+    for root in roots:
+        yield from [root] if output.name == "name" else root.walk()
 
 
 def _shown_again(output: Format) -> Callable[["Snapshot", "Culprits | None"], None]:
     """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
     if output.is_table and terminal.is_terminal():
         screen = terminal.Screen()
-        return lambda snapshot, known: screen.draw(_rows(snapshot.roots, output, known))
+        return lambda snapshot, known: screen.draw(
+            _rows(_sorted(snapshot.roots, output), output, known)[output.headless :]
+        )
     printed: dict[str, StatusLine] = {}
 
     def show(snapshot: "Snapshot", known: "Culprits | None") -> None:
-        nodes = (node for root in snapshot.roots for node in root.walk())
-        for node, now in zip(nodes, _each(snapshot.roots, known), strict=True):
+        nodes = list(_printed(snapshot.roots, output))
+        for node, now in zip(nodes, _each(nodes, known), strict=True):
             if printed.get(now.uid) != now:
                 _print([Node(node.assessment, ())], output, known, headless=bool(printed))
                 printed[now.uid] = now
@@ -314,11 +362,11 @@ def _rows(roots: Sequence[Node], output: Format, known: "Culprits | None") -> li
     )
 
 
-def _each(roots: Iterable[Node], known: "Culprits | None") -> Iterator["FollowedLine"]:
+def _each(nodes: Iterable[Node], known: "Culprits | None") -> Iterator["FollowedLine"]:
     # Imported here: status -f needs none of it.
     from webhook.cli.culprits import with_culprits  # noqa: PLC0415
 
-    return (with_culprits(node.assessment, known) for root in roots for node in root.walk())
+    return (with_culprits(node.assessment, known) for node in nodes)
 
 
 def _name(line: StatusLine) -> str:

@@ -28,7 +28,7 @@ from genguard.trace.registration import Endpoint, registrations
 from genguard.trace.report import as_table
 from genguard.trace.watch import Watch
 from webhook.cli.errors import ExitCode, one_line_errors
-from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT
+from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT, examples
 from webhook.cli.output import Tell, is_answered, tell
 from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
@@ -51,7 +51,7 @@ from webhook.server.tls import ServingCertificate
 from webhook.server.trace_listener import ObserverListener, Reach
 
 _GRACE: Final = timedelta(minutes=3)
-"""How long after the end of --for other runs leave the registrations alone."""
+"""How long after the end of --timeout other runs leave the registrations alone."""
 
 _LINGER_SECONDS: Final = 0.5
 """How long to listen after the removal: the API server may still call, and a closed port would
@@ -212,18 +212,33 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
             loop.remove_signal_handler(number)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        (
+            "Which webhook changes an object, without waiting for somebody to write it",
+            "genguard trace deploy/web -n shop --poke",
+        ),
+        (
+            "Watch the next 20 writes of others, five minutes at most",
+            "genguard trace deploy/web -n shop --writes 20 --timeout 5m",
+        ),
+        ("Remove what a killed run has left behind", "genguard trace --cleanup"),
+    ),
+)
 @NAMESPACE
 @KUBECONFIG
 @CONTEXT
 @click.option(
-    "--for",
+    "--timeout",
     "seconds",
     default="30s",
     show_default=True,
     metavar="DURATION",
     type=duration(1),
     help="How long to wait for writes.",
+)
+@click.option(
+    "--for", "seconds_before", type=duration(1), hidden=True, help="The former name of --timeout."
 )
 @click.option("--writes", type=click.IntRange(min=1), help="End after so many writes.")
 @click.option(
@@ -281,6 +296,7 @@ def trace(target: str | None, **flags: Any) -> None:
 
 def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
     kubeconfig = flags.pop("kubeconfig") or default_kubeconfig()
+    flags["seconds"] = flags.pop("seconds_before") or flags["seconds"]
     if target is None:
         _tell_cleaned(asyncio.run(_clean(kubeconfig, flags["context"], everything=True)))
         return 0

@@ -10,6 +10,7 @@ import click
 import manifests
 from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.install import changes_installation, connected
+from webhook.cli.options import examples
 from webhook.cli.output import ask, tell
 from webhook.cluster.apply import find, leftovers, list_objects, remove
 from webhook.cluster.install_waits import until
@@ -136,7 +137,15 @@ async def _others(rest: Rest, namespace: str) -> list[str]:
     return found
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("See what would be deleted", "genguard uninstall --dry-run"),
+        (
+            "At once stop the API server from calling it, and delete nothing else",
+            "genguard uninstall --registrations-only --yes",
+        ),
+    ),
+)
 @click.option(
     "--registrations-only",
     is_flag=True,

@@ -8,6 +8,7 @@ import msgspec
 from genguard.generation.table import known_versions
 from webhook import __version__
 from webhook.cli.formats import Format, output_option, print_objects
+from webhook.cli.options import examples
 
 
 class VersionFacts(msgspec.Struct, frozen=True):
@@ -18,7 +19,12 @@ class VersionFacts(msgspec.Struct, frozen=True):
     python: str
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("For people", "genguard version"),
+        ("For programs", "genguard version -o json"),
+    ),
+)
 @output_option(
     *("table", "json", "yaml", "jsonpath"), text="A line for people, or an object for programs."
 )

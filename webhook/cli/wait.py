@@ -37,7 +37,14 @@ from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
 from webhook.cli.following import Following, Snapshot, Tell, following
 from webhook.cli.judging import RULES, judging
-from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
+from webhook.cli.options import (
+    FILENAME_HELP,
+    MAX_LINE,
+    RECURSIVE,
+    asks_cluster,
+    examples,
+    namespace_of,
+)
 from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
@@ -244,7 +251,16 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
         raise click.BadParameter(str(error)) from error
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        (
+            "Until a Deployment and all that it owns are ready and settled",
+            "genguard wait deploy/web -n shop",
+        ),
+        ("Until everything that was just applied is", "genguard wait -f manifests/ --timeout 10m"),
+        ("Until an object is gone, as kubectl wait", "genguard wait pod/web-0 --for=delete"),
+    ),
+)
 @click.option(
     "--for",
     "goals",

@@ -8,8 +8,8 @@ pkg/registry/core/pod/rest/subresources.go.)
 
 Each connection is one WebSocket of the protocol v4.channel.k8s.io: channel 0 is the data, channel 1
 an error in words; the first message of each is the port (cri-streaming portforward/websocket.go).
-The near end is a socket in a folder that only this user may enter. TLS needs a TCP port of this
-host, which is reached by other users of the host, too, as a port of kubectl is.
+The near end is a socket in a folder that only this user may enter. TLS and browsers need a TCP port
+of this host, which is reached by other users of the host, too, as a port of kubectl is.
 """
 
 import asyncio
@@ -51,11 +51,16 @@ class Forward:
 
     def __init__(self, rest: Rest, to: OpsPort) -> None:
         self._rest: Final = rest
-        self._to: Final = to
+        self._to = to
         self.near: Path | int = 0
         """Each connection to it reaches the port: a Unix socket or, with TLS, a TCP port."""
         self.trouble = ""
         """Why the last connection failed, "" if it did not."""
+
+    def lead_to(self, to: OpsPort) -> None:
+        """Lead the next connections to the port of another pod."""
+        self._to = to
+        self.trouble = ""
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection until one of its sides ends it."""
@@ -122,8 +127,11 @@ async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
 
 
 @asynccontextmanager
-async def forwarded(rest: Rest, to: OpsPort) -> AsyncIterator[Forward]:
-    """Forward the port while the context is entered. Raises OSError."""
+async def forwarded(rest: Rest, to: OpsPort, port: int | None = None) -> AsyncIterator[Forward]:
+    """Forward the port while the context is entered. Raises OSError.
+
+    port  of this host, for a browser; 0 is any free one, and None a socket for this user alone
+    """
     with tempfile.TemporaryDirectory(prefix="genguard-") as folder:
         found = Forward(rest, to)
         carried: set[asyncio.Task[None]] = set()
@@ -136,8 +144,8 @@ async def forwarded(rest: Rest, to: OpsPort) -> AsyncIterator[Forward]:
             with suppress(asyncio.CancelledError):  # by us, when the context ends
                 await found.carry(reader, writer)
 
-        if to.tls:
-            server = await asyncio.start_server(carry, "127.0.0.1", 0)
+        if to.tls or port is not None:
+            server = await asyncio.start_server(carry, "127.0.0.1", port or 0)
             found.near = server.sockets[0].getsockname()[1]
         else:
             found.near = Path(folder) / "ops"

@@ -126,7 +126,7 @@ def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Pa
     defaults = {
         names[key].name: _config_value(path, names[key], value) for key, value in values.items()
     }
-    ctx.default_map = {**(ctx.default_map or {}), **defaults}
+    ctx.default_map = {**defaults, **(ctx.default_map or {})}  # there: flags before the verb
     return path
 
 

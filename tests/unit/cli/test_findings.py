@@ -96,6 +96,15 @@ def test_wide_has_the_fields_and_the_message():
         (("deploy",), ["f1", "f2"]),
         (("deployments.apps/web",), ["f1", "f2"]),
         (("pod/web-1",), ["f3"]),
+        (("-l", "severity=critical"), ["f1"]),
+        (("-l", "detector=observed-generation-cleared,resource!=pods"), ["f1", "f2"]),
+        (("-l", "name in (web-1, other)"), ["f3"]),
+        (("-l", "severity notin (info,critical)"), ["f3"]),
+        (("--selector=finding=f2",), ["f2"]),
+        (("--sort-by=.object.name",), ["f1", "f2", "f3"]),
+        (("--sort-by=severity",), ["f1", "f2", "f3"]),
+        (("--sort-by={.causedBy}",), ["f1", "f3", "f2"]),
+        (("--sort-by=.lastSeen",), ["f3", "f1", "f2"]),
     ],
 )
 def test_filters_choose_by_least_severity_time_and_object(words, wanted):
@@ -109,6 +118,39 @@ def test_programs_get_a_finding_a_line_or_what_a_template_takes_from_each():
     shown = run("-o", "jsonpath={.id}: {.actors[*].name}").stdout.splitlines()
     assert shown[1] == "f2: deployment-controller"
     assert run("-o", "yaml").stdout.count("---\n") == 3
+
+
+def test_columns_are_those_that_are_asked_for_with_what_kubectl_prints_for_nothing():
+    spec = "custom-columns=ID:.id,CAUSE:.causedBy,PATHS:.paths[*],WHO:.actors[*].name,N:.count"
+    assert [line.split() for line in run("-o", spec).stdout.splitlines()] == [
+        ["ID", "CAUSE", "PATHS", "WHO", "N"],
+        ["f1", "<none>", "/status/observedGeneration", "mmm-old/status.example.org", "50"],
+        ["f2", "f1", "/status/observedGeneration", "deployment-controller", "50"],
+        ["f3", "<none>", "/status/observedGeneration", "mmm-old/status.example.org", "50"],
+    ]
+    assert run("-o", spec, found=()).stdout == ""
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "custom-columns=ID:.id"])
+def test_without_headers_there_are_rows_alone(form):
+    assert run("-o", form, "--no-headers").stdout == run("-o", form).stdout.partition("\n")[2]
+
+
+def test_in_another_order_nothing_stands_beneath_its_cause():
+    assert "└" in run().stdout
+    assert "└" not in run("--sort-by=.id").stdout
+
+
+def test_to_sort_by_a_field_that_no_object_has_is_an_error_as_for_kubectl():
+    result = run("--sort-by=.nothing")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: --sort-by: no object has the field\n"
+    assert run("--sort-by=.nothing", found=()).exit_code == 0
+
+
+def test_every_namespace_wins_over_one_as_for_kubectl():
+    result = run("-n", "nope", "-A", found=())
+    assert (result.exit_code, result.stderr) == (0, "No open findings.\n")
 
 
 @pytest.mark.parametrize(
@@ -128,12 +170,21 @@ def test_an_empty_result_says_so(words, message):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("-n", "x", "-A"), "give either -n or -A"),
+        (
+            ("-l", "app=web"),
+            "a finding has no label 'app', and the labels of its object are not known",
+        ),
+        (("-l", "=web"), "unable to parse requirement: '=web'"),
         (("--since", "soon"), "is not a time"),
         (("deploy/",), "is not KIND/NAME"),
         (("-o", "xml"), "is not one of 'table', 'wide', 'json', 'yaml', 'name', 'jsonpath'"),
         (("-o", "jsonpath={range .x}"), "jsonpath: 'range .x' at character 2: it takes .field"),
         (("-o", "jsonpath"), "jsonpath needs a template"),
+        (("-o", "custom-columns"), "custom-columns needs columns: -o custom-columns=NAME:.name"),
+        (("-o", "custom-columns="), "custom-columns needs columns"),
+        (("-o", "custom-columns=NAME"), "'NAME' is not TITLE:.field"),
+        (("-o", "custom-columns=A:.id,B:.x["), "custom-columns: '[' at character 3"),
+        (("--sort-by", "{.a} {.b}"), "is not one field, such as .name"),
     ],
 )
 def test_a_wrong_flag_is_told_in_one_line(words, told):

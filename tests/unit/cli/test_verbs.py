@@ -3,6 +3,7 @@
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import webhook
@@ -40,13 +42,31 @@ def test_help_tells_every_flag_and_the_exit_codes(name):
     assert result.exit_code == 0
     assert re.search(r"The\s+exit\s+code\s+is\s+0", result.stdout)
     for parameter in verb(name).params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.help, parameter.opts
             assert parameter.opts[-1] in result.stdout
 
 
-def test_the_list_of_verbs_tells_each_in_a_whole_sentence():
-    listed = run("--help").stdout.partition("Commands:")[2]
+@pytest.mark.parametrize("name", VERBS)
+def test_help_ends_with_examples_that_fit_the_terminal_and_are_understood(
+    name, tmp_path, monkeypatch
+):
+    _, _, shown = run(name, "--help").stdout.partition("Examples:\n")
+    monkeypatch.chdir(tmp_path)
+    comments, commands = shown.splitlines()[::2], shown.splitlines()[1::2]
+    assert commands
+    assert len(comments) == len(commands)
+    for comment, command in zip(comments, commands, strict=True):
+        assert comment.startswith("    # ")
+        assert max(len(comment), len(command)) <= 80
+        program, first, *arguments = shlex.split(command)
+        assert (program, first) == ("genguard", name)
+        verb(name).make_context(name, arguments, parent=CONTEXT)
+
+
+def test_the_list_of_verbs_groups_them_and_tells_each_in_a_whole_sentence():
+    listed = run("--help").stdout
+    assert re.findall(r"^(\w[\w ]+):$", listed, re.MULTILINE) == [*cli.GROUPS, "Options"]
     for name in VERBS:
         assert re.search(rf"^  {name} +[A-Z].*[^.]\.$", listed, re.MULTILINE), name
 
@@ -56,6 +76,86 @@ def test_every_module_with_a_verb_is_listed():
     found = {name: import_module(f"webhook.cli.{name}") for name in names}
     verbs = {name for name in names if isinstance(vars(found[name]).get(name), click.Command)}
     assert verbs == {name.replace("-", "_") for name in VERBS}
+
+
+def test_alone_it_prints_its_help_on_standard_output():
+    done = run()
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == run("--help").stdout == run("help").stdout == run("help", "help").stdout
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_of_a_verb_is_asked_for_as_of_kubectl(name):
+    assert run("help", name).stdout == run(name, "--help").stdout
+
+
+def test_help_of_a_misspelt_verb_names_the_one_that_is_meant():
+    done = run("help", "findigs")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Did you mean findings?" in done.stderr
+
+
+@pytest.fixture
+def cluster_flags(monkeypatch):
+    """Run a command line, and return what findings was given."""
+    given = {}
+    monkeypatch.setattr(verb("findings"), "callback", lambda **flags: given.update(flags))
+
+    def flags(*words: str) -> dict[str, str]:
+        done = run(*words)
+        assert done.exit_code == 0, done.stderr
+        return {name: given[name] for name in ("namespace", "context", "kubeconfig")}
+
+    return flags
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-n shop --context c --kubeconfig k findings",
+        "findings -n shop --context c --kubeconfig k",
+        "--namespace=shop --context=c findings --kubeconfig=k",
+        "-nshop --kubeconfig k --context before findings --context c",
+    ],
+)
+def test_flags_of_the_cluster_stand_before_the_verb_or_behind_it(cluster_flags, words):
+    given = cluster_flags(*words.split())
+    assert given == {"namespace": "shop", "context": "c", "kubeconfig": "k"}
+
+
+def test_a_flag_before_a_verb_that_does_not_take_it_is_refused():
+    done = run("-n", "shop", "lint", "x")
+    assert done.exit_code == 2
+    assert done.stderr == ("Error: lint takes no --namespace; see genguard lint --help\n")
+
+
+def test_a_flag_before_serve_wins_over_its_file(tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(verb("serve"), "callback", lambda **flags: given.update(flags))
+    (tmp_path / "flags.yaml").write_text("kubeconfig: of-the-file\nops-port: 1")
+    done = run("--kubeconfig", "mine", "serve", "--config", str(tmp_path / "flags.yaml"))
+    assert done.exit_code == 0, done.stderr
+    assert (given["kubeconfig"], given["ops_port"]) == ("mine", 1)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_each_short_flag_has_the_long_name_of_kubectl(name):
+    long = {
+        "-o": "--output", "-n": "--namespace", "-A": "--all-namespaces", "-l": "--selector",
+        "-f": "--filename", "-w": "--watch", "-R": "--recursive",
+    }  # fmt: skip
+    for parameter in verb(name).params:
+        for flag in parameter.opts:
+            if len(flag) == 2:
+                assert long[flag] in parameter.opts
+
+
+def test_one_sentence_says_what_it_does_for_people_wherever_they_find_it():
+    tagline = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["description"]
+    chart = yaml.safe_load((ROOT / "charts" / "genguard" / "Chart.yaml").read_text())
+    assert run("--help").stdout.splitlines()[2].strip() == f"{tagline}."
+    assert chart["description"] == tagline
+    assert f'image.description="{tagline}"' in (ROOT / "Dockerfile").read_text()
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -151,6 +251,8 @@ def test_bash_completes_verbs_flags_and_kinds(tmp_path):
             echo "${COMPREPLY[@]}"
         }
         complete_words genguard repl
+        complete_words genguard help dash
+        complete_words genguard -n shop blam
         complete_words genguard lint --fail
         complete_words genguard explain deploym
     """
@@ -158,7 +260,9 @@ def test_bash_completes_verbs_flags_and_kinds(tmp_path):
         ["bash", "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )  # fmt: skip
-    assert done.stdout.split() == ["replay", "--fail-on", "deployments.apps"]
+    assert done.stdout.split() == [
+        *("replay", "dashboard", "blame", "--fail-on", "deployments.apps")
+    ]
 
 
 def test_the_documents_name_every_verb():

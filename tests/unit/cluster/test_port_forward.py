@@ -34,20 +34,20 @@ class Node:
     """An API server that lists pods, and forwards the port of each to a server of this host."""
 
     def __init__(self, *pods: Any, port: int = 0, error: str = "", status: int = 101) -> None:
-        self._pods = pods
+        self.now = pods
         self._port = port
         self._error = error
-        self._status = status
+        self.status = status
         self.asked: list[str] = []
 
     async def pods(self, request: web.Request) -> web.Response:
         assert request.query["labelSelector"] == "app.kubernetes.io/name=genguard"
-        return web.json_response({"kind": "PodList", "items": self._pods})
+        return web.json_response({"kind": "PodList", "items": self.now})
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(f"{request.match_info['pod']}:{request.query['ports']}")
-        if self._status != 101:
-            return web.json_response({"message": "no"}, status=self._status)
+        if self.status != 101:
+            return web.json_response({"message": "no"}, status=self.status)
         far = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
         await far.prepare(request)
         port = int(request.query["ports"]).to_bytes(2, "little")
@@ -77,7 +77,8 @@ class Node:
 
 
 @asynccontextmanager
-async def served(node: Node) -> AsyncIterator[Rest]:
+async def played(node: Node) -> AsyncIterator[str]:
+    """Play the API server; yields its URL."""
     application = web.Application()
     application.router.add_get(PODS, node.pods)
     application.router.add_get(f"{PODS}/{{pod}}/portforward", node.forward)
@@ -85,13 +86,20 @@ async def served(node: Node) -> AsyncIterator[Rest]:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    port = runner.addresses[0][1]
-    api = client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{port}"))
     try:
-        yield Rest(api)
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
-        await api.close()
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def served(node: Node) -> AsyncIterator[Rest]:
+    async with played(node) as url:
+        api = client.ApiClient(client.Configuration(host=url))
+        try:
+            yield Rest(api)
+        finally:
+            await api.close()
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from webhook.cli import main
     ("arguments", "told"),
     [
         ([], "give KIND/NAME, such as deployment/web"),
+        (["deploy/web", "--timeout=soon"], "'soon' is not a time up to 1h, such as 30s or 5m"),
         (["deploy/web", "--for=soon"], "'soon' is not a time up to 1h, such as 30s or 5m"),
         (["deploy/web", "--for=0s"], "'0s' is not a time"),
         (["deploy/web", "--for=2h"], "'2h' is not a time"),
