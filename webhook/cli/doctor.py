@@ -26,6 +26,7 @@ from webhook.cli.culprits import ask_findings
 from webhook.cli.errors import one_line_errors
 from webhook.cli.install import connected, reads_installation, registrations
 from webhook.cli.options import OUTPUT, asks_server, examples
+from webhook.cli.output import is_terminal, with_margin
 from webhook.cluster.apply import find, leftovers
 from webhook.cluster.discovery import discover
 from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
@@ -104,8 +105,11 @@ def _diagnosed(
 
 def _row(line: CheckResult) -> str:
     level = click.style(f"{line.level.value:4} ", fg=_COLOURS[line.level])
-    text = f"{line.message}{f'  — {line.fix}' if line.fix else ''}"
-    return f"{level}{line.id:14}{printable(text)}"
+    lead = f"{level}{line.id:14}"
+    message, fix = printable(line.message), printable(line.fix)
+    if is_terminal():  # a command is copied as it is: it is never wrapped
+        return "\n".join(filter(None, (with_margin(lead, message), fix and f"     {fix}")))
+    return f"{lead}{message}{f'  — {fix}' if fix else ''}"
 
 
 async def examine(

@@ -1,7 +1,6 @@
 """`genguard explain`: when a kind's generation moves, how it is judged; a finding and its fix."""
 
 import asyncio
-import textwrap
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -226,11 +225,4 @@ def _print(found: Explanation) -> None:
 
 
 def _wrapped(lead: str, text: str) -> str:
-    return textwrap.fill(
-        text,
-        width=min(terminal.width(), _WIDEST),
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return terminal.wrapped(lead, text, min(terminal.width(), _WIDEST))

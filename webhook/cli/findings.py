@@ -322,7 +322,7 @@ def _print(found: Sequence[Finding], output: Format, *, headless: bool = False) 
     if not output.is_table:
         print_objects(found, output, lambda one: f"finding/{one.id}", headless=headless)
     elif found:
-        for text in terminal.lines(_rows(found, output))[headless or output.headless :]:
+        for text in terminal.lines(_rows(found, output), headless=headless or output.headless):
             click.echo(text)
 
 
@@ -331,7 +331,19 @@ def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
     header = tuple(Cell(title, Tone.FAINT) for title in (_WIDE if wide else _NARROW))
     # In another order they do not stand beneath their cause.
     ids = set() if output.order else {one.id for one in found}
-    return [header, *(_row(one, now, wide=wide, below=one.caused_by in ids) for one in found)]
+    rows = [header, *(_row(one, now, wide=wide, below=one.caused_by in ids) for one in found)]
+    if wide or terminal.fits(rows):
+        return rows
+    return [row for whole in rows for row in _stacked(whole)]
+
+
+def _stacked(row: Row) -> list[Row]:
+    """Put detector and culprit of a row beneath the rest of it: the object comes last."""
+    name, severity, state, detector, where, count, last, who = row
+    upper = (name, severity, state, count, last, where)
+    if name.text == _NARROW[0]:
+        return [upper]
+    return [upper, (Cell(f"    {detector.text}: {who.text}"),)]
 
 
 def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:

@@ -200,7 +200,7 @@ def _print_columns(objects: Iterable[Any], output: Format, *, headless: bool) ->
         tuple(Cell(_cell(one.path.values(found))) for one in output.columns)
         for found in map(msgspec.to_builtins, objects)
     ]
-    for text in lines([titles, *rows])[headless:] if rows else ():
+    for text in lines([titles, *rows], headless=headless) if rows else ():
         click.echo(text.rstrip())
 
 

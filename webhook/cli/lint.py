@@ -24,7 +24,7 @@ from webhook import __version__
 from webhook.cli.errors import next_step, one_line_errors
 from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named
 from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE, examples
-from webhook.cli.output import tell
+from webhook.cli.output import tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
@@ -166,7 +166,8 @@ def _is_wanted(document: Any, only: str | None) -> bool:
 
 
 def _row(one: LintFinding) -> str:
-    return printable(f"{one.severity.value:8} {one.id:26} {one.subject} {one.field}: {one.message}")
+    lead = printable(f"{one.severity.value:8} {one.id:26} ")
+    return with_margin(lead, printable(f"{one.subject} {one.field}: {one.message}"))
 
 
 def _documents(name: str, max_line: int) -> Iterator[Any]:

@@ -316,7 +316,9 @@ def _print(
     if not output.is_table:
         print_objects(_each(_printed(roots, output), known), output, _name, headless=headless)
     elif roots:
-        for text in terminal.lines(_rows(roots, output, known))[headless or output.headless :]:
+        for text in terminal.lines(
+            _rows(roots, output, known), headless=headless or output.headless
+        ):
             click.echo(text)
 
 

@@ -119,3 +119,57 @@ def test_columns_are_as_wide_as_what_is_in_them_and_remarks_go_over_all():
     ]
     plain = [output.click.unstyle(line) for line in output.lines(rows)]
     assert plain == ["OBJECT  WHY", "Pod/x   no", "a remark that is longer than any column"]
+
+
+def of_a_terminal(monkeypatch, rows, columns: int = 80) -> list[str]:
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    return [output.click.unstyle(line) for line in output.lines(rows)]
+
+
+WORDS = "status.conditions[Ready] False, want True: one of many reasons that somebody gives"
+
+
+def test_on_a_terminal_a_long_last_cell_goes_on_in_its_column(monkeypatch):
+    rows = [(Cell("OBJECT"), Cell("WHY")), (Cell("Pod/x"), Cell(WORDS))]
+    assert of_a_terminal(monkeypatch, rows, 50) == [
+        "OBJECT  WHY",
+        "Pod/x   status.conditions[Ready] False, want True:",
+        "        one of many reasons that somebody gives",
+    ]
+
+
+def test_where_its_column_is_narrow_it_stands_beneath_the_row(monkeypatch):
+    rows = [(Cell("OBJECT"), Cell("WHY")), (Cell(f"Pod/{'x' * 50}"), Cell(WORDS))]
+    assert of_a_terminal(monkeypatch, rows)[1:] == [
+        f"Pod/{'x' * 50}",
+        "    status.conditions[Ready] False, want True: one of many reasons that somebody",
+        "    gives",
+    ]
+
+
+def test_a_command_in_a_remark_is_copied_as_a_whole(monkeypatch):
+    remark = f"│ ! {WORDS[:50]}; genguard explain finding/0123456789abcdef"
+    rows = [(Cell("OBJECT"), Cell("WHY")), (Cell(remark),)]
+    assert of_a_terminal(monkeypatch, rows)[1:] == [
+        f"│ ! {WORDS[:50]};",
+        "    genguard explain finding/0123456789abcdef",
+    ]
+
+
+@pytest.mark.parametrize("columns", [1, 20, 40])
+def test_a_terminal_that_is_very_narrow_loses_no_word(monkeypatch, columns):
+    rows = [(Cell("OBJECT"), Cell("WHY")), (Cell("Pod/x"), Cell(WORDS)), (Cell(WORDS),)]
+    words = " ".join(of_a_terminal(monkeypatch, rows, columns)).split()
+    assert words == ["OBJECT", "WHY", "Pod/x", *WORDS.split(), *WORDS.split()]
+
+
+def test_text_behind_a_lead_in_colour_has_a_margin_on_a_terminal_and_is_one_line_in_a_pipe(
+    monkeypatch,
+):
+    lead = output.click.style("fail", fg="red") + "  "
+    assert output.with_margin(lead, WORDS) == f"{lead}{WORDS}"
+    of_a_terminal(monkeypatch, [(Cell("x"),)], 50)
+    first, *more = output.with_margin(lead, WORDS).splitlines()
+    assert first == f"{lead}status.conditions[Ready] False, want True:"
+    assert more == ["      one of many reasons that somebody gives"]

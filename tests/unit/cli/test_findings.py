@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.status.assessment import assess
 from tests.unit.cli.test_blame import serving
-from webhook.cli import main
+from webhook.cli import main, output
 from webhook.cli.culprits import Culprits
 
 OLD = Actor("webhook", "mmm-old/status.example.org", "", Confidence.CERTAIN)
@@ -111,6 +111,53 @@ def test_filters_choose_by_least_severity_time_and_object(words, wanted):
     assert ids(run("-o", "name", *words)) == wanted
 
 
+ACCOUNT = Actor(
+    "user", "system:serviceaccount:kube-system:horizontal-pod-autoscaler", "", Confidence.POSSIBLE
+)
+OTHER = Actor("user", "system:serviceaccount:argocd:argocd", "", Confidence.POSSIBLE)
+WIDGETS = FoundObject("example.org", "v1", "widgets", "a-long-namespace", "a-long-name-1", "u3")
+
+
+def long_ones() -> tuple[Finding, ...]:
+    first = finding("0123456789abcdef", actors=(ACCOUNT, OTHER))
+    return first, finding("0123456789abcdf0", caused_by=first.id, object=WIDGETS)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_of_80_columns_nothing_is_cut_off_and_accounts_have_short_names():
+    shown = run(found=long_ones()).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.splitlines()[0].split() == [
+        *("ID", "SEVERITY", "STATE", "COUNT", "LAST", "OBJECT")
+    ]
+    words = " ".join(shown.split())
+    assert "deployments.apps shop/web /status" in words
+    assert "cleared: horizontal-pod-autoscaler (possible), argocd:argocd (possible)" in words
+    assert "widgets.example.org a-long-namespace/a-long-name-1 /status" in words
+    assert "└ observed-generation-cleared: mmm-old/status.example.org (certain)" in words
+
+
+def test_a_pipe_gets_one_line_a_finding_and_the_whole_names(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run(found=long_ones()).stdout.splitlines()
+    assert len(shown) == 3
+    assert shown[1].endswith(f"{ACCOUNT.name} (possible), {OTHER.name} (possible)")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_that_is_wide_enough_it_is_one_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "180")
+    head, *rows = run(found=long_ones()).stdout.splitlines()
+    assert "DETECTOR" in head
+    assert max(map(len, rows)) <= 180
+
+
 def test_programs_get_a_finding_a_line_or_what_a_template_takes_from_each():
     lines = [json.loads(line) for line in run("-o", "json").stdout.splitlines()]
     assert [one["id"] for one in lines] == ["f1", "f2", "f3"]
@@ -134,6 +181,11 @@ def test_columns_are_those_that_are_asked_for_with_what_kubectl_prints_for_nothi
 @pytest.mark.parametrize("form", ["table", "wide", "custom-columns=ID:.id"])
 def test_without_headers_there_are_rows_alone(form):
     assert run("-o", form, "--no-headers").stdout == run("-o", form).stdout.partition("\n")[2]
+
+
+def test_numbers_are_sorted_by_size():
+    some = [finding(f"f{count}", count=count) for count in (100, 9, 20)]
+    assert ids(run("-o", "name", "--sort-by=.count", found=some)) == ["f9", "f20", "f100"]
 
 
 def test_in_another_order_nothing_stands_beneath_its_cause():

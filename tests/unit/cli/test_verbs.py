@@ -209,6 +209,23 @@ def test_colours_are_for_terminals_and_for_those_who_want_them(monkeypatch):
     assert output.lines(rows) == ["web  no"]
 
 
+HEAVY = ("aiohttp", "asyncio", "cryptography", "jinja2", "kubernetes", "yaml")
+"""They load for as long as such a verb runs, or longer."""
+
+
+@pytest.mark.parametrize("words", [[], ["help"], ["version"], ["version", "-o", "json"]])
+def test_what_asks_nobody_loads_nothing_for_it(words):
+    program = (
+        "import sys; from webhook.cli import main\n"
+        f"try: main({words!r}, prog_name='genguard')\n"
+        f"finally: print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "[]\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["genguard", "kubectl-genguard", "kubectl_complete-genguard"])
 def test_each_program_starts(name, tmp_path):
