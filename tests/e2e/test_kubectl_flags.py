@@ -5,8 +5,9 @@ that rows with templates have two forms. Columns are compared by their words: ku
 blank between them.
 """
 
+import json
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from click.testing import CliRunner, Result
@@ -114,10 +115,26 @@ def plane(apiserver: ControlPlane) -> Iterator[ControlPlane]:
         for name, labels in objects.items():
             made = deployment(name)
             made["metadata"]["labels"] = {**labels, "flags": "test"}
-            apiserver.client.post(f"/apis/apps/v1/namespaces/{namespace}/deployments", made)
+            path = f"/apis/apps/v1/namespaces/{namespace}"
+            owner = apiserver.client.post(f"{path}/deployments", made).body
+            if name == "job":  # there is no controller that makes one
+                apiserver.client.post(f"{path}/replicasets", owned_by(owner))
     yield apiserver
     for namespace in names:
-        apiserver.client.delete(f"/apis/apps/v1/namespaces/{namespace}/deployments")
+        for resource in ("deployments", "replicasets"):
+            apiserver.client.delete(f"/apis/apps/v1/namespaces/{namespace}/{resource}")
+
+
+def owned_by(owner: dict[str, Any]) -> dict[str, Any]:
+    """A ReplicaSet as the Deployment would have."""
+    metadata = {"name": f"{owner['metadata']['name']}-1", "labels": {"flags": "owned"}}
+    reference = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "controller": True,
+        "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+    }  # fmt: skip
+    spec = {key: owner["spec"][key] for key in ("replicas", "selector", "template")}
+    spec["template"]["metadata"]["labels"] |= spec["selector"]["matchLabels"]
+    return {"metadata": {**metadata, "ownerReferences": [reference]}, "spec": spec}
 
 
 def genguard(plane: ControlPlane, words: list[str]) -> Result:
@@ -135,6 +152,16 @@ def test_it_prints_what_kubectl_prints(plane: ControlPlane, row: Row) -> None:
     found = genguard(plane, row.words)
     assert found.exit_code == 0, found.output
     assert words_of(found.stdout) == words_of(asked.stdout)
+
+
+def test_names_are_those_of_what_was_asked_for_and_json_has_what_it_owns(
+    plane: ControlPlane,
+) -> None:
+    words = ["status", "deploy/job", "-n", HERE]
+    assert genguard(plane, [*words, "-o", "name"]).stdout == "deployment.apps/job\n"
+    lines = genguard(plane, [*words, "-o", "json"]).stdout.splitlines()
+    kinds = [json.loads(line)["kind"] for line in lines]
+    assert kinds == ["Deployment", "ReplicaSet"]
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.kubectl)

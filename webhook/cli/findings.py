@@ -221,7 +221,7 @@ def findings(
     meant, name = _meant(target)
     filters = (severity or "", detector or "", selector, seconds, meant, name)
     wanted = FindingFilter("" if all_namespaces else namespace, state, *filters)
-    output = output._replace(order=order, headless=headless)
+    output = output.listing(order, headless=headless, watch=watch)
     with one_line_errors():
         choice = ServerChoice(server, token)
         run = _follow if watch else _once
@@ -303,9 +303,7 @@ def _shown_again(output: Format) -> Callable[[Sequence[Finding]], None]:
     """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
     if output.is_table and terminal.is_terminal():
         screen = terminal.Screen()
-        return lambda found: screen.draw(
-            _rows(list(in_order(found, output.order, lambda one: one)), output)[output.headless :]
-        )
+        return lambda found: screen.draw(_rows(found, output)[output.headless :])
     told: dict[str, Finding] = {}
 
     def show(found: Sequence[Finding]) -> None:

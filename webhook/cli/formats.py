@@ -47,6 +47,12 @@ class Format(NamedTuple):
         """Whether it is for people: the verb draws it."""
         return self.name not in ("json", "yaml", "name", *_TAKES)
 
+    def listing(self, order: JsonPath | None, *, headless: bool, watch: bool) -> "Format":
+        """Add the values of --sort-by and --no-headers; kubectl does not sort with -w either."""
+        if order and watch:
+            raise click.UsageError("--sort-by is of a whole list: leave out -w")
+        return self._replace(order=order, headless=headless)
+
 
 class _FormatType(click.ParamType[Format]):
     """Reads a value of -o."""

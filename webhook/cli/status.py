@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _TICK: Final = 1.0
 """Seconds after which time alone may have changed the answer."""
 _OUTPUTS = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns", "kstatus")
+_ASKED_FOR: Final = ("name", "custom-columns")
+"""Outputs without what the objects own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +190,8 @@ async def _readable(
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
 @output_option(
     *_OUTPUTS,
-    text="json, yaml, jsonpath and custom-columns: a line or document for each object, with those "
-    "that it owns; docs/schemas/status.json has the fields. name: only what was asked for.",
+    text="json, yaml and jsonpath: a line or document for each object, with those that it owns; "
+    "docs/schemas/status.json has the fields. name and custom-columns: only what was asked for.",
 )
 @SORT_BY
 @NO_HEADERS
@@ -220,7 +222,7 @@ def status(
     line is wrong. With --server it is also 1 when a warning or critical finding is open about an
     object that is shown.
     """
-    output = output._replace(order=order, headless=headless)
+    output = output.listing(order, headless=headless, watch=watch)
     with judging(rules) as judge:
         if not files:
             with one_line_errors():
@@ -312,7 +314,7 @@ def _print(
     *,
     headless: bool = False,
 ) -> None:
-    roots = _sorted(roots, output)
+    roots = list(in_order(roots, output.order, lambda root: root.assessment.to_line()))
     if not output.is_table:
         print_objects(_each(_printed(roots, output), known), output, _name, headless=headless)
     elif roots:
@@ -322,15 +324,10 @@ def _print(
             click.echo(text)
 
 
-def _sorted(roots: Sequence[Node], output: Format) -> list[Node]:
-    """Sort what was asked for, each with what it owns, as --sort-by says."""
-    return list(in_order(roots, output.order, lambda root: root.assessment.to_line()))
-
-
 def _printed(roots: Iterable[Node], output: Format) -> Iterator[Node]:
-    """Yield the objects that -o prints: with name only what was asked for, as kubectl does."""
+    """Yield the objects that -o prints: names and columns only of what was asked for."""
     for root in roots:
-        yield from [root] if output.name == "name" else root.walk()
+        yield from [root] if output.name in _ASKED_FOR else root.walk()
 
 
 def _shown_again(output: Format) -> Callable[["Snapshot", "Culprits | None"], None]:
@@ -338,7 +335,7 @@ def _shown_again(output: Format) -> Callable[["Snapshot", "Culprits | None"], No
     if output.is_table and terminal.is_terminal():
         screen = terminal.Screen()
         return lambda snapshot, known: screen.draw(
-            _rows(_sorted(snapshot.roots, output), output, known)[output.headless :]
+            _rows(snapshot.roots, output, known)[output.headless :]
         )
     printed: dict[str, StatusLine] = {}
 

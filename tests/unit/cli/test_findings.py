@@ -236,6 +236,7 @@ def test_an_empty_result_says_so(words, message):
         (("-o", "custom-columns="), "custom-columns needs columns"),
         (("-o", "custom-columns=NAME"), "'NAME' is not TITLE:.field"),
         (("-o", "custom-columns=A:.id,B:.x["), "custom-columns: '[' at character 3"),
+        (("--sort-by=.id", "-w"), "--sort-by is of a whole list: leave out -w"),
         (("--sort-by", "{.a} {.b}"), "is not one field, such as .name"),
     ],
 )
