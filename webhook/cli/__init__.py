@@ -193,7 +193,7 @@ def main(**_: str | None) -> None:
     The exit code is the same for every verb:
       0        all went well
       1        something was found, or it could not be done
-      2        the command line is wrong, or a file that a flag names; nothing was done
+      2        the command line, or a file of a flag, is wrong; nothing was done
       3        the answer did not come in time: wait, trace
       128 + N  signal N ended it: 130 after ^C, 141 when nobody reads its output
     """  # noqa: D301 - click takes a real \b for lines that stay as they are

@@ -127,7 +127,7 @@ def _labels(one: Finding) -> dict[str, str]:
             "genguard findings deploy/web -n shop -o wide",
         ),
         (
-            "Of one detector, but in one namespace not",
+            "Of one detector, except in one namespace",
             "genguard findings -l 'detector=spec-fight,namespace!=sandbox'",
         ),
         (

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 _PATH: Final = "jsonpath"
 _COLUMNS: Final = "custom-columns"
-_TAKES: Final = {_PATH: "TEMPLATE", _COLUMNS: "TITLE:.field,..."}
-_EXAMPLES: Final = {_PATH: "'jsonpath={.name}'", _COLUMNS: "custom-columns=NAME:.name"}
+_TAKES: Final = {_PATH: "'jsonpath={.name}'", _COLUMNS: "custom-columns=NAME:.name"}
+"""The formats with something behind them, and an example of each."""
 _NONE: Final = "<none>"
 
 
@@ -63,7 +63,7 @@ class _FormatType(click.ParamType[Format]):
         self.names: Final = tuple(names)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002
-        return "|".join(f"{one}={_TAKES[one]}" if one in _TAKES else one for one in self.names)
+        return "|".join(f"{one}=..." if one in _TAKES else one for one in self.names)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -74,7 +74,7 @@ class _FormatType(click.ParamType[Format]):
         if name in self.names and name in _TAKES:
             if not more:
                 what = "a template" if name == _PATH else "columns"
-                self.fail(f"{name} needs {what}: -o {_EXAMPLES[name]}", param, ctx)
+                self.fail(f"{name} needs {what}: -o {_TAKES[name]}", param, ctx)
             try:
                 if name == _COLUMNS:
                     return Format(name, columns=tuple(map(_column, more.split(","))))

@@ -155,9 +155,9 @@ def test_a_recording_that_cannot_be_written_is_told(tmp_path):
 
 @pytest.mark.parametrize("verb", [[], *([one] for one in main.list_commands(None))])
 def test_help_fits_a_terminal_and_names_every_flag(verb):
-    result = CliRunner().invoke(main, [*verb, "--help"])
+    result = CliRunner().invoke(main, [*verb, "--help"], env={"COLUMNS": "80"})
     assert result.exit_code == 0
-    assert all(len(line) <= 100 for line in result.stdout.splitlines())
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
     if verb:
         shown = [one for one in main.get_command(None, *verb).params if not vars(one).get("hidden")]
         names = {option for one in shown for option in one.opts}
