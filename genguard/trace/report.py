@@ -1,12 +1,14 @@
 """Report a trace as JSON and as a table: who changed which fields, who lost observedGeneration."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, Final
 
 from genguard.objects.fields import ABSENT
 from genguard.objects.shown import printable
+from genguard.status.drawing import Cell
+from genguard.status.drawing import Row as TableRow
 from genguard.trace.passes import FieldKey, Passes, Row, Tally
 from genguard.trace.plan import Plan
 
@@ -154,17 +156,18 @@ def _called(webhooks: Any, row: Row) -> list[str]:
     return list(dict.fromkeys(name for one in sorted(where) for name in webhooks.get(one, ())))
 
 
-def as_table(report: dict[str, Any], plan: Plan) -> str:
-    """Render the report for people: configurations in call order, fields, verdict."""
+def as_table(report: dict[str, Any], plan: Plan) -> list[TableRow]:
+    """Return the report as rows for people: configurations in call order, fields, verdict."""
     writes = report["writes"]
     head = f"{plan.traced}: {writes['whole']} writes seen from end to end"
     if writes["incomplete"]:
         head += f", {writes['incomplete']} incomplete (denied, or an observer was not reached)"
     if writes["mixed"]:
         head += f", {writes['mixed']} simultaneous writes could not be told apart"
-    rows = [("WHO", "WRITES", "CHANGED", "FIELDS"), *_rows(report)]
-    lines = [head, "", *_aligned(rows), "", *_verdict(report)]
-    return "\n".join(map(printable, lines))
+    header = ("WHO", "WRITES", "CHANGED", "FIELDS")
+    verdict = [(text,) for text in _verdict(report)]
+    rows = [(head,), ("",), header, *_rows(report), ("",), *verdict]
+    return [tuple(Cell(printable(text)) for text in row) for row in rows]
 
 
 def _rows(report: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -267,10 +270,3 @@ def _not_shown(report: dict[str, Any]) -> Iterator[str]:
             "  give --poke, whose dry runs carry the value, or trace while the controller writes "
             "the status"
         )
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(row[n]) for row in rows) for n in range(3)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield "  ".join((*cells, row[3])).rstrip()

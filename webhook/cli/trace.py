@@ -27,6 +27,7 @@ from genguard.trace.plan import Plan, make_plan
 from genguard.trace.registration import Endpoint, registrations
 from genguard.trace.report import as_table
 from genguard.trace.watch import Watch
+from webhook.cli import output as terminal
 from webhook.cli.errors import ExitCode, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT, examples
 from webhook.cli.output import Tell, is_answered, tell
@@ -315,7 +316,9 @@ def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
 def _run(prepared: Prepared, options: TraceOptions, output: str) -> int:
     found = asyncio.run(_observe(prepared, options, tell))
     report, plan = found.report, prepared.plan
-    click.echo(json_line(report) if output == "json" else as_table(report, plan))
+    lines = [json_line(report)] if output == "json" else terminal.lines(as_table(report, plan))
+    for line in lines:
+        click.echo(line)
     if found.signal:
         return _SIGNALLED + found.signal
     if not any(report["writes"].values()):

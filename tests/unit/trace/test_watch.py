@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import click
 import pytest
 
 from genguard.trace.effects import effects, status_as_reported
@@ -10,6 +11,7 @@ from genguard.trace.plan import LONGEST, Plan, make_plan
 from genguard.trace.report import as_table
 from genguard.trace.watch import Watch
 from tests.unit.trace.samples import WEB, configuration, planned, view
+from webhook.cli import output
 
 GOOD, BAD = {"observedGeneration": 3, "replicas": 2}, {"replicas": 2}
 
@@ -23,6 +25,11 @@ def watched(plan: Plan, *views: tuple[int, Any], **ends: Any) -> Watch:
 
 def report(plan: Plan, *views: tuple[int, Any], values: bool = False) -> dict[str, Any]:
     return watched(plan, *views).report([], values=values)
+
+
+def shown(found: dict[str, Any], plan: Plan) -> str:
+    """What the verb prints into a pipe."""
+    return "\n".join(map(click.unstyle, output.lines(as_table(found, plan))))
 
 
 def fields(found: dict[str, Any], name: str) -> list[str]:
@@ -43,7 +50,7 @@ def test_the_one_that_clobbers_is_named_and_nobody_else():
     assert fields(found, "c") == ["added /spec/a"]
     assert found["webhooks"][2]["fields"][0]["discarded"]
     assert found["writes"] == {"whole": 1, "incomplete": 0, "mixed": 0}
-    table = as_table(found, plan)
+    table = shown(found, plan)
     assert "b/h0.example.org clobbers /status/observedGeneration: certain" in table
     assert "added /spec/a (no effect: the API server discards it)" in table
 
@@ -94,7 +101,7 @@ def test_an_observer_that_was_not_reached_leaves_two_suspects():
         ("a/h0.example.org", "possible"), ("b/h0.example.org", "possible"),
     ]  # fmt: skip
     assert found["writes"]["incomplete"] == 1
-    assert "possibly clobbers" in as_table(found, planned("a", "b"))
+    assert "possibly clobbers" in shown(found, planned("a", "b"))
 
 
 def test_between_two_views_only_who_is_called_for_the_subresource_is_a_suspect():
@@ -116,14 +123,14 @@ def test_of_several_webhooks_in_one_configuration_the_configuration_is_certain()
     found = report(plan, (0, view(GOOD)), (1, view(BAD)))
     (culprit,) = found["culprits"]
     assert (culprit["name"], culprit["webhooks"]) == ("a", ["h0.example.org", "h1.example.org"])
-    assert "cannot tell which of its webhooks" in as_table(found, plan)
+    assert "cannot tell which of its webhooks" in shown(found, plan)
 
 
 def test_when_configurations_changed_meanwhile_nobody_is_certain():
     plan = planned("a")
     found = watched(plan, (0, view(GOOD)), (1, view(BAD))).report(["b"], values=False)
     assert [one["confidence"] for one in found["culprits"]] == ["likely"]
-    assert "these changed during the trace: b" in as_table(found, plan)
+    assert "these changed during the trace: b" in shown(found, plan)
 
 
 def test_values_are_told_only_when_asked_for():
@@ -187,7 +194,7 @@ def test_nobody_is_acquitted_when_no_write_carried_a_value():
     plan = planned("a")
     found = report(plan, (0, view(BAD)), (1, view(BAD)))
     assert (found["verdict"], found["carried"], found["culprits"]) == ("not-shown", [], [])
-    table = as_table(found, plan)
+    table = shown(found, plan)
     assert "nobody is cleared" in table
     assert "give --poke" in table
     assert "no observedGeneration was clobbered" not in table
@@ -197,7 +204,7 @@ def test_nobody_is_acquitted_when_no_write_of_the_status_was_seen():
     plan = planned("a")
     found = report(plan, *((n, view(GOOD, subresource="")) for n in (0, 1)))
     assert (found["verdict"], found["statusWrites"]) == ("not-shown", 0)
-    assert "no write of the status was seen" in as_table(found, plan)
+    assert "no write of the status was seen" in shown(found, plan)
 
 
 def test_who_was_seen_with_the_value_and_left_it_is_acquitted_of_these_writes():
@@ -207,14 +214,14 @@ def test_who_was_seen_with_the_value_and_left_it_is_acquitted_of_these_writes():
     found = report(plan, (0, view(status)), (1, view(status)))
     assert found["verdict"] == "not-clobbered"
     assert found["carried"][-1] == {"path": "status.observedGeneration", "writes": 1}
-    assert "status.conditions[C].observedGeneration and 1 more" in as_table(found, plan)
+    assert "status.conditions[C].observedGeneration and 1 more" in shown(found, plan)
 
 
 def test_a_dry_run_that_lost_its_value_before_the_first_webhook_shows_nothing():
     plan = planned("a")
     found = watched(plan, (0, view(BAD)), (1, view(BAD)), each=True).report([], values=False)
     assert (found["verdict"], found["dryRuns"]) == ("not-shown", True)
-    assert "gone before the first webhook was called" in as_table(found, plan)
+    assert "gone before the first webhook was called" in shown(found, plan)
 
 
 SEEN = {"type": "B", "observedGeneration": 3}
@@ -251,6 +258,16 @@ def test_a_dry_run_carries_what_the_stored_object_has_lost(document, has_status,
 def test_no_name_of_a_user_or_a_field_moves_a_terminals_cursor():
     hostile = "x\x1b[2J\x9b31m\u202e\n"
     views = view(GOOD, user=hostile), view({**GOOD, hostile: 1}, user=hostile)
-    table = as_table(report(planned("a"), *enumerate(views)), planned("a"))
+    table = shown(report(planned("a"), *enumerate(views)), planned("a"))
     assert [sign for sign in table if not sign.isprintable() and sign != "\n"] == []
     assert r"request of x\x1b[2J\x9b31m\u202e\n" in table
+
+
+def test_on_a_terminal_of_80_columns_the_table_is_not_cut_off(monkeypatch):
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    user = "system:serviceaccount:kube-system:deployment-controller"
+    views = view(GOOD, user=user), view(BAD, user=user), view(BAD, user=user)
+    lines = shown(report(planned("a", "b"), *enumerate(views)), planned("a", "b")).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("request of deployment-controller") for line in lines)
