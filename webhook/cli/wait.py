@@ -9,7 +9,7 @@ from enum import IntEnum
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -31,11 +31,8 @@ from genguard.status.wait_goal import (
     WaitTracker,
     parse_goals,
 )
-from webhook.cli.asking_server import Memory, ServerChoice, server_beside
-from webhook.cli.culprits import CulpritWatch, open_findings
 from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
-from webhook.cli.following import Following, Snapshot, Tell, following
 from webhook.cli.judging import RULES, judging
 from webhook.cli.options import (
     FILENAME_HELP,
@@ -45,10 +42,14 @@ from webhook.cli.options import (
     examples,
     namespace_of,
 )
-from webhook.cluster.connection import connected, default_kubeconfig
-from webhook.cluster.discovery import discover
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cli.output import Tell
 from webhook.serve.flags import duration
+
+if TYPE_CHECKING:
+    from webhook.cli.asking_server import Memory, ServerChoice
+    from webhook.cli.culprits import CulpritWatch
+    from webhook.cli.following import Following, Snapshot
+    from webhook.cluster.rest import Rest
 
 _TICK: Final = 1.0
 """Seconds between two looks at the objects, and at least between two lines of output."""
@@ -75,7 +76,7 @@ class WaitOptions:
     asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
-    server: ServerChoice
+    server: "ServerChoice"
     goals: tuple[Goal, ...]
     seconds: float
     judge: Judge
@@ -91,18 +92,26 @@ async def _wait(options: WaitOptions, tell: Tell) -> Ending:
 
     Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or one of UNREACHED.
     """
+    # Imported here: the help needs none of it, and the API client loads for half a second.
+    from webhook.cluster.connection import connected  # noqa: PLC0415
+    from webhook.cluster.rest import Rest  # noqa: PLC0415
+
     async with connected(options.kubeconfig, options.context) as api:
         return await _Waiting(Rest(api), options, tell).run()
 
 
 class _Waiting:
-    def __init__(self, rest: Rest, options: WaitOptions, tell: Tell) -> None:
+    def __init__(self, rest: "Rest", options: WaitOptions, tell: Tell) -> None:
         self._rest: Final = rest
         self._options: Final = options
         self._tell: Final = tell
         self._end: Final = time.monotonic() + options.seconds
 
     async def run(self) -> Ending:
+        from webhook.cli.asking_server import server_beside  # noqa: PLC0415
+        from webhook.cli.culprits import CulpritWatch  # noqa: PLC0415
+        from webhook.cli.following import following  # noqa: PLC0415
+
         resolved = await self._resolve()
         if resolved is None:
             return self._time_out("")
@@ -127,6 +136,9 @@ class _Waiting:
         A custom resource may be waited for before its definition is there; what may not be read
         is not waited for.
         """
+        from webhook.cluster.discovery import discover  # noqa: PLC0415
+        from webhook.cluster.rest import RefusedError  # noqa: PLC0415
+
         options = self._options
         progress = _Progress(self._tell)
         while True:
@@ -152,7 +164,7 @@ class _Waiting:
             await asyncio.sleep(min(_TICK / 2, self._remaining))
 
     async def _follow(
-        self, objects: Following, tracker: WaitTracker, culprits: CulpritWatch
+        self, objects: "Following", tracker: WaitTracker, culprits: "CulpritWatch"
     ) -> Ending:
         progress, begun = _Progress(self._tell), time.monotonic()
         waiting: list[WaitProgress] = []
@@ -185,8 +197,10 @@ class _Waiting:
             _ = await culprits.now()
         return self._time_out(_listed(waiting, _blamed(waiting, snapshot, culprits)))
 
-    async def _tell_open(self, snapshot: Snapshot, culprits: CulpritWatch) -> None:
+    async def _tell_open(self, snapshot: "Snapshot", culprits: "CulpritWatch") -> None:
         """Say whether findings are open about what is well, if --server was given."""
+        from webhook.cli.culprits import open_findings  # noqa: PLC0415
+
         known = await culprits.now() if self._options.server.server else None
         if known and (number := known.count_open(snapshot.roots)):
             self._tell(open_findings(number))
@@ -217,7 +231,7 @@ class _Progress:
 
 
 def _blamed(
-    stuck: Iterable[WaitProgress], snapshot: Snapshot | None, culprits: CulpritWatch
+    stuck: Iterable[WaitProgress], snapshot: "Snapshot | None", culprits: "CulpritWatch"
 ) -> Mapping[str, str]:
     """Return who is to blame, in a few words, by uid of what is stuck."""
     if culprits.known is None or snapshot is None:
@@ -349,6 +363,9 @@ def _run(
     token: str,
     **flags: Any,
 ) -> int:
+    from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
+
     kubeconfig = kubeconfig or default_kubeconfig()
     within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
     options = WaitOptions(
