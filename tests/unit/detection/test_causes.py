@@ -102,3 +102,11 @@ def test_what_two_do_follows_from_nothing():
     late = state("observed-generation-stalled", "operator", subresource="status", observed=(3, 7))
     late.requesters.blame([Requester("another-operator", "")])
     assert root_causes([fight, late]) == {}
+
+
+def test_the_labels_of_a_finding_say_what_never_changes_in_it():
+    found = finding()
+    later = msgspec.structs.replace(found, count=9, state="quiet", message="again")
+    assert found.labels == later.labels
+    assert found.labels["finding"] == found.id
+    assert "severity" not in found.labels

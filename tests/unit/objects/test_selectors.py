@@ -2,7 +2,7 @@
 
 import pytest
 
-from genguard.objects.selectors import Truth, every, matches_labels
+from genguard.objects.selectors import Truth, every, matches_labels, parse_label_selector
 
 T, F, U = Truth.TRUE, Truth.FALSE, Truth.UNKNOWN
 
@@ -39,3 +39,31 @@ def test_a_selector_matches_what_it_asks_for(selector, with_b, with_c, without, 
 )
 def test_one_that_is_false_decides(answers, together):
     assert every(answers) is together
+
+
+@pytest.mark.parametrize(
+    ("text", "with_b", "with_c", "without"),
+    [
+        ("", True, True, True),
+        (" , ", True, True, True),
+        ("a=b", True, False, False),
+        ("a == b", True, False, False),
+        ("a!=b", False, True, True),
+        ("a in (b, d)", True, False, False),
+        ("a notin (b,d)", False, True, True),
+        ("a", True, True, False),
+        ("!a", False, False, True),
+        ("a,a!=c", True, False, False),
+    ],
+)
+def test_a_selector_of_a_command_line_is_read_as_kubectl_reads_it(text, with_b, with_c, without):
+    wanted = parse_label_selector(text)
+    for labels, fits in (({"a": "b"}, with_b), ({"a": "c"}, with_c), ({}, without)):
+        assert all(one.fits(labels) for one in wanted) is fits
+    assert {one.key for one in wanted} <= {"a"}
+
+
+@pytest.mark.parametrize("text", ["=b", "a=b=c", "a in b", "a b", "a,?"])
+def test_what_is_no_selector_is_refused_with_the_part_that_is_wrong(text):
+    with pytest.raises(ValueError, match="unable to parse requirement"):
+        parse_label_selector(text)
