@@ -12,7 +12,7 @@ import yaml
 
 from tests.controlplane.granting import SYSTEM
 from tests.controlplane.plane import ControlPlane
-from tests.manifests_copied import with_certificate
+from tests.manifests_copied import copied
 
 GRANTED = Path(__file__).parent / "granted"
 """What each overlay grants: `python -m tests.rights` writes it again."""
@@ -25,8 +25,8 @@ _COLUMNS = ("Resources", "Non-Resource URLs", "Resource Names", "Verbs")
 
 
 def completed(folder: Path) -> Path:
-    """A copy of the manifests with what people add: a certificate, and overlays of their own."""
-    manifests = with_certificate(folder)
+    """A copy of the manifests with overlays as people add them."""
+    manifests = copied(folder)
     for name, component in COMPONENTS.items():
         written = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",

@@ -292,7 +292,6 @@ _PARTS = {
     REPORTS: "../reports",
     OPS_AUTH: "../ops-auth",
 }
-_SENTINELS = {name: f"sentinel {name}".encode() for name in (CERT_FILE, KEY_FILE, CA_FILE)}
 
 
 def _rendered(conditions: Sequence[str]) -> list[dict[str, Any]]:
@@ -311,8 +310,7 @@ def _rendered(conditions: Sequence[str]) -> list[dict[str, Any]]:
     def read(path: str) -> bytes:
         if path == "chart/kustomization.yaml":
             return kustomization.encode()
-        folder, _, name = path.rpartition("/")
-        return _SENTINELS[name] if folder == "tls" and name in _SENTINELS else manifests.read(path)
+        return manifests.read(path)
 
     return build("chart", read)
 
@@ -470,11 +468,11 @@ def _into_quota(tree: Any) -> None:
 
 def _into_secret(tree: Any) -> None:
     """A given pair is in the Secret. Otherwise it has no data, so that no upgrade takes it away."""
-    tree["type"] = Choice(GIVEN_PAIR, tree["type"], "Opaque")
+    tree["type"] = When(GIVEN_PAIR, "kubernetes.io/tls")
     names = {CERT_FILE: "crt", KEY_FILE: "key", CA_FILE: "ca"}
     data = {
-        name: Template(f"{{{{ $.Values.certificate.{names[name]} | b64enc | quote }}}}")
-        for name in tree["data"]
+        name: Template(f"{{{{ $.Values.certificate.{value} | b64enc | quote }}}}")
+        for name, value in names.items()
     }
     tree["data"] = When(GIVEN_PAIR, data)
 

@@ -12,9 +12,9 @@ import yaml
 
 import manifests
 from tests.controlplane.build import binary as control_plane_binary
-from tests.manifests_copied import copied
 from tests.supply.binaries import binary
 from tests.supply.chart import CHART, REPOSITORY, write
+from tests.unit.manifest_files import MANIFESTS
 from webhook.manifest.rendering import Choices, Outside, SharedStore, render
 
 PAIR = {"tls.crt": b"a certificate\n", "tls.key": b"a key\n", "ca.crt": b"an authority\n"}
@@ -53,19 +53,14 @@ def made(given: Mapping[str, Any], namespace: str = "genguard-system") -> Docume
 @pytest.mark.parametrize(
     ("overlay", "given"),
     [
-        ("audit-only", {"auditOnly": True, "certificate": GIVEN}),
-        ("enforce", {"certificate": GIVEN}),
-        ("ha", {"ha": True, "certificate": GIVEN}),
+        ("audit-only", {"auditOnly": True}),
+        ("enforce", {}),
+        ("ha", {"ha": True}),
         ("cert-manager", {"certManager": True}),
     ],
 )
-def test_each_overlay_is_what_kubectl_makes_of_it(
-    tmp_path: Path, overlay: str, given: dict[str, Any]
-) -> None:
-    folder = copied(tmp_path)
-    for name, content in PAIR.items():
-        (folder / "tls" / name).write_bytes(content)
-    command = [control_plane_binary("kubectl"), "kustomize", folder / "overlays" / overlay]
+def test_each_overlay_is_what_kubectl_makes_of_it(overlay: str, given: dict[str, Any]) -> None:
+    command = [control_plane_binary("kubectl"), "kustomize", MANIFESTS / "overlays" / overlay]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert made(given) == keyed(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
 

@@ -34,12 +34,9 @@ STANDBY = "genguard-standby"
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """A copy of manifests/ with a certificate in it, as `python -m certs` makes one."""
+    """A copy of manifests/, beside which a test puts an overlay of its own."""
     folder = tmp_path_factory.mktemp("repository")
-    shutil.copytree(
-        MANIFESTS, folder / "manifests", ignore=shutil.ignore_patterns("*.crt", "*.key")
-    )
-    ensure(folder / "manifests" / "tls", names=NAMES, at=NOW)
+    shutil.copytree(MANIFESTS, folder / "manifests")
     return folder
 
 
@@ -61,11 +58,28 @@ def of_kind(found, suffix):
     }
 
 
-@pytest.mark.parametrize("overlay", ["audit-only", "enforce"])
-def test_the_registrations_trust_what_the_server_serves(rendered, overlay):
+@pytest.mark.parametrize("overlay", ["audit-only", "enforce", "ha"])
+def test_an_overlay_builds_from_a_clone_and_leaves_the_certificate_to_the_server(rendered, overlay):
+    """So a GitOps controller that points at it never writes an old pair back."""
     found = rendered(f"manifests/overlays/{overlay}")
     (secret,) = of_kind(found, "Secret").values()
-    assert secret["type"] == "kubernetes.io/tls"
+    assert not secret.keys() & {"data", "stringData", "type"}
+    for document in of_kind(found, "WebhookConfiguration").values():
+        assert "caBundle" not in webhook_of(document)["clientConfig"]
+        assert document["metadata"]["annotations"] == {"argocd.argoproj.io/sync-wave": "1"}
+    (deployment,) = of_kind(found, "Deployment").values()
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    assert secret["metadata"]["name"] in str(volumes)
+
+
+def test_the_documented_overlay_serves_a_pair_of_your_own(rendered, repository):
+    mine = repository / "own-pair"
+    readme = (MANIFESTS / "README.md").read_text()
+    (example,) = re.findall(r"```yaml\n(# own-pair/kustomization\.yaml\n.*?)```", readme, re.DOTALL)
+    ensure(mine, names=NAMES, at=NOW)
+    (mine / "kustomization.yaml").write_text(example)
+    found = rendered("own-pair")
+    (secret,) = of_kind(found, "Secret").values()
     assert set(secret["data"]) == {"tls.crt", "tls.key", "ca.crt"}, "ca.key signs: it stays away"
     pair = {name: base64.b64decode(value) for name, value in secret["data"].items()}
     bundles = {
@@ -75,16 +89,12 @@ def test_the_registrations_trust_what_the_server_serves(rendered, overlay):
     assert bundles == {pair["ca.crt"]}
     seen = inspect(pair["tls.crt"], pair["tls.key"], pair["ca.crt"], at=NOW, names=NAMES)
     assert seen.problems == ()
-    (deployment,) = of_kind(found, "Deployment").values()
-    volumes = deployment["spec"]["template"]["spec"]["volumes"]
-    assert secret["metadata"]["name"] in str(volumes)
 
 
 def test_the_registrations_are_the_ones_that_the_other_tests_read(rendered):
     found = of_kind(rendered("manifests/overlays/enforce"), "WebhookConfiguration")
     for document in registrations().values():
         ours = found[document["metadata"]["name"]]
-        del webhook_of(ours)["clientConfig"]["caBundle"]
         assert ours["webhooks"] == document["webhooks"]
         assert ours["metadata"]["labels"] == {
             "app.kubernetes.io/name": "genguard",

@@ -4,15 +4,12 @@
 wheel is built: that would need kubectl for every installation from source, and one file for each
 of 24 combinations of flags.
 
-Reads   kustomization.yaml, resources, components, JSON 6902 patches, labels, replicas,
-        generated Secrets and replacements
+Reads   kustomization.yaml, resources, components, JSON 6902 patches, labels and replicas
 Result  the documents in kustomize's order: namespaces first, webhook configurations last
 Relies  on strictness: an unknown field is an error, and a test compares every overlay with
-        `kubectl kustomize`. Field paths are as in kustomize api/filters/replacement:
-        `webhooks.*.clientConfig.caBundle`, and `data.[ca.crt]` for a name with a dot
+        `kubectl kustomize`
 """
 
-import base64
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +32,6 @@ _FIRST: Final = (
 )  # fmt: skip
 
 _LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-_PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 class UnreadableManifestError(Exception):
@@ -73,11 +69,9 @@ def _build(folder: str, read: Read, given: Sequence[Document]) -> list[Document]
         "kind": _nothing,
         "resources": lambda names: documents.extend(_resources(folder, read, names)),
         "components": lambda names: _components(folder, read, names, documents),
-        "secretGenerator": lambda made: documents.extend(_secrets(folder, read, made)),
         "patches": lambda patches: _patch(folder, read, patches, documents),
         "labels": lambda labels: _label(labels, documents),
         "replicas": lambda counts: _scale(counts, documents),
-        "replacements": lambda replaced: _replace(replaced, documents),
     }
     _known(spec, steps, folder)
     for field, step in steps.items():  # in the order of kustomize
@@ -100,32 +94,6 @@ def _components(folder: str, read: Read, names: Sequence[str], documents: list[D
     for name in names:
         path = posixpath.normpath(posixpath.join(folder, name))
         documents[:] = _build(path, read, documents)
-
-
-def _secrets(folder: str, read: Read, specs: Sequence[Mapping[str, Any]]) -> Iterator[Document]:
-    return (_secret(folder, read, spec) for spec in specs)
-
-
-def _secret(folder: str, read: Read, spec: Mapping[str, Any]) -> Document:
-    options = spec.get("options") or {}
-    _known(spec, ("name", "namespace", "type", "files", "options"), folder)
-    _known(options, ("disableNameSuffixHash", "labels"), folder)
-    if not options.get("disableNameSuffixHash"):
-        raise UnreadableManifestError(
-            f"{folder}: a Secret's name with a hash suffix is not supported"
-        )
-    contents = {name: read(posixpath.join(folder, name)) for name in spec["files"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": spec["name"],
-            "namespace": spec["namespace"],
-            "labels": dict(options.get("labels") or {}),
-        },
-        "type": spec["type"],
-        "data": {name: base64.b64encode(content).decode() for name, content in contents.items()},
-    }
 
 
 def _patch(
@@ -158,18 +126,6 @@ def _scale(counts: Sequence[Mapping[str, Any]], documents: list[Document]) -> No
             document["spec"]["replicas"] = one["count"]
 
 
-def _replace(replacements: Sequence[Mapping[str, Any]], documents: list[Document]) -> None:
-    for one in replacements:
-        source = one["source"]
-        (found,) = _selected({"kind": source["kind"], "name": source["name"]}, documents)
-        value = read_field(found, source["fieldPath"])
-        for target in one["targets"]:
-            _known(target, ("select", "fieldPaths", "options"), "replacements")
-            for document in _selected(target["select"], documents):
-                for path in target["fieldPaths"]:
-                    write_fields(document, path, value)
-
-
 def _selected(target: Mapping[str, str], documents: Sequence[Document]) -> list[Document]:
     """Select documents; kind and name are regular expressions for the whole text."""
     kind, name = target.get("kind", ".*"), target.get("name", ".*")
@@ -195,30 +151,3 @@ def _known(spec: Mapping[str, Any], fields: Any, where: str) -> None:
     unknown = sorted(set(spec) - set(fields))
     if unknown:
         raise UnreadableManifestError(f"{where}: {', '.join(unknown)} is not supported")
-
-
-def read_field(document: Any, path: str) -> Any:
-    """Return the value at a field path; raises KeyError if it is absent."""
-    for name in _names(path):
-        document = document[name]
-    return document
-
-
-def write_fields(document: Any, path: str, value: Any) -> None:
-    """Set a field and create missing parents; `*` means every item of a list."""
-    *parents, last = _names(path)
-    for parent in _parents([document], parents):
-        parent[last] = value
-
-
-def _parents(found: list[Any], names: list[str]) -> Iterator[Any]:
-    for name in names:
-        if name == "*":
-            found = [item for one in found for item in one]
-        else:
-            found = [one.setdefault(name, {}) for one in found]
-    yield from found
-
-
-def _names(path: str) -> list[str]:
-    return [bracketed or plain for bracketed, plain in _PART.findall(path)]

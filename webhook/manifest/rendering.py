@@ -41,7 +41,6 @@ REGISTRATIONS: Final = (
 FINDINGS: Final = "genguard-findings"
 """The ConfigMap of open findings, which the server creates in its namespace."""
 
-_TLS: Final = "tls"
 _REGISTRATIONS: Final = "base/registrations"
 _FLAG: Final = "--store="
 _SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
@@ -103,18 +102,21 @@ class Choices:
 def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Document]:
     """Render all documents in kustomize's order.
 
-    `pair` holds tls.crt, tls.key and ca.crt; it is not used with `outside` or `cert_manager`.
+    `pair` holds tls.crt, tls.key and ca.crt. The Secret gets it, and each registration gets ca.crt;
+    it is not used with `outside` or `cert_manager`.
     Raises UnreadableManifestError.
     """
     if choices.outside is not None:
         documents = build(_REGISTRATIONS, read)
     else:
-        documents = build(f"overlays/{_mode(choices)}", _reading(choices, read, pair))
+        documents = build(f"overlays/{_mode(choices)}", _reading(choices, read))
     # Before the user's own values come in: they may name another namespace that is called so.
     documents = [_with_namespace(one, choices.namespace) for one in documents]
     for one in documents:
         if choices.outside is not None:
             _divert(one, choices.outside)
+        elif not choices.cert_manager:
+            _give_pair(one, pair)
         if choices.image is not None:
             _set_image(one, "Deployment", choices.image)
         if choices.store_image is not None:
@@ -163,17 +165,12 @@ def as_yaml(documents: Iterable[Document]) -> str:
     return yaml.safe_dump_all(documents, sort_keys=True, width=100, allow_unicode=True)
 
 
-def _reading(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> Read:
-    """Wrap `read`: add the files of the pair, and select the components of overlays."""
+def _reading(choices: Choices, read: Read) -> Read:
+    """Wrap `read`: select the components of overlays."""
 
     def reading(path: str) -> bytes:
-        folder, _, name = path.rpartition("/")
-        if folder == _TLS and name in pair:
-            return pair[name]
         content = read(path)
-        if path.startswith("overlays/"):
-            content = _chosen(choices, content)
-        return content
+        return _chosen(choices, content) if path.startswith("overlays/") else content
 
     return reading
 
@@ -199,6 +196,16 @@ def _divert(registration: Document, outside: Outside) -> None:
     for webhook in registration["webhooks"]:
         path = webhook["clientConfig"]["service"]["path"]
         webhook["clientConfig"] = {"url": outside.url + path, "caBundle": bundle}
+
+
+def _give_pair(document: Document, pair: Mapping[str, bytes]) -> None:
+    """Put the pair into its Secret, and the authority into a registration."""
+    if document["kind"] == "Secret" and document["metadata"]["name"] == SECRET:
+        document["type"] = "kubernetes.io/tls"
+        document["data"] = {name: base64.b64encode(one).decode() for name, one in pair.items()}
+    elif is_registration(document):
+        for webhook in document["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(pair[CA_FILE]).decode()
 
 
 def _set_image(document: Document, kind: str, image: str) -> None:
