@@ -1,5 +1,8 @@
 """Plays the kubelet for genguard's pods: runs the server they would run, with the Secret's pair.
 
+Where the Secret is empty, the server makes the pair, with the rights of its account. The Job of the
+Helm chart is run with the rights of its own.
+
 The pods become ready with this machine's address, so a Service leads to the process as it would
 lead to a pod; the API server must resolve Services by itself (--enable-aggregator-routing).
 """
@@ -8,6 +11,7 @@ import base64
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -19,6 +23,7 @@ from tests.controlplane.client import Client, wait_until
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import ProcessGroup
+from tests.e2e.account import Account
 from tests.e2e.genguard import ROOT
 from tests.e2e.player import Player
 from tests.locking import locked
@@ -32,6 +37,8 @@ PLANE = Options(
 )
 SYSTEM = "genguard-system"
 _NODE = "pretended"
+_JOB = "genguard-register"
+_PATH = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
 _PORT = 8443  # containerPort of the Deployment, where the Service leads
 PORT_LOCK = Path(tempfile.gettempdir()) / "genguard-kubelet.lock"
 """The port is that of the manifests: one run of its tests at a time on a machine."""
@@ -45,7 +52,10 @@ def own_address() -> str:
 
 
 class Kubelet(Player):
-    """`with Kubelet(plane) as kubelet:`; looks twice a second until left."""
+    """`with Kubelet(plane) as kubelet:`; looks twice a second until left.
+
+    said  the log of the Job that was run last
+    """
 
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__(plane)
@@ -53,6 +63,9 @@ class Kubelet(Player):
         self._processes: ProcessGroup | None = None
         self._mounted: dict[str, bytes] = {}
         self._args: list[str] = []
+        self._makes_pair = False
+        self._jobs: dict[str, subprocess.Popen[bytes]] = {}
+        self.said: Path | None = None
         self._held = ExitStack()
 
     def begin(self) -> None:
@@ -60,6 +73,9 @@ class Kubelet(Player):
         self._plane.client.post("/api/v1/nodes", {"metadata": {"name": _NODE}})
 
     def end(self) -> None:
+        for job in self._jobs.values():
+            job.kill()
+            job.wait()
         self._stop()
         self._held.close()
 
@@ -72,6 +88,9 @@ class Kubelet(Player):
             if "deletionTimestamp" in pod["metadata"]:
                 client.delete(path, {"gracePeriodSeconds": 0})
                 continue
+            if pod["metadata"]["labels"].get("app.kubernetes.io/name") == _JOB:
+                self._run_job(client, path, pod)
+                continue
             if pod["metadata"]["labels"].get("app.kubernetes.io/name") == "genguard":
                 secret = client.get(f"/api/v1/namespaces/{SYSTEM}/secrets/genguard-tls").body
                 self._serve(pod, secret)
@@ -82,6 +101,34 @@ class Kubelet(Player):
                 if any("--standby" in one.get("args", ()) for one in pod["spec"]["containers"]):
                     # As the leader would: the one process stands for all pods.
                     client.patch(path, {"metadata": {"labels": {ACTIVE: "true"}}})
+
+    def _run_job(self, client: Client, path: str, pod: dict[str, Any]) -> None:
+        """Start its command, and tell the Job how it ended."""
+        name = pod["metadata"]["name"]
+        if name not in self._jobs:
+            self._bind(client, path, pod)
+            folder = Path(self._held.enter_context(tempfile.TemporaryDirectory()))
+            place = f"/api/v1/namespaces/{SYSTEM}/configmaps/{_JOB}"
+            for key, text in client.get(place).body["data"].items():
+                (folder / key).write_text(text)
+            (container,) = pod["spec"]["containers"]
+            (mount,) = (one for one in container["volumeMounts"] if one["name"] == "registrations")
+            words = [one.replace(mount["mountPath"], str(folder)) for one in container["args"]]
+            words.append(f"--kubeconfig={self._kubeconfig_of(_JOB, folder)}")
+            self.said = folder / "log"
+            with self.said.open("wb") as log:
+                command = [sys.executable, "-m", "webhook", *words]
+                self._jobs[name] = subprocess.Popen(
+                    command, env={**os.environ, "PYTHONPATH": _PATH}, stdout=log, stderr=log
+                )
+        elif self._jobs[name].poll() is not None and pod["status"].get("phase") == "Pending":
+            phase = "Failed" if self._jobs[name].returncode else "Succeeded"
+            client.patch(f"{path}/status", {"status": {"phase": phase}})
+
+    def _kubeconfig_of(self, name: str, folder: Path) -> Path:
+        account = Account(self._plane, SYSTEM, folder / f"{name}.kubeconfig", name)
+        account.client.close()
+        return account.kubeconfig
 
     def _bind(self, client: Client, path: str, pod: dict[str, Any]) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": _NODE}
@@ -99,11 +146,12 @@ class Kubelet(Player):
         if self._processes is None:
             self._folder = Path(tempfile.mkdtemp(prefix="genguard-kubelet-"))
             self._processes = ProcessGroup(self._folder)
-        found = {name: base64.b64decode(value) for name, value in secret["data"].items()}
+        found = {name: base64.b64decode(value) for name, value in secret.get("data", {}).items()}
         if found != self._mounted:
             write_files(self._folder, found)
-        if not self._mounted:
+        if not self._args:
             self._args = container["args"]
+            self._makes_pair |= not found
             self._start()
         self._mounted = found
 
@@ -122,10 +170,12 @@ class Kubelet(Player):
             f"--tls-cert-file={self._folder}/tls.crt",
             f"--tls-private-key-file={self._folder}/tls.key",
         ]
+        if self._makes_pair:
+            kubeconfig = self._kubeconfig_of("genguard", self._folder)
+            files += [f"--kubeconfig={kubeconfig}", "--cert-secret=genguard-tls"]
         where = [f"--bind-address={own_address()}", f"--secure-port={_PORT}", "--ops-port=0"]
         command = [sys.executable, "-m", "webhook", "serve", *where, *files, *mode]
-        path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
-        self._processes.start("genguard", command, {"PYTHONPATH": path})
+        self._processes.start("genguard", command, {"PYTHONPATH": _PATH})
         log = self._folder / "genguard.log"
         wait_until(lambda: '"serving"' in log.read_text(), what="the pods' process serving")
 
@@ -133,7 +183,7 @@ class Kubelet(Player):
         if self._processes is not None:
             self._processes.stop()
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._processes, self._mounted = None, {}
+        self._processes, self._mounted, self._args = None, {}, []
 
 
 def _running() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The Helm chart on a real API server: the server first, its certificate, the registrations."""
+"""The Helm chart on a real API server: one command installs and registers, and one removes."""
 
 import base64
 import json
@@ -15,15 +15,14 @@ from certs import inspect, installed_names
 from tests.controlplane.client import wait_until
 from tests.controlplane.granting import SYSTEM
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.account import Account
-from tests.e2e.genguard import Genguard
+from tests.e2e.kubelet import PLANE, Kubelet
+from tests.e2e.verbs import run
 from tests.supply.binaries import binary
 from tests.supply.chart import CHART
 from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 
 SECRET = path_of(secret_of(SYSTEM))
-DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
 
 
 class Helm:
@@ -49,12 +48,15 @@ class Helm:
 
 
 @pytest.fixture(scope="module")
-def helm(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
-    found = Helm(cluster, tmp_path_factory.mktemp("helm"))
-    cluster.client.post("/api/v1/namespaces", {"metadata": {"name": SYSTEM}}, check=False)
-    yield found
-    found("uninstall", "genguard", "--ignore-not-found")
-    cluster.kubectl("delete", "--wait=false", "namespace", SYSTEM)
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane(PLANE) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def helm(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    plane.client.post("/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
+    return Helm(plane, tmp_path_factory.mktemp("helm"))
 
 
 @pytest.mark.parametrize(
@@ -66,72 +68,91 @@ def helm(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     ],
 )
 def test_what_is_rendered_is_accepted_without_a_warning(
-    helm: Helm, cluster: ControlPlane, given: dict[str, Any]
+    helm: Helm, plane: ControlPlane, given: dict[str, Any]
 ) -> None:
     flags = [f"--set-json={name}={json.dumps(value)}" for name, value in given.items()]
-    rendered = helm.must("template", "genguard", str(CHART), "--set=register=true", *flags)
+    rendered = helm.must("template", "genguard", str(CHART), *flags)
     words = ("apply", "--dry-run=server", "-f", "-")
-    applied = cluster.kubectl(*words, stdin=rendered)
+    applied = plane.kubectl(*words, stdin=rendered)
     assert applied.stderr == ""
     count = len([one for one in yaml.safe_load_all(rendered) if one])
     assert len(applied.stdout.splitlines()) == count
 
 
-def registrations(cluster: ControlPlane) -> list[dict[str, Any]]:
+def webhooks(plane: ControlPlane) -> list[dict[str, Any]] | None:
+    """The webhooks of the three registrations; None where there is no registration."""
     paths = [path_of(registration_of(kind, name)) for kind, name in REGISTRATIONS]
-    answers = [cluster.client.get(path, check=False) for path in paths]
-    return [answer.body for answer in answers if answer.status == 200]
+    found = [plane.client.get(path, check=False) for path in paths]
+    if {one.status for one in found} == {404}:
+        return None
+    return [hook for one in found for hook in one.body.get("webhooks") or ()]
 
 
-def bundles(cluster: ControlPlane) -> set[str]:
-    return {
-        one["webhooks"][0]["clientConfig"].get("caBundle", "") for one in registrations(cluster)
-    }
+def bundles(plane: ControlPlane) -> set[str]:
+    return {one["clientConfig"].get("caBundle", "") for one in webhooks(plane) or ()}
+
+
+def left(plane: ControlPlane) -> list[str]:
+    """What was there to register alone, and for a trial."""
+    kinds = "clusterroles,clusterrolebindings,namespaces,validatingwebhookconfigurations"
+    own = plane.kubectl("-n", SYSTEM, "get", "sa,roles,rolebindings,cm,jobs", "-o", "name").stdout
+    names = (own + plane.kubectl("get", kinds, "-o", "name").stdout).split()
+    return [one for one in names if "genguard-register" in one or "genguard-test-" in one]
+
+
+def test_nothing_is_registered_while_the_server_is_not_ready(
+    helm: Helm, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """No kubelet is there, so no pod starts; the Job is played by the test."""
+    helm.must("install", "genguard", str(CHART), "--no-hooks")
+    assert webhooks(plane) == []
+    rendered = helm.must("template", "genguard", str(CHART), "-s", "templates/register.yaml")
+    (given,) = (one for one in yaml.safe_load_all(rendered) if one["kind"] == "ConfigMap")
+    file = tmp_path / "registrations.yaml"
+    file.write_text(given["data"]["registrations.yaml"])
+    tried = run(plane, "install", "--yes", f"--registrations={file}", "--timeout=2s", code=1)
+    assert "pods are ready" in tried.err
+    assert webhooks(plane) == []
+    helm.must("uninstall", "genguard", "--wait")
+    assert webhooks(plane) is None
 
 
 def test_it_is_installed_registered_upgraded_rolled_back_and_removed(
-    helm: Helm, cluster: ControlPlane, tmp_path: Path
+    helm: Helm, plane: ControlPlane
 ) -> None:
-    early = helm("install", "genguard", str(CHART), "--set=register=true")
-    assert "no pod of genguard is ready" in early.stderr
-    assert cluster.client.get(DEPLOYMENT, check=False).status == 404
+    with Kubelet(plane) as kubelet:
+        told = helm.must("install", "genguard", str(CHART), "--set=auditOnly=true")
+        assert kubelet.said is not None
+        said = kubelet.said.read_text()
+        assert all(phase in said for phase in ("1/4", "2/4", "3/4", "4/4")), said
+        assert "is registered" in told
+        wait_until(lambda: left(plane) == [], what="what registered it gone")
 
-    told = helm.must("install", "genguard", str(CHART), "--set=auditOnly=true")
-    assert "The API server does not call it yet" in told
-    assert registrations(cluster) == []
-    assert not cluster.client.get(SECRET).body.get("data")
-
-    owner = Account(cluster, SYSTEM, tmp_path / "kubeconfig")
-    flags = ("--tls-cert-file=/none/tls.crt", "--tls-private-key-file=/none/tls.key")
-    with Genguard(f"--kubeconfig={owner.kubeconfig}", "--cert-secret=genguard-tls", *flags):
-        data = wait_until(lambda: cluster.client.get(SECRET).body.get("data"), what="a pair")
+        data = plane.client.get(SECRET).body["data"]
         pair = {name: base64.b64decode(value) for name, value in data.items()}
         names = installed_names("genguard", SYSTEM)
         at = datetime.now(UTC)
         seen = inspect(pair["tls.crt"], pair["tls.key"], pair["ca.crt"], at=at, names=names)
         assert seen.problems == ()
+        assert len(webhooks(plane) or ()) == len(REGISTRATIONS)
+        assert bundles(plane) == {data["ca.crt"]}
 
-        def is_ready() -> bool:
-            status = cluster.client.get(DEPLOYMENT).body.get("status", {})
-            return status.get("readyReplicas", 0) > 0
-
-        wait_until(is_ready, 60, what="the Deployment to be ready")
+        widget = {"group": "example.com", "version": "v1", "resource": "widgets"}
         upgrade = ("upgrade", "genguard", str(CHART), "--reuse-values")
-        told = helm.must(*upgrade, "--set=register=true")
-        assert "is registered; it watches, and changes nothing" in told
-        assert len(registrations(cluster)) == len(REGISTRATIONS)
-        wait_until(
-            lambda: bundles(cluster) == {data["ca.crt"]}, 30, what="the bundles to be written"
+        helm.must(
+            *upgrade, "--set=auditOnly=false", f"--set-json=customResources={json.dumps([widget])}"
         )
+        assert "widgets" in str(webhooks(plane))
+        assert (plane.client.get(SECRET).body["data"], bundles(plane)) == (data, {data["ca.crt"]})
+        helm.must("rollback", "genguard", "1")
+        assert "widgets" not in str(webhooks(plane)), "the values say what is watched"
+        assert (plane.client.get(SECRET).body["data"], bundles(plane)) == (data, {data["ca.crt"]})
+        wait_until(lambda: left(plane) == [], what="what registered it gone")
 
-    # Nobody repairs anything from here on: what is still there was left alone.
-    helm.must(*upgrade, "--set=auditOnly=false", "--set=watch=true")
-    assert cluster.client.get(SECRET).body["data"] == data
-    assert bundles(cluster) == {data["ca.crt"]}
-    helm.must("rollback", "genguard", "2")
-    assert cluster.client.get(SECRET).body["data"] == data
-    assert bundles(cluster) == {data["ca.crt"]}
-    helm.must(*upgrade, "--set=register=false")
-    assert registrations(cluster) == []
-    helm.must("uninstall", "genguard", "--wait")
-    assert cluster.client.get(SECRET, check=False).status == 404
+        helm.must(*upgrade, "--set=register=false")
+        assert webhooks(plane) is None
+        helm.must(*upgrade, "--set=register=true")
+        assert len(webhooks(plane) or ()) == len(REGISTRATIONS)
+        helm.must("uninstall", "genguard", "--wait")
+        assert webhooks(plane) is None
+        assert plane.client.get(SECRET, check=False).status == 404

@@ -12,6 +12,7 @@ import shutil
 import sys
 import textwrap
 import tomllib
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -31,6 +32,7 @@ from webhook.manifest.kustomize import build
 from webhook.serve.flags import FILE, FOLDER, NAMES, name_of
 from webhook.serve.settings import Settings
 
+_ICON = ROOT / "webhook" / "dashboard" / "static" / "icon.svg"
 CHART = ROOT / "charts" / "genguard"
 REPOSITORY = current().image.rpartition(":")[0]
 """Of the image that is installed by default."""
@@ -56,6 +58,7 @@ STATIC = 'kindIs "map" $.Values.staticWebhooks'
 ELSEWHERE = {
     "url": "outside.url",
     "ca_file": "outside.caBundle",
+    "registrations": "register",
     "cert_dir": "certificate",
     "namespace": "--namespace of helm",
     "kubeconfig": "--kubeconfig of helm",
@@ -93,16 +96,24 @@ def values() -> list[Value]:
     return [
         Value(
             "register",
-            False,
+            True,
             _FLAG,
-            "Make the three registrations, through which the API server calls genguard. Install "
-            "without them first: the server alone is in nobody's way. Then upgrade with this.",
+            "Register genguard with the API server, which then calls it for each write. A Job does "
+            "this once the server is ready and the API server has reached it. Without, the server "
+            "runs and is in nobody's way.",
         ),
         _of_option("auditOnly", False, _FLAG),
         Value(
             "image",
-            {"repository": REPOSITORY, "tag": "", "digest": ""},
-            _object({"repository": _TEXT, "tag": _TEXT, "digest": _TEXT}),
+            {"repository": REPOSITORY, "tag": "", "digest": "", "pullPolicy": "IfNotPresent"},
+            _object(
+                {
+                    "repository": _TEXT,
+                    "tag": _TEXT,
+                    "digest": _TEXT,
+                    "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+                }
+            ),
             "The server's image. The tag is by default the chart's appVersion; a digest goes "
             "before a tag.",
         ),
@@ -202,7 +213,46 @@ def values() -> list[Value]:
         Value("nodeSelector", {}, {"type": "object"}, "As in a pod."),
         Value("tolerations", [], _list({"type": "object"}), "As in a pod."),
         Value("affinity", {}, {"type": "object"}, "As in a pod."),
+        Value(
+            "topologySpreadConstraints",
+            [],
+            _list({"type": "object"}),
+            "Of the server's pods. [default: over zones and nodes, where the cluster can]",
+        ),
+        Value(
+            "priorityClassName",
+            "system-cluster-critical",
+            _TEXT,
+            "Of all pods. With a lower class they are evicted earlier: then nobody checks writes.",
+        ),
         Value("podAnnotations", {}, {"type": "object"}, "Annotations of the server's pods."),
+        Value(
+            "podLabels",
+            {},
+            {
+                "type": "object",
+                "additionalProperties": _TEXT,
+                "not": {"anyOf": [{"required": [name]} for name in _OWN_LABELS]},
+            },
+            "More labels of the server's pods.",
+        ),
+        Value(
+            "serviceAccount",
+            {"annotations": {}},
+            _object({"annotations": {"type": "object", "additionalProperties": _TEXT}}),
+            "Annotations of the server's ServiceAccount, such as an identity of a cloud.",
+        ),
+        Value(
+            "extraEnv",
+            [],
+            _list(_object_with_name()),
+            "More environment variables of the server, as in a container: a proxy, or "
+            "OTEL_EXPORTER_OTLP_ENDPOINT.",
+        ),
+        *(
+            Value(name, "", _TEXT, "Refused where it is not genguard: names and labels are fixed.")
+            for name in ("nameOverride", "fullnameOverride")
+        ),
         Value(
             "resources",
             {},
@@ -210,6 +260,14 @@ def values() -> list[Value]:
             "Of the server's container. [default: those of manifests/base/server/deployment.yaml]",
         ),
     ]
+
+
+_OWN_LABELS = ("app.kubernetes.io/name", "genguard.io/active", "pod-template-hash")
+"""Labels of pods by which the Service, a leader or a Deployment finds them."""
+
+
+def _object_with_name() -> dict[str, Any]:
+    return {"type": "object", "required": ["name"], "properties": {"name": _TEXT}}
 
 
 def _object(properties: dict[str, Any], required: Sequence[str] = ()) -> dict[str, Any]:
@@ -355,6 +413,7 @@ def _with_values(key: _Key, tree: Any) -> Any:
         _into_registration(tree)
     changes: dict[_Key, Callable[[Any], None]] = {
         ("Deployment", "genguard"): _into_deployment,
+        ("ServiceAccount", "genguard"): _into_account,
         ("StatefulSet", "genguard-valkey"): _into_store,
         ("NetworkPolicy", "genguard"): _into_policy,
         ("ResourceQuota", "genguard-critical-pods"): _into_quota,
@@ -371,6 +430,7 @@ def _into_deployment(tree: Any) -> None:
     usual = Choice(HA, with_standby.otherwise.then, with_standby.then)
     spec["replicas"] = Choice("$.Values.replicas", Template("{{ $.Values.replicas }}"), usual)
     pod = spec["template"]
+    pod["metadata"]["labels"]["more"] = _given("podLabels")
     annotated = f"or ({STATIC}) $.Values.podAnnotations"
     pod["metadata"]["annotations"] = When(
         annotated,
@@ -379,20 +439,24 @@ def _into_deployment(tree: Any) -> None:
                 f"{{{{- if {STATIC} }}}}\n"
                 "genguard.io/static-webhooks: "
                 '{{ include "genguard.staticDigest" $ | quote }}\n'
-                "{{- end }}\n"
-                "{{- with $.Values.podAnnotations }}\n"
-                "{{- toYaml . | nindent {n} }}\n"
                 "{{- end }}"
-            )
+            ),
+            _given("podAnnotations"),
         ],
     )
     _into_pod(pod["spec"])
     (container,) = pod["spec"]["containers"]
     container["image"] = Template('{{ include "genguard.image" $ | quote }}')
+    container["imagePullPolicy"] = Template("{{ $.Values.image.pullPolicy | quote }}")
+    env = container["env"]
+    always = [When(env.condition, one) for one in env.value] + [_given("extraEnv")]
+    container["env"] = When(f"or ({env.condition}) $.Values.extraEnv", always)
+    spread = pod["spec"]["topologySpreadConstraints"]
+    given = "$.Values.topologySpreadConstraints"
+    pod["spec"]["topologySpreadConstraints"] = Choice(given, [_given(given[9:])], spread)
     container["resources"] = Choice(
-        "$.Values.resources", [Lines("{{- toYaml $.Values.resources | nindent {n} }}")],
-        container["resources"],
-    )  # fmt: skip
+        "$.Values.resources", [_given("resources")], container["resources"]
+    )
     container["args"] = [_stored(one) for one in container["args"]] + [
         Lines(
             "{{- range $.Values.alertmanagers }}\n"
@@ -412,6 +476,18 @@ def _into_deployment(tree: Any) -> None:
     pod["spec"]["volumes"].append(When(STATIC, volume))
 
 
+def _given(name: str) -> Lines:
+    """The entries of a mapping or list that a value has."""
+    return Lines(
+        f"{{{{- with $.Values.{name} }}}}\n{{{{- toYaml . | nindent {{n}} }}}}\n{{{{- end }}}}"
+    )
+
+
+def _into_account(tree: Any) -> None:
+    name = "serviceAccount.annotations"
+    tree["metadata"]["annotations"] = When(f"$.Values.{name}", [_given(name)])
+
+
 def _stored(argument: Any) -> Any:
     """Choose the store of the value in place of the Valkey that is installed."""
     if isinstance(argument, When) and str(argument.value).startswith("--store="):
@@ -423,7 +499,9 @@ def _stored(argument: Any) -> Any:
 def _into_pod(spec: Any) -> None:
     for name in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity"):
         value = f"$.Values.{name}"
-        spec[name] = When(value, [Lines(f"{{{{- toYaml {value} | nindent {{n}} }}}}")])
+        spec[name] = When(value, [_given(name)])
+    given = "$.Values.priorityClassName"
+    spec["priorityClassName"] = When(given, Template(f"{{{{ {given} | quote }}}}"))
 
 
 def _into_store(tree: Any) -> None:
@@ -490,6 +568,7 @@ def _into_registration(tree: Any) -> None:
         "caBundle": Template("{{ $.Values.outside.caBundle | b64enc | quote }}"),
     }
     webhook["clientConfig"] = Choice("$.Values.outside.url", outside, client)
+    tree["metadata"]["labels"]["app.kubernetes.io/managed-by"] = Template("{{ $.Release.Service }}")
     deletes = tree["kind"].startswith("Validating")
     webhook["rules"].append(Lines(_RULES.replace("DELETES", ", DELETE" if deletes else "")))
 
@@ -533,17 +612,30 @@ def generated() -> dict[str, str]:
 
 def _file_of(kind: str, tree: Any) -> str:
     if kind.endswith("WebhookConfiguration"):
-        conditions = ["$.Values.register"]
-    elif kind == "Namespace":
-        conditions = [INSIDE, "$.Values.createNamespace"]
-    else:
-        conditions = [INSIDE]
+        return _registration(tree)
+    conditions = [INSIDE, "$.Values.createNamespace"] if kind == "Namespace" else [INSIDE]
     if isinstance(tree, When):
         conditions.append(tree.condition)
         tree = tree.value
     whole = " ".join(f"({one})" for one in conditions)
     condition = f"and {whole}" if len(conditions) > 1 else conditions[0]
     return f"{{{{- if {condition} }}}}\n{template(tree)}{{{{- end }}}}\n"
+
+
+def _registration(tree: Any) -> str:
+    """Write a registration without webhooks: the Job of register.yaml fills it with the whole one.
+
+    So nothing is called before it is reached, Helm still removes it, and no upgrade empties it.
+    Where the server is outside the cluster, there is no Job.
+    """
+    whole = f"genguard.{tree['metadata']['name']}"
+    head = template({name: tree[name] for name in ("apiVersion", "kind", "metadata")})
+    return (
+        f'{{{{- define "{whole}" }}}}\n{template(tree)}{{{{- end }}}}\n'
+        "{{- if and $.Values.register $.Values.outside.url }}\n"
+        f'{{{{- include "{whole}" $ }}}}\n'
+        f"{{{{- else if $.Values.register }}}}\n{head}{{{{- end }}}}\n"
+    )
 
 
 def _chart_yaml() -> str:
@@ -556,6 +648,7 @@ def _chart_yaml() -> str:
         "version": PROJECT["version"],
         "appVersion": PROJECT["version"],
         "kubeVersion": ">=1.30.0-0",
+        "icon": "data:image/svg+xml;base64," + b64encode(_ICON.read_bytes()).decode(),
         "keywords": ["admission-webhook", "generation", "observedGeneration", "loops", "audit"],
         "annotations": {
             "artifacthub.io/category": "monitoring-logging",

@@ -15,7 +15,8 @@ from tests.controlplane.build import binary as control_plane_binary
 from tests.supply.binaries import binary
 from tests.supply.chart import CHART, REPOSITORY, write
 from tests.unit.manifest_files import MANIFESTS
-from webhook.manifest.rendering import Choices, Outside, SharedStore, render
+from webhook.install.registering import MANAGED_BY
+from webhook.manifest.rendering import REGISTRATIONS, Choices, Outside, SharedStore, render
 
 PAIR = {"tls.crt": b"a certificate\n", "tls.key": b"a key\n", "ca.crt": b"an authority\n"}
 GIVEN = {"crt": "a certificate\n", "key": "a key\n", "ca": "an authority\n"}
@@ -23,6 +24,8 @@ STORE = (
     "valkeys://me@valkey.shop.svc:6380/0?password-file=/etc/genguard/store/password"
     "&key-file=/etc/genguard/store/key"
 )
+HOOK = "helm.sh/hook"
+REGISTER = "genguard-register"
 Documents = dict[tuple[str, str], Any]
 
 
@@ -44,8 +47,21 @@ def helm(given: Mapping[str, Any], *more: str, namespace: str = "genguard-system
 
 
 def made(given: Mapping[str, Any], namespace: str = "genguard-system") -> Documents:
-    """What the chart makes, with the registrations and the namespace."""
-    done = helm({"register": True, "createNamespace": True, **given}, namespace=namespace)
+    """What is in the cluster in the end: the release, with the registrations of its Job."""
+    found = rendered(given, namespace)
+    hooks = [key for key, one in found.items() if HOOK in one["metadata"].get("annotations", {})]
+    away = {key: found.pop(key) for key in hooks}
+    if away:
+        text = away["ConfigMap", REGISTER]["data"]["registrations.yaml"]
+        found |= keyed(yaml.load_all(text, Loader=yaml.CSafeLoader))
+    for (kind, _), document in found.items():
+        if kind.endswith("WebhookConfiguration"):
+            assert document["metadata"]["labels"].pop(MANAGED_BY) == "Helm"
+    return found
+
+
+def rendered(given: Mapping[str, Any], namespace: str = "genguard-system") -> Documents:
+    done = helm({"createNamespace": True, **given}, namespace=namespace)
     assert done.returncode == 0, done.stderr
     return keyed(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
 
@@ -170,11 +186,37 @@ def test_without_a_given_pair_the_chart_sets_no_field_that_the_server_renews() -
             assert webhook["failurePolicy"] == "Ignore"
 
 
-def test_by_default_nothing_is_registered_and_nothing_is_made_twice() -> None:
+def test_the_release_has_registrations_that_call_nobody_and_a_job_fills_them() -> None:
+    """Helm removes what it made, and its upgrades touch no field that it did not set."""
+    found = rendered({})
+    for key in REGISTRATIONS:
+        assert found[key].keys() == {"apiVersion", "kind", "metadata"}
+    text = found["ConfigMap", REGISTER]["data"]["registrations.yaml"]
+    whole = keyed(yaml.load_all(text, Loader=yaml.CSafeLoader))
+    assert set(whole) == set(REGISTRATIONS)
+    for key, document in whole.items():
+        assert found[key]["metadata"] == document["metadata"]
+    pod = found["Job", REGISTER]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    (mount,) = (one for one in container["volumeMounts"] if one["name"] == "registrations")
+    file = f"--registrations={mount['mountPath']}/registrations.yaml"
+    assert container["args"] == ["install", "--yes", file, "--namespace=genguard-system"]
+    assert pod["metadata"]["labels"]["app.kubernetes.io/name"] != "genguard", "the Service's"
+    deployment = found["Deployment", "genguard"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == deployment[0]["image"]
+
+
+def test_a_release_that_was_not_to_register_has_no_registration_and_no_job() -> None:
+    outside = {"outside": {"url": "https://192.0.2.1:8443", "caBundle": "an authority\n"}}
+    for more in ({}, outside):
+        found = rendered({"register": False, **more})
+        assert {kind for kind, _ in found if "Webhook" in kind or kind == "Job"} == set()
+
+
+def test_nothing_is_drawn_by_chance_and_no_namespace_is_made_by_default() -> None:
     done = helm({})
-    found = keyed(yaml.safe_load_all(done.stdout))
-    assert {kind for kind, _ in found if "Webhook" in kind or kind == "Namespace"} == set()
-    assert helm({}).stdout == done.stdout, "no certificate or password is drawn by chance"
+    assert ("Namespace", "genguard-system") not in keyed(yaml.safe_load_all(done.stdout))
+    assert helm({}).stdout == done.stdout
 
 
 def test_flags_of_serve_are_arguments() -> None:
@@ -220,14 +262,30 @@ def test_parts_for_pods_and_dashboards_are_where_they_belong() -> None:
         "tolerations": [{"operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
     }
-    more = {"podAnnotations": {"a": "b"}, "resources": {"limits": {"memory": "2Gi"}}}
+    more = {
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"team": "platform"},
+        "resources": {"limits": {"memory": "2Gi"}},
+        "priorityClassName": "important",
+        "topologySpreadConstraints": [{"topologyKey": "rack", "maxSkew": 1}],
+        "image": {"pullPolicy": "Always"},
+        "serviceAccount": {"annotations": {"cloud": "role"}},
+        "nameOverride": "genguard",
+        "fullnameOverride": "genguard",
+    }
     found = made({**pod, **more, "monitoring": True, "opsAuth": True, "ha": True})
+    assert found["ServiceAccount", "genguard"]["metadata"]["annotations"] == {"cloud": "role"}
     for key in (("Deployment", "genguard"), ("StatefulSet", "genguard-valkey")):
         spec = found[key]["spec"]["template"]["spec"]
         assert {name: spec[name] for name in pod} == pod
+        assert spec["priorityClassName"] == "important"
     template = found["Deployment", "genguard"]["spec"]["template"]
     assert template["metadata"]["annotations"] == {"a": "b"}
-    assert template["spec"]["containers"][0]["resources"] == {"limits": {"memory": "2Gi"}}
+    assert template["metadata"]["labels"]["team"] == "platform"
+    assert template["spec"]["topologySpreadConstraints"] == more["topologySpreadConstraints"]
+    (container,) = template["spec"]["containers"]
+    assert container["resources"] == {"limits": {"memory": "2Gi"}}
+    assert container["imagePullPolicy"] == "Always"
     rules = manifests.read("monitoring/rules.yaml").decode()
     shown = rules.replace("http://localhost", "https://localhost")
     assert found["PrometheusRule", "genguard"] == yaml.safe_load(shown)
@@ -235,6 +293,17 @@ def test_parts_for_pods_and_dashboards_are_where_they_belong() -> None:
     assert dashboard == manifests.read("monitoring/grafana/genguard.json").decode()
     (endpoint,) = found["PodMonitor", "genguard"]["spec"]["podMetricsEndpoints"]
     assert endpoint["scheme"] == "https"
+
+
+@pytest.mark.parametrize("ha", [False, True])
+def test_more_variables_of_the_server_stand_beside_its_own(*, ha: bool) -> None:
+    more = [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]
+
+    def variables(given: dict[str, Any]) -> Any:
+        pod = made({"ha": ha, **given})["Deployment", "genguard"]["spec"]["template"]["spec"]
+        return pod["containers"][0].get("env", [])
+
+    assert variables({"extraEnv": more}) == [*variables({}), *more]
 
 
 def test_alerts_of_prometheus_and_of_the_server_link_the_runbooks_that_are_given() -> None:
@@ -258,8 +327,11 @@ def test_alerts_of_prometheus_and_of_the_server_link_the_runbooks_that_are_given
         ({"ha": True, "store": STORE.replace("me@", "me:pw@")}, "would see the password"),
         ({"certificate": {"ca": "a"}}, "certificate: give ca, crt and key"),
         ({"certificate": GIVEN, "certManager": True}, "certificate: certManager makes it"),
-        ({"outside": {"url": "https://a"}, "register": True}, "outside.caBundle: give"),
-        ({"outside": {"url": "https://a", "caBundle": "a"}}, "register: for a server outside"),
+        ({"outside": {"url": "https://a"}}, "outside.caBundle: give"),
+        ({"fullnameOverride": "guard"}, "its names are fixed"),
+        ({"nameOverride": "guard"}, "its names are fixed"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
+        ({"podLabels": {"app.kubernetes.io/name": "guard"}}, "podLabels"),
         ({"auditonly": True}, "auditonly"),
         ({"auditOnly": "yes"}, "auditOnly"),
         ({"serve": {"log-level": "LOUD"}}, "log-level"),

@@ -14,7 +14,7 @@ it has made so far, and nothing that a write of others depends on; the next run 
 import asyncio
 import base64
 import secrets
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import click
+import yaml
 from cryptography import x509
 
 import certs
@@ -63,6 +64,7 @@ from webhook.manifest.rendering import (
     NAMESPACE,
     PASSWORD,
     PHASES,
+    REGISTRATIONS,
     STORE_SECRET,
     Choices,
     Outside,
@@ -108,13 +110,17 @@ _CHANGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class InstallOptions:
-    """The flags of install; `seconds` is how long each phase may take."""
+    """The flags of install; `seconds` is how long each phase may take.
+
+    registrations  all that is made, where the server is in place already
+    """
 
     kubeconfig: str | None
     context: str | None
     choices: Choices
     cert_dir: Path | None = None
     seconds: float = 180.0
+    registrations: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,8 @@ async def prepare(options: InstallOptions) -> Prepared:
             await _check_cert_manager(rest)
         namespace = options.choices.namespace
         await _check_alone(rest, namespace)
+        if options.registrations:
+            return await _prepare_registrations(rest, cluster, options)
         secret = await find(rest, secret_of(namespace))
         renewed = _pair(options, secret)
         server: list[Step] = []
@@ -188,6 +196,30 @@ async def prepare(options: InstallOptions) -> Prepared:
         tuple(registrations),
         tuple(before),
         tuple(left),
+    )
+
+
+async def _prepare_registrations(rest: Rest, cluster: str, options: InstallOptions) -> Prepared:
+    """Find out what --registrations would change. The server stays as it is.
+
+    A registration that leads nowhere yet, or only to a trial namespace, is left empty on an error.
+    """
+    namespace = options.choices.namespace
+    metadata = {"name": "genguard", "namespace": namespace}
+    place = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+    deployment = await find(rest, place)
+    if deployment is None:
+        message = f"deployment/genguard -n {namespace} is not there: install the server first"
+        raise RefusedError(HTTPStatus.NOT_FOUND, message)
+    live = [await find(rest, one) for one in options.registrations]
+    return Prepared(
+        secrets.token_hex(4),
+        cluster,
+        (Step(Action.UNCHANGED, deployment),),
+        (),
+        tuple([await plan_step(rest, one) for one in options.registrations]),
+        tuple(one | {"webhooks": []} if one and is_limited(one) else one for one in live),
+        tuple(await leftovers(rest)),
     )
 
 
@@ -299,7 +331,7 @@ async def _run(prepared: Prepared, options: InstallOptions, tell: Tell) -> None:
         phases = _Phases(rest, prepared, options.seconds, tell)
         await phases.serve()
         bundle = None
-        if options.choices.cert_manager:
+        if options.choices.cert_manager or options.registrations:
             secret = secret_of(options.choices.namespace)
             bundle = await until_bundle(rest, secret, options.seconds)
         async with phases.trial():
@@ -364,7 +396,7 @@ class _Phases:
         new = [
             one
             for one, live in zip(self._wanted(), self._prepared.before, strict=True)
-            if live is None
+            if not (live or {}).get("webhooks")
         ]
         if not new:
             self._tell("3/4 it is registered for the whole cluster already")
@@ -506,6 +538,21 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
         raise click.UsageError(str(error)) from error
 
 
+def _read_registrations(file: Path) -> tuple[Document, ...]:
+    """Read the file of --registrations. Raises click.UsageError."""
+    try:
+        found = [one for one in yaml.load_all(file.read_bytes(), Loader=yaml.CSafeLoader) if one]
+        is_whole = sorted((one["kind"], one["metadata"]["name"]) for one in found) == sorted(
+            REGISTRATIONS
+        )
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise click.UsageError(f"--registrations {file}: no manifests") from error
+    if not is_whole:
+        names = ", ".join(name for _, name in REGISTRATIONS)
+        raise click.UsageError(f"--registrations {file}: it must hold {names}, and nothing else")
+    return tuple(found)
+
+
 @click.command(
     epilog=examples(
         ("See what would be changed", "genguard install --audit-only --dry-run"),
@@ -523,6 +570,12 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     "registrations are made.",
 )
 @click.option("--ca-file", type=_FILE, help="With --url: the CA bundle of the server.")
+@click.option(
+    "--registrations",
+    type=_FILE,
+    help="The server is in place, as the Helm chart makes it: only prove that the API server "
+    "reaches it, and make the registrations in this file.",
+)
 @click.option(
     "--cert-dir",
     type=FOLDER,
@@ -611,6 +664,8 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
     is wrong.
     """
     options = _options(**flags)
+    if output and options.registrations:
+        raise click.UsageError("-o prints manifests, and --registrations has them: leave one out")
     try:
         if output == "yaml":
             click.echo(as_yaml(manifests_of(options)), nl=False)
@@ -637,6 +692,7 @@ def _options(
     *,
     url: str | None,
     ca_file: Path | None,
+    registrations: Path | None,
     cert_dir: Path | None,
     image: str | None,
     audit_only: bool,
@@ -655,30 +711,34 @@ def _options(
     seconds: float,
 ) -> InstallOptions:
 
+    inside = {
+        "--audit-only": audit_only,
+        "--heal": heal,
+        "--no-heal": heal is False,
+        "--image": image,
+        "--cert-dir": cert_dir,
+        "--cert-manager": cert_manager,
+        "--ha": ha,
+        "--store": store,
+        "--store-image": store_image,
+        "--replicas": replicas,
+        "--api-server-cidr": api_servers,
+        "--alertmanager": alertmanagers,
+        "--static-webhooks": static_webhooks,
+    }
+    if registrations is not None:
+        others = {"--url": url, "--ca-file": ca_file} | inside
+        _refuse(others, "with --registrations, the server is in place")
+        documents = _read_registrations(registrations)
+        return InstallOptions(
+            kubeconfig, context, Choices(namespace=namespace), None, seconds, documents
+        )
     outside = None
     if url is not None:
         if ca_file is None:
             raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
-        inside = {
-            "--audit-only": audit_only,
-            "--heal": heal,
-            "--no-heal": heal is False,
-            "--image": image,
-            "--cert-dir": cert_dir,
-            "--cert-manager": cert_manager,
-            "--ha": ha,
-            "--store": store,
-            "--store-image": store_image,
-            "--replicas": replicas,
-            "--api-server-cidr": api_servers,
-            "--alertmanager": alertmanagers,
-            "--static-webhooks": static_webhooks,
-        }
-        if given := [flag for flag, value in inside.items() if value]:
-            raise click.UsageError(
-                f"leave out {' and '.join(given)}: with --url, the server is started by you, and "
-                "the flags of genguard serve say how it runs"
-            )
+        why = "the server is started by you, and the flags of genguard serve say how it runs"
+        _refuse(inside, f"with --url, {why}")
         outside = Outside(url, _bundle(ca_file))
     elif ca_file is not None:
         raise click.UsageError("--ca-file is for a server outside the cluster: give --url")
@@ -706,6 +766,12 @@ def _options(
         static=_read_static(static_webhooks),
     )
     return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
+
+
+def _refuse(flags: Mapping[str, object], why: str) -> None:
+    """Raise click.UsageError where one of these flags is given."""
+    if given := [flag for flag, value in flags.items() if value]:
+        raise click.UsageError(f"leave out {' and '.join(given)}: {why}")
 
 
 def _print_steps(prepared: Prepared) -> None:

@@ -217,7 +217,7 @@ def _revision(document: Mapping[str, Any]) -> str | None:
 
 
 async def until_bundle(rest: Rest, secret: Mapping[str, Any], seconds: float) -> bytes:
-    """Wait for the ca.crt that cert-manager puts into a Secret, and return it.
+    """Wait for the ca.crt that cert-manager or a pod puts into a Secret, and return it.
 
     Raises NotInTimeError, or RefusedError.
     """
@@ -232,7 +232,8 @@ async def until_bundle(rest: Rest, secret: Mapping[str, Any], seconds: float) ->
         return ""
 
     kubectl = f"kubectl -n {metadata['namespace']}"
-    await until(check, seconds, next_step=f"{kubectl} describe certificates says why")
+    next_step = f"{kubectl} logs deployment/genguard says why, or {kubectl} describe certificates"
+    await until(check, seconds, next_step=next_step)
     return found[0]
 
 

@@ -21,6 +21,8 @@ from webhook.manifest.rendering import REGISTRATIONS
 RUN: Final = "genguard.io/install"
 """The label of temporary objects of an installation."""
 
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
 _NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 _TIMEOUT_SECONDS: Final = 5
 _CONTAINER: Final[Mapping[str, Any]] = {
@@ -136,15 +138,18 @@ def removal_commands(others: Iterable[Document]) -> str:
 def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
     """Return the registration with the rules of `live` for resources that it does not name.
 
-    Users add such rules for custom resources. A rule with a wildcard is dropped. A caBundle that
-    another program writes is kept.
+    Users add such rules for custom resources. A rule with a wildcard is dropped, and any rule where
+    Helm manages the registration: its values name them. A caBundle that another program writes is
+    kept.
     """
     found = deepcopy(registration)
+    is_of_helm = (registration["metadata"].get("labels") or {}).get(MANAGED_BY) == "Helm"
     there = {one.get("name"): one for one in (live or {}).get("webhooks") or ()}
     for webhook in found["webhooks"]:
         known = {pair for rule in webhook["rules"] for pair in _named(rule)}
         old = there.get(webhook["name"], {})
-        webhook["rules"] += [rule for rule in old.get("rules") or () if _is_other(rule, known)]
+        added = [] if is_of_helm else old.get("rules") or ()
+        webhook["rules"] += [rule for rule in added if _is_other(rule, known)]
         bundle = (old.get("clientConfig") or {}).get("caBundle")
         if bundle and "caBundle" not in webhook["clientConfig"]:
             webhook["clientConfig"]["caBundle"] = bundle

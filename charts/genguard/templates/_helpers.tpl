@@ -67,3 +67,10 @@ to:
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* The annotations of an object that is there only while the server is registered. */}}
+{{- define "genguard.hook" -}}
+helm.sh/hook: post-install,post-upgrade,post-rollback
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}

@@ -7,11 +7,11 @@ import yaml
 from click.testing import CliRunner
 
 import manifests
-from certs import ensure, installed_names
+from certs import PairSnapshot, ensure, installed_names
 from tests.unit.cli.samples import write_lines
 from tests.unit.detection.test_static_manifests import HOOK, POLICY
 from webhook.cli import main
-from webhook.manifest.rendering import Choices, pair_files, render
+from webhook.manifest.rendering import Choices, is_registration, pair_files, render
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -229,3 +229,21 @@ def test_a_kubeconfig_that_is_not_there_is_told_in_a_line():
     found = run("--dry-run")
     assert found.exit_code == 1
     assert found.stderr.startswith("Error: --kubeconfig /nowhere")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--audit-only"], "leave out --audit-only: with --registrations"),
+        (["-o", "yaml"], "leave one out"),
+        ([], "it must hold 0--genguard-intent, zzzzzz-genguard-mutate, zzzzzz-genguard-outcome"),
+    ],
+)
+def test_registrations_of_a_file_come_alone_and_whole(tmp_path, flags, said):
+    documents = render(Choices(), manifests.read, pair_files(PairSnapshot(b"", b"", b"")))
+    wanted = [one for one in documents if is_registration(one)]
+    file = tmp_path / "registrations.yaml"
+    file.write_text(yaml.safe_dump_all(wanted if flags else wanted[1:]))
+    found = run("--registrations", str(file), *flags)
+    assert found.exit_code == 2
+    assert said in " ".join(found.stderr.split())

@@ -1,7 +1,7 @@
 """Registrations on their way to the whole cluster: never wider than the trial namespace before."""
 
 import manifests
-from webhook.install.registering import check, is_limited, limited, merged, trial_name
+from webhook.install.registering import MANAGED_BY, check, is_limited, limited, merged, trial_name
 from webhook.manifest.rendering import Choices, is_registration, render
 
 PAIR = {"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"authority"}
@@ -52,6 +52,13 @@ def test_rules_that_somebody_added_are_kept():
         widgets,
         config_maps,
     ]
+
+
+def test_rules_that_helm_s_values_do_not_name_any_more_go():
+    metadata = MUTATE["metadata"]
+    labels = metadata["labels"] | {MANAGED_BY: "Helm"}
+    of_helm = MUTATE | {"metadata": metadata | {"labels": labels}}
+    assert merged(of_helm, with_rules(rule("example.com", "widgets"))) == of_helm
 
 
 def test_rules_for_what_is_watched_anyway_and_wildcards_go():
