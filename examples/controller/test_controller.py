@@ -4,8 +4,8 @@ from pathlib import Path
 
 import kubernetes
 import pytest
+from controller import reconcile
 
-from examples.controller.controller import reconcile
 from genguard.testing import assert_converges, assert_no_loop
 
 BACKUP = {

@@ -12,7 +12,7 @@ from tests.controlplane.build import binary
 from tests.e2e.genguard import ROOT
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w*(?: title=\S+)?)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _SECONDS = 120.0
 
 

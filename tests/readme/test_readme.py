@@ -44,6 +44,7 @@ RELEASED = current()
 OCI = f"oci://{RELEASED.registry}/charts/genguard -n genguard-system"
 PIPX = "tests/supply/test_pipx.py"
 RELEASE = "tests/supply/test_release.py, with the files of these sources"
+DOCUMENTED = "tests/library/test_documented.py, with what is installed"
 SILENCE = "tests/contract/test_silencing.py"
 PROBES = "tests/unit/status/test_wait_goal.py"
 PUBLISH = "tests/e2e/test_publish_status.py"
@@ -78,6 +79,8 @@ ELSEWHERE = {
     "kubectl -n genguard-system logs job/genguard-register": "tests/e2e/test_chart.py, as a file",
     "genguard doctor": "tests/e2e/test_doctor.py",
     **dict.fromkeys(commands_of("traces.md"), "tests/e2e/test_opentelemetry.py"),
+    "python -m pip install genguard kubernetes kopf pytest": DOCUMENTED,
+    "python -m pytest": DOCUMENTED,
     "kubectl genguard status -A": KREW,
     "curl -sS http://localhost:8080/api/findings/ID/silence "
     "-H 'Content-Type: application/json' \\\n"
@@ -202,6 +205,6 @@ def test_a_symptom_is_looked_into(
 
 
 def test_the_library_answers_as_shown() -> None:
-    (example,) = blocks("python")
+    (example,) = (one for one in blocks("python") if one.startswith(">>>"))
     found = doctest.DocTestParser().get_doctest(example, {}, "README", "README.md", 0)
     assert doctest.DocTestRunner().run(found).failed == 0
