@@ -373,7 +373,9 @@ def _of_tool(found: Finding, actor: Actor) -> FixStep | None:
     if key == "argo":
         return _texts().argo.fill(stanza=_argo(found))
     if key == "kustomization":
-        return _texts().kustomization.fill(stanza=_kustomization(found))
+        return _texts().kustomization.fill(
+            stanza=_kustomization(found), paths=", ".join(found.paths)
+        )
     if key == "helm_release":
         return _texts().helm_release.fill(stanza=_helm_release(found))
     return None if found.detector == "recreation" else _of_manifest(found, actor)

@@ -56,3 +56,14 @@ def test_python_and_the_oldest_cluster_are_those_of_the_code() -> None:
         (result,) = api_server.results(replace(healthy(), version=f"v{version}.0"))
         levels[version] = result.level
     assert levels == {before: Level.FAIL, oldest: Level.OK}
+
+
+def test_each_figure_of_the_page_for_people_who_decide_stands_in_its_source() -> None:
+    page = (ROOT / "docs" / "decide.md").read_text()
+    table = page.partition("## What it costs")[2].partition("\n\nNo database")[0]
+    rows = re.findall(r"^\| [^|]+ \| ([^|]*`[^|]*) \| \[[^\]]*\]\(([^)#]+)", table, re.MULTILINE)
+    assert len(rows) == 7
+    for figures, source in rows:
+        text = (ROOT / "docs" / source).read_text()
+        for figure in re.findall(r"`([^`]+)`", figures):
+            assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", text), (figure, source)

@@ -76,6 +76,7 @@ ELSEWHERE = {
     "genguard install --static-webhooks mutating-webhooks": STATIC,
     "scp -r control-plane:/etc/kubernetes/admission/mutating-webhooks .": "a control-plane node",
     f"helm upgrade --install genguard {OCI} --create-namespace --set auditOnly=true": CHART,
+    "helm uninstall genguard -n genguard-system": CHART,
     "kubectl -n genguard-system logs job/genguard-register": "tests/e2e/test_chart.py, as a file",
     "genguard doctor": "tests/e2e/test_doctor.py",
     **dict.fromkeys(commands_of("traces.md"), "tests/e2e/test_opentelemetry.py"),
