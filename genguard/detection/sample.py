@@ -30,6 +30,8 @@ MOST_FIELDS: Final = 20
 MOST_BYTES: Final = 8 * 1024
 """Of one encoded sample. Fields that have no room are counted."""
 _BYTES_OF_HEAD: Final = 600
+_MOST_NAMED: Final = 3
+"""Fields that a message names."""
 _HIDDEN: Final = "#"
 """Begins the letter of a hidden value; no JSON begins so."""
 _ABSENT: Final = ""
@@ -231,6 +233,15 @@ def field_name(key: Path, pointer: str) -> str:
             is_named = kind != str(part) and is_condition_type(kind)
             text += f"[{kind if is_named else at}]"
     return text
+
+
+def field_names(changes: Iterable[Change]) -> str:
+    """Return the fields of changes for a message: `spec.replicas`, `a, b and 3 more`."""
+    names = list(dict.fromkeys(field_name(one.key, one.pointer) for one in changes))
+    shown, rest = names[:_MOST_NAMED], len(names) - _MOST_NAMED
+    if rest > 0:
+        return f"{', '.join(shown)} and {rest} more"
+    return " and ".join((", ".join(shown[:-1]), shown[-1])) if len(shown) > 1 else shown[0]
 
 
 def _named(name: str, *, is_first: bool) -> str:

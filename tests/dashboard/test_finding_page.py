@@ -131,6 +131,10 @@ async def test_it_shows_the_values_and_the_steps_of_its_mode(look: Any, mode: st
         assert "this can wait" not in text
     assert "kubectl patch mutatingwebhookconfiguration mmm-old-operator" in steps[1]
     assert await visitor.page.locator(".fix .copy:visible").count() >= 1
+    damage = await visitor.page.locator(".diff td.damage").evaluate_all(
+        "all => all.map(one => one.dataset.name)"
+    )
+    assert damage == ["Left by webhooks"] + ["Stored"] * (mode == "audit-only")
     assert "At 3 a.m." not in text, "the steps say all of it"
     await visitor.inspect(f"finding-cleared-{mode}")
 

@@ -62,9 +62,7 @@ async def test_what_waits_for_its_end_is_amber_on_every_page(visitor, running, s
     assert await red.count() == 0
     await visitor.inspect("home-ending")
     await row.locator("a.headline").click()
-    await expect(visitor.page.locator("dl.facts")).to_contain_text(
-        "if it stays so", timeout=PATIENCE
-    )
+    await expect(visitor.page.locator(".where")).to_contain_text("if it stays so", timeout=PATIENCE)
     assert await red.count() == 0
     await visitor.inspect("finding-ending")
     await visitor.page.get_by_role("link", name="deployments.apps shop/calm").click()

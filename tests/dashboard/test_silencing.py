@@ -16,6 +16,7 @@ async def finding(visitor, story, running):
     await story.cleared(4)
     (one,) = running.detecting.findings()
     await visitor.open(f"/findings/{one.id}")
+    await visitor.page.locator(".silence summary").click()
     return visitor
 
 
@@ -32,6 +33,7 @@ async def test_a_finding_is_silenced_shown_as_that_and_ended(finding, running):
     await finding.open("/server")
     assert "silenced by ana" in await finding.text()
     await page.click("text=GG-17")
+    await page.locator(".silence summary").click()
     await page.get_by_role("button", name="End now").click()
     await expect(page.locator(".held")).to_have_count(0, timeout=60_000)
     assert running.silences.current(0.0) == ()
@@ -66,6 +68,7 @@ async def test_without_javascript_there_are_no_buttons_but_words(running, story,
     port = running.service.ops_port
     async with visiting(browser, port, java_script_enabled=False) as visitor:
         await visitor.open(f"/findings/{one.id}")
+        await visitor.page.locator(".silence summary").click()
         assert not await visitor.page.locator(FORM).is_visible()
         assert "This needs JavaScript" in await visitor.text()
 
@@ -105,5 +108,6 @@ async def test_a_read_only_dashboard_offers_nothing(tmp_path, browser):
         async with visiting(browser, run.service.ops_port) as visitor:
             await visitor.open(f"/findings/{one.id}")
             assert await visitor.page.locator(FORM).count() == 0
+            await visitor.page.locator(".silence summary").click()
             assert "--ops-read-only" in await visitor.text()
             await visitor.inspect("finding-read-only")

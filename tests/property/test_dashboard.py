@@ -23,7 +23,7 @@ from genguard.status.terminating_pods import Agreement, Count
 from genguard.status.view import Health
 from webhook.dashboard import findings, objects, terminating, webhooks
 from webhook.dashboard.broken import Broken, NotSettled, Verdict
-from webhook.dashboard.headlines import headline, kinds
+from webhook.dashboard.headlines import happening, headline, kinds
 from webhook.dashboard.object_page import Branch, ObjectPage, commands
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
@@ -151,8 +151,15 @@ def findings_page(text):
     broken = Broken(Verdict.BROKEN, THEN, 3, 2, 6, 1, things, things, ("no cluster",))
     wanted = msgspec.structs.replace(asked, namespace="", culprit="")
     data = findings.home(known, wanted, broken, NOW)
-    values = {**data.values, "asked": asked, "tracked": 1}
+    first = msgspec.structs.replace(known[0], diff=diff_of(text))
+    values = {**data.values, "asked": asked, "tracked": 1, "first": first}
+    values["first_step"] = FixStep(text, text, text or "c")
+    values["happenings"] = {one.id: happening(first) for one in known}
     return shown("findings.html", data.model, **values)
+
+
+def diff_of(text):
+    return WriteDiff(THEN, f"by {text}", text or "m", (field(text),), (patched(text),), 1)
 
 
 def finding_page(text):
@@ -162,7 +169,7 @@ def finding_page(text):
             FixStep(text, text, stanza=text or "s"),
             FixStep(text, text, text or "c", lasting=True),
         ),
-        diff=WriteDiff(THEN, text, text or "m", (field(text),), (patched(text),), 1),
+        diff=diff_of(text),
     )
     page = runbook_of(model, "audit-only", text)
     return shown(

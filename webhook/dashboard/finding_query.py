@@ -74,6 +74,12 @@ class FindingQuery(msgspec.Struct, frozen=True):
         """Whether a filter other than the state leaves findings out."""
         return any(value for name, value in self.filters.items() if name != "state")
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether the worst of all open findings come first."""
+        is_sorted = (self.sort, self.order) == ("severity", USUAL_ORDER["severity"])
+        return is_sorted and self.page == 1 and self.state == "open" and not self.is_narrow
+
     def find(self, findings: Iterable[Finding], now: float, kind_of: KindOf) -> list[Finding]:
         """Return the findings that match, sorted: unresolved first, the worst and latest first."""
         found = sorted(self._matching(findings, now), key=lambda one: one.last_seen, reverse=True)

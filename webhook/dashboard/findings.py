@@ -7,9 +7,10 @@ import msgspec
 from msgspec import structs
 
 from genguard.detection.causes import by_cause
-from genguard.detection.finding import Finding
+from genguard.detection.finding import Finding, FixStep
 from genguard.detection.fix import Installation, with_fix
 from genguard.detection.ledger import MOST_FINDINGS
+from genguard.detection.sample import shown_diff
 from webhook.dashboard.broken import Broken, find_broken
 from webhook.dashboard.finding_query import (
     DETECTORS,
@@ -22,7 +23,7 @@ from webhook.dashboard.finding_query import (
     parse,
 )
 from webhook.dashboard.grouping import GroupedPage, arrange
-from webhook.dashboard.headlines import KindOf, culprit, kinds
+from webhook.dashboard.headlines import Happening, KindOf, culprit, happening, kinds
 from webhook.dashboard.page import MissingError, PageContext, PageData, Sources, part_of
 from webhook.dashboard.runbook import runbook_of
 
@@ -77,7 +78,34 @@ async def load_home(context: PageContext, query: Mapping[str, str], now: float) 
     broken = await find_broken(sources, known, context.queue, now)
     kind_of, tracked = kinds_of(context.sources), len(sources.detecting.tracking)
     data = await context.queue.in_thread(lambda: home(known, asked, broken, now, kind_of))
-    return data._replace(values={**data.values, "tracked": tracked})
+    shown = [row.finding for group in data.model.groups.groups for row in group.rows]
+    values = {**data.values, "tracked": tracked, **await _first_screen(context, asked, shown)}
+    return data._replace(values=values)
+
+
+async def _first_screen(
+    context: PageContext, asked: FindingQuery, shown: Sequence[Finding]
+) -> Mapping[str, object]:
+    """Return the values of each row; of the worst finding also the first step that ends it."""
+    samples = context.sources.detecting.detection.ledger.samples({one.id for one in shown})
+    is_first = asked.is_usual and shown and shown[0].state != "resolved"
+    first = (await _whole(context, shown[:1]))[0] if is_first else None
+
+    def happenings() -> dict[str, Happening | None]:
+        diffs = {name: shown_diff(raw) for name, raw in samples.items()}
+        return {one.id: happening(structs.replace(one, diff=diffs.get(one.id))) for one in shown}
+
+    return {
+        "happenings": await context.queue.in_thread(happenings),
+        "first": first,
+        "first_step": None if first is None else first_step(first),
+    }
+
+
+def first_step(found: Finding) -> FixStep | None:
+    """Return the first step with something to copy, or else the first one."""
+    with_text = (one for one in found.fix if one.command or one.stanza)
+    return next(with_text, next(iter(found.fix), None))
 
 
 def home(
@@ -99,6 +127,9 @@ def home(
         "severities": SEVERITIES,
         "groupings": GROUPINGS,
         "usual_order": USUAL_ORDER,
+        "happenings": {},
+        "first": None,
+        "first_step": None,
     }
     return PageData(HomePage(groups, len(found), count_open(known), len(known)), values)
 

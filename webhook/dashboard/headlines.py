@@ -1,14 +1,16 @@
-"""Sentences for findings: who does what to which object. Pure.
+"""Sentences for findings: who does what to which object, and from which value to which. Pure.
 
-`mmm-old-operator clears observedGeneration of Deployment shop/web`. Only a certain actor does it;
-a likely one "probably" does, and of several possible ones any may.
+`mmm-old-operator clears observedGeneration of Deployment shop/web`, `5 → absent`. Only a certain
+actor does it; a likely one "probably" does, and of several possible ones any may.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
+from genguard.detection.sample import ShownField, ShownValue, WriteDiff, field_name
 from genguard.generation import table
+from genguard.objects.pointer import from_pointer
 
 NOBODY: Final = "not known"
 """The culprit of a finding without an actor."""
@@ -20,29 +22,33 @@ KindOf = Callable[[str, str], str]
 
 
 class _Phrase(NamedTuple):
-    """What one actor does, what several do, and to what; `{}` is the object."""
+    """What one actor does, what several do, and to what; `{}` is the object.
+
+    part  what `{field}` stands for where more fields than one are concerned, or none is known
+    """
 
     one: str
     several: str
     what: str = "{}"
+    part: str = ""
 
 
 _PHRASES: Final = {
     "observed-generation-cleared": _Phrase("clears", "clear", "observedGeneration of {}"),
     "observed-generation-stalled": _Phrase("leaves", "leave", "observedGeneration of {} behind"),
     "observed-generation-ahead": _Phrase("sets", "set", "observedGeneration of {} too high"),
-    "status-clobbered": _Phrase("overwrites", "overwrite", "the status of {}"),
+    "status-clobbered": _Phrase("overwrites", "overwrite", "{field} of {}", "the status"),
     "status-oscillation": _Phrase(
-        "turns the status of {} back and forth", "fight over the status of {}", ""
+        "turns {field} of {} back and forth", "fight over {field} of {}", "", "the status"
     ),
     "status-write-storm": _Phrase("writes", "write", "the status of {} again and again"),
     "terminating-replicas-dropped": _Phrase("drops", "drop", "terminatingReplicas of {}"),
     "generation-storm": _Phrase("changes", "change", "the spec of {} again and again"),
     "generation-mismatch": _Phrase("moves", "move", "the generation of {} unlike predicted"),
-    "spec-fight": _Phrase("overwrites", "fight over", "the spec of {}"),
+    "spec-fight": _Phrase("overwrites", "fight over", "{field} of {}", "the spec"),
     "unstable-mutation": _Phrase("changes", "change", "{} at each call anew"),
-    "metadata-fight": _Phrase("overwrites", "fight over", "the metadata of {}"),
-    "metadata-clobbered": _Phrase("overwrites", "overwrite", "the metadata of {}"),
+    "metadata-fight": _Phrase("overwrites", "fight over", "{field} of {}", "the metadata"),
+    "metadata-clobbered": _Phrase("overwrites", "overwrite", "{field} of {}", "the metadata"),
     "recreation": _Phrase("deletes and creates", "create and delete", "{} again and again"),
     "foreign-status-writer": _Phrase("writes", "write", "the kubelet's status of {}"),
     "condition-generation-missing": _Phrase(
@@ -96,11 +102,11 @@ _HINTS: Final = {Confidence.LIKELY: "probably", Confidence.POSSIBLE: "possibly"}
 
 def short_name(one: Actor) -> str:
     """Return a name without what all have: the configuration of a webhook, a service account."""
-    if one.type == "webhook":
-        return one.name.partition("/")[0]
-    if one.name.startswith(_SERVICE_ACCOUNT):
-        return one.name.rpartition(":")[2]
-    return one.name
+    return one.name.partition("/")[0] if one.type == "webhook" else _short_user(one.name)
+
+
+def _short_user(name: str) -> str:
+    return name.rpartition(":")[2] if name.startswith(_SERVICE_ACCOUNT) else name
 
 
 def _joined(names: Sequence[str], word: str) -> str:
@@ -120,20 +126,19 @@ def headline(found: Finding, kind_of: KindOf) -> str:
     """Say in one sentence who does what to which object."""
     who = culprit(found)
     name = who.name if who.is_known else "Somebody"
-    return f"{name} {_does(who, (found.detector,), object_name(found.object, kind_of))}"
+    return f"{name} {_does(who, (found,), object_name(found.object, kind_of))}"
 
 
 def predicate(found: Finding, kind_of: KindOf) -> str:
     """Say what is done to which object, for a row beneath the name of the culprit."""
-    return _does(culprit(found), (found.detector,), object_name(found.object, kind_of))
+    return _does(culprit(found), (found,), object_name(found.object, kind_of))
 
 
 def group_headline(found: Sequence[Finding], kind_of: KindOf) -> str:
     """Say what one culprit does to several objects: `mmm-old-operator breaks 3 Deployments`."""
     who = culprit(found[0])
     name = who.name if who.is_known else "Somebody"
-    detectors = tuple(dict.fromkeys(one.detector for one in found))
-    return f"{name} {_does(who, detectors, count_objects(found, kind_of))}"
+    return f"{name} {_does(who, found, count_objects(found, kind_of))}"
 
 
 def count_objects(found: Iterable[Finding], kind_of: KindOf) -> str:
@@ -153,10 +158,18 @@ def count_objects(found: Iterable[Finding], kind_of: KindOf) -> str:
     return " and ".join(f"{many:,} {_plural(kind, many)}" for kind, many in kinds.items())
 
 
-def _does(who: Culprit, detectors: Sequence[str], what: str) -> str:
-    phrase = _PHRASES.get(detectors[0], _ANY) if len(detectors) == 1 else _BREAKS
+def _does(who: Culprit, found: Sequence[Finding], what: str) -> str:
+    detectors = {one.detector for one in found}
+    phrase = _PHRASES.get(found[0].detector, _ANY) if len(detectors) == 1 else _BREAKS
     verb = phrase.several if who.several else phrase.one
-    return f"{who.hint} {verb} {phrase.what}".strip().format(what)
+    paths = {path for one in found for path in one.paths}
+    field = field_of(next(iter(paths))) if len(paths) == 1 else phrase.part
+    return f"{who.hint} {verb} {phrase.what}".strip().format(what, field=field)
+
+
+def field_of(pointer: str) -> str:
+    """Return a JSON Pointer as people read it: `spec.replicas`; other text as it is."""
+    return field_name(from_pointer(pointer), pointer) if pointer.startswith("/") else pointer
 
 
 def _plural(kind: str, many: int) -> str:
@@ -173,3 +186,81 @@ def kinds(known: Iterable[tuple[str, str, str]]) -> KindOf:
         return table.kind_of(group, resource) or custom.get((group, resource), "")
 
     return known_kind
+
+
+class Side(NamedTuple):
+    """Who makes which value of a field; `actor` is None for one who is not to blame.
+
+    value  None where it is not known which value is that of this one
+    """
+
+    name: str
+    actor: Actor | None
+    does: str
+    value: ShownValue | None
+
+
+class Happening(NamedTuple):
+    """The values of the first field that a finding is about, in one of its writes.
+
+    values  `3 ⇄ 5` of a fight, `5 → absent → 5` of what is changed, and perhaps restored
+    sides   who makes which of them, two at least; empty where that is not known
+    """
+
+    field: str
+    values: str
+    sides: tuple[Side, ...]
+
+
+def happening(found: Finding) -> Happening | None:
+    """Return what happens to the first field that a finding is about; None without a sample."""
+    known = () if found.diff is None else found.diff.fields
+    about = next((one for one in known if _is_about(one, found.paths)), None)
+    if about is None or found.diff is None:
+        return None
+    turns = (about.asked, about.left, about.stored)
+    if not about.is_changed_by_webhooks:
+        turns = (about.before, about.asked, about.stored)
+    seen = [one for one in turns if one is not None]
+    apart = [one.text for at, one in enumerate(seen) if not at or one != seen[at - 1]]
+    is_fight = found.detector in _FIGHTS and len(apart) > 1
+    values = " ⇄ ".join(apart[:2]) if is_fight else " → ".join(apart)
+    return Happening(about.field, values, tuple(_sides(found, found.diff, about)))
+
+
+_FIGHTS: Final = frozenset({"spec-fight", "metadata-fight", "status-oscillation"})
+
+
+def _sides(found: Finding, diff: WriteDiff, about: ShownField) -> Iterator[Side]:
+    """Yield the writer of the sample, then who undoes it or what it undoes."""
+    writer = next((one for one in found.actors if one.name == diff.user), None)
+    others = [one for one in found.actors if one is not writer]
+    if not others or (writer is None and not about.is_changed_by_webhooks):
+        return
+    mine = about.asked or about.stored
+    yield Side(_short_user(diff.user), writer, "asks for", mine)
+    theirs = about.left if about.is_changed_by_webhooks else about.before
+    does = "makes it" if about.is_changed_by_webhooks else "asks for"
+    is_known = len(others) == 1 or about.is_changed_by_webhooks
+    for one in others:
+        yield Side(short_name(one), one, does, theirs if is_known else None)
+
+
+def _is_about(one: ShownField, paths: Iterable[str]) -> bool:
+    return any(one.path == path or one.path.startswith(f"{path}/") for path in paths)
+
+
+def damaged(one: ShownField, paths: Iterable[str]) -> tuple[bool, ...]:
+    """Return which of the four values of a field are damage; paths are those of the finding.
+
+    What a controller changes in its own write is no damage, nor is what webhooks change elsewhere.
+    """
+    if not _is_about(one, paths):
+        return False, False, False, False
+    undone = one.is_changed_by_webhooks or (
+        None not in (one.asked, one.stored) and one.asked != one.stored
+    )
+    right, begin = (one.asked, 2) if undone else (one.before, 1)
+    return tuple(
+        at >= begin and value is not None and value != right for at, value in enumerate(one.states)
+    )

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from genguard.detection.finding import Finding, Severity
 from genguard.objects.shown import json_line, printable
+from webhook.dashboard.headlines import damaged, happening
 from webhook.dashboard.page import link, ranges
 
 ENDING: Final = "ending"
@@ -37,9 +38,8 @@ def _environment() -> Environment:
     )
     made.filters.update(span=span, stamp=stamp, count=count, moment=moment, size=size)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
-    made.globals.update(
-        state=state, ago=ago, link=link, ranges=ranges, shown_severity=shown_severity
-    )
+    made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
+    made.globals.update(shown_severity=shown_severity, happening=happening, damaged=damaged)
     return made
 
 

@@ -29,6 +29,7 @@ from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
 from genguard.detection.digest import NO_DIGEST, Digest
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
+from genguard.detection.sample import field_names
 from genguard.detection.write import Requester, Write
 from genguard.objects.pointer import Path
 
@@ -62,13 +63,11 @@ class Turn(NamedTuple):
 class Fight(Detector):
     """Finds values of one part of an object that writers turn back.
 
-    part        as messages name its fields
     seconds     how long ago a turn may be; tools that keep what git has look every three to ten
                 minutes, and a fight takes four writes
     most_turns  so many of the latest values of a leaf are looked at
     """
 
-    part: ClassVar[str]
     seconds: ClassVar[float] = 3_600.0
     most_turns: ClassVar[int] = 8
 
@@ -91,7 +90,7 @@ class Fight(Detector):
         yield Signal(
             self._blame(write),
             tuple(dict.fromkeys(change.pointer for change in fought)),
-            f"{names} turn {len(fought)} {self.part} to and fro",
+            f"{names} overwrite each other's {field_names(fought)}",
             (newest, *others.values()),
             minor=self._is_minor(write, fought, turns),
         )
@@ -151,7 +150,6 @@ class StatusOscillation(Fight):
 
     name: ClassVar[str] = "status-oscillation"
     stored_only_if: ClassVar[Sort] = "writes_status"
-    part: ClassVar[str] = "status field(s)"
     seconds: ClassVar[float] = 600.0
 
     def _meant(self, write: Write) -> Sequence[Change]:
@@ -169,7 +167,6 @@ class SpecFight(Fight):
     name: ClassVar[str] = "spec-fight"
     only_if: ClassVar[Sort] = "is_changed"
     stored_only_if: ClassVar[Sort] = "writes_more"
-    part: ClassVar[str] = "field(s)"
 
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for a write that a webhook turned back."""
@@ -190,7 +187,7 @@ class SpecFight(Fight):
             yield Signal(
                 Blame.OTHERS,
                 tuple(change.pointer for change in turned_back),
-                f"another webhook put {len(turned_back)} field(s) back that "
+                f"another webhook put {field_names(turned_back)} back, which "
                 f"{write.requester.user} had changed",
             )
 
@@ -203,7 +200,6 @@ class MetadataFight(Fight):
 
     name: ClassVar[str] = "metadata-fight"
     stored_only_if: ClassVar[Sort] = "changed_metadata"
-    part: ClassVar[str] = "field(s) of metadata"
     most_turns: ClassVar[int] = 20
 
     def _made(self, write: Write) -> Sequence[Change]:

@@ -4,11 +4,14 @@ import pytest
 
 from genguard.detection.detectors import ALL
 from genguard.detection.finding import Actor, Confidence, FoundObject
+from genguard.detection.sample import ShownField, ShownValue, WriteDiff
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.headlines import (
     _PHRASES,
     culprit,
+    damaged,
     group_headline,
+    happening,
     headline,
     kinds,
     object_name,
@@ -101,3 +104,77 @@ def test_braces_in_a_name_are_part_of_the_name():
 def test_beneath_the_name_of_the_culprit_a_row_does_not_repeat_it():
     assert predicate(finding(), KIND_OF) == "clears observedGeneration of Deployment shop/web"
     assert culprit(finding(actors=())).is_known is False
+
+
+def value(text: object) -> ShownValue | None:
+    if text == "absent":
+        return ShownValue(absent=True)
+    return None if text is None else ShownValue(value=text)
+
+
+def wrote(user: str, *values: object, path: str = "/spec/replicas") -> WriteDiff:
+    """One write of one field: its value before, asked for, left and stored."""
+    field = path[1:].replace("/", ".")
+    return WriteDiff(
+        "2026-01-02T03:04:05Z", user, "", (ShownField(field, path, *map(value, values)),)
+    )
+
+
+HPA, ARGO = actor("hpa", sort="user"), actor("argocd", sort="user")
+FOUGHT = {"detector": "spec-fight", "paths": ("/spec/replicas",), "actors": (HPA, ARGO)}
+
+
+def test_a_fight_over_one_field_names_the_field():
+    one = headline(finding(**FOUGHT), KIND_OF)
+    assert one == "argocd and hpa fight over spec.replicas of Deployment shop/web"
+    many = headline(finding(**{**FOUGHT, "paths": ("/spec/a", "/spec/b")}), KIND_OF)
+    assert many == "argocd and hpa fight over the spec of Deployment shop/web"
+
+
+def test_a_fight_shows_both_values_and_whose_each_is():
+    found = happening(finding(**FOUGHT, diff=wrote("hpa", 3, 5, 5, 5)))
+    assert (found.field, found.values) == ("spec.replicas", "3 ⇄ 5")
+    assert [(one.name, one.does, one.value.text) for one in found.sides] == [
+        ("hpa", "asks for", "5"),
+        ("argocd", "asks for", "3"),
+    ]
+
+
+def test_of_three_in_a_fight_nobody_knows_whose_the_value_before_was():
+    actors = (HPA, ARGO, actor("bob", sort="user"))
+    found = happening(finding(**{**FOUGHT, "actors": actors}, diff=wrote("hpa", 3, 5, 5, 5)))
+    assert [one.value and one.value.text for one in found.sides] == ["5", None, None]
+
+
+def test_what_a_webhook_undoes_is_shown_beside_who_asked_for_it():
+    path = "/status/observedGeneration"
+    diff = wrote("controller", 4, 5, "absent", 5, path=path)
+    found = happening(finding(diff=diff))
+    assert found.values == "5 → absent → 5"
+    (asked, left) = found.sides
+    assert (asked.name, asked.actor, asked.value.text) == ("controller", None, "5")
+    assert (left.name, left.does, left.value.text) == ("old-operator", "makes it", "absent")
+
+
+def test_without_a_sample_of_its_field_a_finding_shows_no_values():
+    assert happening(finding()) is None
+    assert happening(finding(diff=wrote("hpa", 1, 2, 2, 2))) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "marked"),
+    [
+        ((4, 5, "absent", "absent"), "left stored"),
+        ((4, 5, "absent", 5), "left"),
+        ((4, 5, 5, 4), "stored"),
+        ((3, 5, 5, 5), "asked left stored"),
+        ((3, None, None, 5), "stored"),
+        ((3, 3, 3, 3), ""),
+    ],
+)
+def test_only_values_that_are_damage_are_marked(values, marked):
+    (field,) = wrote("hpa", *values).fields
+    names = ("before", "asked", "left", "stored")
+    found = damaged(field, ("/spec/replicas",))
+    assert " ".join(name for name, is_it in zip(names, found, strict=True) if is_it) == marked
+    assert not any(damaged(field, ("/spec/other",))), "the controller's own change"

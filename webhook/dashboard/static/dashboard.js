@@ -126,7 +126,7 @@ function foldFilters() {
 
 // Browsers give a page the clipboard on HTTPS and localhost only. Elsewhere the text is selected.
 async function copy(from) {
-  const text = from.parentElement.querySelector("code");
+  const text = from.closest(".copied, .command").querySelector("code");
   try {
     await navigator.clipboard.writeText(text.textContent);
     from.textContent = "Copied";
