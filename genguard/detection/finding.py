@@ -11,9 +11,11 @@ from genguard.detection.sample import WriteDiff
 SETTLES_SECONDS: Final = 5.0
 """A finding whose damage is gone waits for its end from so long after its last sign: its writer may
 be about to write again."""
-_ENDING_PART: Final = 3
-"""A finding resolves after 60 s, or four times its pace, without a sign. After a third of that the
-next sign of a loop is overdue."""
+_ENDING_PART: Final = 6
+"""Without a sign a finding is resolved after 60 s, or more where it came back. It waits for that
+from a sixth of this time on, 10 s, or until its next sign is overdue."""
+_OVERDUE: Final = 4 / 3
+"""Of its pace: a loop that turns once a minute is overdue after 80 s."""
 
 
 class Severity(StrEnum):
@@ -147,12 +149,25 @@ class Finding(
 
     def is_ending(self, now: float) -> bool:
         """Whether it only waits to be resolved: nothing is left, and no sign comes any more."""
+        left = self.ends_in(now)
+        return left is not None and left <= 0
+
+    def ends_in(self, now: float) -> float | None:
+        """Return the seconds until it only waits to be resolved, if no sign comes; None: never."""
         if self.state != "open" or self.incomplete_since:
-            return False
+            return None
         if not (self.repaired or self.resolves_after):
-            return False
-        patience = SETTLES_SECONDS if self.repaired else self.resolves_after / _ENDING_PART
-        return self.quiet_for(now) >= patience
+            return None
+        patience = SETTLES_SECONDS
+        if not self.repaired:
+            patience = max(self.resolves_after / _ENDING_PART, _OVERDUE * self._pace)
+        return patience - self.quiet_for(now)
+
+    @property
+    def _pace(self) -> float:
+        """The seconds between two signs, on average."""
+        first, last = map(datetime.fromisoformat, (self.first_seen, self.last_seen))
+        return (last - first).total_seconds() / max(self.count - 1, 1)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from playwright.async_api import expect
 
 from tests.dashboard.crowd import crowd, ended
 from tests.dashboard.stories import OLD_OPERATOR, UP
+from tests.reviews import make_review
 
 PATIENCE = 60_000.0
 """Milliseconds."""
@@ -51,13 +52,13 @@ async def test_what_waits_for_its_end_is_amber_on_every_page(visitor, running, s
     ended(running, "calm")
     red = visitor.page.locator(".badge.critical:not(.none), .badge.Red, .verdict.broken")
     await visitor.open("/")
-    assert await visitor.text("h1") == "1 finding is ending"
+    assert await visitor.text("h1") == "1 finding is waiting"
     answer = await visitor.page.request.get(f"{visitor.base}/api/broken")
     assert (await answer.json())["verdict"] == "ending"
     row = visitor.page.locator("tr.finding")
     await expect(row.locator(".badge.ending")).to_have_text("critical", timeout=PATIENCE)
     await expect(row).to_contain_text(
-        "ending: quiet for 3", timeout=PATIENCE
+        "waiting: no sign for 3", timeout=PATIENCE
     )  # minutes, and it goes on
     assert await red.count() == 0
     await visitor.inspect("home-ending")
@@ -77,6 +78,34 @@ async def test_without_a_cluster_it_does_not_say_that_nothing_is_broken(stranger
     assert await stranger.text("h1") == "Not known whether something is broken"
     assert "--kubeconfig" in await stranger.text(".verdict")
     await stranger.inspect("home-unknown")
+
+
+async def test_what_was_just_repaired_is_on_the_first_screen_with_how_to_connect(stranger, alone):
+    metadata = {"name": "web", "namespace": "shop", "generation": 4}
+    old = {"metadata": metadata, "status": {"observedGeneration": 4}}
+    new = {"metadata": metadata, "status": {"replicas": 3}}
+    await alone.review(make_review(new=new, old=old, subresource="status", user="alice"))
+    await stranger.open("/")
+    shown = " ".join((await stranger.text(".first")).split())
+    assert shown.startswith("Repaired, just now status.observedGeneration set to 4")
+    assert "In the write of alice to deployments.apps" in shown
+    command = stranger.page.locator(".verdict pre")
+    assert await command.inner_text() == "genguard serve --kubeconfig ~/.kube/config"
+    assert await stranger.page.get_by_role("button", name="Copy command").is_visible()
+    await stranger.inspect("home-repaired")
+
+
+async def test_an_object_is_broken_waiting_or_fine(visitor, story):
+    await settled(story)
+    await story.family()
+    await story.caught_up()
+    await visitor.open("/objects")
+    words = await visitor.page.locator("td[data-label=State] .badge.Green").all_inner_texts()
+    assert words
+    assert set(words) == {"fine"}
+    await visitor.page.get_by_label("State").select_option("fine")
+    await visitor.page.get_by_role("button", name="Show").click()
+    assert "health=Green" in visitor.page.url, "the parameter keeps the name of the JSON"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ async def test_an_update_leaves_the_order_that_was_chosen(pods, running):
 
 async def test_a_command_is_copied_whole(pods):
     await pods.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    await pods.page.get_by_role("button", name="describe").first.click()
+    await pods.page.get_by_role("button", name="Copy describe").first.click()
     await pods.page.wait_for_selector("text=Copied")
     copied = await pods.page.evaluate("navigator.clipboard.readText()")
     assert copied == "kubectl -n shop describe pod web-7d9-2"
@@ -99,7 +99,7 @@ async def test_objects_within_a_time_and_the_latest_first(visitor, story):
     assert "since=5m" in visitor.page.url
     assert "1 object, the latest change first" in await visitor.text()
     await visitor.page.click("text=shop/web")
-    await visitor.page.get_by_label("Writes within").select_option("15m")
+    await visitor.page.get_by_label("Or within").select_option("15m")
     await visitor.page.locator("form[aria-label='Time range'] button").click()
     assert "4 writes as a table" in await visitor.text()
     assert "kubectl describe deployments.apps/web -n shop" in await visitor.text()

@@ -24,7 +24,7 @@ from genguard.status.view import Health
 from webhook.dashboard import findings, objects, terminating, webhooks
 from webhook.dashboard.broken import Broken, NotSettled, Verdict
 from webhook.dashboard.headlines import happening, headline, kinds
-from webhook.dashboard.object_page import Branch, ObjectPage, commands
+from webhook.dashboard.object_page import Branch, ObjectPage, commands, ranges_near
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
@@ -194,7 +194,8 @@ def object_page(text):
     )  # fmt: skip
     names = {"name": text or "name"}
     return shown(
-        "object.html", page, plot=plot(page.writes, (), NOW), since="", earlier=0,
+        "object.html", page, plots=[plot(page.writes, (), (NOW - 9, NOW))],
+        near=ranges_near(NOW - 9, NOW), is_range=True, since="", earlier=0,
         names=names, commands=tuple(commands(page)), held=text,
     )  # fmt: skip
 

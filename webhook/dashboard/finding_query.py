@@ -81,8 +81,14 @@ class FindingQuery(msgspec.Struct, frozen=True):
         return is_sorted and self.page == 1 and self.state == "open" and not self.is_narrow
 
     def find(self, findings: Iterable[Finding], now: float, kind_of: KindOf) -> list[Finding]:
-        """Return the findings that match, sorted: unresolved first, the worst and latest first."""
-        found = sorted(self._matching(findings, now), key=lambda one: one.last_seen, reverse=True)
+        """Return the findings that match, sorted: unresolved first, the worst and latest first.
+
+        Latest is what began last: rows would change places with each sign.
+        """
+        found = sorted(
+            self._matching(findings, now), key=lambda one: (one.first_seen, one.last_seen)
+        )
+        found.reverse()
         if self.sort != "severity":
             found.sort(key=lambda one: -one.severity.rank)
         found.sort(key=_column(self.sort, kind_of), reverse=self.order == "desc")

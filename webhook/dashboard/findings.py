@@ -79,7 +79,13 @@ async def load_home(context: PageContext, query: Mapping[str, str], now: float) 
     kind_of, tracked = kinds_of(context.sources), len(sources.detecting.tracking)
     data = await context.queue.in_thread(lambda: home(known, asked, broken, now, kind_of))
     shown = [row.finding for group in data.model.groups.groups for row in group.rows]
-    values = {**data.values, "tracked": tracked, **await _first_screen(context, asked, shown)}
+    values = {
+        **data.values,
+        "tracked": tracked,
+        "connected": sources.connected,
+        "repair": sources.detecting.latest_repair,
+        **await _first_screen(context, asked, shown),
+    }
     return data._replace(values=values)
 
 
@@ -127,11 +133,19 @@ def home(
         "severities": SEVERITIES,
         "groupings": GROUPINGS,
         "usual_order": USUAL_ORDER,
+        "again": min((left for one in known if (left := _until(one, now)) > 0), default=""),
+        "connected": True,
+        "repair": None,
         "happenings": {},
         "first": None,
         "first_step": None,
     }
     return PageData(HomePage(groups, len(found), count_open(known), len(known)), values)
+
+
+def _until(one: Finding, now: float) -> float:
+    """Return the seconds until a finding waits for its end, if nothing happens; 0: never."""
+    return max(one.ends_in(now) or 0.0, 0.0)
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from math import inf
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ from genguard.detection.write import ObjectKey
 from genguard.status.tracking import Milestone, Tracked, Tracking
 from webhook.dashboard.objects import MOST_LEVELS, OpenFindings, TrackedObject, owners, show
 from webhook.dashboard.page import (
+    LATEST,
     BadQueryError,
     MissingError,
     PageContext,
@@ -20,12 +22,13 @@ from webhook.dashboard.page import (
     PageQueue,
     begin_of_range,
     check_parameters,
+    moment_of,
     time_range,
 )
-from webhook.dashboard.timeline import Step, plot, steps
+from webhook.dashboard.timeline import FRAMES, Step, plot, shown_time, steps
 
 _NAMES = ("group", "resource", "namespace", "name", "uid")
-_PARAMETERS = (*_NAMES, "since")
+_PARAMETERS = (*_NAMES, "since", "from", "to")
 MOST_CHILDREN: Final = 50
 MOST_NODES: Final = 300
 _BATCH_SIZE: Final = 500
@@ -59,7 +62,12 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     check_parameters(query, _PARAMETERS)
     group, resource, namespace, name, uid = (query.get(one, "") for one in _NAMES)
     since = time_range(query)
-    begin = begin_of_range(since, now)
+    since_then = begin_of_range(since, now)
+    asked = moment_of(query, "from"), moment_of(query, "to")
+    begin = max(since_then, -inf if asked[0] is None else asked[0])
+    end = inf if asked[1] is None else asked[1]
+    if begin >= end:
+        raise BadQueryError("from must be before to")
     if not resource or not (name or uid):
         raise BadQueryError("the parameters resource, and name or uid, are required")
     detecting = context.sources.detecting
@@ -81,20 +89,36 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         name=name,
         uid=uid,
         tracked=None if found is None else show(found, now, OpenFindings(about, now)),
-        writes=tuple(one for one in known if one.time >= begin),
-        reconciled=tuple(one for one in tracking.milestones.find(uid) if one.at >= begin),
+        writes=tuple(one for one in known if begin <= one.time <= end),
+        reconciled=tuple(one for one in tracking.milestones.find(uid) if begin <= one.at <= end),
         findings=about,
         tree=await tree(tracking, context.queue, uid, now),
     )
-    drawn = plot(model.writes, model.reconciled, now) if model.writes else None
+    names = {one: query.get(one, "") for one in _NAMES}
+    time = shown_time(model.writes, now, *asked) if model.writes else None
     values = {
-        "plot": drawn,
+        "plots": time and [plot(model.writes, model.reconciled, time, one) for one in FRAMES],
+        "near": ranges_near(*time) if time else {},
+        "is_range": asked != (None, None),
         "since": since,
         "earlier": len(known) - len(model.writes),
-        "names": {one: query.get(one, "") for one in _NAMES},
+        "names": names,
         "commands": tuple(commands(model)),
     }
     return PageData(model, values)
+
+
+def ranges_near(begin: float, end: float) -> Mapping[str, tuple[float, float]]:
+    """Return what may be shown instead of a range, by what a link to it says."""
+    half = (end - begin) / 2
+    near = {
+        "Link to this view": (begin, end),
+        "Earlier": (begin - half, end - half),
+        "Later": (begin + half, end + half),
+        "Zoom in": (begin + half / 2, end - half / 2),
+        "Zoom out": (begin - half, end + half),
+    }
+    return {name: (max(low, 0.0), min(high, LATEST)) for name, (low, high) in near.items()}
 
 
 def commands(model: ObjectPage) -> Iterator[tuple[str, str]]:

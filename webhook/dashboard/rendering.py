@@ -16,6 +16,17 @@ from webhook.dashboard.headlines import damaged, happening
 from webhook.dashboard.page import link, ranges
 
 ENDING: Final = "ending"
+GOES_ON: Final = "goes on"
+_WORDS: Final = {
+    "Red": "broken",
+    "Yellow": "waiting",
+    "Green": "fine",
+    "open": GOES_ON,
+    "quiet": "broken, no new sign",
+    "resolved": "fine again",
+}
+"""What pages call the healths of objects and the states of findings: broken, waiting or fine. Their
+names in JSON and in parameters are the keys."""
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
 _FEW: Final = 10
@@ -38,7 +49,9 @@ def _environment() -> Environment:
     )
     made.filters.update(span=span, stamp=stamp, count=count, moment=moment, size=size)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
+    made.filters.update(word=word, exactly=stamp_exactly)
     made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
+    made.globals.update(goes_on=GOES_ON)
     made.globals.update(shown_severity=shown_severity, happening=happening, damaged=damaged)
     return made
 
@@ -105,18 +118,22 @@ def shown_severity(one: Finding, now: float) -> str:
     return ENDING if one.severity is not Severity.INFO and one.is_ending(now) else one.severity
 
 
+def word(name: str) -> str:
+    """Return what pages call a health or a state; other names as they are."""
+    return _WORDS.get(name, name)
+
+
 def state(one: Finding, now: float) -> str:
-    """Say how a finding stands: `ending: quiet for 26 s, resolved in 34 s`."""
-    if one.state == "quiet":
-        return "quiet, still broken"
+    """Say how a finding stands: `waiting: no sign for 26 s, fine in 34 s if it stays so`."""
     if one.is_ending(now):
         quiet = one.quiet_for(now)
         left = span(max(one.resolves_after - quiet, 0.0) // 1)
-        why = "repaired" if one.repaired else f"quiet for {span(quiet // 1)}"
-        return f"ending: {why}, resolved in {left} if it stays so"
+        why = "repaired" if one.repaired else f"no sign for {span(quiet // 1)}"
+        return f"waiting: {why}, fine in {left} if it stays so"
     if one.incomplete_since and one.state != "resolved":
-        return f"{one.state}, not fully seen for {lasts(one.incomplete_since, now)}"
-    return "repaired, watched until it stays so" if one.repaired else one.state
+        return f"{word(one.state)}, not fully seen for {lasts(one.incomplete_since, now)}"
+    is_watched = one.repaired and one.state == "open"
+    return "repaired, watched until it stays so" if is_watched else word(one.state)
 
 
 def stamp(at: str | float) -> str:

@@ -1,8 +1,9 @@
 """The remembered writes of one object, as a table and as a plot."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,22 +14,36 @@ from genguard.detection.write import Write
 from genguard.objects.observed import Generation, Observed, restorations
 from genguard.objects.pointer import to_field_path
 from genguard.status.tracking import Milestone
-from webhook.dashboard.rendering import ago
 
 MOST_PATHS = 8
 """The most paths shown for each write."""
 
-WIDTH: Final = 800
 
-_LEFT, _RIGHT, _TOP, _HEIGHT, _LANE = 56, 784, 12, 180, 36
+class Frame(NamedTuple):
+    """How large a plot is, in units of its viewBox; `ticks` parts of the time have a label."""
 
-_TICKS: Final = 4
+    width: int
+    left: int
+    right: int
+    ticks: int
+    most_letters: int
+
+
+WIDE: Final = Frame(800, 56, 784, 4, 110)
+NARROW: Final = Frame(360, 34, 352, 2, 44)
+"""For a phone: there a wide plot would be too small to read."""
+FRAMES: Final = (WIDE, NARROW)
+_TOP, _HEIGHT, _LANE = 12, 180, 36
+
+_UP: Final = 4
 _MOST_LANES: Final = 6
 
 _QUIET_SHARE, _LEAST = 0.25, 1.0
 
 _SHORT: Final = 10.0
 """Seconds: in a shorter plot two ticks may be in the same second."""
+_LONG: Final = 86_400.0
+"""Seconds: in a longer one two ticks may be at the same time of two days."""
 
 _APART: Final = 3.0
 """The offset of each curve, since curves with the same number would hide each other."""
@@ -96,9 +111,22 @@ class Label(NamedTuple):
     text: str
 
 
+class Part(NamedTuple):
+    """A part of the shown time, in Unix seconds: a click on it shows this part alone."""
+
+    x: float
+    width: float
+    begin: float
+    end: float
+
+
 class Plot(NamedTuple):
     """The positions of all parts, in units of the viewBox."""
 
+    frame: Frame
+    begin: float
+    end: float
+    parts: tuple[Part, ...]
     height: float
     lines: tuple[Curve, ...]
     marks: tuple[Mark, ...]
@@ -141,12 +169,29 @@ def _between(cleared: Observed, wanted: Observed) -> Iterator[str]:
         yield to_field_path(one.path)
 
 
-def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> Plot:
-    """Lay out a plot of at least one write, from the first write on."""
-    begin, last = steps[0].time, steps[-1].time
-    # A long time without writes is cut off, so that the last writes have room.
-    end = min(max(now, last), last + max((last - begin) * _QUIET_SHARE, _LEAST))
-    wide = max(end - begin, _LEAST)
+def shown_time(
+    steps: Sequence[Step], now: float, begin: float | None = None, end: float | None = None
+) -> tuple[float, float]:
+    """Return from when to when at least one write is shown: from the first write on, if not said.
+
+    A long time without writes is cut off, so that the last writes have room.
+    """
+    first, last = steps[0].time, steps[-1].time
+    begin = first if begin is None else begin
+    if end is None:
+        end = min(max(now, last), last + max((last - first) * _QUIET_SHARE, _LEAST))
+    return begin, max(end, begin + _LEAST)
+
+
+def plot(
+    steps: Sequence[Step],
+    reconciled: Sequence[Milestone],
+    time: tuple[float, float],
+    frame: Frame = WIDE,
+) -> Plot:
+    """Lay out a plot of at least one write, from when to when `time` says."""
+    begin, end = time
+    wide = end - begin
     series = (
         ("generation", _changes((one.time, one.generation) for one in steps)),
         ("observedGeneration", _changes((one.time, _number(one)) for one in steps)),
@@ -158,7 +203,7 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
 
     def x(at: float) -> float:
         share = (min(max(at, begin), end) - begin) / wide
-        return round(_LEFT + share * (_RIGHT - _LEFT), 1)
+        return round(frame.left + share * (frame.right - frame.left), 1)
 
     def y(value: float) -> float:
         return round(bottom - 20 - (value - low) / max(high - low, 1) * (_HEIGHT - 40), 1)
@@ -170,20 +215,23 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
         Mark(x(one.time), places.get(one.actor, places[names[-1]]), _kind(one), _title(one))
         for one in steps
     )
+    edges = [begin + wide * tick / frame.ticks for tick in range(frame.ticks + 1)]
     return Plot(
+        frame=frame,
+        begin=begin,
+        end=end,
+        parts=tuple(
+            Part(x(low), round(x(high) - x(low), 1), low, high) for low, high in pairwise(edges)
+        ),
         height=first + len(names) * _LANE - 20,
         lines=tuple(
-            Curve(name, index + 1, _path(points, x, y, index * _APART))
+            Curve(name, index + 1, _path(points, x, y, index * _APART, frame.right))
             for index, (name, points) in enumerate(series)
             if any(value is not None for _, value in points)
         ),
         marks=tuple(marks),
-        lanes=tuple(Label(place, name) for name, place in places.items()),
-        across=tuple(
-            Label(x(at), ago(at, now) if wide >= _SHORT else f"{max(now - at, 0.0):.1f} s ago")
-            for at in (begin + wide * tick / _TICKS for tick in range(_TICKS + 1))
-            if at <= max(now, end)
-        ),
+        lanes=tuple(Label(at, _cut(name, frame.most_letters)) for name, at in places.items()),
+        across=tuple(Label(x(at), _clock(at, wide)) for at in edges),
         up=tuple(Label(y(value), str(value)) for value in _ticks(low, high)),
     )
 
@@ -208,7 +256,11 @@ def _changes(points: Iterable[tuple[float, int | None]]) -> Points:
 
 
 def _path(
-    points: Points, x: Callable[[float], float], y: Callable[[float], float], lower: float
+    points: Points,
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+    lower: float,
+    right: int,
 ) -> str:
     """Return an SVG path with a step at each change, and a gap where there is no value."""
     parts: list[str] = []
@@ -219,7 +271,20 @@ def _path(
         if value is not None:
             parts.append(f"{'M' if last is None else 'L'}{x(at)} {y(value) + lower:g}")
         last = value
-    return " ".join((*parts, f"H{_RIGHT}")) if last is not None else " ".join(parts)
+    return " ".join((*parts, f"H{right}")) if last is not None else " ".join(parts)
+
+
+def _clock(at: float, wide: float) -> str:
+    """Return the time of day in UTC: the finer, the less time is shown."""
+    found = datetime.fromtimestamp(at, UTC)
+    if wide < _SHORT:
+        return f"{found:%H:%M:%S}.{found.microsecond // 100_000}"
+    return f"{found:%m-%d %H:%M}" if wide >= _LONG else f"{found:%H:%M:%S}"
+
+
+def _cut(name: str, most: int) -> str:
+    """Return the name of a writer; of a long one the end, which tells it from others."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def _lanes(steps: Iterable[Step]) -> list[str]:
@@ -241,5 +306,5 @@ def _title(one: Step) -> str:
 
 def _ticks(low: int, high: int) -> list[int]:
     """Return at most five whole numbers."""
-    apart = max(1, -(-(high - low) // _TICKS))
+    apart = max(1, -(-(high - low) // _UP))
     return list(range(low, high + 1, apart))

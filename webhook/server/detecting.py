@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -50,6 +50,18 @@ _JUDGED: Final = frozenset({Operation.CREATE, Operation.UPDATE})
 def _finalizers(request: AdmissionRequest) -> int:
     objects = request.object, request.old_object
     return sum([len(one.metadata.finalizers or ()) for one in objects if one is not None])
+
+
+class LatestRepair(NamedTuple):
+    """What was last repaired, as the log names it; it would be, where `is_done` is false.
+
+    fields  the first of them, and their values where a log may show these
+    """
+
+    at: float
+    fields: Mapping[str, Any]
+    where: Mapping[str, str]
+    is_done: bool
 
 
 class Shared(Protocol):
@@ -111,6 +123,8 @@ class Detecting:
         self._turns: Final = TransitionTracker()
         self.latest: tuple[Finding, ...] = ()
         """All findings, at most a second old."""
+        self.latest_repair: LatestRepair | None = None
+        """The last one of a review that was sent to this replica."""
         self.dropped = 0
         self.untracked = 0
         self.last_shed = 0.0

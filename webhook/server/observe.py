@@ -1,15 +1,16 @@
 """Counts each answer, logs what matters, records it, and hands it to detection."""
 
 import logging
+import time
 from typing import Any, Final
 
 from genguard.admission.review import Phase
 from genguard.objects.pointer import to_field_path
 from genguard.review import Reply, Skipped, Verdict
-from genguard.rules.annotations import MOST_SHOWN
+from genguard.rules.annotations import MOST_SHOWN, Repair
 from genguard.rules.assign_generation import AssignGeneration
 from genguard.rules.shadow_generation import ShadowGeneration
-from webhook.server.detecting import Detecting
+from webhook.server.detecting import Detecting, LatestRepair
 from webhook.server.large import is_large
 from webhook.server.limits import Limits
 from webhook.server.record import Recorder
@@ -63,12 +64,16 @@ class Observations:
             # The generation rules act on every counted write: their lines are for debugging.
             level = logging.DEBUG if repair.rule in _ORDINARY else logging.INFO
             message = "would repair" if audit_only else "repaired"
+            if level == logging.INFO:
+                self._detecting.latest_repair = LatestRepair(
+                    time.time(), _set(repair), _where(verdict), is_done=not audit_only
+                )
             if not is_heard(level, message):
                 continue
             facts = {
                 "rule": repair.rule,
                 "edits": len(repair.edits),
-                "set": {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]},
+                "set": _set(repair),
                 **_where(verdict),
             }
             LOGGER.log(level, message, extra={"facts": facts})
@@ -86,6 +91,10 @@ class Observations:
     def refused(self, reason: str) -> None:
         """Count a request that was refused before its body was decoded."""
         self._metrics.refuse(reason)
+
+
+def _set(repair: Repair) -> dict[str, Any]:
+    return {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
 
 
 def _where(verdict: Verdict) -> dict[str, str]:

@@ -129,7 +129,22 @@ async def test_it_is_green_only_where_nothing_is_broken():
             "the next sign may still come",
         ),
         (
-            {"resolves_after": 600.0, "last_seen": stamp(NOW - 160)},
+            {"resolves_after": 60.0, "count": 30, "last_seen": stamp(NOW - 10)},
+            False,
+            "a fight of a sign each 2 s is overdue after ten seconds",
+        ),
+        (
+            {"resolves_after": 60.0, "count": 30, "last_seen": stamp(NOW - 9)},
+            True,
+            "and not before",
+        ),
+        (
+            {
+                "resolves_after": 600.0,
+                "count": 3,
+                "first_seen": stamp(NOW - 460),
+                "last_seen": stamp(NOW - 160),
+            },
             True,
             "a slow loop has a sign each 150 s",
         ),

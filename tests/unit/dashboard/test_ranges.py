@@ -58,7 +58,7 @@ async def test_a_time_range_and_an_order(query, uids):
 async def test_an_object_says_which_findings_are_open_about_it_and_keeps_its_health(changes, shown):
     where = FoundObject("", "v1", "pods", "team-1", "thing-1", "uid-1")
     found = [finding(**{"object": where, "state": "open", **each}) for each in changes]
-    at = parse_time(found[0].last_seen) + 30.0
+    at = parse_time(found[0].last_seen) + 40.0
     objects = (await page(tracking(), parse({}), at, OpenFindings(found, at))).objects
     by_uid = {one.uid: (one.open_findings, one.worst_finding) for one in objects}
     assert by_uid.pop("uid-1") == shown

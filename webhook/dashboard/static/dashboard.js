@@ -41,7 +41,8 @@ function inUse() {
   return filled || help.open || (selected && !selected.isCollapsed);
 }
 
-// What has the focus, and which details are open: both survive a replaced page.
+// What has the focus, which details are open, and where the first visible row stands: all survive a
+// replaced page.
 function remember() {
   const at = document.activeElement;
   const selector = at && main.contains(at) && at.matches("a[href]") ? "a[href]" : "summary";
@@ -50,10 +51,15 @@ function remember() {
   const focused = alike.includes(at) ? same(at) : undefined;
   const opened = new Set([...main.querySelectorAll("details[open][data-key]")].map((one) => one.dataset.key));
   const all = main.querySelector("details[open]:not([data-key])");
+  const rows = () => [...main.querySelectorAll("[data-row] > a")];
+  const row = scrollY > 0 ? rows().find((one) => one.getBoundingClientRect().top >= 0) : undefined;
+  const top = row?.getBoundingClientRect().top;
   return () => {
     for (const one of main.querySelectorAll("details")) {
       if (one.dataset.key ? opened.has(one.dataset.key) : all) one.open = true;
     }
+    const stays = row && rows().find((one) => one.href === row.href);
+    if (stays) scrollBy({ top: stays.getBoundingClientRect().top - top, behavior: "instant" });
     if (focused === undefined) return;
     const found = [...main.querySelectorAll(selector)].find((one) => same(one) === focused);
     if (found) found.focus({ preventScroll: true });
@@ -77,8 +83,10 @@ async function show() {
       return;
     }
     const restore = remember();
+    main.dataset.again = page.getElementById("main").dataset.again;
     main.replaceChildren(...page.getElementById("main").childNodes);
     restore();
+    showAgain();
     offerCopies();
     foldFilters();
     document.title = page.title;
@@ -86,6 +94,13 @@ async function show() {
   } catch {
     waiting = true; // the event stream reports a lost server
   }
+}
+
+// A page may say after how many seconds it looks otherwise, though nothing happens.
+let again;
+function showAgain() {
+  clearTimeout(again);
+  if (main.dataset.again) again = setTimeout(show, Number(main.dataset.again) * 1000 + 200);
 }
 
 // Changed only if the text differs: a screen reader repeats every change.
@@ -205,6 +220,7 @@ if (follows) {
     losing = setTimeout(lose, events.readyState === EventSource.CLOSED ? 0 : LOST);
   });
   losing = setTimeout(lose, PATIENCE);
+  showAgain();
   document.addEventListener("visibilitychange", () => { if (!document.hidden && waiting) show(); });
 }
 
