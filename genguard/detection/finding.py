@@ -158,16 +158,13 @@ class Finding(
             return None
         if not (self.repaired or self.resolves_after):
             return None
+        last = datetime.fromisoformat(self.last_seen).timestamp()
         patience = SETTLES_SECONDS
         if not self.repaired:
-            patience = max(self.resolves_after / _ENDING_PART, _OVERDUE * self._pace)
-        return patience - self.quiet_for(now)
-
-    @property
-    def _pace(self) -> float:
-        """The seconds between two signs, on average."""
-        first, last = map(datetime.fromisoformat, (self.first_seen, self.last_seen))
-        return (last - first).total_seconds() / max(self.count - 1, 1)
+            first = datetime.fromisoformat(self.first_seen).timestamp()
+            pace = (last - first) / max(self.count - 1, 1)
+            patience = max(self.resolves_after / _ENDING_PART, _OVERDUE * pace)
+        return patience - max(0.0, now - last)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -162,13 +162,14 @@ def _does(who: Culprit, found: Sequence[Finding], what: str) -> str:
     detectors = {one.detector for one in found}
     phrase = _PHRASES.get(found[0].detector, _ANY) if len(detectors) == 1 else _BREAKS
     verb = phrase.several if who.several else phrase.one
-    paths = {path for one in found for path in one.paths}
-    field = field_of(next(iter(paths))) if len(paths) == 1 else phrase.part
+    field = (phrase.part and _only_field(found)) or phrase.part
     return f"{who.hint} {verb} {phrase.what}".strip().format(what, field=field)
 
 
-def field_of(pointer: str) -> str:
-    """Return a JSON Pointer as people read it: `spec.replicas`; other text as it is."""
+def _only_field(found: Iterable[Finding]) -> str:
+    """Return the only field that findings are about, as people read it; "" for several."""
+    paths = {path for one in found for path in one.paths}
+    pointer = paths.pop() if len(paths) == 1 else ""
     return field_name(from_pointer(pointer), pointer) if pointer.startswith("/") else pointer
 
 
