@@ -180,7 +180,7 @@ def finding_page(text):
 def objects_page(text):
     page = objects.ObjectsPage((tracked(text),), "00", 2, 1)
     asked = {"q": text or "q", "namespace": text or "n"}
-    values = {"asked": asked, "healths": (), "kinds": ["Pod"], "known": 2, "limit": 1}
+    values = {"asked": asked, "healths": (), "kinds": ["Pod"], "known": 2, "limit": 1, "stuck": ()}
     values |= {"since": "", "order": "worst", "shown": asked, "orders": (), "most": 1}
     return shown("objects.html", page, **values)
 
@@ -195,7 +195,7 @@ def object_page(text):
     names = {"name": text or "name"}
     return shown(
         "object.html", page, plots=[plot(page.writes, (), (NOW - 9, NOW))],
-        near=ranges_near(NOW - 9, NOW), is_range=True, since="", earlier=0,
+        near=ranges_near(NOW - 9, NOW), is_range=True, since="", earlier=0, stuck=(),
         names=names, commands=tuple(commands(page)), held=text,
     )  # fmt: skip
 

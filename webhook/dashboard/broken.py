@@ -19,11 +19,10 @@ import msgspec
 
 from genguard.detection.finding import Finding, Severity
 from genguard.status.blocking import Blocking
-from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
-from webhook.dashboard.objects import owners
+from webhook.dashboard.objects import damaged_objects, is_seen, owners, stuck_since
 from webhook.dashboard.page import PageContext, PageData, PageQueue, Sources, check_parameters
 from webhook.dashboard.rendering import ENDING, parse_time, shown_severity, span, stamp_exactly
 
@@ -181,7 +180,7 @@ class _Active(NamedTuple):
         ending = [one for one in active if shown_severity(one, now) == ENDING]
         return cls(
             tuple(sorted(active, key=_blame_rank)),
-            frozenset(one.object.uid for one in active if one.object.uid and not one.repaired),
+            damaged_objects(active),
             frozenset(one.object.identity for one in red),
             len(red),
             tuple(parse_time(one.first_seen) for one in red),
@@ -284,10 +283,10 @@ async def _families(
             if found is None or found.state.settled:
                 continue
             root = _root(tracking, found)
-            since = _stuck_since(tracking, found, blocking, about, now)
-            # The objects of findings are read anyway (webhook/cluster/rechecking.py).
-            is_seen = bool(blocking.seen_at) or uid in about or not is_looked_up
-            unseen = since is not None and not is_seen
+            since = stuck_since(tracking, found, blocking, about, now)
+            unseen = since is not None and not is_seen(
+                uid, blocking, about, is_looked_up=is_looked_up
+            )
             member = _Member(found, blocking, None if unseen else since, unseen)
             family = families.get(root)
             if family is None:
@@ -295,18 +294,6 @@ async def _families(
             family.add(member)
         await asyncio.sleep(0)
     return families
-
-
-def _stuck_since(
-    tracking: Tracking, found: Tracked, blocking: Blocking, about: frozenset[str], now: float
-) -> float | None:
-    """Return since when an object is stuck, None while it is in progress."""
-    stuck_at = tracking.stuck_at(found, blocking)
-    if blocking.is_unobserved and found.uid in about:
-        stuck_at = blocking.since + GRACE_SECONDS
-    if stuck_at is None or now < stuck_at:
-        return None
-    return min(stuck_at, blocking.since)
 
 
 def _root(tracking: Tracking, found: Tracked) -> str:

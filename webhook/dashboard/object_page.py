@@ -12,7 +12,15 @@ import msgspec
 from genguard.detection.finding import Finding
 from genguard.detection.write import ObjectKey
 from genguard.status.tracking import Milestone, Tracked, Tracking
-from webhook.dashboard.objects import MOST_LEVELS, OpenFindings, TrackedObject, owners, show
+from webhook.dashboard.objects import (
+    MOST_LEVELS,
+    OpenFindings,
+    TrackedObject,
+    damaged_objects,
+    find_stuck,
+    owners,
+    show,
+)
 from webhook.dashboard.page import (
     LATEST,
     BadQueryError,
@@ -96,7 +104,10 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     )
     names = {one: query.get(one, "") for one in _NAMES}
     time = shown_time(model.writes, now, *asked) if model.writes else None
+    uids = {uid, *uids_of(model.tree)}
+    damaged = damaged_objects(detecting.findings())
     values = {
+        "stuck": find_stuck(context.sources, uids, damaged, now),
         "plots": time and [plot(model.writes, model.reconciled, time, one) for one in FRAMES],
         "near": ranges_near(*time) if time else {},
         "is_range": asked != (None, None),
@@ -140,6 +151,14 @@ def _is_about(found: Finding, key: ObjectKey) -> bool:
         return where.uid == key.uid
     names = where.group, where.resource, where.namespace, where.name
     return names == (key.group, key.resource, key.namespace, key.name)
+
+
+def uids_of(branch: Branch | None) -> Iterator[str]:
+    """Yield the uids of all objects of a tree."""
+    if branch is not None:
+        yield branch.object.uid
+        for child in branch.children:
+            yield from uids_of(child)
 
 
 async def tree(tracking: Tracking, queue: PageQueue, uid: str, at: float) -> Branch | None:

@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.status.blocking import Blocking
+from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.kind_counts import CountsByKind
 from genguard.status.tracked_state import TrackedState, TrackedSummary
 from genguard.status.tracking import Tracked, Tracking
@@ -17,6 +19,7 @@ from webhook.dashboard.page import (
     BadQueryError,
     PageContext,
     PageData,
+    Sources,
     begin_of_range,
     check_parameters,
     choice,
@@ -90,12 +93,62 @@ def owners(tracking: Tracking, found: Tracked) -> Iterator[Tracked]:
         found = owner
 
 
+def stuck_since(
+    tracking: Tracking, found: Tracked, blocking: Blocking, about: frozenset[str], now: float
+) -> float | None:
+    """Return since when an object is stuck, None while it is in progress.
+
+    about  uids of the objects whose damage findings say is there
+    """
+    stuck_at = tracking.stuck_at(found, blocking)
+    if blocking.is_unobserved and found.uid in about:
+        stuck_at = blocking.since + GRACE_SECONDS
+    if stuck_at is None or now < stuck_at:
+        return None
+    return min(stuck_at, blocking.since)
+
+
+def is_seen(uid: str, blocking: Blocking, about: frozenset[str], *, is_looked_up: bool) -> bool:
+    """Whether somebody has looked if an object still exists, or nobody does that here.
+
+    The objects of findings are read anyway (webhook/cluster/rechecking.py).
+    """
+    return bool(blocking.seen_at) or uid in about or not is_looked_up
+
+
+def find_stuck(
+    sources: Sources, uids: Iterable[str], about: frozenset[str], now: float
+) -> set[str]:
+    """Return which of a few objects are stuck: pages say that these are broken."""
+    tracking, stuck = sources.detecting.tracking, set()
+    for uid in uids:
+        found, blocking = tracking.find(uid), tracking.blocking(uid)
+        if found is None or blocking is None or found.state.settled:
+            continue
+        if not is_seen(uid, blocking, about, is_looked_up=sources.connected):
+            continue
+        if stuck_since(tracking, found, blocking, about, now) is not None:
+            stuck.add(uid)
+    return stuck
+
+
+def damaged_objects(findings: Iterable[Finding]) -> frozenset[str]:
+    """Return the uids of the objects whose damage findings say is there."""
+    return frozenset(
+        one.object.uid
+        for one in findings
+        if one.state != "resolved" and one.object.uid and not one.repaired
+    )
+
+
 class OpenFindings:
     """The unresolved findings about each object, by uid, and by name where they have none."""
 
     def __init__(self, findings: Iterable[Finding], now: float) -> None:
         """Up to 20 ms for the maximum: make it in a thread."""
         self._about: Final[dict[str, list[str]]] = {}
+        findings = tuple(findings)
+        self.damaged: Final = damaged_objects(findings)
         for one in findings:
             if one.state != "resolved":
                 shown = shown_severity(one, now)
@@ -175,9 +228,13 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     """Return the HTML page: 100 objects."""
     asked = parse(query, _ROWS)
     tracking = context.sources.detecting.tracking
-    model = await page(tracking, asked, now, await _open(context, now))
+    known = await _open(context, now)
+    model = await page(tracking, asked, now, known)
     kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind if kind.resource != "other"})
     values = {
+        "stuck": find_stuck(
+            context.sources, (one.uid for one in model.objects), known.damaged, now
+        ),
         "asked": asked.filters,
         "since": asked.since,
         "order": asked.order,

@@ -24,6 +24,7 @@ from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from tests.unit.alerts.findings import finding
 from webhook.dashboard.broken import Broken, Verdict, find_broken, is_broken
+from webhook.dashboard.objects import find_stuck
 from webhook.dashboard.page import PageQueue, Sources
 from webhook.dashboard.rendering import parse_time
 from webhook.server.detecting import Detecting
@@ -198,6 +199,8 @@ async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(state, 
     assert found.stuck == stuck
     assert found.in_progress == (not stuck and not state.get("settled", False))
     assert [one.name for one in found.not_settled] == ["web"] * stuck
+    broken = find_stuck(scene.sources, ["uid-web", "uid-gone"], frozenset(), NOW)
+    assert broken == {"uid-web"} if stuck else not broken, "the page of objects says the same"
 
 
 async def test_what_nobody_has_looked_up_is_neither_red_nor_green():
