@@ -98,7 +98,16 @@ class Story:
             answer = await self._run.post(json.dumps(asked).encode(), f"/{phase}")
             assert answer.status == 200, answer.body
 
-    async def spec(self, *, name: str = "web", generation: int, replicas: int) -> None:
+    async def spec(
+        self,
+        *,
+        name: str = "web",
+        generation: int,
+        replicas: int,
+        was: int = 1,
+        user: str = "alice@example.org",
+        manager: str = "kubectl",
+    ) -> None:
         """A change of spec; generation moves to `generation`."""
         self._version += 1
         metadata = {
@@ -109,11 +118,32 @@ class Story:
         }
         for phase in ("intent", "mutate", "outcome"):
             now = generation if phase == "outcome" else generation - 1
-            old = {"metadata": {**metadata, "generation": generation - 1}, "spec": {"replicas": 1}}
+            old = {
+                "metadata": {**metadata, "generation": generation - 1},
+                "spec": {"replicas": was},
+            }
             new = {"metadata": {**metadata, "generation": now}, "spec": {"replicas": replicas}}
-            asked = make_review(new=new, old=old, name=name, user="alice@example.org")
+            options = {"fieldManager": manager}
+            asked = make_review(new=new, old=old, name=name, user=user, options=options)
             asked["request"]["namespace"] = "shop"
             await self._run.post(json.dumps(asked).encode(), f"/{phase}")
+
+    async def fought(self, times: int = 10) -> None:
+        """An autoscaler and Argo CD set spec.replicas against each other."""
+        account = "system:serviceaccount"
+        for turn in range(times):
+            if turn % 2:
+                user, manager = (
+                    f"{account}:argocd:argocd-application-controller",
+                    "argocd-controller",
+                )
+            else:
+                user, manager = f"{account}:kube-system:horizontal-pod-autoscaler", "kcm"
+            was, replicas = ((3, 5), (5, 3))[turn % 2]
+            await self.spec(
+                generation=turn + 2, was=was, replicas=replicas, user=user, manager=manager
+            )
+        await self._run.caught_up()
 
     async def cleared(self, times: int, name: str = "web", generation: int = 1) -> None:
         """A webhook drops the observedGeneration of a Deployment, again and again."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.review_setup import GenerationPatch, ReviewOptions
@@ -137,6 +138,39 @@ async def test_it_shows_the_values_and_the_steps_of_its_mode(look: Any, mode: st
     assert damage == ["Left by webhooks"] + ["Stored"] * (mode == "audit-only")
     assert "At 3 a.m." not in text, "the steps say all of it"
     await visitor.inspect(f"finding-cleared-{mode}")
+
+
+@pytest.mark.parametrize("size", [(1400, 1000), (390, 844)])
+async def test_what_whose_and_how_it_ends_is_seen_without_scrolling(look: Any, size: Any) -> None:
+    story, visitor = await look("audit-only")
+    await story.fought()
+    await open_only_finding(visitor, "spec-fight")
+    page = visitor.page
+    await page.set_viewport_size({"width": size[0], "height": size[1]})
+    assert sorted((await visitor.text(".values")).split()) == ["3", "5", "⇄"]
+    sides = await page.locator(".sides li").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().top)"
+    )
+    assert len(sides) == 2
+    assert sides[0] == sides[1], "beside each other"
+    copy = page.locator(".copy:visible").first
+    assert await copy.inner_text() == "Copy YAML"
+    box = await copy.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < size[1]
+    assert await page.locator(".silence form").is_hidden(), "acknowledging is no hurry"
+    await visitor.photograph("finding-fight")
+
+
+async def test_a_stanza_is_copied_as_the_lines_that_it_has(look: Any) -> None:
+    story, visitor = await look("audit-only")
+    await story.fought()
+    await open_only_finding(visitor, "spec-fight")
+    await visitor.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await visitor.page.locator(".copy:visible").first.click()
+    await visitor.page.wait_for_selector("text=Copied")
+    copied = yaml.safe_load(await visitor.page.evaluate("navigator.clipboard.readText()"))
+    assert copied["spec"]["ignoreDifferences"][0]["jsonPointers"] == ["/spec/replicas"]
 
 
 async def test_of_several_webhooks_the_first_step_proves_which_it_is(look: Any) -> None:

@@ -36,6 +36,21 @@ async def test_findings_of_one_culprit_are_one_group_that_says_what_it_does(visi
     await visitor.inspect("home-three")
 
 
+@pytest.mark.parametrize("size", [(1400, 1000), (390, 844)])
+async def test_the_worst_finding_is_on_the_first_screen_with_what_to_copy(visitor, story, size):
+    await story.fought()
+    page = visitor.page
+    await page.set_viewport_size({"width": size[0], "height": size[1]})
+    await visitor.open("/")
+    shown = " ".join((await visitor.text(".first")).split())
+    assert "fight over spec.replicas of Deployment shop/web spec.replicas" in shown
+    assert "⇄" in shown
+    box = await page.locator(".first .copy").bounding_box()
+    assert box["y"] + box["height"] < size[1]
+    await visitor.open("/?severity=warning")
+    assert await page.locator(".first").count() == 0, "who filters looks for something else"
+
+
 async def test_it_is_green_where_nothing_is_broken(visitor, running, story):
     await settled(story)
     for resource in running.watching.states():

@@ -78,3 +78,19 @@ async def focused(visitor):
     return await visitor.page.evaluate(
         "(one => (one.labels?.[0]?.firstChild ?? one).textContent.trim())(document.activeElement)"
     )
+
+
+async def test_what_is_read_stays_in_place_when_something_comes_above_it(running, visitor, story):
+    for number in range(12):
+        await story.cleared(4, name=f"web-{number:02}")
+    page = visitor.page
+    await page.set_viewport_size({"width": 390, "height": 600})
+    await visitor.open("/?group=none&sort=what&order=desc")
+    row = page.locator(".finding a.headline", has_text="web-05")
+    await row.evaluate("(one) => scrollTo(0, scrollY + one.getBoundingClientRect().top - 20)")
+    before = (await row.bounding_box())["y"]
+    await story.cleared(4, name="web-99")
+    await expect(page.locator(".finding a.headline", has_text="web-99")).to_have_count(
+        1, timeout=PATIENCE
+    )
+    assert abs((await row.bounding_box())["y"] - before) < 2
