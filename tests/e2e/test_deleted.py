@@ -59,10 +59,11 @@ class Scene:
         return {one["metadata"]["name"] for one in items}
 
     def broken(self) -> set[str]:
-        """The names of everything that home shows as broken."""
+        """The names of everything of this namespace that home shows as broken."""
         status, text = self.guard.ops("/api/broken")
         assert status == 200, text
-        return {one["name"] for one in json.loads(text)["notSettled"]}
+        found = json.loads(text)["notSettled"]
+        return {one["name"] for one in found if one["namespace"] == self.namespace}
 
     def known(self) -> set[str]:
         """The names of the pods that genguard takes to exist."""
