@@ -28,6 +28,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "RESOURCE": "of the object: deployments.apps",
     "NAME": "of the object",
     "FILE": "a file of the reader's",
+    "OWNER": "who has published the repository: docs/install.md#what-a-release-has",
     "IMAGE": "of genguard, that the cluster can pull",
     "WEBHOOK_CONFIGURATION": "the name of a MutatingWebhookConfiguration",
     "POLICY": "the name of a MutatingAdmissionPolicy",

@@ -26,6 +26,7 @@ COPIES = {
     "Dockerfile": ('image.version="{version}"',),
     "manifests/base/server/deployment.yaml": _MANIFEST,
     "manifests/publish-status/deployment.yaml": _MANIFEST,
+    "manifests/README.md": ("{address} #", "targetRevision: v{version}"),
     "charts/genguard/README.md": ("oci://{registry}/charts",),
     "docs/install.md": (
         "{registry}:{version}",

@@ -21,7 +21,7 @@ from tests.supply.wheel import ROOT
 
 SERVER = "manifests/base/server/deployment.yaml"
 NEXT = Published("9.8.7", "Acme/genguard")
-TOLD = re.compile(r"what-a-release-has|docs/install\.md|address says `OWNER`")
+TOLD = re.compile(r"what-a-release-has|docs/install\.md|address says `OWNER`|or your copy")
 READ = [
     *(ROOT / name for name in ("README.md", "SECURITY.md", "action.yml", ".pre-commit-hooks.yaml")),
     *(path for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*.*")),

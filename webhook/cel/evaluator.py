@@ -51,8 +51,9 @@ _START_SECONDS: Final = 30.0
 without rules for a minute."""
 _RETRY_SECONDS: Final = 60.0
 _TRIES: Final = 2
-"""So often a limit is exceeded before an expression counts as costly: a virtual machine that stands
-still for a moment counts that as processor time."""
+"""So often a limit is exceeded before an expression counts as costly, and so often a start fails
+before there is a pause: a virtual machine that stands still for a moment counts that as processor
+time."""
 _LONGEST_ANSWER: Final = 64 * 1024
 """Bytes of a line of the worker: a refusal quotes names of the expression."""
 _VALUES: Final = msgspec.json.Decoder(bool | int | Health | None)
@@ -184,16 +185,24 @@ class Evaluator:
         if self._worker is not None and self._worker.has_ended:
             self._end()
         if self._worker is None and not self._is_closed and time.monotonic() >= self._not_before:
+            self._start()
+        return self._worker
+
+    def _start(self) -> None:
+        reason = ""
+        for _ in range(_TRIES):
             try:
                 self._worker = _Worker()
                 self._worker.wait_until_ready()
-                self.started += 1
             except OSError as error:
                 self._end()
-                self._not_before = time.monotonic() + _RETRY_SECONDS
-                facts = {"reason": type(error).__name__, "effect": "every webhook stays possible"}
-                LOGGER.warning("matchConditions are not evaluated", extra={"facts": facts})
-        return self._worker
+                reason = f"{type(error).__name__}: {error}"
+            else:
+                self.started += 1
+                return
+        self._not_before = time.monotonic() + _RETRY_SECONDS
+        facts = {"reason": reason, "effect": "every webhook stays possible"}
+        LOGGER.warning("matchConditions are not evaluated", extra={"facts": facts})
 
     def _end(self) -> None:
         if self._worker is not None:
@@ -232,7 +241,7 @@ class _Worker:
     def wait_until_ready(self) -> None:
         """Wait until it has limited itself. Raises OSError."""
         if self._line(_START_SECONDS) != READY:
-            raise ConnectionResetError("the worker has ended before it was ready")
+            raise ConnectionResetError("it wrote something else than that it is ready")
 
     def answers(self, asked: Message, count: int) -> Iterator[bytes]:
         """The answer to each expression as it comes; fewer where a limit was exceeded."""

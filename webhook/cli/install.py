@@ -23,7 +23,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import click
-import yaml
 from cryptography import x509
 
 import certs
@@ -46,7 +45,7 @@ from webhook.cluster.install_waits import (
 )
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.doctor.result import few
-from webhook.files.given import BadFileError, read_manifests
+from webhook.files.given import BadFileError, read_manifests, read_registrations
 from webhook.install.plan import Action, Step
 from webhook.install.registering import (
     check,
@@ -538,19 +537,23 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
         raise click.UsageError(str(error)) from error
 
 
+def _name_of(document: Document) -> object:
+    """The name in a manifest that somebody wrote; None where it has none."""
+    metadata = document.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
+
+
 def _read_registrations(file: Path) -> tuple[Document, ...]:
     """Read the file of --registrations. Raises click.UsageError."""
     try:
-        found = [one for one in yaml.load_all(file.read_bytes(), Loader=yaml.CSafeLoader) if one]
-        is_whole = sorted((one["kind"], one["metadata"]["name"]) for one in found) == sorted(
-            REGISTRATIONS
-        )
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise click.UsageError(f"--registrations {file}: no manifests") from error
-    if not is_whole:
+        found = read_registrations(file)
+    except BadFileError as error:
+        raise click.UsageError(str(error)) from error
+    there = [(one["kind"], _name_of(one)) for one in found]
+    if len(there) != len(REGISTRATIONS) or not all(one in there for one in REGISTRATIONS):
         names = ", ".join(name for _, name in REGISTRATIONS)
         raise click.UsageError(f"--registrations {file}: it must hold {names}, and nothing else")
-    return tuple(found)
+    return found
 
 
 @click.command(

@@ -68,6 +68,11 @@ def load_registrations(
     return Suspects(registered, policies, conditions, static)
 
 
+def read_registrations(path: Path) -> tuple[dict[str, Any], ...]:
+    """Read each registration of --registrations, unchanged; raises BadFileError."""
+    return tuple(_items(path, "--registrations", _REGISTRATIONS))
+
+
 _STATIC_FLAG: Final = "--static-webhooks"
 _NONE: Final = (Path("none"),)
 _MOST_OF_CONFIGMAP: Final = 1024 * 1024
