@@ -30,6 +30,8 @@ NOT_RUN = {
     r"curl -sS --cacert \.certs": "asks the server of `make run`: tests/readme",
     r"kubectl .*\btop\b": "needs metrics-server, which kind has not",
     r"manifests/kind/kind\.sh down": "the tests end with it",
+    r"pipx ": "tests/supply/test_pipx.py, in an empty home",
+    r".*(ghcr\.io/|/releases/download/)": "tests/supply, with the files of these sources",
 }
 """Commands that are not run, with the reason."""
 MAY_END_WITH_1 = re.compile(r"\| grep|\| genguard lint|^diff|^genguard doctor|^kubectl auth can-i")
@@ -102,6 +104,7 @@ class Desk:
             "NAME": "web",
             "FILE": "recording.ndjson" if "replay" in command.text else "app.yaml",
             "IMAGE": self._image,
+            "OWNER": "owner",
             "WEBHOOK_CONFIGURATION": CONFIGURATION,
             "POLICY": "pages",
             "CUSTOM_RESOURCE_DEFINITION": "widgets.example.org",
