@@ -24,6 +24,7 @@ from genguard.detection.metadata import FINALIZERS, OWNERS
 from genguard.detection.values import is_condition_type
 from genguard.detection.write import Write
 from genguard.objects.pointer import Path, from_pointer
+from genguard.objects.shown import listed
 
 MOST_FIELDS: Final = 20
 """Of one sample."""
@@ -238,10 +239,7 @@ def field_name(key: Path, pointer: str) -> str:
 def field_names(changes: Iterable[Change]) -> str:
     """Return the fields of changes for a message: `spec.replicas`, `a, b and 3 more`."""
     names = list(dict.fromkeys(field_name(one.key, one.pointer) for one in changes))
-    shown, rest = names[:_MOST_NAMED], len(names) - _MOST_NAMED
-    if rest > 0:
-        return f"{', '.join(shown)} and {rest} more"
-    return " and ".join((", ".join(shown[:-1]), shown[-1])) if len(shown) > 1 else shown[0]
+    return listed(names, _MOST_NAMED)
 
 
 def _named(name: str, *, is_first: bool) -> str:

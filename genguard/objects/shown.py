@@ -6,6 +6,7 @@ paragraph separators, characters without a form.
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,13 @@ def printable(text: str) -> str:
 def without_credentials(url: str) -> str:
     """The URL without user and password, also where it is none that can be split."""
     return _CREDENTIALS.sub("//", url)
+
+
+def listed(names: Sequence[str], most: int, word: str = "and") -> str:
+    """At least one name as in a sentence: `a`, `a and b`; of more than `most`, how many."""
+    left = len(names) - most
+    *first, last = names if left <= 0 else (*names[:most], f"{left} more")
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def json_line(value: Any) -> str:

@@ -36,7 +36,7 @@ from webhook.doctor.diagnose import diagnose
 from webhook.doctor.facts import Facts, Right, Source
 from webhook.doctor.result import CheckResult, Level
 from webhook.manifest.documents import Document, path_of, title_of
-from webhook.manifest.rendering import pair_files, render, secret_of
+from webhook.manifest.rendering import deployment_of, pair_files, render, secret_of
 
 _COLOURS = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARN: "yellow", Level.FAIL: "red"}
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
@@ -176,9 +176,7 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
 
 
 async def _deployment(rest: Rest, namespace: str) -> Document | None:
-    metadata = {"name": "genguard", "namespace": namespace}
-    like = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
-    return await find(rest, like)
+    return await find(rest, deployment_of(namespace))
 
 
 async def _leaving(rest: Rest, namespace: str) -> list[str]:

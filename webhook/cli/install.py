@@ -69,6 +69,7 @@ from webhook.manifest.rendering import (
     Outside,
     SharedStore,
     as_yaml,
+    deployment_of,
     is_registration,
     keys_of,
     pair_files,
@@ -204,9 +205,7 @@ async def _prepare_registrations(rest: Rest, cluster: str, options: InstallOptio
     A registration that leads nowhere yet, or only to a trial namespace, is left empty on an error.
     """
     namespace = options.choices.namespace
-    metadata = {"name": "genguard", "namespace": namespace}
-    place = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
-    deployment = await find(rest, place)
+    deployment = await find(rest, deployment_of(namespace))
     if deployment is None:
         message = f"deployment/genguard -n {namespace} is not there: install the server first"
         raise RefusedError(HTTPStatus.NOT_FOUND, message)
@@ -358,15 +357,14 @@ class _Phases:
             self._tell("1/4 the server runs outside the cluster")
             return
         self._tell("1/4 the server is put in place")
-        changed = [step for step in steps if step.action is not Action.UNCHANGED]
         # A Service of before may come to select a label that only new pods have.
         last = [
             step
-            for step in changed
-            if step.document["kind"] == "Service" and step.action is not Action.CREATE
+            for step in steps
+            if step.document["kind"] == "Service" and step.action is Action.UPDATE
         ]
-        for step in changed:
-            if step not in last:
+        for step in steps:
+            if step.action is not Action.UNCHANGED and step not in last:
                 await apply(self._rest, step.document)
         for step in steps:
             if step.document["kind"] in _WORKLOADS:

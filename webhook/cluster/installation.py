@@ -16,6 +16,7 @@ from webhook.manifest.rendering import (
     REGISTRATIONS,
     Choices,
     SharedStore,
+    deployment_of,
     pair_files,
     render,
     store_of,
@@ -61,8 +62,7 @@ async def enforcing_command(rest: Rest, namespace: str) -> str:
 
     Raises RefusedError or UNREACHED.
     """
-    metadata = {"name": "genguard", "namespace": namespace}
-    head = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+    head = deployment_of(namespace)
     deployment = await find(rest, head)
     if deployment is None:
         return ""

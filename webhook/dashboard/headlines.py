@@ -7,10 +7,13 @@ actor does it; a likely one "probably" does, and of several possible ones any ma
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from genguard.detection.detectors import ALL
+from genguard.detection.detectors.fight import Fight
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
 from genguard.detection.sample import ShownField, ShownValue, WriteDiff, field_name
 from genguard.generation import table
 from genguard.objects.pointer import from_pointer
+from genguard.objects.shown import listed
 
 NOBODY: Final = "not known"
 """The culprit of a finding without an actor."""
@@ -93,7 +96,7 @@ def culprit(found: Finding) -> Culprit:
     full = ", ".join(dict.fromkeys(one.name for one in several))
     is_one_of = surest is Confidence.POSSIBLE and len(names) > 1
     hint = "" if surest is Confidence.CERTAIN or is_one_of else _HINTS[surest]
-    joined = _joined(names, "or" if is_one_of else "and")
+    joined = listed(names, _MOST_NAMES, "or" if is_one_of else "and")
     return Culprit(joined, several=len(names) > 1 and not is_one_of, hint=hint, full=full)
 
 
@@ -107,12 +110,6 @@ def short_name(one: Actor) -> str:
 
 def _short_user(name: str) -> str:
     return name.rpartition(":")[2] if name.startswith(_SERVICE_ACCOUNT) else name
-
-
-def _joined(names: Sequence[str], word: str) -> str:
-    if len(names) <= _MOST_NAMES:
-        return f" {word} ".join(names)
-    return f"{', '.join(names[:_MOST_NAMES])} {word} {len(names) - _MOST_NAMES} more"
 
 
 def object_name(where: FoundObject, kind_of: KindOf) -> str:
@@ -229,7 +226,8 @@ def happening(found: Finding) -> Happening | None:
     return Happening(about.field, values, tuple(_sides(found, found.diff, about)))
 
 
-_FIGHTS: Final = frozenset({"spec-fight", "metadata-fight", "status-oscillation"})
+_FIGHTS: Final = frozenset(one.name for one in ALL if isinstance(one, Fight))
+"""Detectors of writers that set a field against each other."""
 
 
 def _sides(found: Finding, diff: WriteDiff, about: ShownField) -> Iterator[Side]:

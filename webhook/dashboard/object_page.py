@@ -83,7 +83,8 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     key = ObjectKey(group, "", resource, namespace, name, uid)
     remembered = detecting.detection.history.find(key)
     found = tracking.find(uid)
-    about = tuple(one for one in detecting.findings() if _is_about(one, key))
+    findings = detecting.findings()
+    about = tuple(one for one in findings if _is_about(one, key))
     if remembered is None and found is None and not about:
         raise MissingError(
             "This object is not known. Objects without writes for an hour may be forgotten, and "
@@ -105,7 +106,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     names = {one: query.get(one, "") for one in _NAMES}
     time = shown_time(model.writes, now, *asked) if model.writes else None
     uids = {uid, *uids_of(model.tree)}
-    damaged = damaged_objects(detecting.findings())
+    damaged = damaged_objects(findings)
     values = {
         "stuck": find_stuck(context.sources, uids, damaged, now),
         "plots": time and [plot(model.writes, model.reconciled, time, one) for one in FRAMES],

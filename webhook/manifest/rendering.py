@@ -149,6 +149,12 @@ def secret_of(namespace: str, name: str = SECRET) -> Document:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
 
 
+def deployment_of(namespace: str) -> Document:
+    """Return the head of the server's Deployment: type and name, no spec."""
+    metadata = {"name": "genguard", "namespace": namespace}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+
+
 def registration_of(kind: str, name: str) -> Document:
     """Return the head of one of the REGISTRATIONS: type and name."""
     version = "admissionregistration.k8s.io/v1"

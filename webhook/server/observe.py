@@ -7,7 +7,7 @@ from typing import Any, Final
 from genguard.admission.review import Phase
 from genguard.objects.pointer import to_field_path
 from genguard.review import Reply, Skipped, Verdict
-from genguard.rules.annotations import MOST_SHOWN, Repair
+from genguard.rules.annotations import MOST_SHOWN
 from genguard.rules.assign_generation import AssignGeneration
 from genguard.rules.shadow_generation import ShadowGeneration
 from webhook.server.detecting import Detecting, LatestRepair
@@ -64,19 +64,18 @@ class Observations:
             # The generation rules act on every counted write: their lines are for debugging.
             level = logging.DEBUG if repair.rule in _ORDINARY else logging.INFO
             message = "would repair" if audit_only else "repaired"
+            is_logged = is_heard(level, message)
+            if level == logging.DEBUG and not is_logged:
+                continue
+            shown = {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
+            where = _where(verdict)
             if level == logging.INFO:
                 self._detecting.latest_repair = LatestRepair(
-                    time.time(), _set(repair), _where(verdict), is_done=not audit_only
+                    time.time(), shown, where, is_done=not audit_only
                 )
-            if not is_heard(level, message):
-                continue
-            facts = {
-                "rule": repair.rule,
-                "edits": len(repair.edits),
-                "set": _set(repair),
-                **_where(verdict),
-            }
-            LOGGER.log(level, message, extra={"facts": facts})
+            if is_logged:
+                facts = {"rule": repair.rule, "edits": len(repair.edits), "set": shown, **where}
+                LOGGER.log(level, message, extra={"facts": facts})
         if verdict.dropped:
             facts = {
                 "fields": [to_field_path(edit.path) for edit in verdict.dropped],
@@ -91,10 +90,6 @@ class Observations:
     def refused(self, reason: str) -> None:
         """Count a request that was refused before its body was decoded."""
         self._metrics.refuse(reason)
-
-
-def _set(repair: Repair) -> dict[str, Any]:
-    return {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
 
 
 def _where(verdict: Verdict) -> dict[str, str]:

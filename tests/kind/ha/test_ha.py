@@ -9,16 +9,12 @@ from tests.controlplane.client import wait_until
 from tests.kind import faults
 from tests.kind.cluster import SYSTEM, Cluster, Figure, Json
 from tests.kind.culprit import Culprit
-from tests.kind.draws import assert_named, assert_restored, unrepaired
-from tests.kind.guarded import Guarded
-from tests.kind.load import Load, assert_nothing_lost
+from tests.kind.draws import assert_named, assert_restored
+from tests.kind.load import assert_nothing_lost
 from tests.kind.switching import Switch
-from tests.kind.taken_away import Undo, delete, drain, kill
+from tests.kind.taken_away import Take, assert_guards_on, delete, drain, kill
 
 STORE = "app.kubernetes.io/name=genguard-valkey"
-_BEFORE = 5.0
-_AFTER = 20.0
-_HEALED_SECONDS = 10.0
 
 
 def test_kind_sh_up_installs_three_replicas_and_a_store(cluster: Cluster, figure: Figure) -> None:
@@ -102,25 +98,13 @@ def test_the_other_replicas_guard_on(
     cluster: Cluster,
     culprit: Culprit,
     figure: Figure,
-    take: Callable[[Cluster, Json], Undo],
+    take: Take,
     seconds: float,
 ) -> None:
     cluster.ensure(audit_only=False)
-    namespace = f"ha-{take.__name__.replace('_', '-')}"
-    with culprit.clearing("deployments/status", namespace), Load(cluster, namespace) as load:
-        with Guarded(cluster, namespace) as guarded:
-            load.go_on(_BEFORE)
-            undo = take(cluster, _busiest(cluster))
-            load.go_on(_AFTER)
-        load.stop()
-        time.sleep(_HEALED_SECONDS)
-        left, tally = unrepaired(cluster, namespace), load.tally
-        undo()
-    figure(f"{guarded}; {tally}; {len(left)} left unrepaired")
-    cluster.kubectl("delete", "namespace", namespace, "--wait=false")
-    assert not tally.failures, tally.failures[:3]
-    assert guarded.gap <= seconds
-    assert left == []
+    assert_guards_on(
+        cluster, culprit, figure, take, choose=lambda: _busiest(cluster), seconds=seconds
+    )
 
 
 def test_after_the_store_was_lost_20_of_20_are_restored(
