@@ -17,6 +17,7 @@ from tests.e2e.test_rollout import Web, old_operator
 
 NAMESPACE = "genguard-healing"
 CONFIGMAP = "genguard-findings"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/genguard"
 DETECTOR = "observed-generation-cleared"
 
 
@@ -26,8 +27,7 @@ def owner(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
     kubeconfig = tmp_path_factory.mktemp("account") / "kubeconfig"
     with account(cluster, NAMESPACE, kubeconfig) as found:
         yield found
-        leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-        cluster.client.delete(f"{leases}/genguard", check=False)
+        cluster.client.delete(LEASE, check=False)
 
 
 def flags(owner: Account) -> tuple[str, ...]:
@@ -58,8 +58,7 @@ def looked_on(cluster: ControlPlane, owner: Account, web: Web) -> dict[str, Any]
 def hold_the_lease(cluster: ControlPlane, holder: str) -> None:
     """Let somebody hold the Lease for an hour; "": nobody."""
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 3600}
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/genguard"
-    cluster.client.patch(path, {"spec": spec})
+    cluster.client.patch(LEASE, {"spec": spec})
 
 
 def test_an_enforcing_pod_heals_what_an_audit_only_pod_before_it_saw_hang(
