@@ -215,7 +215,7 @@ def culprits(facts: Facts) -> Iterator[Line]:
         yield warn(_blamed(one), f"genguard explain finding/{one.id}")
     if len(found) > _FEW:
         yield warn(f"{len(found) - _FEW} more open findings", "genguard findings")
-    yield ok("no finding is open")
+    yield ok("no finding of severity warning or critical is open")
 
 
 def _blamed(one: Finding) -> str:
