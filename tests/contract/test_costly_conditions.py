@@ -18,13 +18,11 @@ from tests.costly_objects import costly_object
 from tests.reviews import clobbered, make_review
 from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import OWN, hook
-from tests.waiting import PATIENCE, patiently
+from tests.waiting import PATIENCE, until
 from webhook.cel.evaluator import Evaluator
 
 CASES = load("conditions/costly.yaml", "expression", "over", "costly")
 MOST_MEMORY_OF_REPLAY = 256 * 1024 * 1024
-_APART_SECONDS = 0.02
-"""Between reviews: what evaluates needs the processor too."""
 MEASURED = """
 import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True)
@@ -97,11 +95,14 @@ async def test_reviews_are_answered_while_the_worst_conditions_are_evaluated(tmp
                 for phase, review in write(over, version).items():
                     await run.review(review, f"/{phase}")
             count = 0
-            while evaluator.costly < costly or len(run.detecting):
-                async with patiently():
-                    assert await answered(run) == 200
+
+            async def is_over() -> bool:
+                nonlocal count
+                assert await answered(run) == 200
                 count += 1
-                await asyncio.sleep(_APART_SECONDS)
+                return evaluator.costly >= costly and not len(run.detecting)
+
+            await until(is_over, "all evaluated")
         assert count >= costly, "the loop went on while each of them was evaluated"
         # Each is tried twice.
         assert (evaluator.costly, evaluator.started <= 2 * costly + 1) == (costly, True)
