@@ -46,7 +46,6 @@ CERT_MANAGER = "$.Values.certManager"
 AUDIT = "$.Values.auditOnly"
 HEAL = 'include "genguard.heals" $'
 HA = "$.Values.ha"
-STANDBY = "not $.Values.ha"
 OWN_STORE = "and $.Values.ha (not $.Values.store)"
 WATCH = "$.Values.watch"
 REPORTS = "$.Values.reports"
@@ -309,7 +308,7 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
 
     Not those that the manifests or other values set, nor those that need a file in the pod.
     """
-    everything = (OWN_PAIR, STANDBY, OWN_STORE, HA, AUDIT, HEAL, WATCH, REPORTS, OPS_AUTH)
+    everything = (OWN_PAIR, OWN_STORE, HA, AUDIT, HEAL, WATCH, REPORTS, OPS_AUTH)
     taken = {
         flag.partition("=")[0]
         for document in _rendered(everything)
@@ -344,7 +343,6 @@ _PARTS = {
     CERT_MANAGER: "../cert-manager",
     HEAL: "../heal",
     OWN_STORE: "../valkey",
-    STANDBY: "../standby",
     HA: "../replicas",
     WATCH: "../watch",
     REPORTS: "../reports",
@@ -390,7 +388,6 @@ def objects() -> dict[_Key, Any]:
     for condition, given in (
         (OWN_PAIR, ()),
         (CERT_MANAGER, ()),
-        (STANDBY, ()),
         (OWN_STORE, ()),
         (HA, ()),
         (AUDIT, ()),
@@ -426,8 +423,7 @@ def _with_values(key: _Key, tree: Any) -> Any:
 
 def _into_deployment(tree: Any) -> None:
     spec = tree["spec"]
-    with_standby = spec["replicas"]
-    usual = Choice(HA, with_standby.otherwise.then, with_standby.then)
+    usual = spec["replicas"]
     spec["replicas"] = Choice("$.Values.replicas", Template("{{ $.Values.replicas }}"), usual)
     pod = spec["template"]
     pod["metadata"]["labels"]["more"] = _given("podLabels")
@@ -448,9 +444,7 @@ def _into_deployment(tree: Any) -> None:
     (container,) = pod["spec"]["containers"]
     container["image"] = Template('{{ include "genguard.image" $ | quote }}')
     container["imagePullPolicy"] = Template("{{ $.Values.image.pullPolicy | quote }}")
-    env = container["env"]
-    always = [When(env.condition, one) for one in env.value] + [_given("extraEnv")]
-    container["env"] = When(f"or ({env.condition}) $.Values.extraEnv", always)
+    container["env"].append(_given("extraEnv"))
     spread = pod["spec"]["topologySpreadConstraints"]
     given = "$.Values.topologySpreadConstraints"
     pod["spec"]["topologySpreadConstraints"] = Choice(given, [_given(given[9:])], spread)

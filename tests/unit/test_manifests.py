@@ -19,6 +19,7 @@ from tests.unit.manifest_files import (
 )
 from webhook.cli.publish_status import LEASE, publish_status
 from webhook.cli.serve import serve
+from webhook.cluster.standby import ACTIVE
 from webhook.manifest.rendering import FINDINGS
 from webhook.server.limits import Limits
 
@@ -48,7 +49,7 @@ def parsed(args):
 @pytest.mark.parametrize(
     ("path", "value", "because"),
     [
-        ("replicas", 1, "one pod sees every phase of a write"),
+        ("replicas", 2, "one pod sees every phase of a write, and another one stands by"),
         ("strategy.rollingUpdate.maxUnavailable", 0, "the new pod is ready before the old goes"),
         ("strategy.rollingUpdate.maxSurge", 1, "else maxUnavailable 0 could never roll out"),
         ("template.spec.priorityClassName", "system-cluster-critical", "outlives ordinary pods"),
@@ -259,6 +260,7 @@ def test_other_rights_are_these_and_no_others():
             "resourceNames": [FINDINGS],
             "verbs": ["get", "update"],
         },
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
     ]
     account = OBJECTS["ServiceAccount"]["metadata"]
     for kind in ("Role", "ClusterRole"):
@@ -279,7 +281,8 @@ def test_a_token_is_mounted_only_where_it_is_asked_for():
 def test_the_service_is_the_webhook_port_alone():
     (port,) = OBJECTS["Service"]["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (443, "webhook")
-    assert OBJECTS["Service"]["spec"]["selector"] == DEPLOYMENT["selector"]["matchLabels"]
+    active = {ACTIVE: "true"}
+    assert OBJECTS["Service"]["spec"]["selector"] == DEPLOYMENT["selector"]["matchLabels"] | active
 
 
 def test_all_connections_of_one_api_server_lead_to_one_pod():
@@ -290,14 +293,18 @@ def test_the_ops_port_is_for_monitoring_and_the_webhook_port_for_all():
     policy = OBJECTS["NetworkPolicy"]["spec"]
     assert policy["podSelector"] == DEPLOYMENT["selector"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    webhook, ops = policy["ingress"]
+    webhook, ops, own = policy["ingress"]
     assert webhook == {"ports": [{"port": "webhook"}]}
     assert ops["ports"] == [{"port": "ops"}]
     assert ops["from"] == [
         {"namespaceSelector": {"matchLabels": {"genguard.io/monitoring": "true"}}}
     ]
+    assert own == {
+        "ports": [{"port": "webhook"}],
+        "from": [{"podSelector": DEPLOYMENT["selector"]}],
+    }
     leaving = [{port["port"] for port in rule["ports"]} for rule in policy["egress"]]
-    assert leaving == [{53}, {443, 6443}]
+    assert leaving == [{"webhook"}, {53}, {443, 6443}]
 
 
 def test_the_arguments_are_ones_that_serve_takes():

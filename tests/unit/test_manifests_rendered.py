@@ -26,10 +26,8 @@ pytestmark = pytest.mark.slow  # make quick needs no Go: it would build kubectl
 
 NOW = datetime.now(UTC)
 NAMES = installed_names("genguard", "genguard-system")
-CHANGED = ("Deployment", "NetworkPolicy", "Service")
+CHANGED = ("Deployment", "NetworkPolicy")
 """What replicas that all answer make different; a Valkey is new."""
-STANDBY = "genguard-standby"
-"""Role and RoleBinding of those of which one answers."""
 
 
 @pytest.fixture(scope="module")
@@ -145,9 +143,6 @@ def test_one_pod_is_active_and_another_stands_by(rendered, overlay):
     (service,) = of_kind(found, "Service").values()
     assert service["spec"]["selector"] == {"app.kubernetes.io/name": "genguard", ACTIVE: "true"}
     assert ACTIVE not in deployment["spec"]["template"]["metadata"]["labels"]
-    role = of_kind(found, "Role")[STANDBY]
-    verbs = ["list", "watch", "patch"]
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
 
 
 def test_labels_are_no_part_of_selectors(rendered):
@@ -278,10 +273,7 @@ def test_the_pods_may_renew_the_certificate_that_they_serve_and_no_other(rendere
 
 def test_replicas_get_a_store_and_the_way_to_it(rendered):
     plain, found = rendered("manifests/overlays/enforce"), rendered("manifests/overlays/ha")
-    names = {one["metadata"]["name"] for one in found}
-    assert STANDBY not in names
-    same = [one for one in plain if one["metadata"]["name"] != STANDBY]
-    assert all(document in found for document in same if document["kind"] not in CHANGED)
+    assert all(document in found for document in plain if document["kind"] not in CHANGED)
     changed = {kind: of_kind(found, kind)["genguard"] for kind in CHANGED}
     deployment = changed["Deployment"]["spec"]
     assert deployment["replicas"] == 3
@@ -289,8 +281,7 @@ def test_replicas_get_a_store_and_the_way_to_it(rendered):
     verb, *flags = pod["containers"][0]["args"]
     assert verb == serve.name
     given = serve.make_context(verb, flags).params
-    assert not given["standby"]
-    assert changed["Service"]["spec"]["selector"] == {"app.kubernetes.io/name": "genguard"}
+    assert given["standby"]
     store = urlsplit(given["store"])
     named = dict(parse_qsl(store.query))
     (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "store")

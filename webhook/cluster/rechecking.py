@@ -27,6 +27,9 @@ that the writer itself sends needs no repair."""
 MOST_READS: Final = 20
 """Reads in each WINDOW_SECONDS, so that genguard does not load the API server."""
 WINDOW_SECONDS: Final = 10.0
+DOUBT_SECONDS: Final = 10.0
+"""How long restored values are read again after a replica was lost: kube-proxy learns of it a
+second later, and calls that wait for it end by timeoutSeconds."""
 _TICK_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 5.0
 
@@ -42,6 +45,9 @@ class Findings(Protocol):
 
     def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
         """Record whether the stored object is still damaged; a deleted object is not."""
+
+    def doubt(self) -> None:
+        """Take values that were restored for damaged until somebody looks."""
 
 
 class Objects(Protocol):
@@ -73,9 +79,16 @@ class Rechecking:
         objects: Objects,
         healer: Healer | None = None,
         clock: Callable[[], float] = time.time,
+        *,
         supervisor: Supervisor | None = None,
+        lost_at: Callable[[], float] | None = None,
     ) -> None:
-        """`clock` gives seconds since the epoch."""
+        """`clock` gives seconds since the epoch.
+
+        lost_at  when a replica that answered was lost, in monotonic seconds: writes may have passed
+                 unseen
+        """
+        self._lost_at: Final = lost_at
         self._supervisor: Final = supervisor or Supervisor()
         self._findings: Final = findings
         self._objects: Final = objects
@@ -95,6 +108,8 @@ class Rechecking:
         """Read the objects that are due, those first that were not read for longest."""
         if self._healer is not None and self._healer.has_begun_to_lead():
             self._read_at.clear()
+        if self._lost_at is not None and time.monotonic() < self._lost_at() + DOUBT_SECONDS:
+            self._findings.doubt()
         damaged: dict[FoundObject, list[Damaged]] = {}
         for one in self._findings.damaged():
             damaged.setdefault(one.object, []).append(one)

@@ -1,20 +1,23 @@
-"""One active pod and others that stand by, without a store in common: `serve --standby`.
+"""Which pods are behind the Service, by the label genguard.io/active: `serve --standby`.
 
-The pod of the leader has the label genguard.io/active, which the Service selects. So all calls of a
-write reach one pod, and a standby takes over by leading: it gives the label to itself, and then
-takes it from every other pod, because the pod of a node that has vanished cannot.
+The Service selects that label, and the leader decides who has it. Without a store in common it is
+the leader alone: so all calls of a write reach one pod, and a standby takes over by leading. It
+gives the label to itself, and then takes it from every other pod, because the pod of a node that
+has vanished cannot. With a shared store it is every pod that the leader reaches: a node that
+vanishes is ready for its API server for another 40 seconds.
 
-A standby follows the pods. It takes the Lease at once when the holder's pod is gone, is being
+Each replica follows the pods. It takes the Lease at once when the holder's pod is gone, is being
 deleted or is not ready, if it is ready itself; otherwise when the Lease has run out. A Lease that
 nobody holds is left to a pod that is ready: one that is just starting answers nobody yet.
 
-A kubelet reports the end of a process up to a second later. So a standby is also connected to the
-active pod: a process that ends closes its connections, and its port refuses the next one.
+A kubelet reports the end of a process up to a second later. So each replica is also connected to
+the others: a process that ends closes its connections, and its port refuses the next one.
 
-While the API server does not answer, no label changes, and the active pod goes on to answer.
+While the API server does not answer, no label changes, and those behind the Service go on.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from http import HTTPStatus
@@ -23,8 +26,7 @@ from typing import Any, Final, NamedTuple
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest
 from webhook.cluster.watch import follow, watch_collection
-from webhook.election.leader import TICK_SECONDS
-from webhook.tasks.supervisor import Supervisor
+from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry.logs import LOGGER
 
 ACTIVE: Final = "genguard.io/active"
@@ -37,10 +39,9 @@ _KEEP_SECONDS: Final = 30.0
 slow, a new TLS connection for each review would make it slower. If the API server reaches this pod,
 but this pod not the API server, another pod is active by then."""
 _PORT: Final = "webhook"
-"""The name of the port to which a standby is connected."""
-_LISTEN_SECONDS: Final = 10.0
-"""How long one connection is listened to: a node that vanishes never closes it. The active pod
-closes it before, because nothing is sent (`Limits.handshake_seconds`)."""
+"""The name of the port to which other replicas connect."""
+_LISTEN_SECONDS: Final = 1.0
+"""How long one connection is listened to: a node that vanishes never closes it."""
 _RECONNECT_SECONDS: Final = 0.1
 
 
@@ -98,40 +99,43 @@ def leaves(pods: Collection[Pod], own: str, holder: str) -> bool:
     return own not in can_answer and bool(can_answer - {holder})
 
 
-async def outlives(host: str, port: int) -> bool:
-    """Stay connected to a process; return True once it has ended, False if that is not known.
+async def connects(host: str, port: int) -> bool | None:
+    """Connect, and stay connected for a second. Return whether that could be done.
 
-    It has ended when a connection was open and the next one is refused. One that was never open
-    says nothing: a firewall may refuse it.
+    Returns None if nobody answers in time. False is a port that refuses: no process has it open.
     """
-    was_connected = False
-    while True:
-        try:
-            async with asyncio.timeout(_CALL_SECONDS):
-                reader, writer = await asyncio.open_connection(host, port)
-        except ConnectionRefusedError:
-            return was_connected
-        except (OSError, TimeoutError):
-            return False
-        was_connected = True
-        with closing(writer), suppress(OSError, TimeoutError):
-            async with asyncio.timeout(_LISTEN_SECONDS):
-                await reader.read(1)
-        await asyncio.sleep(_RECONNECT_SECONDS)
+    try:
+        async with asyncio.timeout(_CALL_SECONDS):
+            reader, writer = await asyncio.open_connection(host, port)
+    except ConnectionRefusedError:
+        return False
+    except (OSError, TimeoutError):
+        return None
+    with closing(writer), suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_LISTEN_SECONDS):
+            await reader.read(1)
+    return True
 
 
 class Pods:
     """The pods of genguard as they were seen last; the Succession of a LeaseElection."""
 
-    def __init__(self, rest: Rest, namespace: str, own: str) -> None:
-        """`own` is the name of this replica's pod."""
+    def __init__(self, rest: Rest, namespace: str, own: str, *, all_answer: bool = False) -> None:
+        """`own` is the name of this replica's pod.
+
+        all_answer  every pod that is reached has the label, else only the leader's
+        """
         self._rest: Final = rest
         self._path: Final = f"/api/v1/namespaces/{namespace}/pods"
         self._own: Final = own
+        self._all_answer: Final = all_answer
         self._seen: tuple[Pod, ...] = ()
-        self._ended = ""
-        """The identity of the process that was seen to end last."""
+        self._reached: dict[str, bool | None] = {}
+        """Pods that were connected to, and the last answer of `connects`. One that never was says
+        nothing: a firewall may refuse it."""
         self._is_failing = False
+        self.lost_at = float("-inf")
+        """When the label was last taken from a pod that should answer, in monotonic seconds."""
         self.changed: Final = asyncio.Event()
         """Set when the pods have changed; cleared by who waits for it."""
 
@@ -144,7 +148,10 @@ class Pods:
                 self._rest, self._path, read_pod, supervisor, labelSelector=OURS
             )
 
-        following = {"watch of own pods": lambda: follow(states, self._see, _log_trouble)}
+        following: Mapping[str, Run] = {
+            "watch of own pods": lambda: follow(states, self._see, _log_trouble),
+            "connections to other pods": self._stay_connected,
+        }
         async with supervisor.running(following):
             yield
 
@@ -153,14 +160,22 @@ class Pods:
             self._seen = pods
             self.changed.set()
 
-    async def see_end(self, holder: str) -> bool:
-        """Wait until this process has ended. Returns False if that cannot be seen."""
-        address = next((one.address for one in self._seen if one.name == pod_of(holder)), None)
-        if address is None or not await outlives(*address):
-            return False
-        self._ended = holder
-        self.changed.set()
-        return True
+    async def _stay_connected(self) -> None:
+        while True:
+            others = [one for one in self._seen if one.name != self._own]
+            self._reached = {
+                one.name: self._reached[one.name] for one in others if one.name in self._reached
+            }
+            await asyncio.gather(*map(self._connect, others), asyncio.sleep(_RECONNECT_SECONDS))
+
+    async def _connect(self, pod: Pod) -> None:
+        if pod.address is None:
+            return
+        before = self._reached.get(pod.name)
+        found = await connects(*pod.address)
+        if found is not before and (found or pod.name in self._reached):
+            self._reached[pod.name] = found
+            self.changed.set()
 
     async def is_over(self, holder: str) -> bool:
         """As `is_over`; raises as Rest does."""
@@ -173,22 +188,21 @@ class Pods:
     async def _holds(self, rule: Callable[[Collection[Pod], str, str], bool], holder: str) -> bool:
         """Whether a rule holds. What a watch has shown may be old: the pods are read before."""
         named = pod_of(holder)
-        if not rule(self._alive(holder), self._own, named):
+        if not rule(self._alive(), self._own, named):
             return False
         await self._read()
-        return rule(self._alive(holder), self._own, named)
+        return rule(self._alive(), self._own, named)
 
-    def _alive(self, holder: str) -> list[Pod]:
-        """The pods, without the holder's where its process has been seen to end."""
-        ended = pod_of(holder) if holder == self._ended else ""
-        return [one for one in self._seen if one.name != ended]
+    def _alive(self) -> list[Pod]:
+        """The pods, without those whose process has been seen to end."""
+        return [one for one in self._seen if self._reached.get(one.name) is not False]
 
     async def _read(self) -> None:
         listed = await self._rest.get(self._path, labelSelector=OURS)
         self._seen = tuple(read_pod(one) for one in listed.get("items") or ())
 
     async def mark(self, *, reads: bool) -> None:
-        """Give the label to the own pod, then take it from all others. Never raises.
+        """Give the label to the pods that are to answer, then take it from others. Never raises.
 
         reads  read the pods before: they may not be known yet
         """
@@ -196,15 +210,39 @@ class Pods:
             async with asyncio.timeout(_CALL_SECONDS):
                 if reads:
                     await self._read()
-                for one in sorted(self._seen, key=lambda one: one.name != self._own):
-                    if one.is_active is not (one.name == self._own):
+                for one in sorted(self._seen, key=lambda one: not self._answers(one)):
+                    if one.is_active is not self._answers(one):
                         await self._label(one.name, None if one.is_active else "true")
+                        self._note(one)
             self._is_failing = False
         except (RefusedError, *UNREACHED) as error:
             if not self._is_failing:
                 facts = {"reason": str(error) or type(error).__name__}
                 LOGGER.warning("active pod not labelled", extra={"facts": facts})
             self._is_failing = True
+
+    def _answers(self, pod: Pod) -> bool:
+        """Whether a pod is to have the label."""
+        return pod.name == self._own or (self._all_answer and pod.name not in self._lost())
+
+    def _lost(self) -> set[str]:
+        """The pods that are not reached any more.
+
+        Where most are silent, it is this one that is cut off, or all are busy: none counts then
+        but those whose process has ended.
+        """
+        ended = {name for name, found in self._reached.items() if found is False}
+        silent = {name for name, found in self._reached.items() if found is None}
+        return ended if 2 * len(silent) > len(self._seen) else ended | silent
+
+    def _note(self, pod: Pod) -> None:
+        """Log that a pod was put behind the Service, or taken from it, where several are."""
+        if self._all_answer and pod.can_answer and pod.is_active:
+            self.lost_at = time.monotonic()
+            facts = {"pod": pod.name, "reason": "not reached"}
+            LOGGER.warning("replica removed from the Service", extra={"facts": facts})
+        elif self._all_answer and pod.can_answer:
+            LOGGER.info("replica added to the Service", extra={"facts": {"pod": pod.name}})
 
     async def _label(self, pod: str, value: str | None) -> None:
         body = {"metadata": {"labels": {ACTIVE: value}}}
@@ -221,7 +259,7 @@ def _log_trouble(reason: str) -> None:
 
 
 class StandbyElection:
-    """The LeaderElection of replicas of which one is active."""
+    """The LeaderElection of replicas of which the leader says who is behind the Service."""
 
     def __init__(self, lease: LeaseElection, pods: Pods) -> None:
         """`pods` is the Succession of `lease`."""
@@ -249,12 +287,10 @@ class StandbyElection:
         """The name of the pod that was active last; "" where none is known."""
         return pod_of(self._lease.holder)
 
-    async def stay_connected(self) -> None:
-        """Stay connected to the active pod while this one stands by, to see its process end."""
-        while True:
-            holder = self._lease.holder
-            if not holder or self.is_leader or not await self._pods.see_end(holder):
-                await asyncio.sleep(TICK_SECONDS)
+    @property
+    def lost_at(self) -> float:
+        """As Pods."""
+        return self._pods.lost_at
 
     async def tick(self) -> None:
         """Take or renew the Lease if that is due; as its holder, put the labels right."""

@@ -184,8 +184,9 @@ def _reading(choices: Choices, read: Read) -> Read:
 def _chosen(choices: Choices, overlay: bytes) -> bytes:
     """Return an overlay with the chosen components."""
     if choices.ha:
-        shared = b"" if choices.store is not None else b"../../valkey\n  - "
-        overlay = overlay.replace(b"../../standby", shared + b"../../replicas")
+        store = b"" if choices.store is not None else b"  - ../../valkey\n"
+        pair = b"  - ../../tls\n"
+        overlay = overlay.replace(pair, pair + store + b"  - ../../replicas\n")
     if choices.cert_manager:
         overlay = overlay.replace(b"../../tls", b"../../cert-manager")
     if not choices.heal:

@@ -142,7 +142,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
         )
         await _follow_rules(stack, cluster, rules)
         access = _access(options, cluster)
-        leader, standby = await _elect(
+        leader, pods = await _elect(
             stack,
             settings=settings,
             cluster=cluster,
@@ -150,6 +150,8 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             metrics=metrics,
             supervisor=supervisor,
         )
+        # Of several that answer, each shows all findings; else those that stand by, the active's.
+        standby = pods if replicas is None else None
 
         def describe() -> Mapping[str, str]:
             state, failing = _store_state(store, replicas, supervisor), supervisor.failing()
@@ -186,9 +188,14 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             }
             keeping = StatePersister.opened(store.path, kept, supervisor)
             await stack.enter_async_context(keeping.running(metrics, supervisor))
-        sharing = None if replicas is None else replicas.sharing
         detecting = Detecting(
-            detection, sinks, tracking, sharing, rules.judge, active=standby, supervisor=supervisor
+            detection,
+            sinks,
+            tracking,
+            None if replicas is None else replicas.sharing,
+            rules.judge,
+            active=standby,
+            supervisor=supervisor,
         )
         if replicas is not None and leader is not None:
             await stack.enter_async_context(replicas.shared(detecting, leader, supervisor))
@@ -202,6 +209,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
                 leader=leader,
                 metrics=metrics,
                 judge=rules.judge.judge,
+                lost_at=None if pods is None else lambda: pods.lost_at,
             )
 
         # The server.
@@ -305,24 +313,25 @@ async def _elect(
 ) -> "tuple[LeaderElection | None, StandbyElection | None]":
     """Join the shared store and take part in the election of a leader; None where none is needed.
 
-    A Lease of the cluster elects; without a cluster, a lock in the store. Where pods stand by the
-    leader is the active one: it is returned twice.
+    A Lease of the cluster elects; without a cluster, a lock in the store. An election that also
+    says which pods are behind the Service is returned twice.
     """
     election: LeaderElection | None = None
-    standby = None
+    pods = None
     if replicas is not None:
         tell = cluster.tell_store if cluster is not None and settings.events else None
         await stack.enter_async_context(replicas.joined(metrics, tell, supervisor))
         election = replicas.lock
     if cluster is not None and settings.standby:
-        election = standby = await stack.enter_async_context(cluster.standing_by())
+        electing = cluster.electing_by_pods(all_answer=replicas is not None)
+        election = pods = await stack.enter_async_context(electing)
     elif cluster is not None and (replicas is not None or settings.needs_leader):
         election = cluster.lease
     if election is not None:
-        wake = None if standby is None else standby.wake
+        wake = None if pods is None else pods.wake
         running = running_for_leader(election, metrics, supervisor, wake)
         await stack.enter_async_context(running)
-    return election, standby
+    return election, pods
 
 
 def _role(standby: "StandbyElection | None") -> Mapping[str, str]:
@@ -420,8 +429,12 @@ async def _repair_findings(
     leader: LeaderElection | None,
     metrics: Metrics,
     judge: JudgeFields,
+    lost_at: Callable[[], float] | None,
 ) -> None:
-    """Restore the findings that a ConfigMap keeps, and check and heal damaged objects."""
+    """Restore the findings that a ConfigMap keeps, and check and heal damaged objects.
+
+    lost_at  when a replica that answered was lost, in monotonic seconds
+    """
     name = settings.findings_configmap
     if name is not None and not isinstance(store, MemoryAddress):
         facts = {"unused": "--findings-configmap"}
@@ -432,7 +445,7 @@ async def _repair_findings(
         )
         await stack.enter_async_context(saved)
     healer = leader if settings.heal else None
-    checks = cluster.rechecks(detecting, healer, metrics, judge)
+    checks = cluster.rechecks(detecting, healer, metrics, judge, lost_at)
     await stack.enter_async_context(checks)
 
 

@@ -1,6 +1,6 @@
 """The parts of a server that use a cluster; importing this loads the Kubernetes API client."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -96,15 +96,16 @@ class ConnectedCluster:
     supervisor: Supervisor
 
     @asynccontextmanager
-    async def standing_by(self) -> AsyncIterator[StandbyElection]:
-        """Follow the pods of genguard while the context is entered; elect the active one."""
-        pods = Pods(self.rest, self.namespace, pod_name())
+    async def electing_by_pods(self, *, all_answer: bool) -> AsyncIterator[StandbyElection]:
+        """Follow the pods of genguard while the context is entered; elect the leader.
+
+        all_answer  every pod that the leader reaches is behind the Service, not the leader alone
+        """
+        pods = Pods(self.rest, self.namespace, pod_name(), all_answer=all_answer)
         identity = server_identity()
         lease = LeaseElection(self.rest, self.namespace, _LEASE, identity, succession=pods)
-        election = StandbyElection(lease, pods)
-        staying = {"connection to active pod": election.stay_connected}
-        async with pods.followed(self.supervisor), self.supervisor.running(staying):
-            yield election
+        async with pods.followed(self.supervisor):
+            yield StandbyElection(lease, pods)
 
     @asynccontextmanager
     async def certificate(
@@ -187,20 +188,24 @@ class ConnectedCluster:
         healer: Leadership | None,
         metrics: Metrics,
         judge: JudgeFields = judge_no_fields,
+        lost_at: Callable[[], float] | None = None,
     ) -> AsyncIterator[None]:
         """Read damaged and stuck objects again and again while the context is entered.
 
         Damaged objects are healed.
 
-        healer  whether this replica heals; None where nothing is healed
-        judge   evaluates rules in CEL
+        healer   whether this replica heals; None where nothing is healed
+        judge    evaluates rules in CEL
+        lost_at  when a replica that answered was lost, in monotonic seconds
         """
         objects = StoredObjects(self.rest)
         healing = None
         if healer is not None:
             healing = Healing(objects, healer, self.create_event)
             metrics.counts(declarations.HEALS, healing.counts)
-        rechecking = Rechecking(detecting, objects, healing, supervisor=self.supervisor)
+        rechecking = Rechecking(
+            detecting, objects, healing, supervisor=self.supervisor, lost_at=lost_at
+        )
         locate = partial(collection_path, self.rest)
         stuck = StuckObjects(
             detecting.tracking, self.rest, locate, judge=judge, supervisor=self.supervisor

@@ -31,7 +31,6 @@ from webhook.serve.flags import (
 )
 from webhook.server.access import is_loopback
 from webhook.server.options import KUBERNETES, LOOPBACK, ServerOptions, parse_ops_auth
-from webhook.store.address import ValkeyAddress, parse_store
 
 _YEAR_HOURS: Final = 8_760
 _PORT: Final = click.IntRange(0, 65535)
@@ -242,8 +241,8 @@ class Settings:
         default=False,
         text="Answer for the Service only while this replica leads: it then gives its pod the "
         "label genguard.io/active. The others stand by, and take over. Needs a cluster.",
-        note="The pod is $GENGUARD_POD_NAME, or called as its host. Not with a shared store, "
-        "through which all replicas answer.",
+        note="The pod is $GENGUARD_POD_NAME, or called as its host. With a shared store all "
+        "replicas answer: the leader gives the label to each that it reaches.",
     )
     findings_configmap: str | None = flag(
         None,
@@ -315,10 +314,6 @@ class Settings:
         yield (
             self.heal and self.audit_only,
             "--heal changes objects and --audit-only nothing: leave one out",
-        )
-        yield (
-            self.standby and isinstance(parse_store(self.store), ValkeyAddress),
-            "with a shared --store all replicas answer: leave out --standby",
         )
         yield (
             bool(self.tls_cert_file) != bool(self.tls_private_key_file),

@@ -204,6 +204,11 @@ class Detecting:
         if self.judges:
             self.detection.ledger.see_damage(damaged, is_broken=is_broken, now=now)
 
+    def doubt(self) -> None:
+        """Take averted damage for damage until somebody looks: writes may have passed unseen."""
+        if self.judges:
+            self.detection.ledger.doubt()
+
     def know(self, ids: Collection[str]) -> None:
         """Do not send these findings: another replica has sent them."""
         self._turns.know(one for one in self.findings() if one.id in ids)

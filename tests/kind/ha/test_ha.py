@@ -12,7 +12,7 @@ from tests.kind.culprit import Culprit
 from tests.kind.draws import assert_named, assert_restored
 from tests.kind.load import assert_nothing_lost
 from tests.kind.switching import Switch
-from tests.kind.taken_away import Take, assert_guards_on, delete, drain, kill
+from tests.kind.taken_away import Take, assert_guards_on, delete, drain, kill, stop_the_node
 
 STORE = "app.kubernetes.io/name=genguard-valkey"
 
@@ -91,7 +91,7 @@ def _busiest(cluster: Cluster) -> Json:
 
 @pytest.mark.parametrize(
     ("take", "seconds"),
-    [(delete, 0.0), (drain, 0.0), (kill, 2.0)],
+    [(delete, 0.0), (drain, 0.0), (kill, 2.0), (stop_the_node, 10.0)],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_the_other_replicas_guard_on(

@@ -45,10 +45,6 @@ from webhook.cli.serve import new_event_loop
         (["--heal"], "--heal needs a cluster: give --kubeconfig"),
         (["--reports"], "--reports needs a cluster: give --kubeconfig"),
         (["--standby"], "--standby needs a cluster: give --kubeconfig"),
-        (
-            ["--standby", "--kubeconfig", "k", "--store", "valkey://host"],
-            "with a shared --store all replicas answer: leave out --standby",
-        ),
         (["--findings-configmap", "a"], "--findings-configmap needs a cluster: give --kubeconfig"),
         (
             ["--heal", "--audit-only", "--kubeconfig", "k"],

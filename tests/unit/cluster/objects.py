@@ -115,7 +115,12 @@ class Findings:
 
     def __init__(self, *damaged: Damaged) -> None:
         self.known = {one.finding: one for one in damaged}
+        self.restored: dict[str, Damaged] = {}
         self.seen: list[tuple[str, bool]] = []
+
+    def doubt(self) -> None:
+        self.known |= self.restored
+        self.restored = {}
 
     def damaged(self):
         yield from list(self.known.values())
@@ -123,7 +128,7 @@ class Findings:
     def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
         self.seen.append((damaged.finding, is_broken))
         if not is_broken:
-            del self.known[damaged.finding]
+            self.restored[damaged.finding] = self.known.pop(damaged.finding)
 
 
 class Leads:

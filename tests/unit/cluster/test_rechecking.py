@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 import aiohttp
 import pytest
@@ -11,6 +12,7 @@ from tests.unit.cluster.objects import Api, Findings, deployment, lost, path_of
 from webhook.cluster import rechecking as module
 from webhook.cluster.rechecking import (
     AGAIN_SECONDS,
+    DOUBT_SECONDS,
     FRESH_SECONDS,
     MOST_READS,
     WINDOW_SECONDS,
@@ -35,7 +37,13 @@ class Scene:
         self.api, self.findings = Api(), Findings(*known)
         for one in known:
             self.api.put(one.object)
-        self.rechecking = Rechecking(self.findings, StoredObjects(self.api), clock=lambda: self.now)
+        self.lost_at = float("-inf")
+        self.rechecking = Rechecking(
+            self.findings,
+            StoredObjects(self.api),
+            clock=lambda: self.now,
+            lost_at=lambda: self.lost_at,
+        )
 
     async def turn(self, seconds: float = 0.0) -> list[str]:
         """One turn after so many seconds; the names that were looked at."""
@@ -92,6 +100,18 @@ async def test_what_cannot_be_looked_at_stays_as_it_is_known(trouble):
     assert scene.findings.seen == []
     await scene.turn(max(AGAIN_SECONDS, WINDOW_SECONDS))
     assert scene.findings.seen == [("f1", True)]
+
+
+async def test_what_was_restored_is_read_again_after_a_replica_was_lost():
+    scene = Scene(damaged())
+    scene.api.put(WEB, observedGeneration=3)
+    assert await scene.turn() == ["web"]
+    assert await scene.turn(AGAIN_SECONDS) == [], "it is whole"
+    scene.lost_at = time.monotonic()
+    assert await scene.turn() == ["web"]
+    assert await scene.turn(AGAIN_SECONDS) == ["web"], "a call may have waited for the lost one"
+    scene.lost_at -= DOUBT_SECONDS
+    assert await scene.turn(AGAIN_SECONDS) == []
 
 
 async def test_a_right_that_is_missing_is_told_once_for_each_resource(caplog):

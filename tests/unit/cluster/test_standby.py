@@ -90,8 +90,9 @@ def test_what_a_pod_says(changes, expected):
 class Cluster:
     """A Lease and pods; a replica sees the pods as they are when it is `shown` them."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, all_answer: bool = False) -> None:
         self.now = 0.0
+        self._all_answer = all_answer
         self.leases = Leases()
         self.pods = {name: {"metadata": {"name": name, "labels": {}}} for name in names}
         self.is_away = False
@@ -101,7 +102,12 @@ class Cluster:
             self.tell_ready(name, is_ready=True)
 
     def _replica(self, name: str) -> tuple[StandbyElection, Pods]:
-        seen = Pods(self, "genguard-system", name)  # type: ignore[arg-type]
+        seen = Pods(
+            self,  # type: ignore[arg-type]
+            "genguard-system",
+            name,
+            all_answer=self._all_answer,
+        )
         lease = LeaseElection(
             self, "genguard-system", "genguard", f"{name}_0a1b", lambda: self.now, succession=seen
         )
@@ -202,31 +208,118 @@ async def test_a_pod_that_ends_is_followed_at_once_and_leads_no_more(end):
     assert cluster.active == ["b"]
 
 
+class Connections:
+    """In place of `connects`: what each pod says to who connects to it; unknown pods are silent."""
+
+    def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.said: dict[str, bool | None] = {}
+        ports = [{"name": "webhook", "containerPort": 8443}]
+        for name, pod in cluster.pods.items():
+            pod["spec"] = {"containers": [{"ports": ports}]}
+            pod["status"]["podIP"] = name
+        cluster.show()
+        self._cluster = cluster
+
+        async def connects(host: str, port: int) -> bool | None:
+            assert port == 8443
+            return self.said.get(host)
+
+        monkeypatch.setattr(standby, "connects", connects)
+
+    async def made_by(self, own: str, **said: bool | None) -> None:
+        self.said |= said
+        seen = self._cluster.each[own][1]
+        for one in seen._seen:
+            if one.name != own:
+                await seen._connect(one)
+
+
 async def test_a_process_that_ends_is_followed_before_its_pod_says_so(monkeypatch):
     cluster = await started()
-
-    async def outlive(host: str, port: int) -> bool:
-        return (host, port) == ("10.0.0.7", 8443)
-
-    monkeypatch.setattr(standby, "outlives", outlive)
-    seen = cluster.each["b"][1]
-    assert not await seen.see_end("a_0a1b"), "where its pod is, is not known"
-    cluster.pods["a"]["spec"] = {
-        "containers": [{"ports": [{"name": "webhook", "containerPort": 8443}]}]
-    }
-    cluster.pods["a"]["status"]["podIP"] = "10.0.0.7"
-    cluster.show()
-    assert await seen.see_end("a_ffff"), "another process in the same pod"
+    connections, changed = Connections(cluster, monkeypatch), cluster.each["b"][1].changed
+    await connections.made_by("b", a=False)
     await cluster.tick("b")
-    assert cluster.active == ["a"]
-    seen.changed.clear()
-    assert await seen.see_end("a_0a1b")
-    assert seen.changed.is_set(), "it does not wait for the next tick"
+    assert cluster.active == ["a"], (
+        "a port that refused from the start says nothing: a firewall may"
+    )
+    await connections.made_by("b", a=True)
+    await connections.made_by("b", a=None)
+    await cluster.tick("b")
+    assert cluster.active == ["a"], "who does not answer may be cut off from this pod alone"
+    changed.clear()
+    await connections.made_by("b", a=False)
+    assert changed.is_set(), "it does not wait for the next tick"
     await cluster.tick("b")
     assert (cluster.leaders, cluster.active) == (["a", "b"], ["b"])
 
 
-async def test_a_process_has_ended_when_it_closes_a_connection_and_refuses_the_next():
+async def all_answer() -> Cluster:
+    """Three that share a store, of which a leads."""
+    cluster = Cluster("a", "b", "c", all_answer=True)
+    await cluster.tick("a", "b", "c")
+    assert (cluster.leaders, cluster.active) == (["a"], ["a", "b", "c"])
+    return cluster
+
+
+@pytest.mark.parametrize("said", [None, False], ids=["its node vanishes", "its process ends"])
+async def test_with_a_shared_store_all_are_behind_the_service_but_who_is_not_reached(
+    said, monkeypatch, caplog
+):
+    caplog.set_level("INFO")
+    cluster = await all_answer()
+    connections, pods = Connections(cluster, monkeypatch), cluster.each["a"][1]
+    await connections.made_by("a", b=True, c=said)
+    await cluster.tick("a")
+    assert cluster.active == ["a", "b", "c"], "c was never reached: a firewall may refuse it"
+    assert pods.lost_at < 0
+    await connections.made_by("a", c=True)
+    await connections.made_by("a", c=said)
+    assert pods.changed.is_set()
+    await cluster.tick("a", "b", "c")
+    assert cluster.active == ["a", "b"]
+    assert pods.lost_at > 0
+    await connections.made_by("a", c=True)
+    await cluster.tick("a")
+    assert cluster.active == ["a", "b", "c"]
+    logged = [one.message for one in caplog.records if one.message.startswith("replica")]
+    assert logged == [
+        *["replica added to the Service"] * 3,
+        "replica removed from the Service",
+        "replica added to the Service",
+    ]
+
+
+async def test_a_leader_that_reaches_hardly_anybody_takes_nobody_from_the_service(monkeypatch):
+    cluster = await all_answer()
+    connections = Connections(cluster, monkeypatch)
+    await connections.made_by("a", b=True, c=True)
+    await connections.made_by("a", b=None, c=None)
+    await cluster.tick("a")
+    assert cluster.active == ["a", "b", "c"], "it may be cut off itself"
+    await connections.made_by("a", b=False)
+    await cluster.tick("a")
+    assert cluster.active == ["a"], "a process that has ended is none"
+
+
+async def test_a_leader_that_vanishes_is_taken_from_the_service_by_the_next_one(monkeypatch):
+    cluster = await all_answer()
+    connections = Connections(cluster, monkeypatch)
+    await connections.made_by("b", a=True, c=True)
+    await connections.made_by("b", a=None)
+    await cluster.pass_time(LEASE_SECONDS + TICK_SECONDS, "b", "c")
+    assert (cluster.leaders, cluster.active) == (["b"], ["b", "c"])
+
+
+async def test_a_pod_that_comes_has_the_label_at_once():
+    cluster = await all_answer()
+    cluster.pods["d"] = {"metadata": {"name": "d", "labels": {}}}
+    cluster.tell_ready("d", is_ready=False)
+    assert cluster.each["a"][1].changed.is_set()
+    await cluster.tick("a", "b")
+    assert cluster.active == ["a", "b", "c", "d"]
+
+
+async def test_what_connecting_to_a_pod_says():
     connected = asyncio.Event()
 
     def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -235,14 +328,19 @@ async def test_a_process_has_ended_when_it_closes_a_connection_and_refuses_the_n
 
     server = await asyncio.start_server(close, "127.0.0.1")
     address = server.sockets[0].getsockname()
-    waiting = asyncio.create_task(standby.outlives(*address))
-    for _ in range(2):
-        await asyncio.wait_for(connected.wait(), 30)
-        connected.clear()
-    assert not waiting.done(), "what closes connections may be alive"
+    assert await standby.connects(*address), "what closes connections may be alive"
+    assert connected.is_set()
     server.close()
-    assert await asyncio.wait_for(waiting, 30)
-    assert not await standby.outlives(*address), "a firewall that refuses all is no end"
+    assert await standby.connects(*address) is False
+
+
+async def test_nobody_answers_in_time(monkeypatch):
+    async def never(*_: Any) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(asyncio, "open_connection", never)
+    monkeypatch.setattr(standby, "_CALL_SECONDS", 0.01)
+    assert await standby.connects("10.0.0.7", 8443) is None
 
 
 async def test_a_leader_that_renews_in_the_same_moment_does_not_keep_it():

@@ -58,7 +58,7 @@ def test_the_pair_is_in_the_secret_and_its_authority_in_every_registration():
 def test_only_api_servers_reach_the_webhook_port_where_they_are_named():
     def sources(**choices):
         (policy,) = (one for one in rendered(**choices) if one["kind"] == "NetworkPolicy")
-        rules = policy["spec"]["ingress"][:2]  # the third one is for the standby
+        rules = policy["spec"]["ingress"][:2]  # the third one is for its own pods
         return {rule["ports"][0]["port"]: rule.get("from") for rule in rules}
 
     before, after = sources(), sources(api_servers=("10.0.0.0/28", "2001:db8::/64"))
