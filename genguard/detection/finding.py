@@ -161,10 +161,26 @@ class Finding(
         last = datetime.fromisoformat(self.last_seen).timestamp()
         patience = SETTLES_SECONDS
         if not self.repaired:
-            first = datetime.fromisoformat(self.first_seen).timestamp()
-            pace = (last - first) / max(self.count - 1, 1)
-            patience = max(self.resolves_after / _ENDING_PART, _OVERDUE * pace)
+            patience = max(self.resolves_after / _ENDING_PART, self._overdue_after)
         return patience - max(0.0, now - last)
+
+    def is_whole(self, now: float) -> bool:
+        """Whether what was wrong is right again, and its next sign is overdue."""
+        left = self.whole_in(now)
+        return left is not None and left <= 0
+
+    def whole_in(self, now: float) -> float | None:
+        """Return the seconds until `is_whole`, if no sign comes; None: that is not known."""
+        left = self.ends_in(now)
+        if left is None or not self.repaired:
+            return None
+        return max(left, self._overdue_after - self.quiet_for(now))
+
+    @property
+    def _overdue_after(self) -> float:
+        """The seconds after its last sign from which on the next one is overdue."""
+        first, last = map(datetime.fromisoformat, (self.first_seen, self.last_seen))
+        return _OVERDUE * (last - first).total_seconds() / max(self.count - 1, 1)
 
     @property
     def labels(self) -> dict[str, str]:

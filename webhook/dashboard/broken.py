@@ -84,7 +84,8 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
     since     since when something is broken without a break; null where nothing is
     objects   how many objects findings and stuck ones are about, each counted once
     findings  how many findings say that something is broken
-    ending    how many only wait to be resolved, the last of them at ends_at
+    ending    how many only wait to be resolved, the last of them at ends_at; not those whose
+              object is right again
     missing   why this server cannot tell, a sentence each
     """
 
@@ -177,7 +178,9 @@ class _Active(NamedTuple):
         """Read findings; up to 100 ms for the maximum: run it in a thread."""
         active = [one for one in findings if one.state != "resolved"]
         red = [one for one in active if is_broken(one, now)]
-        ending = [one for one in active if shown_severity(one, now) == ENDING]
+        ending = [
+            one for one in active if shown_severity(one, now) == ENDING and not one.is_whole(now)
+        ]
         return cls(
             tuple(sorted(active, key=_blame_rank)),
             damaged_objects(active),

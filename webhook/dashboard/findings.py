@@ -1,6 +1,6 @@
 """The home page and the findings: filtered, sorted, in groups, as JSON and as CSV."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -133,7 +133,7 @@ def home(
         "severities": SEVERITIES,
         "groupings": GROUPINGS,
         "usual_order": USUAL_ORDER,
-        "again": min((left for one in known if (left := _until(one, now)) > 0), default=""),
+        "again": min((left for one in known for left in _changes_in(one, now)), default=""),
         "connected": True,
         "repair": None,
         "happenings": {},
@@ -143,9 +143,11 @@ def home(
     return PageData(HomePage(groups, len(found), count_open(known), len(known)), values)
 
 
-def _until(one: Finding, now: float) -> float:
-    """Return the seconds until a finding waits for its end, if nothing happens; 0: never."""
-    return max(one.ends_in(now) or 0.0, 0.0)
+def _changes_in(one: Finding, now: float) -> Iterator[float]:
+    """Yield the seconds until it is shown otherwise, though nothing happens."""
+    for left in (one.ends_in(now), one.whole_in(now)):
+        if left is not None and left > 0:
+            yield left
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:

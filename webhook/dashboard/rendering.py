@@ -128,6 +128,8 @@ def state(one: Finding, now: float) -> str:
     if one.is_ending(now):
         quiet = one.quiet_for(now)
         left = span(max(one.resolves_after - quiet, 0.0) // 1)
+        if one.is_whole(now):
+            return f"repaired, resolved in {left} if it stays so"
         why = "repaired" if one.repaired else f"no sign for {span(quiet // 1)}"
         return f"waiting: {why}, fine in {left} if it stays so"
     if one.incomplete_since and one.state != "resolved":

@@ -177,6 +177,24 @@ async def test_what_only_waits_for_its_end_is_amber_and_says_when_that_is():
 
 
 @pytest.mark.parametrize(
+    ("quiet", "verdict", "because"),
+    [
+        (4, Verdict.BROKEN, "its writer may be about to write again"),
+        (13, Verdict.ENDING, "a sign each 10 s: the next one may still come"),
+        (14, Verdict.GOOD, "it is overdue, and the object is right"),
+    ],
+)
+async def test_an_object_that_is_right_again_is_green_before_its_finding_is_resolved(
+    quiet, verdict, because
+):
+    seen = {"first_seen": stamp(NOW - quiet - 20), "last_seen": stamp(NOW - quiet), "count": 3}
+    found = await Scene().broken(
+        about(DEPLOYMENT, "web", repaired=True, resolves_after=60.0, **seen)
+    )
+    assert found.verdict is verdict, because
+
+
+@pytest.mark.parametrize(
     ("state", "stuck", "because"),
     [
         ({"seconds": OBSERVES_SECONDS}, True, "nobody observes the spec"),
