@@ -11,9 +11,9 @@ from genguard.detection.sample import WriteDiff
 SETTLES_SECONDS: Final = 5.0
 """A finding whose damage is gone waits for its end from so long after its last sign: its writer may
 be about to write again."""
-_ENDING_PART: Final = 6
+_ENDING_PART: Final = 7
 """Without a sign a finding is resolved after 60 s, or more where it came back. It waits for that
-from a sixth of this time on, 10 s, or until its next sign is overdue."""
+from a seventh of this time on, 9 s, or until its next sign is overdue."""
 _OVERDUE: Final = 4 / 3
 """Of its pace: a loop that turns once a minute is overdue after 80 s."""
 

@@ -130,12 +130,12 @@ async def test_it_is_green_only_where_nothing_is_broken():
             "the next sign may still come",
         ),
         (
-            {"resolves_after": 60.0, "count": 30, "last_seen": stamp(NOW - 10)},
+            {"resolves_after": 60.0, "count": 30, "last_seen": stamp(NOW - 9)},
             False,
-            "a fight of a sign each 2 s is overdue after ten seconds",
+            "a fight of a sign each 2 s is overdue after nine seconds",
         ),
         (
-            {"resolves_after": 60.0, "count": 30, "last_seen": stamp(NOW - 9)},
+            {"resolves_after": 60.0, "count": 30, "last_seen": stamp(NOW - 8)},
             True,
             "and not before",
         ),
