@@ -114,7 +114,7 @@ def test_a_service_of_before_changes_when_all_pods_have_what_it_selects(
     (changed,) = {
         one["time"] for one in found["metadata"]["managedFields"] if one["manager"] == MANAGER
     }
-    assert changed > created, "the pods that have the label were there before"
+    assert changed >= created, "the pods that have the label were there before; whole seconds"
 
 
 def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(
@@ -180,7 +180,7 @@ def test_one_of_another_name_is_found_by_its_label_and_taken_out_by_what_is_advi
 def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
     before = there(plane)
     found = run(plane, "install", "--dry-run")
-    assert found.out.count("create") == 19
+    assert found.out.count("create") == 17
     assert there(plane) == before
 
 

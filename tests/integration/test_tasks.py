@@ -46,7 +46,7 @@ TASKS: Final = {
     "watch of mutatingadmissionpolicybindings": CLUSTER,
     "leader election": CLUSTER,
     "watch of own pods": CLUSTER,
-    "connection to active pod": CLUSTER,
+    "connections to other pods": CLUSTER,
     "certificate rotation": CLUSTER,
     "watch of the certificate": CLUSTER,
     "watch of --rules": CLUSTER,
