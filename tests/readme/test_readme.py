@@ -104,6 +104,7 @@ ELSEWHERE = {
     "--resource=configmaps --resource-name=genguard-rules": FOLLOWS,
     "kubectl -n genguard-system create rolebinding genguard-rules --role=genguard-rules "
     "--serviceaccount=genguard-system:genguard": FOLLOWS,
+    "genguard dashboard": "tests/unit/cli/test_dashboard.py, and its rights in tests/rights",
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",
 }
