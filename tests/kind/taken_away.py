@@ -32,9 +32,10 @@ def assert_guards_on(
     """
     namespace = take.__name__.replace("_", "-")
     with culprit.clearing("deployments/status", namespace), Load(cluster, namespace) as load:
+        load.go_on(_BEFORE)
+        taken = choose()
         with Guarded(cluster, namespace) as guarded:
             load.go_on(_BEFORE)
-            taken = choose()
             undo = take(cluster, taken)
             load.go_on(_AFTER)
         load.stop()

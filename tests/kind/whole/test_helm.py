@@ -52,8 +52,7 @@ def test_one_command_removes_all_but_what_the_pods_made(cluster: Cluster, figure
 
 
 def _is_well(cluster: Cluster) -> bool:
-    checks = cluster.doctor()
-    assert {one["level"] for one in checks.values()} == {"ok"}, checks
+    assert not [one for one in cluster.doctor().values() if one["level"] != "ok"]
     return True
 
 
