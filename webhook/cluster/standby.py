@@ -135,7 +135,7 @@ class Pods:
         nothing: a firewall may refuse it."""
         self._is_failing = False
         self.lost_at = float("-inf")
-        """When the label was last taken from a pod that should answer, in monotonic seconds."""
+        """When the label was last taken from a pod, in monotonic seconds."""
         self.changed: Final = asyncio.Event()
         """Set when the pods have changed; cleared by who waits for it."""
 
@@ -236,12 +236,16 @@ class Pods:
         return ended if 2 * len(silent) > len(self._seen) else ended | silent
 
     def _note(self, pod: Pod) -> None:
-        """Log that a pod was put behind the Service, or taken from it, where several are."""
-        if self._all_answer and pod.can_answer and pod.is_active:
+        """Note that a pod was put behind the Service, or taken from it; log it if several are."""
+        if pod.is_active:
+            # A write whose calls still wait for that pod may be stored seconds later.
             self.lost_at = time.monotonic()
+        if not (self._all_answer and pod.can_answer):
+            return
+        if pod.is_active:
             facts = {"pod": pod.name, "reason": "not reached"}
             LOGGER.warning("replica removed from the Service", extra={"facts": facts})
-        elif self._all_answer and pod.can_answer:
+        else:
             LOGGER.info("replica added to the Service", extra={"facts": {"pod": pod.name}})
 
     async def _label(self, pod: str, value: str | None) -> None:

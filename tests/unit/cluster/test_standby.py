@@ -365,6 +365,7 @@ async def test_a_node_that_vanishes_is_followed_when_the_lease_has_run_out():
     assert cluster.active == ["a"]
     await cluster.pass_time(2 * TICK_SECONDS, "b")
     assert cluster.active == ["b"], "its pod still says that it is ready, and loses the label"
+    assert cluster.each["b"][1].lost_at > 0, "writes whose calls wait for it may be stored later"
     await cluster.pass_time(60, "a", "b")
     assert cluster.leaders == ["b"]
 
