@@ -41,6 +41,7 @@ def make_review(
     subresource: str = "",
     name: str = "thing",
     user: str = "someone",
+    pod: str = "",
     dry_run: bool = False,
     options: dict[str, Any] | None = None,
     version: str = "admission.k8s.io/v1",
@@ -67,6 +68,8 @@ def make_review(
         "dryRun": dry_run,
         "options": options,
     }
+    if pod:
+        request["userInfo"]["extra"] = {"authentication.kubernetes.io/pod-name": [pod]}
     if subresource:
         request["subResource"] = request["requestSubResource"] = subresource
     return {"kind": "AdmissionReview", "apiVersion": version, "request": request}

@@ -57,9 +57,10 @@ class GroupVersionResource(msgspec.Struct, frozen=True):
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who asked; groups and extra are not read."""
+    """Who asked; groups are not read. `extra` is read by detection alone."""
 
     username: str = ""
+    extra: msgspec.Raw = NO_RAW
 
 
 class WireObject(msgspec.Struct, frozen=True):

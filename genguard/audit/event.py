@@ -64,6 +64,7 @@ class User(msgspec.Struct):
 
     username: _Name = ""
     groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] | None = None
 
 
 class ObjectReference(msgspec.Struct, rename="camel"):
@@ -149,6 +150,12 @@ class Event(msgspec.Struct, rename="camel"):
         """The user who acted: the impersonated user, if there is one."""
         user = self.impersonated_user or self.user
         return intern(user.username) if user else ""
+
+    @property
+    def extra(self) -> dict[str, tuple[str, ...]]:
+        """What else is known of the user who acted."""
+        user = self.impersonated_user or self.user
+        return (user.extra if user else None) or {}
 
     @property
     def manager(self) -> str:

@@ -25,6 +25,7 @@ from genguard.admission.review import (
 from genguard.audit.event import Call, Event, ObjectReference
 from genguard.audit.stages import stages
 from genguard.audit.stored import StoredObject, object_fields
+from genguard.detection.fact import USER_AGENT
 from genguard.objects.fields import Fields
 
 _MOST_NAMES: Final = 1_000
@@ -185,9 +186,15 @@ def _wire(
         sub_resource=reference.subresource,
         name=reference.name or shown.identity.name,
         namespace=reference.namespace,
-        user_info=UserInfo(event.username),
+        user_info=UserInfo(event.username, _extra(event)),
         options=(event.request_object or NO_RAW) if is_deletion else _options(event.manager),
     )
+
+
+def _extra(event: Event) -> msgspec.Raw:
+    """Return what says which process of the user acted, as a review would have it."""
+    agent = {USER_AGENT: (event.user_agent,)} if event.user_agent else {}
+    return msgspec.Raw(msgspec.json.encode({**agent, **event.extra}))
 
 
 @lru_cache(_MOST_NAMES)

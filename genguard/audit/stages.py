@@ -19,6 +19,8 @@ from genguard.objects.fields import Fields
 from genguard.objects.pointer import from_pointer
 
 _STATUS: Final = "status"
+_METADATA: Final = "metadata"
+_CONTENT: Final = ("spec", _STATUS)
 _MOST_COPIES: Final = 3
 """Of one event: each may double the object."""
 _MOST_OPERATIONS: Final = 2_000
@@ -47,7 +49,8 @@ def stages(
     """
     rounds = range(1 + max((one.round for one in calls), default=0))
     if not calls and after is not None:
-        return [after.fields] * 2
+        asked = _lost(event, before, after)
+        return [after.fields if asked is None else asked] * 2
     if any(one.operations is None for one in calls) or _are_too_many(calls):
         raise UnknownStagesError
     old, shown = _decoded(before), _decoded(after)
@@ -64,6 +67,25 @@ def stages(
     raw_before = before.fields if before else {}
     known = [(raw_shown, shown), (raw_before, old)]
     return [_fields(carried(final, admitted, one), known) for one in found]
+
+
+def _lost(event: Event, before: StoredObject | None, after: StoredObject) -> Fields | None:
+    """Return what was asked for where the server has counted it, and its answer does not show it.
+
+    A conversion between two versions loses a field when the object is read again.
+    """
+    if before is None or event.request_object == NO_OBJECT:
+        return None
+    if after.identity.generation <= before.identity.generation:
+        return None
+    if any(after.fields.get(key) != before.fields.get(key) for key in _CONTENT):
+        return None
+    shown = _decoded(after)
+    try:
+        asked = _asked(event, _decoded(before), shown, ())
+    except UnknownStagesError:
+        return None
+    return _fields({**asked, _METADATA: shown[_METADATA]}, [(after.fields, shown)])
 
 
 def _before_strategy(asked: Json, final: Json, shown: Json) -> Json:

@@ -3,7 +3,8 @@
 Only values that may be shown are kept as they are (genguard/detection/values.py).
 
 Items of a list are matched by their `type`, `name` or `uid` where they have one (conditions come
-in changing order), by position otherwise.
+in changing order), by position otherwise. Of a list outside status another order of its items is a
+leaf as well, the list itself: generation counts it.
 """
 
 import sys
@@ -27,6 +28,9 @@ Checked before a PathNode is made: it takes as much as the leaf."""
 _BYTES_OF_CHANGE: Final = 240
 _BYTES_OF_SHOWN: Final = 50
 _ITEM_KEYS: Final = ("type", "name", "uid")
+_STATUS: Final = "status"
+ORDER: Final = "<order>"
+"""The last part of the key of a leaf that is the order of a list; its pointer is the list."""
 _ABSENT: Final = None
 _CONTAINERS: Final = frozenset({dict, list})
 _TEXTS: Final = frozenset({str})
@@ -180,23 +184,40 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.before is None
 
     @property
+    def is_switch(self) -> bool:
+        """Return whether one of its values stands for off: it is absent, 0, false or empty."""
+        return self.before in OFF or self.after in OFF
+
+    @property
+    def is_order(self) -> bool:
+        """Return whether the leaf is the order of a list."""
+        return self.key[-1] == ORDER
+
+    @property
     def holds_time(self) -> bool:
         """Return whether the leaf is a time: lastTransitionTime, heartbeatTimestamp."""
         return not self.salt
 
 
+OFF: Final = frozenset({None, *map(digest_of, (b"0", b"false", b'"false"', b'""', b"null"))})
+"""Digests of what stands for off. Who turns a switch often has good reasons."""
 Leaves = tuple[Change, ...]
 """By pointer."""
 
 
 class _Found(list[Change]):
-    """The leaves that differ, so far; `shows` is which of their values are kept."""
+    """The leaves that differ, so far.
 
-    __slots__ = ("shows",)
+    shows     which of their values are kept
+    in_order  whether the order of a list counts, here where the items have names
+    """
+
+    __slots__ = ("in_order", "shows")
 
     def __init__(self, shows: Shows) -> None:
         super().__init__()
         self.shows: Final = shows
+        self.in_order = True
 
     def note(self, at: PathNode, before: Any, after: Any) -> None:
         """Add a leaf."""
@@ -262,6 +283,7 @@ def leaves_of(parts: Iterable[Part], shows: Shows = Shows.NOTHING) -> Leaves:
     found = _Found(shows)
     for key, old, new in parts:
         at = _tree.root()[key]
+        found.in_order = key != _STATUS
         left, right = _opened(old), _opened(new)
         if left and right:
             for name, value in right.items():
@@ -338,6 +360,8 @@ def _compare_lists(
     old_field, old_names = identities(old)
     field, names = identities(new)
     known = {name: index for index, name in enumerate(old_names)}
+    if found.in_order and field and field == old_field:
+        _note_order(at, old_names, names, found)
     for index, name in enumerate(names):
         if len(found) >= MOST_LEAVES:
             return
@@ -352,6 +376,18 @@ def _compare_lists(
         if len(found) >= MOST_LEAVES:
             return
         _every_leaf(old_at[old_field, name, index], old[index], found, is_gone=True)
+
+
+def _note_order(
+    at: PathNode, old: Sequence[str | int], new: Sequence[str | int], found: _Found
+) -> None:
+    """Add the list where the items that both sides have come in another order."""
+    both = {*old} & {*new}
+    before, after = ([name for name in one if name in both] for one in (old, new))
+    if before != after and len(found) < MOST_LEAVES:
+        of_list = change_at(at, before, after, Shows.NOTHING)
+        key = (*at.path, ORDER)
+        found.append(msgspec.structs.replace(of_list, key=key))
 
 
 def _every_leaf(at: PathNode, value: Any, found: _Found, *, is_gone: bool) -> None:

@@ -518,13 +518,15 @@ def assemble(
     sent, asking = first or last, intent or first or last
     content, states = _content(intent, mutates, last, missing), last.states
     metadata = _metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last)
+    # Where a webhook takes the whole status away, only the request has one.
+    writes_status = takes_status or any(one.writes_status for one in phases)
     return Write(
         time=now,
         object=last.object,
         subresource=last.key.subresource,
         requester=last.requester,
         base=last.key.resource_version,
-        writes_status=last.writes_status or takes_status,
+        writes_status=writes_status,
         status_counts=not last.key.subresource
         and (takes_status or last.status is StatusSubresource.ABSENT),
         content=content,
@@ -542,8 +544,7 @@ def assemble(
         observed_asked=_shared(asking.observed, sent.observed),
         observed_sent=sent.observed,
         observed_after=_shared(last.observed, sent.observed),
-        touches_status=(last.writes_status or takes_status)
-        and any(one.touches_status for one in phases),
+        touches_status=writes_status and any(one.touches_status for one in phases),
         touches_more=last.touches_more,
         observes=asking.observes or sent.observes or last.observes,
         policies=_policies(asking, mutates, last),

@@ -188,13 +188,15 @@ class Detection:
     def _is_suspect(self, key: JoinKey) -> bool:
         """Return whether writes of an object are compared leaf by leaf.
 
-        It was written before, by several users, or with damage; or other webhooks change its kind;
-        or the same was refused before.
+        It was written before, by several users, be it days ago, or with damage; or other webhooks
+        change its kind; or the same was refused before.
         """
         if self._compares_all or self._refusals.is_suspect(key, is_creation=False):
             return True
         past = self.history.find(key) or _NO_PAST
         if len(past.writes) >= COUNTED_WRITES or past.several_wrote or past.several_wrote_status:
+            return True
+        if key.subresource != "status" and self.history.last_writer(key) not in ("", key.user):
             return True
         if self._suspects.has_changed(_kind_of(key)):
             return True

@@ -18,10 +18,12 @@ from genguard.detection.write import Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.observed import Observed
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
+_LONGEST_EXTRA: Final = 4_096
+USER_AGENT: Final = "genguard.io/user-agent"
 BYTES_OF_FACT: Final = 800
 _BYTES_OF_POINTER: Final = 60
 SECONDS_APART: Final = 60.0
@@ -47,6 +49,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key              which write this is a phase of
     served_as        the version of the API in which the object is shown
     manager          the field manager of the write
+    process          which process of the user sent it: see Requester
     status           what is known of the status of a custom resource
     writes_status    status is among the fields that the server takes, and there is one
     compared         the fields that the server takes from this write
@@ -69,7 +72,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     foreign, unobserved   of the status of a pod: see PodStatusChange
     """
 
-    version: Literal[5]
+    version: Literal[6]
     phase: Phase
     time: Seconds
     key: JoinKey
@@ -95,6 +98,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     owner: str = ""
     foreign: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
+    process: str = ""
 
     @property
     def size(self) -> int:
@@ -130,7 +134,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def requester(self) -> Requester:
         """Return who writes it."""
-        return _requester(self.key.user, self.manager)
+        return _requester(self.key.user, self.manager, self.process)
 
 
 class _Options(msgspec.Struct, rename="camel"):
@@ -150,6 +154,31 @@ def manager_of(request: AdmissionRequest) -> str:
     raw = request.wire.options
     options = None if raw is NO_RAW else _options.decode(raw)
     return options.field_manager[:_LONGEST_MANAGER] if options else ""
+
+
+_EXTRA: Final = "authentication.kubernetes.io/"
+_PROCESS: Final = (f"{_EXTRA}pod-name", f"{_EXTRA}credential-id", USER_AGENT)
+"""Keys of `userInfo.extra` that say which process it is, the best first (apiserver
+pkg/authentication/serviceaccount/util.go:PodNameKey, pkg/authentication/user/user.go:
+CredentialIDKey). The user agent is a key of genguard, for reviews made of an audit log."""
+_extra_decoder: Final = msgspec.json.Decoder(dict[str, tuple[str, ...]] | None)
+_LONGEST_PROCESS: Final = 253
+
+
+@lru_cache(_MOST_REQUESTERS)
+def _process_in(extra: bytes) -> str:
+    try:
+        found = _extra_decoder.decode(extra) or {}
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""  # of another shape than the API server writes
+    values = (found[key][0] for key in _PROCESS if found.get(key))
+    return next(values, "")[:_LONGEST_PROCESS]
+
+
+def process_of(request: AdmissionRequest) -> str:
+    """Return which process of its user sent a request, "" where that is not said."""
+    raw = request.wire.user_info.extra
+    return "" if raw is NO_RAW or len(raw) > _LONGEST_EXTRA else _process_in(bytes(raw))
 
 
 _requester: Final = lru_cache(_MOST_REQUESTERS)(Requester)

@@ -47,13 +47,17 @@ class Confidence(StrEnum):
 _RANKS: Final = {one: rank for kind in (Severity, Confidence) for rank, one in enumerate(kind)}
 
 
-class Actor(msgspec.Struct, frozen=True, rename="camel"):
-    """Who does it: a webhook ("configuration/webhook"), a user, or a policy."""
+class Actor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Who does it: a webhook ("configuration/webhook"), a user, or a policy.
+
+    processes  the pods of the user, or its credentials or user agents, where there are several
+    """
 
     type: str
     name: str
     field_manager: str
     confidence: Confidence
+    processes: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

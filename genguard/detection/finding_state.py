@@ -54,6 +54,7 @@ class _Plain(NamedTuple):
     writes: list[tuple[str, int]]
     matched: list[tuple[tuple[str, str], int]]
     visible: list[tuple[tuple[str, str], int]]
+    processes: tuple[tuple[tuple[str, str], int], ...] = ()
 
 
 class Requesters:
@@ -62,7 +63,7 @@ class Requesters:
     A static webhook counts as a policy here: it acts before the intent, too.
     """
 
-    __slots__ = ("_matched", "_requesters", "_visible", "_writes")
+    __slots__ = ("_matched", "_processes", "_requesters", "_visible", "_writes")
 
     def __init__(self) -> None:
         # No Counter: there are 10,000 findings, and the garbage collector looks at each of those.
@@ -70,12 +71,17 @@ class Requesters:
         self._writes: dict[str, int] = {}  # by user
         self._matched: dict[tuple[str, str], int] = {}  # by policy and user
         self._visible: dict[tuple[str, str], int] = {}
+        self._processes: dict[tuple[str, str], int] = {}  # by user and process
 
     def blame(self, requesters: Iterable[Requester]) -> None:
         """Count the requesters whom a signal blames."""
-        for one in requesters:
+        for each in requesters:
+            one = Requester(each.user, each.manager)
             if one in self._requesters or len(self._requesters) < _MOST:
                 _add(self._requesters, one)
+            process = each.user, each.process
+            if each.process and (process in self._processes or len(self._processes) < _MOST):
+                _add(self._processes, process)
 
     def look(self, write: Write, paths: Iterable[str], suspects: Suspects) -> None:
         """Count the policies that acted on a write, for a signal about its intent."""
@@ -105,14 +111,16 @@ class Requesters:
             if user in writes and 2 * count > writes[user]  # of too many users some are gone
         }
         if not is_sure:
-            yield from (_user(one, Confidence.POSSIBLE) for one in self._often())
+            yield from (self._user(one, Confidence.POSSIBLE) for one in self._often())
             names = _youngest(self.policies, young)
             yield from (_before_intent(name, Confidence.POSSIBLE) for name in names)
             return
         likely = {policy for policy, _ in setters}
         surest = Confidence.LIKELY if may_be_static else Confidence.CERTAIN
         found = [_before_intent(name, Confidence.LIKELY) for name in _youngest(likely, young)]
-        found += [_user(one, self._confidence(one.user, setters, surest)) for one in self._often()]
+        found += [
+            self._user(one, self._confidence(one.user, setters, surest)) for one in self._often()
+        ]
         others = _youngest(self.policies - likely, young)
         found += [_before_intent(name, Confidence.POSSIBLE) for name in others]
         yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
@@ -124,7 +132,13 @@ class Requesters:
 
     def plain(self) -> tuple[list[Any], ...]:
         """Return all counts, for `from_plain`."""
-        counters = self._requesters, self._writes, self._matched, self._visible
+        counters = (
+            self._requesters,
+            self._writes,
+            self._matched,
+            self._visible,
+            self._processes,
+        )
         return tuple(list(one.items()) for one in counters)
 
     @classmethod
@@ -136,7 +150,13 @@ class Requesters:
         found._writes.update(plain.writes)
         found._matched.update(plain.matched)
         found._visible.update(plain.visible)
+        found._processes.update(plain.processes)
         return found
+
+    def _user(self, one: Requester, confidence: Confidence) -> Actor:
+        processes = sorted(process for user, process in self._processes if user == one.user)
+        several = tuple(processes) if len(processes) > 1 else ()
+        return Actor("user", one.user, one.manager, confidence, several)
 
     def _often(self) -> list[Requester]:
         return sorted(self._requesters, key=lambda one: -self._requesters[one])
@@ -157,10 +177,6 @@ class Requesters:
 
 def _add(counts: dict[_Name, int], name: _Name, more: int = 1) -> None:
     counts[name] = counts.get(name, 0) + more
-
-
-def _user(one: Requester, confidence: Confidence) -> Actor:
-    return Actor("user", one.user, one.manager, confidence)
 
 
 def _before_intent(name: str, confidence: Confidence) -> Actor:
@@ -220,6 +236,8 @@ class FindingState(msgspec.Struct, gc=False):
     """The time of that write."""
     is_whole: bool = False
     """All phases of that write were seen."""
+    pace: Seconds = 0.0
+    """Seconds between two turns, of a loop that is slow; 0 of others."""
     follows: dict[str, int] = {}
     """Owners by uid, the nearest first, and how many signals came of their changes."""
 
@@ -260,7 +278,7 @@ class FindingState(msgspec.Struct, gc=False):
         A lost observedGeneration that is still lost after few signs is a warning, once somebody
         has looked at the object: who waits for it waits for ever.
         """
-        if self.minor or self.count < LOOP_COUNT:
+        if self.minor or (self.count < LOOP_COUNT and not self.pace):
             stays = self.quiet and self.looked > 0 and self.damage is not None and self.damage.lost
             return Severity.WARNING if stays and not self.minor else Severity.INFO
         if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
@@ -333,7 +351,13 @@ class FindingState(msgspec.Struct, gc=False):
         Longer for slow loops, and twice as long each time that the finding came back.
         """
         pace = (self.last - self.first) / max(self.count - 1, 1)
-        return min(max(QUIET_SECONDS, 4 * pace) * 2.0 ** min(self.reopened, 8), WINDOW_SECONDS)
+        pace = max(pace, self.pace)
+        return min(max(QUIET_SECONDS, 4 * pace) * 2.0 ** min(self.reopened, 8), self.window)
+
+    @property
+    def window(self) -> float:
+        """Return the seconds after which another signal is another loop."""
+        return max(WINDOW_SECONDS, 4 * self.pace)
 
     @property
     def place(self) -> ResourceKind:

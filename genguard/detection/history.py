@@ -18,6 +18,7 @@ import msgspec
 from genguard.admission.join import JoinKey
 from genguard.detection.diff import NOTHING_DIFFERS, Diff
 from genguard.detection.moves import InTurn, Moves
+from genguard.detection.slow_writes import NO_SLOW_WRITES, SlowWrites, SlowWritesOfObjects
 from genguard.detection.write import NOBODY, ObjectKey, Requester, Write
 from genguard.objects.pointer import Path
 
@@ -43,6 +44,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
     several_wrote, several_wrote_status  whether somebody else has written it since
     owner   the uid of its owner, "" without one
     in_turn  the objects that move in turn with it, as of the newest write
+    slow    writes of the last days, of an object that several write
     """
 
     writes: tuple[Write, ...] = ()
@@ -55,6 +57,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
     several_wrote_status: bool = False
     owner: str = ""
     in_turn: InTurn | None = None
+    slow: SlowWrites = NO_SLOW_WRITES
 
     @property
     def seen(self) -> float:
@@ -140,6 +143,15 @@ class ObjectHistory(msgspec.Struct, gc=False):
         self.stored += (rivals[0],)
         return rivals[0]
 
+    @property
+    def unconfirmed(self) -> Write | None:
+        """Return the newest write if it must have been stored, as far as is known."""
+        last = self.writes[-1] if self.writes else None
+        if last is None:
+            return None
+        is_only = sum(one.base == last.base for one in self.writes) == 1
+        return last if is_only and last.has_outcome and last.changed_anything else None
+
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
         """Return who last requested a value at a leaf, if it is remembered and not this user."""
         is_status = leaf[0] == "status"
@@ -178,6 +190,7 @@ class History:
         self._most_bytes: Final = most_bytes
         self._most_leaf_bytes: Final = most_leaf_bytes
         self._moves: Final = Moves()
+        self._slow: Final = SlowWritesOfObjects()
         self.bytes = 0
         self.leaf_bytes = 0
 
@@ -189,7 +202,7 @@ class History:
         name = _name(key)
         found = self._objects.get(name)
         if found is None:
-            found = self._objects[name] = ObjectHistory()
+            found = self._objects[name] = ObjectHistory(slow=self._slow.of(name))
             self.bytes += found.bytes
         else:
             self._objects.move_to_end(name)
@@ -198,6 +211,23 @@ class History:
     def find(self, key: ObjectKey | JoinKey) -> ObjectHistory | None:
         """Return the history of an object, if there is one; this keeps it no longer."""
         return self._objects.get(_name(key))
+
+    def last_writer(self, key: JoinKey) -> str:
+        """Return a user who wrote more than status of an object, "" where nobody is known.
+
+        The last one is remembered for days.
+        """
+        past = self.find(key)
+        return self._slow.of(_name(key)).writer or (past and past.writer) or ""
+
+    def confirm(self, past: ObjectHistory, now: Write) -> Write | None:
+        """Return the write that must have been stored: see `ObjectHistory.confirm`."""
+        stored = past.confirm(now)
+        if stored is not None and stored.writes_more:
+            name = _name(stored.object)
+            self._slow.add(name, stored)
+            past.slow = self._slow.of(name)
+        return stored
 
     def find_uid(self, uid: str) -> ObjectHistory | None:
         """Return the history of the object of this uid, if there is one."""
@@ -214,6 +244,9 @@ class History:
             self._forget_leaves_but_of(_name(write.object), past)
         while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
             name, oldest = self._objects.popitem(last=False)
+            last = oldest.unconfirmed
+            if last is not None and last.writes_more:
+                self._slow.add(name, last)
             for some in self._with_leaves:
                 some.pop(name, None)
             self.bytes -= oldest.bytes

@@ -21,7 +21,6 @@ from genguard.detection.finding_state import (
     MOST_EVIDENCE,
     MOST_FOLLOWED,
     MOST_PATHS,
-    WINDOW_SECONDS,
     Accused,
     Doubt,
     FindingState,
@@ -124,6 +123,7 @@ class Ledger:
         # repaired the write itself.
         entry.damage = sign.damage if write.has_outcome or write.missing else None
         entry.averted = sign.averted
+        entry.pace = sign.pace
         entry.quiet = entry.repaired = False
         for path in sign.paths[:MOST_PATHS]:
             if len(entry.paths) < MOST_PATHS:
@@ -386,7 +386,7 @@ class Ledger:
         subresource = _subresource(write.subresource)
         key = _key(detector, write.object, subresource)
         entry = self._entries.get(key)
-        is_other = entry is not None and write.time - entry.last > WINDOW_SECONDS
+        is_other = entry is not None and write.time - entry.last > entry.window
         if entry is not None and is_other and not entry.damage:
             self._drop(key)
             entry = None

@@ -4,7 +4,8 @@ A turn is a creation and the deletion of the same uid. It follows from an earlie
 was created after that one was deleted: Pods that are drained in a wave were all there before, so
 each of them is a first turn. A turn counts only where another actor deletes than creates, and where
 creator, deleter, owners and labels are those of the turn before: what has a new parent or a new
-template is another object.
+template is another object. Two who each delete what the other has created, and create it again as
+their own, change places with each turn.
 
 Two sorts of turns are nobody's loop:
 - a suite, or a pipeline, makes and deletes its own object each time, and what a controller makes
@@ -67,6 +68,8 @@ class Turns(msgspec.Struct, frozen=True, gc=False):
 
     object            where: the name, or the prefix of the generated names; no uid
     creator, deleter  who takes turns
+    likeness          of the object that was deleted; of a pair of owners `likeness_of_other` is
+                      that of the objects which the deleter creates
     turns             how many
     deleted           when the last object was deleted
     shortest_life, longest_life   from a creation to the deletion
@@ -83,6 +86,7 @@ class Turns(msgspec.Struct, frozen=True, gc=False):
     longest_life: float
     shortest_gap: float = 0.0
     longest_gap: float = 0.0
+    likeness_of_other: int | None = None
 
     @property
     def size(self) -> int:
@@ -188,6 +192,8 @@ class Lives:
         first, *rest = ended.turns
         self._put(place, _Ended(tuple(rest), ended.most, ended.at))
         gap = fact.time - first.deleted
+        if first.deleter.user == fact.key.user:
+            first = _from_the_other_side(first, fact)
         is_same = first.creator.user == fact.key.user and first.likeness == fact.likeness
         if not is_same or gap > SECONDS_OF_TURN or self._is_of_suite(fact, first.deleted):
             return None
@@ -212,6 +218,18 @@ class Lives:
     def _put(self, place: JoinKey, ended: _Ended) -> None:
         size = place.size + _BYTES_OF_TURNS + sum([one.size for one in ended.turns])
         self._ended.put(place, ended, size)
+
+
+def _from_the_other_side(turns: Turns, fact: LifeFact) -> Turns:
+    """Return the turns where who has deleted creates, and is expected to be deleted next."""
+    other = turns.likeness_of_other
+    return msgspec.structs.replace(
+        turns,
+        creator=turns.deleter,
+        deleter=turns.creator,
+        likeness=fact.likeness if other is None else other,
+        likeness_of_other=turns.likeness,
+    )
 
 
 def _turns(life: _Life, fact: LifeFact) -> Turns | None:

@@ -1,8 +1,9 @@
 """The latest moves of the objects that one actor moves again and again, over all objects.
 
-A move is a write that changes more than status and times. Each detector sees the history of one
-object; this index tells it which other objects move in turn with that one. Bounded in objects and
-in moves of each, and cheap: objects that are written now and then are not in it.
+A move is a write that changes more than status and times, or a label or an annotation. Each
+detector sees the history of one object; this index tells it which other objects move in turn with
+that one. Bounded in objects and in moves of each, and cheap: objects that are written now and then
+are not in it.
 """
 
 from collections import OrderedDict, deque
@@ -35,12 +36,14 @@ class Move(NamedTuple):
     base        the resourceVersion that it was written upon
     generation  the generation afterwards
     made        digests of the first new values
+    is_of_metadata  it changes metadata alone
     """
 
     time: float
     base: str
     generation: int
     made: tuple[Digest, ...]
+    is_of_metadata: bool = False
 
 
 class MovingObject(msgspec.Struct, frozen=True, gc=False):
@@ -117,12 +120,16 @@ class Moves:
 
 
 def _is_move(write: Write) -> bool:
-    if not write.writes_more or not write.touches_more or write.state_before == write.state_after:
-        return False
-    if write.object.resource in _RECORDS:
+    if not write.writes_more or write.object.resource in _RECORDS:
         return False
     changes = write.content.admitted.changes
-    return not changes or not all(one.holds_time for one in changes)
+    if _moves_state(write) and (not changes or not all(one.holds_time for one in changes)):
+        return True
+    return any(not one.holds_time for one in write.metadata.admitted)
+
+
+def _moves_state(write: Write) -> bool:
+    return write.touches_more and write.state_before != write.state_after
 
 
 def _goes_on(known: MovingObject, write: Write) -> bool:
@@ -154,10 +161,12 @@ def _moves_of(past: Sequence[Write]) -> tuple[Move, ...]:
 
 
 def _move(write: Write) -> Move:
-    made = [one.after for one in write.content.admitted if one.after is not None and one.salt]
+    changes = (*write.content.admitted, *write.metadata.admitted)
+    made = [one.after for one in changes if one.after is not None and one.salt]
     return Move(
         write.time,
         write.base[:_LONGEST_VERSION],
         write.generation_after,
         tuple(made[:_MOST_LEAVES]),
+        not _moves_state(write),
     )

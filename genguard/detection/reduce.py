@@ -15,7 +15,7 @@ from genguard.admission.review import (
 )
 from genguard.detection.diff import Compared, Comparer, digests
 from genguard.detection.digest import added
-from genguard.detection.fact import VERSION, Fact, States, manager_of
+from genguard.detection.fact import VERSION, Fact, States, manager_of, process_of
 from genguard.detection.metadata import compare_metadata
 from genguard.detection.pod_status import find_pod_status_change
 from genguard.detection.suspects import Suspects
@@ -185,6 +185,7 @@ def reduce(
         owner=read_owner_uid(old.metadata.owner_references),
         foreign=of_pod.foreign,
         unobserved=of_pod.unobserved,
+        process=process_of(request),
     )
 
 

@@ -15,6 +15,9 @@ from genguard.objects.observed import Observed
 NODE_USER: Final = "system:node:"
 """What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node)."""
 
+_BY_HAND: Final = "kubectl"
+"""What the field managers of kubectl begin with (kubectl-edit, kubectl-client-side-apply)."""
+
 
 class ObjectKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Which object; the uid tells objects of one name apart."""
@@ -33,10 +36,21 @@ def name_of(where: ObjectKey | JoinKey) -> str:
 
 
 class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
-    """Who sent a write."""
+    """Who sent a write.
+
+    process  which process of the user: its pod, else its credential; of an audit log else the user
+             agent; "" where nothing says it
+    """
 
     user: str
     manager: str
+    process: str = ""
+
+    @property
+    def writer(self) -> tuple[str, str, str]:
+        """What tells two writers apart. A person is one, whichever verb of kubectl it is."""
+        by_hand = self.manager.startswith(_BY_HAND)
+        return self.user, _BY_HAND if by_hand else self.manager, "" if by_hand else self.process
 
 
 class Acted(NamedTuple):

@@ -58,6 +58,9 @@ _PHRASES: Final = {
         "sets", "set", "conditions of {} without observedGeneration"
     ),
     "refused-retry": _Phrase("repeats", "repeat", "a refused write of {}"),
+    "write-not-kept": _Phrase(
+        "asks again and again for", "ask again and again for", "{field} of {}", "a change"
+    ),
     "cross-object-loop": _Phrase(
         "changes {} and others in a circle", "chase each other over {} and others", ""
     ),

@@ -19,6 +19,7 @@ from genguard.detection.detectors.status_clobbered import StatusClobbered
 from genguard.detection.detectors.status_write_storm import StatusWriteStorm
 from genguard.detection.detectors.terminating_replicas_dropped import TerminatingReplicasDropped
 from genguard.detection.detectors.unstable_mutation import UnstableMutation
+from genguard.detection.detectors.write_not_kept import WriteNotKept
 
 ALL: Final[tuple[Detector, ...]] = (
     ObservedGenerationCleared(),
@@ -37,6 +38,7 @@ ALL: Final[tuple[Detector, ...]] = (
     CrossObjectLoop(),
     Recreation(),
     RefusedRetry(),
+    WriteNotKept(),
     ForeignStatusWriter(),
     ConditionGenerationMissing(),
 )

@@ -1,7 +1,8 @@
 """Two controllers chase each other over two objects: each writes because the other has written.
 
 Reads   the latest moves of this object, and of the objects that move in turn with it
-Acts on writes of more than status, each object by one actor alone
+Acts on writes of more than status, each object by one actor alone; where labels and annotations
+        are all that it writes, only if each writes what the other has reached
 Result  names both actors; told of the object whose name is the first. Each of these is a proof
         that both react: each writes the generation or the resourceVersion that the other has
         reached; or, over many turns, a delay of one delays the other as well. Two timers of the
@@ -89,7 +90,7 @@ class CrossObjectLoop(Detector):
             other, count = theirs.object, len(turns.theirs)
             yield Signal(
                 Blame.REQUESTER,
-                write.pointers(),
+                write.all_pointers(),
                 f"{mine.requester.user} and {theirs.requester.user} chase each other: the one "
                 f"writes {_told(mine.object)}, the other {_told(other)}, {count} times by turns",
                 (mine.requester, theirs.requester),
@@ -156,6 +157,8 @@ def _is_chase(turns: _Turns) -> bool:
     longest = max(*turns.to_them, *turns.to_me)
     if longest <= _SECONDS_WRITTEN and _write_what_they_saw(turns):
         return True
+    if any(one.is_of_metadata for one in (*turns.mine, *turns.theirs)):
+        return False  # heartbeats, leases and passes of many tools are there
     if len(turns.theirs) < _TURNS_TIMED or longest > _SECONDS_TIMED:
         return False
     return _are_alike(turns) and not _are_timers(turns) and _delay_each_other(turns)

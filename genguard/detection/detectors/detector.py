@@ -32,6 +32,8 @@ class Signal:
     minor       never more than info, however often it comes
     reinvoked   it happened in round 1, in which only webhooks are called that ask for it
     damage      what is wrong in the stored object because of it; None where nothing stays wrong
+    pace        seconds between two turns of a slow loop, which has been seen to repeat: the next
+                sign comes as late as that
     averted     what would be wrong, had genguard not restored it: a write that nobody restores may
                 do it yet
     """
@@ -45,6 +47,7 @@ class Signal:
     evidence: dict[str, object] = field(default_factory=dict)
     damage: Damage | None = None
     averted: Damage | None = None
+    pace: float = 0.0
 
 
 Sort = Literal[
@@ -150,7 +153,7 @@ class DetectorRunner:
                     yield name, signal, write
             _raise(errors)
             return
-        stored = past.confirm(write)
+        stored = history.confirm(past, write)
         if stored is not None:
             for name, signal in _ask(self._judges_of(stored)[1], errors, stored, past):
                 yield name, signal, stored

@@ -20,13 +20,15 @@ Relies  on conditions being matched by type (openshift/cluster-authentication-op
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import ClassVar, Final, NamedTuple
 
 from genguard.detection.changes import Change
 from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
-from genguard.detection.digest import NO_DIGEST, Digest
+from genguard.detection.detectors.own_turns import SECONDS, is_switched, own_turns
+from genguard.detection.digest import NO_DIGEST, Digest, digest_of
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
 from genguard.detection.sample import field_names
@@ -52,6 +54,31 @@ Questions are asked at leisure, and answered at once. This holds at any pace, an
 changes nothing."""
 
 
+_MARKS: Final = frozenset(
+    {
+        "app.kubernetes.io/instance",
+        "app.kubernetes.io/managed-by",
+        "applyset.kubernetes.io/part-of",
+        "argocd.argoproj.io/instance",
+        "argocd.argoproj.io/tracking-id",
+        "config.k8s.io/owning-inventory",
+        "helm.toolkit.fluxcd.io/name",
+        "helm.toolkit.fluxcd.io/namespace",
+        "kustomize.toolkit.fluxcd.io/name",
+        "kustomize.toolkit.fluxcd.io/namespace",
+        "meta.helm.sh/release-name",
+        "meta.helm.sh/release-namespace",
+    }
+)
+"""Labels and annotations by which a tool knows whose an object is. Where one writer gives them two
+values by turns, two owners claim the object, at any pace."""
+_CLAIMS: Final = 2
+_UNKNOWN: Final = digest_of(b'"Unknown"')
+_TIMETABLE_SECONDS: Final = 4 * 3_600.0
+"""Who writes later than this after the other follows a timetable: down in the evening, up in the
+morning."""
+
+
 class Turn(NamedTuple):
     """What one write made of a leaf."""
 
@@ -66,34 +93,61 @@ class Fight(Detector):
     seconds     how long ago a turn may be; tools that keep what git has look every three to ten
                 minutes, and a fight takes four writes
     most_turns  so many of the latest values of a leaf are looked at
+    may_be_slow whether turns that are further apart are a fight as well
     """
 
     seconds: ClassVar[float] = 3_600.0
     most_turns: ClassVar[int] = 8
+    may_be_slow: ClassVar[bool] = True
 
     def judge_stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for a write that turned something back."""
         since = write.time - self.seconds
         recent = [one for one in past.stored if one.time >= since and self._is_about(one)]
-        if not _change_hands(recent):
-            return
-        meant = self._meant(write)
+        found = self._fight(write, recent) if _change_hands(recent) else None
+        found = found or self._of_one(write, recent, past) or self._slow_fight(write, past)
+        if found is not None:
+            yield found
+
+    def _slow_fight(self, write: Write, past: ObjectHistory) -> Signal | None:
+        """Return a signal for a fight that goes on for hours or days."""
+        writes = [one for one in past.slow.writes if self._is_about(one)]
+        if not self.may_be_slow or not writes or write.time - writes[0].time <= self.seconds:
+            return None
+        meant = [one for one in self._meant(write) if not one.is_switch]
+        turns = self._turns((one.key for one in meant), writes)
+        slow = [one for one in meant if not _is_timetable(turns[one.key])]
+        found = self._fight(write, writes, slow)
+        pauses = (b.time - a.time for one in slow for a, b in pairwise(turns[one.key]))
+        return found and replace(found, pace=max(pauses))
+
+    def _fight(
+        self, write: Write, recent: Sequence[Write], meant: Sequence[Change] | None = None
+    ) -> Signal | None:
+        """Return a signal for what this write turned back of somebody else's."""
+        meant = self._meant(write) if meant is None else meant
         turns = self._turns((change.key for change in meant), recent)
         fighters = {key: self._fighters(some) for key, some in turns.items()}
         fought = [change for change in meant if fighters[change.key]]
         if not fought:
-            return
+            return None
         newest = write.requester
-        others = {one.user: one for change in fought for one in fighters[change.key]}
-        others.pop(newest.user)
-        names = " and ".join((newest.user, *others))
-        yield Signal(
+        all_of_them = {one.writer: one for change in fought for one in fighters[change.key]}
+        others = [one for one in all_of_them.values() if one.writer != newest.writer]
+        users = dict.fromkeys((newest.user, *(one.user for one in others)))
+        names = " and ".join(users) if len(users) > 1 else f"several processes of {newest.user}"
+        return Signal(
             self._blame(write),
             tuple(dict.fromkeys(change.pointer for change in fought)),
             f"{names} overwrite each other's {field_names(fought)}",
-            (newest, *others.values()),
+            (newest, *others),
             minor=self._is_minor(write, fought, turns),
         )
+
+    def _of_one(self, write: Write, recent: Sequence[Write], past: ObjectHistory) -> Signal | None:
+        """Return a signal for what one writer turns to and fro by itself."""
+        del write, recent, past
+        return None
 
     def _turns(self, keys: Iterable[Path], recent: Sequence[Write]) -> dict[Path, list[Turn]]:
         """Return the latest values of each leaf with who made them, oldest first."""
@@ -122,17 +176,20 @@ class Fight(Detector):
         return self._made(write)
 
     def _fighters(self, turns: Sequence[Turn]) -> list[Requester]:
-        """Return who turns a leaf back, each user once, if there are two and the newest turn does.
+        """Return who turns a leaf back, each writer once, if two do and the newest turn does.
 
         A requester turns a leaf back when it writes a value of its own again over what somebody
         else has made of it. One that walks a cycle of its own, a correction, and a value that never
-        comes back (a time, a counter) are no fight.
+        comes back (a time, a counter) are no fight. Two processes of one user are two writers, as
+        long as nobody else has a part in it.
         """
         if not _turns_back(turns, len(turns) - 1):
             return []
         back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
-        fighters = {one.user: one for one in back}
-        return list(fighters.values()) if len(fighters) >= _TWO else []
+        fighters = list({one.user: one for one in back}.values())
+        if len(fighters) < _TWO and len({one.requester.user for one in turns}) == 1:
+            fighters = list({one.writer: one for one in back}.values())
+        return fighters if len(fighters) >= _TWO else []
 
     def _blame(self, write: Write) -> Blame:
         del write
@@ -151,6 +208,7 @@ class StatusOscillation(Fight):
     name: ClassVar[str] = "status-oscillation"
     stored_only_if: ClassVar[Sort] = "writes_status"
     seconds: ClassVar[float] = 600.0
+    may_be_slow: ClassVar[bool] = False
 
     def _meant(self, write: Write) -> Sequence[Change]:
         """Return the fields of status; who takes one away is found by status-clobbered."""
@@ -159,6 +217,23 @@ class StatusOscillation(Fight):
             for one in self._made(write)
             if one.key[0] == _STATUS and not (one.added or one.removed)
         ]
+
+    def _of_one(self, write: Write, recent: Sequence[Write], past: ObjectHistory) -> Signal | None:
+        """Return a signal for a condition or phase that one writer flips, too fast to be true."""
+        del past
+        meant = [one for one in self._meant(write) if _is_state(one)]
+        same = [one for one in recent if one.generation_before == write.generation_before]
+        turns = own_turns(meant, write, same, write.time - SECONDS)
+        flipped = [one for one in meant if is_switched(turns.get(one.key, ()))]
+        if not flipped:
+            return None
+        user = write.requester.user
+        return Signal(
+            Blame.REQUESTER if write.content.requested is not None else Blame.EITHER,
+            tuple(one.pointer for one in flipped),
+            f"{user} flips {field_names(flipped)} again and again, for no change of the spec",
+            (write.requester,),
+        )
 
 
 class SpecFight(Fight):
@@ -219,6 +294,25 @@ class MetadataFight(Fight):
             [one if one.value is None else one._replace(value=NO_DIGEST) for one in turns]
         )
 
+    def _of_one(self, write: Write, recent: Sequence[Write], past: ObjectHistory) -> Signal | None:
+        """Return a signal for a mark of the owner that one writer gives two values by turns.
+
+        What has an owner in the cluster is marked as that one is.
+        """
+        marks = [one for one in self._made(write) if one.key[-1] in _MARKS and not past.owner]
+        turns = self._turns((one.key for one in marks), recent)
+        claimed = [one for one in marks if _is_claimed(turns[one.key])]
+        if not claimed:
+            return None
+        user = write.requester.user
+        return Signal(
+            self._blame(write),
+            tuple(one.pointer for one in claimed),
+            f"{user} writes it for two owners by turns, each with a {field_names(claimed)} of its "
+            "own",
+            (write.requester,),
+        )
+
     def _blame(self, write: Write) -> Blame:
         return Blame.EITHER if write.metadata.requested is None else Blame.REQUESTER
 
@@ -233,28 +327,59 @@ class MetadataFight(Fight):
 
 def _change_hands(writes: Iterable[Write]) -> bool:
     """Whether so many take turns that two may each have turned something back."""
-    users = (one.requester.user for one in writes)
-    return sum(one != other for one, other in pairwise(users)) >= _CHANGES_OF_HANDS
+    writers = (one.requester.writer for one in writes)
+    return sum(one != other for one, other in pairwise(writers)) >= _CHANGES_OF_HANDS
 
 
 def _turns_back(turns: Sequence[Turn], at: int) -> bool:
     if at < 2:  # noqa: PLR2004 - mine, yours, mine again
         return False
     mine, before = turns[at], turns[at - 1]
-    return (
-        before.requester.user != mine.requester.user
-        and before.value != mine.value
-        and any(
-            one.value == mine.value and one.requester.user == mine.requester.user
-            for one in turns[: at - 1]
-        )
+    who, other = mine.requester, before.requester
+    if other.writer == who.writer or before.value == mine.value:
+        return False
+    # Of one user each process has its own will; a process that is replaced has no earlier turn.
+    is_of_one = other.user == who.user
+    return any(
+        one.value == mine.value
+        and (one.requester.writer == who.writer if is_of_one else one.requester.user == who.user)
+        for one in turns[: at - 1]
     )
+
+
+def _is_timetable(turns: Sequence[Turn]) -> bool:
+    """Whether each of the writers comes hours after the other."""
+    waits: dict[str, list[float]] = {}
+    for before, one in pairwise(turns):
+        if before.requester.user != one.requester.user:
+            waits.setdefault(one.requester.user, []).append(one.time - before.time)
+    return all(median(some) > _TIMETABLE_SECONDS for some in waits.values())
 
 
 def _changes_more(write: Write) -> bool:
     """Whether it changed anything but metadata."""
     changed = write.content.admitted
     return not changed.is_compared or any(one.key[0] != _METADATA for one in changed)
+
+
+def _is_claimed(turns: Sequence[Turn]) -> bool:
+    """Whether one user has set a value again over another one of its own."""
+    values = [one.value for one in turns[-3:]]
+    if len({one.requester.user for one in turns}) > 1 or None in values:
+        return False
+    return len(values) > _CLAIMS and values[0] == values[2] != values[1]
+
+
+def _is_state(change: Change) -> bool:
+    """Whether a field of status says in which of few states an object is, and is sure of it.
+
+    A controller that looks at regular times is not sure while it looks: True, Unknown, True.
+    """
+    key = change.key
+    if key == (_STATUS, "phase"):
+        return True
+    is_condition = key[1] == "conditions" and key[-1] == _STATUS
+    return is_condition and _UNKNOWN not in (change.before, change.after)
 
 
 def _is_work(own: Path, fought: Iterable[Change]) -> bool:
@@ -283,6 +408,6 @@ def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
     )
     if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
         return False
-    return len(asked) < _NO_SOONER or (
+    return min(len(asked), len(answered)) < _NO_SOONER or (
         median(asked[-_NO_SOONER:]) > _AS_SOON * median(answered[-_NO_SOONER:])
     )

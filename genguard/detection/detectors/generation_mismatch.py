@@ -27,6 +27,8 @@ class GenerationMismatch(Detector):
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         del past
+        if write.content.requested and not write.changed_anything:
+            return  # write-not-kept tells of a change that was counted, and is not shown
         predicted = write.generation_predicted
         # A server that keeps none of this kind yet is older, or has a gate off: nothing is wrong.
         keeps = write.generation_before or write.generation_after

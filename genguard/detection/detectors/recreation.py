@@ -3,7 +3,8 @@
 Reads   creations and deletions of one name, or of the generated names of one owner
 Acts on turns that follow one from another, each with an object of its own
 Result  blames who deletes, and who creates; the creator alone, where the garbage collector deletes:
-        then the owner that the object names is not there
+        then the owner that the object names is not there. Two owners each of whom deletes and
+        creates it are both blamed
 Relies  on the same creator, deleter, owners and labels in each turn, on lives that are alike, and
         on pauses that are alike. Whoever deletes what is done, or his own, makes no turn
 """
@@ -40,6 +41,9 @@ class Recreation(Detector):
                 f"{creator.user} creates it again and again, and the garbage collector deletes it: "
                 "the owner that it names is not there"
             )
+        elif turns.likeness_of_other is not None:
+            first, second = sorted((creator.user, deleter.user))
+            message = f"{first} and {second} each delete it and create it as their own"
         else:
             message = f"{deleter.user} deletes what {creator.user} creates again"
         yield Signal(

@@ -25,6 +25,9 @@ _TRIES: Final = 10
 and a cache is behind for less long (client-go util/workqueue/default_rate_limiters.go: the tenth
 try comes 2.5 s after the first)."""
 _SECONDS: Final = 0.5
+_STALE_TRIES: Final = 5
+_STALE_SECONDS: Final = 3.0
+"""Of one old version: no cache is behind for so long after it was answered 409 so often."""
 _WINDOW: Final = 600.0
 
 
@@ -37,7 +40,7 @@ class RefusedRetry(Detector):
     def judge_refusal(self, refusal: Refusal) -> Iterator[Signal]:
         """Yield one signal for an attempt that did not come out."""
         is_same = refusal.attempts >= _ATTEMPTS and refusal.seconds >= _SECONDS
-        if not is_same and (refusal.tries < _TRIES or refusal.tried_seconds < _SECONDS):
+        if not is_same and not _is_tried_long(refusal):
             return
         what = "creates" if refusal.is_creation else "writes"
         if not is_same:
@@ -78,6 +81,13 @@ class RefusedRetry(Detector):
         yield _signal(
             write, blame, "writes it again and again: it is admitted and never stored", refusal
         )
+
+
+def _is_tried_long(refusal: Refusal) -> bool:
+    tries, seconds = refusal.tries, refusal.tried_seconds
+    if refusal.is_stale and tries >= _STALE_TRIES and seconds >= _STALE_SECONDS:
+        return True
+    return tries >= _TRIES and seconds >= _SECONDS
 
 
 def _is_again(write: Write, past: ObjectHistory) -> bool:

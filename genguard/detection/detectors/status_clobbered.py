@@ -43,19 +43,19 @@ class StatusClobbered(Detector):
             return
         if not past.several_wrote_status:
             return  # nothing of theirs is there to be dropped
-        dropped = [
-            change
+        setters = {
+            change: past.last_setter_but(write.requester.user, change.key)
             for change in write.content.sent
-            if change.removed
-            and _is_ours(change, write.content.sent)
-            and _set_by_another(change, write, past)
-        ]
+            if change.removed and _is_ours(change, write.content.sent)
+        }
+        dropped = [change for change, setter in setters.items() if setter is not None]
         if dropped:
+            users = dict.fromkeys(one.user for one in setters.values() if one is not None)
             yield Signal(
                 Blame.REQUESTER if write.content.requested is not None else Blame.EITHER,
                 _pointers(dropped),
                 f"{write.requester.user} dropped {len(dropped)} status field(s) that "
-                "somebody else had set",
+                f"{' and '.join(users)} had set",
                 (write.requester,),
                 minor=_is_slow(write, past),
             )
@@ -95,10 +95,6 @@ def _is_ours(change: Change, among: Iterable[Change]) -> bool:
     return not (
         change.removed and any(one.added and one.key[:below] == change.key for one in among)
     )
-
-
-def _set_by_another(change: Change, write: Write, past: ObjectHistory) -> bool:
-    return past.last_setter_but(write.requester.user, change.key) is not None
 
 
 def _is_slow(write: Write, past: ObjectHistory) -> bool:

@@ -41,6 +41,7 @@ class Story:
     A step is one write, or `times` of them, `every` so many seconds; a list of these takes turns:
 
     at, by, to  when; who asks; the subresource, "" is the object itself; lists take turns
+    pod         the pod of who asks; a list takes turns
     of          the name of the object, where it is not the only one; a list takes turns
     owner       the uid of its owner, which is its name with "uid-of-" before it; a list takes turns
     asks        the top-level fields that the writer changes, and the fields of metadata; a list
@@ -80,7 +81,7 @@ class Story:
         """One step."""
         asks = step.get("asks", {})
         turns = itertools.cycle(asks if isinstance(asks, list) else [asks])
-        turning = step.keys() & {"by", "to", "of", "owner", "names"}
+        turning = step.keys() & {"by", "pod", "to", "of", "owner", "names"}
         named = {key: _cycle(step[key]) for key in turning}
         gaps = _cycle(step.get("every", 1))
         self._now = float(step["at"])
@@ -189,6 +190,7 @@ class Story:
             subresource=step.get("to", ""),
             name=self._name,
             user=step["by"],
+            pod=step.get("pod", ""),
         )
 
 

@@ -94,7 +94,7 @@ X, Y = {"name": "x", "o": {"a": 1, "b": 1}}, {"name": "y"}
 def test_what_is_gone_is_told_by_where_it_was_and_the_rest_by_where_it_is():
     old, new = {"spec": [X, Y]}, {"spec": [Y, {"name": "x", "o": {"b": 2}}]}
     found = changes(fields_of(old), fields_of(new), ["spec"])
-    assert [one.pointer for one in found] == ["/spec/0/o/a", "/spec/1/o/b"]
+    assert [one.pointer for one in found] == ["/spec", "/spec/0/o/a", "/spec/1/o/b"]
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_objects_without_spec_are_suspects_by_the_same_rules(monkeypatch, resour
         for phase in (INTENT, MUTATE, OUTCOME):
             feed(detection, phase, one, 100.0 + number)
     compared = [one.metadata.admitted.is_compared for one in detection.writes]
-    assert compared == [False, False, True]
+    assert compared == [False, True, True]
 
 
 def test_where_a_webhook_changes_metadata_alone_every_object_of_the_kind_is_a_suspect():

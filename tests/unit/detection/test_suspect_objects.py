@@ -46,7 +46,7 @@ def test_a_second_writer_makes_an_object_suspect():
     detection = Judging()
     for number, user in enumerate(["controller", "operator", "controller"]):
         write(detection, number, user)
-    assert compared(detection) == [False, False, True]
+    assert compared(detection) == [False, True, True]
 
 
 ASKED, LEFT, OLD = status(observedGeneration=1), status(a=1), status(a=0)
