@@ -19,6 +19,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
+_POD_NAME = "Impersonate-Extra-authentication.kubernetes.io%2Fpod-name"
+
 Params = Mapping[str, str | int | bool]
 T = TypeVar("T")
 
@@ -61,10 +63,11 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom to impersonate; the token's own user must be allowed to."""
+    """Whom to impersonate, and from which pod; the token's own user must be allowed to."""
 
     name: str
     groups: tuple[str, ...] = ()
+    pod: str = ""
 
 
 class _Connection(http.client.HTTPSConnection):
@@ -88,9 +91,9 @@ class Client:
         """Where the API server listens."""
         return self._endpoint.port
 
-    def as_user(self, name: str, groups: Sequence[str] = ()) -> "Client":
+    def as_user(self, name: str, groups: Sequence[str] = (), pod: str = "") -> "Client":
         """The same API server, seen by another user; connections are shared."""
-        other = Client(self._endpoint, User(name, tuple(groups)))
+        other = Client(self._endpoint, User(name, tuple(groups), pod))
         other._local = self._local
         return other
 
@@ -207,6 +210,8 @@ class Client:
             connection.putheader("Impersonate-User", self._user.name)
             for group in self._user.groups:
                 connection.putheader("Impersonate-Group", group)
+            if self._user.pod:
+                connection.putheader(_POD_NAME, self._user.pod)
         if content is not None:
             connection.putheader("Content-Type", content_type)
             connection.putheader("Content-Length", str(len(content)))

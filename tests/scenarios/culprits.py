@@ -55,6 +55,24 @@ def sets_status_field(name: str, value: Any) -> Callable[[Request], Patch]:
     return patch
 
 
+def removes_status(request: Request) -> Patch:
+    """Takes the whole status away."""
+    return [{"op": "remove", "path": "/status"}] if _status(request) else ()
+
+
+def sorts_environment(request: Request) -> Patch:
+    """Puts the variables of each container in the order of their names."""
+    found = []
+    template = request["object"]["spec"]["template"]["spec"]
+    for number, container in enumerate(template["containers"]):
+        env = container.get("env") or []
+        ordered = sorted(env, key=lambda one: one["name"])
+        if env != ordered:
+            path = f"/spec/template/spec/containers/{number}/env"
+            found.append({"op": "replace", "path": path, "value": ordered})
+    return found
+
+
 def once(patch: Callable[[Request], Patch]) -> Callable[[Request], Patch]:
     """Acts on the first request that it has anything to say to, and on no other."""
     acted: list[Patch] = []

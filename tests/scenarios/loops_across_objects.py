@@ -10,6 +10,8 @@ from tests.scenarios.catalogue import scenario
 from tests.scenarios.reacting import Reaction, reacting
 from tests.scenarios.scene import Hook, Json, Scene, Stored
 
+_COPIED = "replicator.example.org/from-version"
+
 
 @scenario()
 def replicas_fought_over_above_a_replica_set(scene: Scene) -> None:
@@ -161,3 +163,33 @@ def _notes_version(found: Json) -> Json:
 
 def _notes_checksum(found: Json) -> Json:
     return {"checksum": f"{found['metadata']['generation'] * 7919:x}"}
+
+
+def _copies_version(found: Json) -> Json:
+    return {"metadata": {"annotations": {_COPIED: found["metadata"]["resourceVersion"]}}}
+
+
+@scenario()
+def two_replicators_copy_to_each_other(scene: Scene) -> None:
+    """Each writes down of which version its copy is; nothing else changes."""
+    left, right = (
+        scene.create("v1/configmaps", {"metadata": {"name": name}, "data": {"a": "1"}})
+        for name in ("left", "right")
+    )
+    for _ in range(14):
+        left.patch("replicator-of-right", _copies_version(right.get()))
+        scene.pause(0.2)
+        right.patch("replicator-of-left", _copies_version(left.get()))
+        scene.pause(0.3)
+
+
+@scenario()
+def a_secret_and_its_configmap_are_kept_alike(scene: Scene) -> None:
+    """Two tools, each of which writes down which version of the other it has seen."""
+    secret = scene.create("v1/secrets", {"metadata": {"name": "one"}, "stringData": {"a": "1"}})
+    settings = scene.create("v1/configmaps", {"metadata": {"name": "two"}, "data": {"a": "1"}})
+    for _ in range(14):
+        secret.patch("secret-keeper", _copies_version(settings.get()))
+        scene.pause(0.3)
+        settings.patch("reflector", _copies_version(secret.get()))
+        scene.pause(0.2)

@@ -191,3 +191,67 @@ def _widget(name: str, **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": spec or {"size": 1},
     }
+
+
+@scenario()
+def two_owners_of_one_name(scene: Scene) -> None:
+    """Each deletes what the other has made, and makes it again as its own."""
+    owners = {user: scene.widget(f"of-{user}").get() for user in ("red", "blue")}
+    made = None
+    for turn in range(10):
+        user = ("red", "blue")[turn % 2]
+        if made is not None:
+            made.delete(user)
+            made.wait_until_gone()
+        metadata = owners[user]["metadata"]
+        owner = {
+            "apiVersion": "example.org/v1", "kind": "Widget",
+            "name": metadata["name"], "uid": metadata["uid"], "controller": True,
+        }  # fmt: skip
+        body = {**_widget("shared"), "kind": "Gauge"}
+        body["metadata"]["ownerReferences"] = [owner]
+        made = scene.create("example.org/v1/gauges", body, user)
+        scene.pause(0.4)
+
+
+@scenario()
+def two_tools_replace_one_object(scene: Scene) -> None:
+    """By deletion, since a field of it cannot be changed."""
+    made = None
+    for turn in range(10):
+        user = ("installer", "migrator")[turn % 2]
+        if made is not None:
+            made.delete(user)
+            made.wait_until_gone()
+        made = scene.create("example.org/v1/widgets", _widget("one"), user)
+        scene.pause(0.3)
+
+
+@scenario()
+def a_copy_that_is_old_for_ever(scene: Scene) -> None:
+    """Its watch hangs: each PUT names the version of long ago, and is answered 409."""
+    widget = scene.widget()
+    old = widget.get()
+    widget.spec("deployer", size=2)
+    late = scene.plane.client.as_user("late-controller", ["system:masters"])
+    for turn in range(16):
+        with suppress(ApiError):
+            late.put(widget.path, {**old, "spec": {"size": turn}})
+        scene.pause(0.6)
+
+
+@scenario()
+def a_finalizer_that_cannot_be_removed(scene: Scene) -> None:
+    """The same, where metadata is all that it changes."""
+    body = _widget("one")
+    body["metadata"]["finalizers"] = ["example.org/hold"]
+    widget = scene.create("example.org/v1/widgets", body)
+    old = widget.get()
+    widget.delete("deployer")
+    old["metadata"].pop("finalizers")
+    late = scene.plane.client.as_user("late-controller", ["system:masters"])
+    for _ in range(16):
+        with suppress(ApiError):
+            late.put(widget.path, old)
+        scene.pause(0.6)
+    widget.patch("deployer", {"metadata": {"finalizers": None}})

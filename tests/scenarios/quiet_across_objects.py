@@ -85,3 +85,31 @@ def a_child_follows_its_parent(scene: Scene) -> None:
 
 def _notes(found: Json) -> Json:
     return {"seen": found["metadata"]["generation"]}
+
+
+@scenario()
+def copied_in_one_direction(scene: Scene) -> None:
+    """The source is written by somebody else, as often as it is copied."""
+    source, copy = (
+        scene.create("v1/configmaps", {"metadata": {"name": name}, "data": {"a": "1"}})
+        for name in ("source", "copy")
+    )
+    for turn in range(14):
+        source.patch("owner", {"metadata": {"annotations": {"example.org/pass": str(turn)}}})
+        scene.pause(0.2)
+        version = source.get()["metadata"]["resourceVersion"]
+        copy.patch("replicator", {"metadata": {"annotations": {"example.org/from": version}}})
+        scene.pause(0.3)
+
+
+@scenario()
+def two_tools_stamp_two_objects_by_turns(scene: Scene) -> None:
+    left, right = (
+        scene.create("v1/configmaps", {"metadata": {"name": name}, "data": {"a": "1"}})
+        for name in ("left", "right")
+    )
+    for turn in range(14):
+        left.patch("scanner", {"metadata": {"annotations": {"example.org/scan": f"s{turn}"}}})
+        scene.pause(0.2)
+        right.patch("auditor", {"metadata": {"annotations": {"example.org/audit": f"a{turn}"}}})
+        scene.pause(0.3)

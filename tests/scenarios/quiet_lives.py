@@ -183,3 +183,29 @@ def pods_up_to_a_quota(scene: Scene) -> None:
 
 def _service(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}}
+
+
+@scenario()
+def replaced_by_one_tool_and_then_by_another(scene: Scene) -> None:
+    """Three times in all, as in a migration that is done again."""
+    made = None
+    for user in ("installer", "migrator", "installer", "migrator"):
+        if made is not None:
+            made.delete(user)
+            made.wait_until_gone()
+        made = scene.create("example.org/v1/widgets", _widget("one"), user)
+        scene.pause(0.4)
+
+
+@scenario()
+def a_copy_that_is_old_for_two_seconds(scene: Scene) -> None:
+    """A watch that is late; then it names the version that is stored."""
+    widget = scene.widget()
+    old = widget.get()
+    widget.spec("deployer", size=2)
+    late = scene.plane.client.as_user("late-controller", ["system:masters"])
+    for turn in range(6):
+        with suppress(ApiError):
+            late.put(widget.path, {**old, "spec": {"size": turn}})
+        scene.pause(0.3)
+    widget.spec("late-controller", size=9)

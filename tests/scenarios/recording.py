@@ -22,6 +22,7 @@ _KEPT_OF_EVENT = (
     "userAgent", "objectRef", "responseStatus", "requestObject", "responseObject",
     "requestReceivedTimestamp", "stageTimestamp", "annotations",
 )  # fmt: skip
+_POD_NAME = "authentication.kubernetes.io/pod-name"
 _OWN_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -87,7 +88,7 @@ def _trimmed(raw: bytes) -> Iterator[str]:
         # Probes by which the test saw that a registration is in force.
         if request["resource"]["resource"] == "configmaps" and request.get("dryRun"):
             continue
-        request["userInfo"] = {"username": request["userInfo"]["username"]}
+        request["userInfo"] = _user(request["userInfo"])
         for side in ("object", "oldObject"):
             _without_noise(request.get(side))
         yield json.dumps(one, separators=(",", ":"))
@@ -107,11 +108,17 @@ def _trimmed_events(events: Iterable[dict[str, Any]]) -> Iterator[str]:
         one = {key: event[key] for key in _KEPT_OF_EVENT if key in event}
         for key in ("user", "impersonatedUser"):
             if key in one:
-                one[key] = {"username": one[key]["username"]}
+                one[key] = _user(one[key])
         one["userAgent"] = one.get("userAgent", "").partition("/")[0]
         for key in ("requestObject", "responseObject"):
             _without_noise(one.get(key))
         yield json.dumps(one, separators=(",", ":"))
+
+
+def _user(found: dict[str, Any]) -> dict[str, Any]:
+    """The name, and the pod where one is known."""
+    extra = {key: found["extra"][key] for key in (_POD_NAME,) if key in found.get("extra", {})}
+    return {"username": found["username"], **({"extra": extra} if extra else {})}
 
 
 def _without_noise(found: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.controlplane.client import ApiError, Client, wait_until
+from tests.controlplane.client import STRATEGIC_MERGE_PATCH, ApiError, Client, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch
 
@@ -47,7 +47,10 @@ class Policy:
 
 
 class Stored:
-    """One object in the cluster, as a user or a controller handles it."""
+    """One object in the cluster, as a user or a controller handles it.
+
+    A user is a name, or `name@pod`: what the token of a service account says of its process.
+    """
 
     def __init__(self, plane: ControlPlane, collection: str, name: str) -> None:
         self._plane = plane
@@ -69,6 +72,11 @@ class Stored:
 
     def spec(self, user: str, **fields: Any) -> Json:
         return self.patch(user, {"spec": fields})
+
+    def strategic(self, user: str, body: Json) -> Json:
+        """A strategic merge patch: items of a list by their names."""
+        made: Json = self._as(user).patch(self.path, body, content_type=STRATEGIC_MERGE_PATCH).body
+        return made
 
     def status(self, user: str, **fields: Any) -> Json:
         """A PATCH of some fields of the status."""
@@ -108,7 +116,8 @@ class Stored:
         return False
 
     def _as(self, user: str) -> Client:
-        return self._plane.client.as_user(user, ["system:masters"])
+        name, _, pod = user.partition("@")
+        return self._plane.client.as_user(name, ["system:masters"], pod)
 
 
 class Scene:
@@ -124,6 +133,10 @@ class Scene:
         client = self.plane.client.as_user(user, ["system:masters"])
         made = client.post(at, body, params=params or None).body
         return Stored(self.plane, at, made["metadata"]["name"])
+
+    def stored(self, collection: str, name: str) -> Stored:
+        """An object that is there."""
+        return Stored(self.plane, self.collection(collection), name)
 
     def delete_all(self, collection: str, user: str) -> None:
         """Delete one object after the other, those aside that are being deleted."""
@@ -143,6 +156,16 @@ class Scene:
 
     def widget(self, name: str = "one", **spec: Any) -> Stored:
         return self._custom("widgets", "Widget", name, spec)
+
+    def lens(self, version: str, name: str = "one", **spec: Any) -> Stored:
+        """An object that is served in two versions."""
+        body = {
+            "apiVersion": f"example.org/{version}",
+            "kind": "Lens",
+            "metadata": {"name": name},
+            "spec": spec or {"size": 1},
+        }
+        return self.create(f"example.org/{version}/lenses", body)
 
     def gauge(self, name: str = "one", **spec: Any) -> Stored:
         return self._custom("gauges", "Gauge", name, spec)

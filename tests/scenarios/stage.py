@@ -24,7 +24,7 @@ from tests.scenarios.scene import Policy, Scene, StaticHook
 
 _WRITES = ["CREATE", "UPDATE"]
 CUSTOM = (
-    rule(["widgets", "widgets/status", "gauges"], _WRITES, "example.org"),
+    rule(["widgets", "widgets/status", "gauges", "lenses"], _WRITES, "example.org"),
     rule(["widgets", "gauges"], ["DELETE"], "example.org"),
     rule(["configmaps", "secrets", "serviceaccounts"], _WRITES, ""),
     rule(["endpointslices"], _WRITES, "discovery.k8s.io"),
@@ -92,7 +92,8 @@ def defined(plane: ControlPlane) -> Iterator[None]:
     try:
         for item in items:
             plural = item["spec"]["names"]["plural"]
-            at = f"/apis/example.org/v1/{plural}"
+            version = item["spec"]["versions"][0]["name"]
+            at = f"/apis/example.org/{version}/{plural}"
             wait_until(lambda at=at: plane.client.get(at).body, what=f"{plural} served")
         yield
     finally:
