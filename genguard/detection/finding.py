@@ -63,7 +63,8 @@ class Actor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     def label(self) -> str:
         """As people read it; a webhook is known by its slash, a policy by nothing in its name."""
         kind = "policy " if self.type == "policy" else ""
-        return f"{kind}{self.name} ({self.confidence})"
+        processes = f", from {' and '.join(self.processes)}" if self.processes else ""
+        return f"{kind}{self.name} ({self.confidence}{processes})"
 
 
 class FoundObject(msgspec.Struct, frozen=True):

@@ -88,6 +88,11 @@ def test_an_actor_is_told_as_people_read_it(type_, name, told):
     assert Actor(type_, name, "kubectl", Confidence.LIKELY).label == told
 
 
+def test_the_processes_of_a_user_are_told_with_it():
+    one = Actor("user", "operator", "", Confidence.CERTAIN, ("pod-a", "pod-b"))
+    assert one.label == "operator (certain, from pod-a and pod-b)"
+
+
 X, Y = {"name": "x", "o": {"a": 1, "b": 1}}, {"name": "y"}
 
 
