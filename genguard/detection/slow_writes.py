@@ -60,11 +60,6 @@ class SlowWritesOfObjects:
     def __init__(self) -> None:
         self._kept: Final[Bounded[str, SlowWrites]] = Bounded(MOST_OBJECTS, MOST_BYTES)
 
-    @property
-    def bytes(self) -> int:
-        """About how many bytes of memory all of them take."""
-        return self._kept.bytes
-
     def of(self, name: str) -> SlowWrites:
         """Return what is known of an object."""
         return self._kept.get(name) or NO_SLOW_WRITES

@@ -5,10 +5,12 @@ Reads   the stored values of each leaf and who wrote them; of metadata what each
 Acts on writes that are known to have been stored: of the main resource and of its scale, which
         shows the same replicas (spec-fight), of status (status-oscillation), and those that have
         changed metadata (metadata-fight)
-Result  blames all who turn it back. One writer's own cycle, values that never return, and fields
-        of status that are dropped and set again (see status-clobbered) are not meant. Of spec also
-        blames the webhook that puts an explicit value back to what was stored, which leaves no
-        trace in generation: each such write is a no-op
+Result  blames all who turn it back, at any pace: two users, or two processes of one user. Values
+        that never return, and fields of status that are dropped and set again (see
+        status-clobbered) are not meant. Nor is one writer's own cycle, but for a condition that it
+        flips faster than there can be a reason for, and a mark by which it claims the object for
+        two owners by turns. Of spec also blames the webhook that puts an explicit value back to
+        what was stored, which leaves no trace in generation: each such write is a no-op
 Relies  on conditions being matched by type (openshift/cluster-authentication-operator#269). On an
         explicit value: a field that a PUT leaves out and a webhook defaults is no fight. On writes
         of metadata that are about nothing else: a tool that also stamps a shared annotation
@@ -16,7 +18,8 @@ Relies  on conditions being matched by type (openshift/cluster-authentication-op
         Beside a label that is fought over, an annotation of its own is the stamp. An annotation
         that one sets and another takes away is a question and its answer (as
         argocd.argoproj.io/refresh), unless it is asked again at once, many times, or sooner than
-        it is answered
+        it is answered. On who answers within hours: two who each come later follow a timetable,
+        and a switch is turned on and off for days by those whose task it is
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,7 +75,6 @@ _MARKS: Final = frozenset(
 )
 """Labels and annotations by which a tool knows whose an object is. Where one writer gives them two
 values by turns, two owners claim the object, at any pace."""
-_CLAIMS: Final = 2
 _UNKNOWN: Final = digest_of(b'"Unknown"')
 _TIMETABLE_SECONDS: Final = 4 * 3_600.0
 """Who writes later than this after the other follows a timetable: down in the evening, up in the
@@ -111,9 +113,10 @@ class Fight(Detector):
 
     def _slow_fight(self, write: Write, past: ObjectHistory) -> Signal | None:
         """Return a signal for a fight that goes on for hours or days."""
-        writes = [one for one in past.slow.writes if self._is_about(one)]
-        if not self.may_be_slow or not writes or write.time - writes[0].time <= self.seconds:
+        writes = past.slow.writes if self.may_be_slow else ()
+        if not writes or writes[-1] is not write or write.time - writes[0].time <= self.seconds:
             return None
+        writes = tuple(filter(self._is_about, writes))
         meant = [one for one in self._meant(write) if not one.is_switch]
         turns = self._turns((one.key for one in meant), writes)
         slow = [one for one in meant if not _is_timetable(turns[one.key])]
@@ -364,10 +367,9 @@ def _changes_more(write: Write) -> bool:
 
 def _is_claimed(turns: Sequence[Turn]) -> bool:
     """Whether one user has set a value again over another one of its own."""
-    values = [one.value for one in turns[-3:]]
-    if len({one.requester.user for one in turns}) > 1 or None in values:
-        return False
-    return len(values) > _CLAIMS and values[0] == values[2] != values[1]
+    *_, first, second, third = (None, None, None, *(one.value for one in turns))
+    is_of_one = len({one.requester.user for one in turns}) == 1
+    return is_of_one and None not in (first, second, third) and first == third != second
 
 
 def _is_state(change: Change) -> bool:
