@@ -45,6 +45,7 @@ HEADERS = {
 LAST = "secrets"
 """The resource of the last reviews."""
 SCENES = (
+    "a-field-that-the-stored-version-does-not-know",
     "cleaned-away-and-made-again",
     "conditions-cleared",
     "conditions-dropped",

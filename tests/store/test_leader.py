@@ -58,12 +58,13 @@ def test_a_loop_that_no_replica_sees_alone_is_one_finding_one_alert_and_told_onc
             Loop().spread(both, lambda: any(map(_opened, both)), "a loop told in a log")
             found = wait_until(lambda: _agreed(one, two), what="the same finding at both")
 
-            def told() -> bool:
-                return len(alertmanager.alerts) >= 2 * len(found)
+            def told() -> set[str]:
+                return {json.dumps(each["labels"], sort_keys=True) for each in alertmanager.alerts}
 
-            wait_until(told, what="an alert of each replica")
-            labels = {json.dumps(each["labels"], sort_keys=True) for each in alertmanager.alerts}
-            assert len(labels) == len(found)
+            wait_until(lambda: len(told()) >= len(found), what="an alert of each finding")
+            least = 2 * len(found)
+            wait_until(lambda: len(alertmanager.alerts) >= least, what="alerts of both replicas")
+            assert len(told()) == len(found)
             lines = [*_opened(one), *_opened(two)]
             assert len(lines) == len(set(lines)), "told once"
             with Replica(*flags) as late:
