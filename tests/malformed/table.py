@@ -147,6 +147,13 @@ ROWS: Final[dict[str, Row]] = {
             (),
         ),
     ),
+    "watch": Row(
+        None,  # it needs a cluster
+        cluster=("--timeout=60s",),
+        waits=((_ASKS,), 130),
+        misspelt=(("--timout=1s",), "--timeout"),
+        flags=(("--timeout=soon",), ("--timeout=0",), ("-o", "csv")),
+    ),
     "findings": Row(
         None,  # it asks a server
         cluster=(),

@@ -104,6 +104,8 @@ ELSEWHERE = {
     "--resource=configmaps --resource-name=genguard-rules": FOLLOWS,
     "kubectl -n genguard-system create rolebinding genguard-rules --role=genguard-rules "
     "--serviceaccount=genguard-system:genguard": FOLLOWS,
+    "genguard watch": "tests/e2e/test_watch.py, and its rights in tests/rights",
+    "genguard watch services configmaps -n shop": "tests/e2e/test_watch.py, of other kinds",
     "genguard dashboard": "tests/unit/cli/test_dashboard.py, and its rights in tests/rights",
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",

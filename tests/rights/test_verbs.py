@@ -28,6 +28,15 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 HOOKS = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 CHECKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+POLICIES = tuple(
+    f"{kind}.admissionregistration.k8s.io"
+    for kind in (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    )
+)
 BELOW = ("deployments.apps", "replicasets.apps", "pods")
 
 
@@ -89,6 +98,9 @@ ROWS = {
     "trace": Row(
         f"trace deploy/web -n {WHERE} --yes --for=1s",
         ("get deployments.apps", *each("list create delete", HOOKS)),
+    ),
+    "watch": Row(
+        "watch services --timeout=1s", each("list watch", "services", HOOKS, CHECKS, *POLICIES)
     ),
     "install": Row(
         "install --yes --url={url} --ca-file={ca} --timeout=60s",

@@ -21,6 +21,7 @@ GROUPS: Final = {
         "explain": "Say when a kind's generation grows, or explain a finding.",
         "blame": "Say who wrote each field last, and who changed it.",
         "trace": "Prove which webhook changes one object.",
+        "watch": "Find who fights over what no webhook sees.",
         "dashboard": "Open the dashboard of an installed genguard in a browser.",
     },
     "Ask whether objects are done": {

@@ -1,0 +1,195 @@
+"""Judges successive versions of objects, as a watch shows them: what no webhook sees.
+
+The API server sends writes of webhook configurations and of admission policies to no webhook
+(apiserver pkg/admission/plugin/webhook/rules/rules.go:IsExemptAdmissionConfigurationResource).
+Each new version is judged as a write of which the outcome alone was seen. Its user is not known:
+the field manager that wrote it last stands for one.
+
+Bounded in objects and in bytes: of each object the last version is kept, compressed.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+from zstandard import ZstdCompressor, ZstdDecompressor
+
+from genguard.admission.review import (
+    V1,
+    AdmissionRequest,
+    GroupVersionKind,
+    GroupVersionResource,
+    Operation,
+    Phase,
+    ReviewedObject,
+    UserInfo,
+    WireRequest,
+)
+from genguard.detection.detection import Detection
+from genguard.detection.finding import Actor, Confidence, Finding
+from genguard.detection.reduce import Reviewed
+from genguard.generation.transition import Engine, predict_with
+from genguard.objects.bounded import Bounded
+from genguard.objects.fields import Fields
+
+MOST_OBJECTS: Final = 20_000
+MOST_BYTES: Final = 24 * 1024 * 1024
+_BYTES_OF_OBJECT: Final = 500
+_LONGEST_VERSION: Final = 8 * 1024 * 1024
+_STATUS: Final = "status"
+_NOBODY: Final = "unknown"
+NOT_KNOWN: Final = "users are not known from a watch"
+
+
+class _Entry(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry of managedFields (apimachinery pkg/apis/meta/v1/types.go:ManagedFieldsEntry)."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    fields_v1: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="fieldsV1")
+
+
+class _Managed(msgspec.Struct, rename="camel"):
+    managed_fields: tuple[_Entry, ...] | None = None
+
+
+_managed: Final = msgspec.json.Decoder(_Managed)
+_metadata: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_kept: Final = msgspec.msgpack.Decoder(dict[str, bytes])
+
+
+class _Version(NamedTuple):
+    """The last version of an object: its entries by manager, and its fields, compressed."""
+
+    entries: dict[tuple[str, str, str], int]
+    packed: bytes
+
+
+class Versions:
+    """Remembers the last version of each object, and gives each change to detection."""
+
+    def __init__(self, engine: Engine, detection: Detection) -> None:
+        """`engine` predicts generation."""
+        self._engine: Final = engine
+        self._detection: Final = detection
+        self._known: Final[Bounded[str, _Version]] = Bounded(MOST_OBJECTS, MOST_BYTES)
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes of memory the versions take."""
+        return self._known.bytes
+
+    def see(self, resource: GroupVersionResource, found: Fields, now: float) -> None:
+        """Take in the current version of an object; `now` is seconds since the epoch.
+
+        Raises KeyError and msgspec.MsgspecError for an object that cannot be decoded.
+        """
+        fields = _without_managed_fields(found)
+        metadata = ReviewedObject.of(fields).metadata
+        uid = metadata.uid or ""
+        entries = _managed.decode(found["metadata"]).managed_fields or ()
+        before = self._known.get(uid)
+        digests = {_of(one): hash((one.time, bytes(one.fields_v1))) for one in entries}
+        packed = _pack(fields)
+        self._known.put(uid, _Version(digests, packed), _BYTES_OF_OBJECT + len(packed))
+        if before is None or before.packed == packed:
+            return
+        changed = [one for one in entries if before.entries.get(_of(one)) != digests[_of(one)]]
+        writer = _newest(changed)
+        old = ReviewedObject.of(_unpack(before.packed))
+        if old.metadata.resource_version != metadata.resource_version:
+            request = _request(resource, old, ReviewedObject.of(fields), writer)
+            self._judge(request, now)
+
+    def gone(self, uid: str) -> None:
+        """Forget an object that was deleted."""
+        self._known.pop(uid)
+
+    def findings(self) -> list[Finding]:
+        """Return every finding, oldest first; who is named are field managers."""
+        return [_of_managers(one) for one in self._detection.findings()]
+
+    def settle(self, now: float) -> list[Finding]:
+        """Resolve findings that are quiet, and return them."""
+        return [_of_managers(one) for one in self._detection.settle(now)]
+
+    def _judge(self, request: AdmissionRequest, now: float) -> None:
+        strategy, status = self._engine.strategy(request)
+        prediction = predict_with(strategy, status, request)
+        fact = self._detection.fact(Phase.OUTCOME, Reviewed(request, prediction, status), now)
+        if fact is not None:
+            self._detection.see(fact)
+
+
+def _of(entry: _Entry) -> tuple[str, str, str]:
+    return entry.manager, entry.operation, entry.subresource
+
+
+def _newest(changed: Iterable[_Entry]) -> _Entry:
+    """Return the entry of the last write: who loses a field keeps the time of his own write."""
+    dated = [one for one in changed if one.time is not None]
+    return max(dated, key=lambda one: one.time or 0, default=_Entry(manager=_NOBODY))
+
+
+def _request(
+    resource: GroupVersionResource, old: ReviewedObject, new: ReviewedObject, writer: _Entry
+) -> AdmissionRequest:
+    metadata = new.metadata
+    kind = msgspec.json.decode(new.fields["kind"], type=str)
+    wire = WireRequest(
+        uid="",
+        kind=GroupVersionKind(resource.group, resource.version, kind),
+        resource=resource,
+        operation=Operation.UPDATE,
+        sub_resource=writer.subresource if writer.subresource == _STATUS else "",
+        name=metadata.name or "",
+        namespace=metadata.namespace or "",
+        user_info=UserInfo(writer.manager),
+    )
+    # Until it is stored an object shows the version that it comes from.
+    shown = {**new.fields, "metadata": _at(new.fields, old.metadata.resource_version or "")}
+    return AdmissionRequest(V1, wire, ReviewedObject.of(shown), old, partial(_attributes, wire))
+
+
+def _attributes(wire: WireRequest) -> dict[str, Any]:
+    """What conditions see of a request besides the objects; there are none here."""
+    return {"name": wire.name, "namespace": wire.namespace}
+
+
+def _at(fields: Fields, resource_version: str) -> msgspec.Raw:
+    metadata = _metadata.decode(fields["metadata"])
+    version = msgspec.Raw(msgspec.json.encode(resource_version))
+    return msgspec.Raw(msgspec.json.encode({**metadata, "resourceVersion": version}))
+
+
+def _without_managed_fields(found: Fields) -> Fields:
+    metadata = _metadata.decode(found["metadata"])
+    metadata.pop("managedFields", None)
+    return {**found, "metadata": msgspec.Raw(msgspec.json.encode(metadata))}
+
+
+def _pack(fields: Fields) -> bytes:
+    plain = {key: bytes(raw) for key, raw in fields.items()}
+    return ZstdCompressor().compress(msgspec.msgpack.encode(plain))
+
+
+def _unpack(packed: bytes) -> Fields:
+    plain = ZstdDecompressor().decompress(packed, max_output_size=_LONGEST_VERSION)
+    return {key: msgspec.Raw(raw) for key, raw in _kept.decode(plain).items()}
+
+
+def _of_managers(found: Finding) -> Finding:
+    """Return a finding whose actors are field managers, and not surer than a manager can be."""
+    actors = tuple(
+        Actor("manager", one.name, "", max(one.confidence, Confidence.LIKELY, key=_rank))
+        for one in found.actors
+    )
+    return msgspec.structs.replace(found, actors=actors, message=f"{found.message}; {NOT_KNOWN}")
+
+
+def _rank(confidence: Confidence) -> int:
+    return confidence.rank

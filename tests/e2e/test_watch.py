@@ -1,0 +1,126 @@
+"""`genguard watch` on a real API server: fights of which no webhook is told, as reported."""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from tests.beside import Beside
+from tests.controlplane.client import Client, wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.statuses import Shop, Verb
+
+API = "/apis/admissionregistration.k8s.io/v1"
+_FOUND_SECONDS = 60.0
+Json = dict[str, Any]
+
+
+def webhook(name: str, **more: Any) -> Json:
+    """One that is called for nothing that is there."""
+    rule = {"apiGroups": ["nowhere.example.org"], "apiVersions": ["*"], "resources": ["*"]}
+    return {
+        "name": f"{name}.example.org",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": "YQ=="},
+        "rules": [{**rule, "operations": ["CREATE"]}],
+        "failurePolicy": "Ignore",
+    } | more
+
+
+def two_bundles(turn: int) -> Json:
+    """https://github.com/cert-manager/cert-manager/issues/2899: cainjector and a GitOps tool."""
+    url = "https://127.0.0.1:1/"
+    return webhook("cert", clientConfig={"url": url, "caBundle": ("YQ==", "Yg==")[turn % 2]})
+
+
+def two_selectors(turn: int) -> Json:
+    """https://github.com/NVIDIA/KAI-Scheduler/issues/1292: an operator, and AKS adds to it."""
+    added = [{"key": "control-plane", "operator": "DoesNotExist"}]
+    return webhook("kai", namespaceSelector={"matchExpressions": added} if turn % 2 else {})
+
+
+def two_policies(turn: int) -> Json:
+    """https://github.com/istio-ecosystem/sail-operator/issues/1148: the operator and istiod."""
+    return webhook("istio", failurePolicy=("Ignore", "Fail")[turn % 2])
+
+
+def rules_in_two_orders(turn: int) -> Json:
+    """https://github.com/kyverno/kyverno/issues/16919: rewritten for ever, by two controllers."""
+    resources = ["pods", "services", "secrets"]
+    rule = webhook("kyverno")["rules"][0]
+    return webhook("kyverno", rules=[{**rule, "resources": resources[:: 1 if turn % 2 else -1]}])
+
+
+FIGHTS: tuple[tuple[str, Callable[[int], Json], tuple[str, str]], ...] = (
+    ("mutatingwebhookconfigurations", two_bundles, ("cainjector", "helm")),
+    ("mutatingwebhookconfigurations", two_selectors, ("kai-operator", "admissionsenforcer")),
+    ("validatingwebhookconfigurations", two_policies, ("sail-operator", "pilot-discovery")),
+    ("validatingwebhookconfigurations", rules_in_two_orders, ("kyverno", "kyverno-policies")),
+)
+
+
+class Fight(Beside):
+    """Two managers overwrite each other's webhook, once a second."""
+
+    def __init__(
+        self, client: Client, resource: str, made: Callable[[int], Json], managers: tuple[str, str]
+    ) -> None:
+        super().__init__()
+        self._client, self._made, self._managers = client, made, managers
+        self.name = f"fight-{made.__name__.replace('_', '-')}"
+        self._collection = f"{API}/{resource}"
+        self.path = f"{self._collection}/{self.name}"
+
+    def _run(self) -> None:
+        body = {"metadata": {"name": self.name}, "webhooks": [self._made(0)]}
+        self._client.post(self._collection, body)
+        turn = 0
+        while not self._over.wait(0.5):
+            turn += 1
+            patch = {"webhooks": [self._made(turn)]}
+            self._client.patch(self.path, patch, params={"fieldManager": self._managers[turn % 2]})
+        self._client.delete(self.path)
+        self._client.close()
+
+
+def test_four_fights_over_webhook_configurations_are_found_with_both_managers(
+    apiserver: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    shop = Shop(apiserver, namespace(apiserver))
+    began = time.monotonic()
+    with Verb(shop, "watch", "-o", "json") as run, ExitStack() as stack:
+        run.says("watching")
+        for resource, made, managers in FIGHTS:
+            fight = Fight(apiserver.client_of("admin"), resource, made, managers)
+            stack.enter_context(fight)
+
+        def found() -> dict[str, Json]:
+            lines = [json.loads(one) for one in run.lines if one.startswith("{")]
+            return {one["object"]["name"]: one for one in lines}
+
+        wait_until(lambda: len(found()) == len(FIGHTS), what="all of them found")
+        took = time.monotonic() - began
+    assert took < _FOUND_SECONDS
+    for _, made, managers in FIGHTS:
+        one = found()[f"fight-{made.__name__.replace('_', '-')}"]
+        assert {actor["name"] for actor in one["actors"]} == {*managers}
+        assert {(actor["type"], actor["confidence"]) for actor in one["actors"]} == {
+            ("manager", "likely")
+        }
+
+
+def test_a_cluster_that_goes_its_way_is_quiet(
+    apiserver: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    shop = Shop(apiserver, namespace(apiserver))
+    with Verb(shop, "watch", "configmaps", "--timeout=5s", "-o", "json") as run:
+        run.says("watching")
+        client, path = apiserver.client, f"/api/v1/namespaces/{shop.namespace}/configmaps"
+        client.post(path, {"metadata": {"name": "settings"}, "data": {"a": "0"}})
+        for turn in range(8):
+            client.patch(f"{path}/settings", {"data": {"a": str(turn)}})
+        run.ends(0)
+    assert [one for one in run.lines if one.startswith("{")] == []

@@ -1,0 +1,108 @@
+"""Successive versions of one object, as a watch shows them."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from genguard.admission.review import GroupVersionResource
+from genguard.detection.detection import Detection
+from genguard.objects.fields import fields_of
+from genguard.review_setup import ReviewOptions, ReviewSetup
+from genguard.versions import NOT_KNOWN, Versions
+
+HOOKS = GroupVersionResource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations")
+NOW = 1_750_000_000.0
+
+
+class Cluster:
+    """One configuration; who writes takes over the fields that it changes."""
+
+    def __init__(self) -> None:
+        engine = ReviewSetup(ReviewOptions()).dependencies.engine
+        self.versions = Versions(engine, Detection(compares_all=True))
+        self.now, self._version, self._generation = NOW, 0, 0
+        self._entries = {}
+        self.webhook = {"name": "h.example.org", "clientConfig": {"caBundle": ""}}
+
+    def write(self, manager, uid="uid", operation="Update", **fields):
+        self.webhook = {**self.webhook, **fields}
+        self._version += 1
+        self._generation += 1
+        at = datetime.fromtimestamp(self.now, UTC).isoformat().replace("+00:00", "Z")
+        self._entries[manager] = {
+            "manager": manager, "operation": operation, "time": at, "fieldsV1": {"f:webhooks": {}},
+        }  # fmt: skip
+        body = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {
+                "name": "mmm", "uid": uid, "generation": self._generation,
+                "resourceVersion": str(self._version), "managedFields": [*self._entries.values()],
+            },
+            "webhooks": [self.webhook],
+        }  # fmt: skip
+        self.versions.see(HOOKS, fields_of(body), self.now)
+
+    def fight(self, *managers: str, times=8, every=2.0):
+        for turn in range(times):
+            manager = managers[turn % len(managers)]
+            self.write(manager, clientConfig={"caBundle": f"Y2E{turn % 2}"})
+            self.now += every
+
+
+@pytest.mark.parametrize("every", [0.1, 2.0, 55.0])
+def test_two_managers_who_overwrite_each_other_are_named(every):
+    cluster = Cluster()
+    cluster.fight("cainjector", "helm", every=every)
+    (found,) = cluster.versions.findings()
+    assert (found.detector, found.severity) == ("spec-fight", "warning")
+    assert (found.object.resource, found.object.name) == (HOOKS.resource, "mmm")
+    assert found.paths == ("/webhooks/0/clientConfig/caBundle",)
+    assert {(one.type, one.name, one.confidence) for one in found.actors} == {
+        ("manager", "cainjector", "likely"),
+        ("manager", "helm", "likely"),
+    }
+    assert found.message.endswith(NOT_KNOWN)
+
+
+def test_versions_that_are_written_by_one_manager_and_come_once_are_quiet():
+    cluster = Cluster()
+    for turn in range(12):
+        cluster.write("cainjector", clientConfig={"caBundle": f"Y2E{turn}"})
+        cluster.now += 5.0
+    assert cluster.versions.findings() == []
+
+
+def test_an_object_that_is_listed_again_is_no_new_version():
+    cluster = Cluster()
+    cluster.fight("cainjector", "helm", times=3)
+    for _ in range(20):
+        cluster._version -= 1
+        cluster._generation -= 1
+        cluster.write("helm", clientConfig={"caBundle": "Y2E0"})
+    assert cluster.versions.findings() == []
+
+
+def test_an_object_that_is_gone_takes_no_memory():
+    cluster = Cluster()
+    cluster.fight("cainjector", "helm", times=3)
+    assert cluster.versions.bytes
+    cluster.versions.gone("uid")
+    assert cluster.versions.bytes == 0
+
+
+def test_five_thousand_objects_are_kept_in_less_than_thirty_mebibytes():
+    cluster = Cluster()
+    rules = [{"apiGroups": ["*"], "resources": [f"kind{number}"]} for number in range(40)]
+    for number in range(5_000):
+        cluster.write("helm", uid=f"uid-{number}", rules=rules, note=f"{number * 7919:x}")
+    assert cluster.versions.bytes < 30 * 1024 * 1024
+
+
+def test_what_cannot_be_decoded_is_refused_and_nothing_else_is_lost():
+    cluster = Cluster()
+    with pytest.raises((KeyError, msgspec.MsgspecError)):
+        cluster.versions.see(HOOKS, fields_of({"metadata": {"managedFields": 7}}), NOW)
+    cluster.fight("cainjector", "helm")
+    assert cluster.versions.findings()

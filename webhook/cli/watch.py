@@ -1,0 +1,172 @@
+"""`genguard watch`: fights that no webhook sees, found by watching objects."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from genguard.admission.review import GroupVersionResource
+from genguard.detection.detection import Detection
+from genguard.detection.finding import Finding, Severity
+from genguard.objects.served import Served, UnknownTargetError, find
+from genguard.objects.shown import json_line
+from genguard.replay import as_row
+from genguard.review_setup import ReviewOptions, ReviewSetup
+from genguard.versions import Versions
+from webhook.cli.errors import carry_out, one_line_errors
+from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, examples
+from webhook.cli.output import tell
+from webhook.serve.flags import duration
+
+if TYPE_CHECKING:
+    from webhook.cluster.rest import Rest
+    from webhook.cluster.watch import Change
+    from webhook.tasks.supervisor import Supervisor
+
+USUAL: Final = (
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+)
+"""Writes of these are sent to no webhook."""
+_TICK: Final = 1.0
+_LONGEST_HOURS: Final = 8_760
+
+
+@click.command(
+    epilog=examples(
+        ("Fights over webhook configurations and admission policies", "genguard watch"),
+        ("Over Services and ConfigMaps as well", "genguard watch services configmaps"),
+    ),
+)
+@click.option(
+    "--timeout",
+    "seconds",
+    type=duration(_LONGEST_HOURS),
+    metavar="DURATION",
+    help="How long to watch.  [default: until interrupted]",
+)
+@click.option("-n", "--namespace", metavar="NAME", help="Of kinds in namespaces.  [default: all]")
+@KUBECONFIG
+@CONTEXT
+@OUTPUT
+@click.argument("kinds", nargs=-1, metavar="[KIND...]")
+def watch(*, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
+    """Find who fights over objects by watching them. Nothing is registered.
+
+    KIND is as for kubectl: services, widgets.example.org. Without one, and besides those that are
+    given, webhook configurations and admission policies are watched: the API server sends writes of
+    these to no webhook. Needed are the rights to get, list and watch, and nothing else.
+
+    A watch does not show users. Who is named is a field manager, and likely at most. A finding is
+    printed when it begins, when its severity changes and when it is resolved.
+
+    The exit code is 0 at the end of --timeout, 1 when the cluster refuses, 2 when the command line
+    is wrong, 130 when interrupted.
+    """
+    with one_line_errors():
+        carry_out(_run(kinds, is_json=output == "json", **flags))
+
+
+async def _run(
+    kinds: Sequence[str],
+    *,
+    seconds: float | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    is_json: bool,
+) -> None:
+    # Imported here: the help needs none of it, and the API client loads for half a second.
+    from webhook.cluster.connection import connected, default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.discovery import discover  # noqa: PLC0415
+    from webhook.cluster.rest import Rest  # noqa: PLC0415
+    from webhook.tasks.supervisor import Supervisor  # noqa: PLC0415
+
+    engine = ReviewSetup(ReviewOptions()).dependencies.engine
+    versions = Versions(engine, Detection(compares_all=True))
+    async with connected(kubeconfig or default_kubeconfig(), context) as api:
+        rest = Rest(api)
+        watched = [*_chosen(kinds, await discover(rest))]
+        paths = {one: one.path(namespace or "" if one.namespaced else "") for one in watched}
+        for path in paths.values():
+            await _check_rights(rest, path)
+        supervisor = Supervisor()
+        following = {
+            f"watch {one}": partial(_follow, rest, one, path, versions, supervisor)
+            for one, path in paths.items()
+        }
+        tell(f"watching {', '.join(map(str, watched))}; ^C ends it")
+        printed: dict[str, tuple[Severity, str]] = {}
+        ends = float("inf") if seconds is None else time.monotonic() + seconds
+        async with supervisor.running(following):
+            while time.monotonic() < ends:
+                await asyncio.sleep(_TICK)
+                versions.settle(time.time())
+                for found in _news(versions.findings(), printed):
+                    line = msgspec.to_builtins(found)
+                    click.echo(json_line(line) if is_json else as_row(line))
+
+
+async def _check_rights(rest: "Rest", path: str) -> None:
+    """Say at once what may not be read. Raises RefusedError."""
+    await rest.get(path, limit="1")
+    async with await rest.stream(path, watch="true", timeoutSeconds="1"):
+        pass
+
+
+def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:
+    """Yield what is to be watched: those that are given, and the usual ones that are served.
+
+    Raises UnknownTargetError for a kind that is not served, or cannot be watched.
+    """
+    given = [find(kind, served) for kind in kinds]
+    for one in given:
+        if not one.watchable:
+            raise UnknownTargetError(f"{one} cannot be watched: the API server has no watch of it")
+    known = {str(one) for one in given}
+    yield from given
+    first = {str(one): one for one in reversed(served)}
+    yield from (first[name] for name in USUAL if name in first and name not in known)
+
+
+async def _follow(
+    rest: "Rest", served: Served, path: str, versions: Versions, supervisor: "Supervisor"
+) -> None:
+    from webhook.cluster.watch import ChangeKind, Collection, follow  # noqa: PLC0415
+
+    resource = GroupVersionResource(served.group, served.version, served.resource)
+
+    async def locate() -> str:
+        return path
+
+    def on_change(change: "Change") -> None:
+        if change.what is ChangeKind.GONE:
+            versions.gone(change.uid)
+        elif change.what is ChangeKind.SEEN and not change.is_cut:
+            with supervisor.guard(f"objects of {served}"):
+                versions.see(resource, change.object, time.time())
+
+    def on_trouble(reason: str) -> None:
+        tell(f"{served} is not watched: {reason}")
+
+    await follow(Collection(rest, locate).changes, on_change, on_trouble)
+
+
+def _news(
+    findings: Iterable[Finding], printed: dict[str, tuple[Severity, str]]
+) -> Iterator[Finding]:
+    """Yield the findings of which another severity or state was printed last, or none."""
+    for one in findings:
+        known = one.severity, one.state
+        is_news = one.severity is not Severity.INFO or one.id in printed
+        if is_news and printed.get(one.id) != known:
+            printed[one.id] = known
+            yield one
