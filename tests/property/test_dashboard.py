@@ -201,9 +201,10 @@ def object_page(text):
 
 
 def webhooks_page(text):
+    policy = f"is {text}"  # what is not `Ignore` stands out
     named = webhooks.NamedBy(text, text, Severity.WARNING, Confidence.CERTAIN, 1)
     link = webhooks.ListedWebhook(
-        1, text, text, webhooks.Role.SUSPECT, "", True, (text,), (text,), text, 10, 1, 1, (named,)
+        1, text, text, webhooks.Role.SUSPECT, "", True, (text,), (text,), policy, 10, 1, 1, (named,)
     )
     write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "", {}, {})
     page = webhooks.WebhooksPage((text,), (link,), 1, True)

@@ -7,6 +7,7 @@ import msgspec
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.alerts.change import Change, Transition
+from webhook.telemetry.logs import LOGGER
 
 BEGUN = "2026-01-02T03:04:05Z"
 CANARY = "canary-7f3a"
@@ -53,3 +54,8 @@ def on(name: str, namespace: str = "shop") -> FoundObject:
 def change(turn: Transition, **changes: Any) -> Change:
     state = "resolved" if turn is Transition.RESOLVED else "open"
     return Change(turn, finding(**{"state": state, **changes}))
+
+
+def own(caplog):
+    """The lines of genguard's own logger: those of a test server may come between."""
+    return [one for one in caplog.records if one.name == LOGGER.name]

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
 from genguard.detection.finding import Severity
-from tests.unit.alerts.findings import BEGUN, CANARY, Clock, change, finding, on
+from tests.unit.alerts.findings import BEGUN, CANARY, Clock, change, finding, on, own
 from webhook.alerts.alertmanager import LIFETIME, RESEND, AlertmanagerSink
 from webhook.alerts.change import Transition
 
@@ -213,7 +213,7 @@ async def test_one_peer_that_is_down_does_not_stop_the_other_and_is_told_when_it
         sink = AlertmanagerSink([f"http://127.0.0.1:{port}", url], RUNBOOKS, clock)
         await sink.tell(OPENED, (finding(),))
         assert len(up.posts) == 1
-        (line,) = caplog.records
+        (line,) = own(caplog)
         assert (line.levelno, line.message) == (logging.WARNING, "alertmanager not reached")
         assert line.facts["url"] == f"http://127.0.0.1:{port}/api/v2/alerts"
 
@@ -236,7 +236,7 @@ async def test_a_peer_that_refuses_is_logged_with_its_status(clock, caplog, stat
         await sink.tell(OPENED, (finding(),))
         await sink.close()
     assert len(refusing.posts) == len(well.posts) == 1, "no redirect is followed"
-    (line,) = caplog.records
+    (line,) = own(caplog)
     assert line.facts["reason"] == f"ClientResponseError {status}"
 
 

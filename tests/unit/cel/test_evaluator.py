@@ -86,10 +86,12 @@ def test_a_webhook_whose_condition_costs_too_much_stays_a_suspect(evaluator):
 
 def test_a_worker_that_somebody_ended_is_replaced_and_no_expression_is_blamed(evaluator):
     ask(evaluator, HONEST)
+    before = evaluator.started
     evaluator._worker.kill()
     evaluator._worker._process.wait()
     assert ask(evaluator, HONEST) is Truth.TRUE
-    assert (evaluator.started, evaluator.costly) == (2, 0)
+    assert evaluator.started > before
+    assert evaluator.costly == 0
 
 
 def test_where_no_worker_can_be_started_all_is_unknown_and_it_is_tried_again_later(
