@@ -11,6 +11,7 @@ Bounded in objects and in bytes: of each object the last version is kept, compre
 from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -33,6 +34,7 @@ from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields
+from genguard.objects.metadata import at_version, without_managed_fields
 
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 24 * 1024 * 1024
@@ -58,7 +60,7 @@ class _Managed(msgspec.Struct, rename="camel"):
 
 
 _managed: Final = msgspec.json.Decoder(_Managed)
-_metadata: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_rank_of: Final = attrgetter("rank")
 _kept: Final = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
@@ -88,7 +90,7 @@ class Versions:
 
         Raises KeyError and msgspec.MsgspecError for an object that cannot be decoded.
         """
-        fields = _without_managed_fields(found)
+        fields = without_managed_fields(found)
         metadata = ReviewedObject.of(fields).metadata
         uid = metadata.uid or ""
         entries = _managed.decode(found["metadata"]).managed_fields or ()
@@ -113,9 +115,9 @@ class Versions:
         """Return every finding, oldest first; who is named are field managers."""
         return [_of_managers(one) for one in self._detection.findings()]
 
-    def settle(self, now: float) -> list[Finding]:
-        """Resolve findings that are quiet, and return them."""
-        return [_of_managers(one) for one in self._detection.settle(now)]
+    def settle(self, now: float) -> None:
+        """Resolve findings that are quiet."""
+        self._detection.settle(now)
 
     def _judge(self, request: AdmissionRequest, now: float) -> None:
         strategy, status = self._engine.strategy(request)
@@ -151,25 +153,13 @@ def _request(
         user_info=UserInfo(writer.manager),
     )
     # Until it is stored an object shows the version that it comes from.
-    shown = {**new.fields, "metadata": _at(new.fields, old.metadata.resource_version or "")}
-    return AdmissionRequest(V1, wire, ReviewedObject.of(shown), old, partial(_attributes, wire))
+    shown = ReviewedObject.of(at_version(new.fields, old.metadata.resource_version or ""))
+    return AdmissionRequest(V1, wire, shown, old, partial(_attributes, wire))
 
 
 def _attributes(wire: WireRequest) -> dict[str, Any]:
     """What conditions see of a request besides the objects; there are none here."""
     return {"name": wire.name, "namespace": wire.namespace}
-
-
-def _at(fields: Fields, resource_version: str) -> msgspec.Raw:
-    metadata = _metadata.decode(fields["metadata"])
-    version = msgspec.Raw(msgspec.json.encode(resource_version))
-    return msgspec.Raw(msgspec.json.encode({**metadata, "resourceVersion": version}))
-
-
-def _without_managed_fields(found: Fields) -> Fields:
-    metadata = _metadata.decode(found["metadata"])
-    metadata.pop("managedFields", None)
-    return {**found, "metadata": msgspec.Raw(msgspec.json.encode(metadata))}
 
 
 def _pack(fields: Fields) -> bytes:
@@ -185,11 +175,7 @@ def _unpack(packed: bytes) -> Fields:
 def _of_managers(found: Finding) -> Finding:
     """Return a finding whose actors are field managers, and not surer than a manager can be."""
     actors = tuple(
-        Actor("manager", one.name, "", max(one.confidence, Confidence.LIKELY, key=_rank))
+        Actor("manager", one.name, "", max(one.confidence, Confidence.LIKELY, key=_rank_of))
         for one in found.actors
     )
     return msgspec.structs.replace(found, actors=actors, message=f"{found.message}; {NOT_KNOWN}")
-
-
-def _rank(confidence: Confidence) -> int:
-    return confidence.rank

@@ -67,6 +67,9 @@ class User(msgspec.Struct):
     extra: dict[str, tuple[str, ...]] | None = None
 
 
+_NO_USER: Final = User()
+
+
 class ObjectReference(msgspec.Struct, rename="camel"):
     """The object of a request."""
 
@@ -147,15 +150,13 @@ class Event(msgspec.Struct, rename="camel"):
 
     @property
     def username(self) -> str:
-        """The user who acted: the impersonated user, if there is one."""
-        user = self.impersonated_user or self.user
-        return intern(user.username) if user else ""
+        """The name of the user who acted."""
+        return intern(self._actor.username)
 
     @property
     def extra(self) -> dict[str, tuple[str, ...]]:
         """What else is known of the user who acted."""
-        user = self.impersonated_user or self.user
-        return (user.extra if user else None) or {}
+        return self._actor.extra or {}
 
     @property
     def manager(self) -> str:
@@ -167,8 +168,7 @@ class Event(msgspec.Struct, rename="camel"):
     @property
     def groups(self) -> tuple[str, ...]:
         """The groups of the user who acted."""
-        user = self.impersonated_user or self.user
-        return user.groups if user else ()
+        return self._actor.groups
 
     @property
     def is_dry_run(self) -> bool:
@@ -206,6 +206,11 @@ class Event(msgspec.Struct, rename="camel"):
         fields = [_steps(one.field) for one in status.details.causes or ()]
         patched = [_steps(one.path.strip("/").replace("/", ".")) for one in call.operations or ()]
         return any(one and one == field[: len(one)] for one in patched for field in fields)
+
+    @property
+    def _actor(self) -> User:
+        """The user who acted: the impersonated user, if there is one."""
+        return self.impersonated_user or self.user or _NO_USER
 
     @property
     def _query(self) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ import msgspec
 from genguard.audit.event import Event, ObjectReference, is_object
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields
-from genguard.objects.metadata import version_number
+from genguard.objects.metadata import at_version, version_number, without_managed_fields
 
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -52,8 +52,7 @@ class StoredObject(NamedTuple):
 
     def at(self, resource_version: str) -> "StoredObject":
         """Return the object with another resourceVersion."""
-        metadata = {**self._metadata(), _VERSION: _raw(resource_version)}
-        return self._replace(fields={**self.fields, _METADATA: _raw(metadata)})
+        return self._replace(fields=at_version(self.fields, resource_version))
 
     def is_before(self, other: "StoredObject") -> bool:
         """Whether this is an older state than the other; versions are numbers in practice."""
@@ -139,10 +138,8 @@ def read_object(raw: msgspec.Raw) -> StoredObject | None:
     kind, raw = _text.decode(fields["kind"]), fields[_METADATA]
     if kind == "Status" or not is_object(raw):
         return None
-    metadata = _fields.decode(raw)
-    if metadata.pop("managedFields", None) is not None:
-        fields[_METADATA] = _raw(metadata)
-    return StoredObject(_text.decode(fields["apiVersion"]), kind, _identity.decode(raw), fields)
+    bare = without_managed_fields(fields)
+    return StoredObject(_text.decode(fields["apiVersion"]), kind, _identity.decode(raw), bare)
 
 
 def without_content(event: Event, reference: ObjectReference) -> StoredObject:

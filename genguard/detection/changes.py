@@ -385,9 +385,8 @@ def _note_order(
     both = {*old} & {*new}
     before, after = ([name for name in one if name in both] for one in (old, new))
     if before != after and len(found) < MOST_LEAVES:
-        of_list = change_at(at, before, after, Shows.NOTHING)
-        key = (*at.path, ORDER)
-        found.append(msgspec.structs.replace(of_list, key=key))
+        digests = value_digest(before), value_digest(after)
+        found.append(Change((*at.path, ORDER), at.pointer, *digests, at.salt))
 
 
 def _every_leaf(at: PathNode, value: Any, found: _Found, *, is_gone: bool) -> None:

@@ -224,9 +224,7 @@ class History:
         """Return the write that must have been stored: see `ObjectHistory.confirm`."""
         stored = past.confirm(now)
         if stored is not None and stored.writes_more:
-            name = _name(stored.object)
-            self._slow.add(name, stored)
-            past.slow = self._slow.of(name)
+            past.slow = self._slow.add(_name(stored.object), stored)
         return stored
 
     def find_uid(self, uid: str) -> ObjectHistory | None:

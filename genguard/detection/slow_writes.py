@@ -64,10 +64,11 @@ class SlowWritesOfObjects:
         """Return what is known of an object."""
         return self._kept.get(name) or NO_SLOW_WRITES
 
-    def add(self, name: str, write: Write) -> None:
-        """Remember a write that is known to have been stored."""
+    def add(self, name: str, write: Write) -> SlowWrites:
+        """Remember a write that is known to have been stored; return what is known with it."""
         found = self.of(name).adding(write)
         self._kept.put(name, found, found.size)
+        return found
 
 
 def _is_like(one: Write, other: Write) -> bool:

@@ -48,8 +48,25 @@ def version_number(resource_version: str | None) -> int:
 
 
 _decoder = msgspec.json.Decoder(ObjectMeta)
+_fields: Final = msgspec.json.Decoder(Fields)
+_METADATA: Final = "metadata"
 
 
 def decode_metadata(fields: Fields) -> ObjectMeta:
     """The typed part of `metadata`; raises KeyError without one, msgspec.MsgspecError if bad."""
     return _decoder.decode(fields["metadata"])
+
+
+def without_managed_fields(fields: Fields) -> Fields:
+    """Return an object without metadata.managedFields; raises as `decode_metadata`."""
+    metadata = _fields.decode(fields[_METADATA])
+    if metadata.pop("managedFields", None) is None:
+        return fields
+    return {**fields, _METADATA: msgspec.Raw(msgspec.json.encode(metadata))}
+
+
+def at_version(fields: Fields, resource_version: str) -> Fields:
+    """Return an object with another resourceVersion; raises as `decode_metadata`."""
+    version = msgspec.Raw(msgspec.json.encode(resource_version))
+    metadata = {**_fields.decode(fields[_METADATA]), "resourceVersion": version}
+    return {**fields, _METADATA: msgspec.Raw(msgspec.json.encode(metadata))}

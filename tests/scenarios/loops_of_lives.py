@@ -200,9 +200,7 @@ def two_owners_of_one_name(scene: Scene) -> None:
     made = None
     for turn in range(10):
         user = ("red", "blue")[turn % 2]
-        if made is not None:
-            made.delete(user)
-            made.wait_until_gone()
+        scene.make_way(user, made)
         metadata = owners[user]["metadata"]
         owner = {
             "apiVersion": "example.org/v1", "kind": "Widget",
@@ -220,9 +218,7 @@ def two_tools_replace_one_object(scene: Scene) -> None:
     made = None
     for turn in range(10):
         user = ("installer", "migrator")[turn % 2]
-        if made is not None:
-            made.delete(user)
-            made.wait_until_gone()
+        scene.make_way(user, made)
         made = scene.create("example.org/v1/widgets", _widget("one"), user)
         scene.pause(0.3)
 

@@ -190,9 +190,7 @@ def replaced_by_one_tool_and_then_by_another(scene: Scene) -> None:
     """Three times in all, as in a migration that is done again."""
     made = None
     for user in ("installer", "migrator", "installer", "migrator"):
-        if made is not None:
-            made.delete(user)
-            made.wait_until_gone()
+        scene.make_way(user, made)
         made = scene.create("example.org/v1/widgets", _widget("one"), user)
         scene.pause(0.4)
 

@@ -138,6 +138,12 @@ class Scene:
         """An object that is there."""
         return Stored(self.plane, self.collection(collection), name)
 
+    def make_way(self, user: str, before: Stored | None) -> None:
+        """Delete what is in the way, and wait until it is gone."""
+        if before is not None:
+            before.delete(user)
+            before.wait_until_gone()
+
     def delete_all(self, collection: str, user: str) -> None:
         """Delete one object after the other, those aside that are being deleted."""
         at = self.collection(collection)

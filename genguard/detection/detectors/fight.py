@@ -106,7 +106,10 @@ class Fight(Detector):
         """Yield one signal for a write that turned something back."""
         since = write.time - self.seconds
         recent = [one for one in past.stored if one.time >= since and self._is_about(one)]
-        found = self._fight(write, recent) if _change_hands(recent) else None
+        found = None
+        if _change_hands(recent):
+            meant = self._meant(write)
+            found = self._fight(write, meant, self._turns((one.key for one in meant), recent))
         found = found or self._of_one(write, recent, past) or self._slow_fight(write, past)
         if found is not None:
             yield found
@@ -119,17 +122,15 @@ class Fight(Detector):
         writes = tuple(filter(self._is_about, writes))
         meant = [one for one in self._meant(write) if not one.is_switch]
         turns = self._turns((one.key for one in meant), writes)
-        slow = [one for one in meant if not _is_timetable(turns[one.key])]
-        found = self._fight(write, writes, slow)
-        pauses = (b.time - a.time for one in slow for a, b in pairwise(turns[one.key]))
+        turns = {key: some for key, some in turns.items() if not _is_timetable(some)}
+        found = self._fight(write, [one for one in meant if one.key in turns], turns)
+        pauses = (b.time - a.time for some in turns.values() for a, b in pairwise(some))
         return found and replace(found, pace=max(pauses))
 
     def _fight(
-        self, write: Write, recent: Sequence[Write], meant: Sequence[Change] | None = None
+        self, write: Write, meant: Sequence[Change], turns: dict[Path, list[Turn]]
     ) -> Signal | None:
         """Return a signal for what this write turned back of somebody else's."""
-        meant = self._meant(write) if meant is None else meant
-        turns = self._turns((change.key for change in meant), recent)
         fighters = {key: self._fighters(some) for key, some in turns.items()}
         fought = [change for change in meant if fighters[change.key]]
         if not fought:
