@@ -222,10 +222,12 @@ def _summary_row(line: ReplayLine) -> str:
 
 
 def _finding_row(line: ReplayLine) -> str:
-    found = line["object"]
+    found = line.get("object") or line["objects"]["examples"][0]
     target = "/".join(part for part in (found["namespace"], found["name"]) if part)
+    if "objects" in line:
+        target = f"and {line['objects']['count'] - 1:,} more"
     actors = ", ".join(one.label for one in msgspec.convert(line["actors"], list[Actor]))
-    detector = f"{'└ ' if line.get('causedBy') else ''}{line['detector']}"
+    detector = f"{'└ ' if line.get('causedBy') or line.get('partOf') else ''}{line['detector']}"
     return (
         f"{line['severity']:8} {detector:28} {found['resource']:24} {target:40} "
         f"{line['count']:>5}x  {actors or 'unknown'}: {line['message']}"

@@ -185,11 +185,11 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
 
 
 def by_cause(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """Return the findings that follow from another, by the id of that one."""
+    """Return the findings that follow from another, or are part of it, by the id of that one."""
     found: dict[str, list[Finding]] = {}
     for one in findings:
-        if one.caused_by:
-            found.setdefault(one.caused_by, []).append(one)
+        if one.above:
+            found.setdefault(one.above, []).append(one)
     return found
 
 
@@ -197,9 +197,7 @@ def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings in their order, each that follows from another directly beneath it."""
     known = list(findings)
     ids, below = {one.id for one in known}, by_cause(known)
-    return [
-        each for one in known if one.caused_by not in ids for each in (one, *below.get(one.id, ()))
-    ]
+    return [each for one in known if one.above not in ids for each in (one, *below.get(one.id, ()))]
 
 
 def _root(cause: str, causes: Mapping[str, str]) -> str:

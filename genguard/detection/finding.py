@@ -88,6 +88,23 @@ class FoundObject(msgspec.Struct, frozen=True):
         return self.uid or f"{self.group}/{self.resource}/{self.namespace}/{self.name}"
 
 
+NO_OBJECT: Final = FoundObject("", "", "", "", "", "")
+"""Of a finding that is about many objects."""
+
+
+class FoundObjects(msgspec.Struct, frozen=True):
+    """The objects of a finding about many: how many of each resource, and the first few."""
+
+    count: int
+    kinds: dict[str, int]
+    examples: tuple[FoundObject, ...]
+
+    @property
+    def label(self) -> str:
+        """As people read it: `3,000 pods`, `2,990 pods and 10 deployments`."""
+        return " and ".join(f"{count:,} {kind}" for kind, count in self.kinds.items())
+
+
 class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step that ends a loop.
 
@@ -110,6 +127,7 @@ class Finding(
     tag="finding",
     tag_field="type",
     omit_defaults=True,
+    kw_only=True,
 ):
     """One finding as it is shown; `paths` are JSON Pointers, times RFC 3339.
 
@@ -125,13 +143,16 @@ class Finding(
             may have been missed: until they are complete it is not resolved; "" where they are
     diff    what happened in one of its writes, where it was asked for: genguard/detection/sample.py
     caused_by  the id of the finding that this one follows from; "" where it stands alone
+    object  NO_OBJECT of a finding about many `objects`, which one actor harms in one way
+    part_of  the id of the finding about many objects, of which this is one; "" of others
     """
 
     id: str
     detector: str
     severity: Severity
     state: str
-    object: FoundObject
+    object: FoundObject = NO_OBJECT
+    objects: FoundObjects | None = None
     subresource: str
     paths: tuple[str, ...]
     actors: tuple[Actor, ...]
@@ -143,10 +164,31 @@ class Finding(
     fix: tuple[FixStep, ...] = ()
     repair: str = ""
     caused_by: str = ""
+    part_of: str = ""
     repaired: bool = False
     resolves_after: float = 0.0
     incomplete_since: str = ""
     diff: WriteDiff | None = None
+
+    @property
+    def above(self) -> str:
+        """The id of the finding beneath which this one is shown, and which alone is told."""
+        return self.caused_by or self.part_of
+
+    @property
+    def about(self) -> str:
+        """What it is about, as people read it: `pods shop/web-1 /status`, `3,000 pods /status`."""
+        where = self.object
+        names = "/".join(part for part in (where.namespace, where.name) if part)
+        what = f"{where.resource}.{where.group}".rstrip(".") + f" {names}"
+        if self.objects is not None:
+            what = self.objects.label
+        return f"{what} /{self.subresource}" if self.subresource else what
+
+    @property
+    def subject(self) -> FoundObject:
+        """The object, or the first of many."""
+        return self.object if self.objects is None else self.objects.examples[0]
 
     def quiet_for(self, now: float) -> float:
         """Return the seconds since its last sign, at a time in Unix seconds."""

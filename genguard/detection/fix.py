@@ -51,7 +51,7 @@ class Installation(NamedTuple):
 
 UNKNOWN_INSTALLATION: Final = Installation()
 
-Scope = Literal["status", "object", "again"]
+Scope = Literal["status", "object", "kind", "again"]
 """Which calls a webhook need not get any more; the words are in fix.yaml."""
 ToolName = Literal["argo", "kustomization", "helm_release", "manifest"]
 
@@ -84,6 +84,7 @@ class StepTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Every step that there is."""
 
     end_cause: StepText
+    end_whole: StepText
     harmless: StepText
     harmless_connected: StepText
     enforce: StepText
@@ -173,9 +174,10 @@ def _texts() -> StepTexts:
 def _steps(
     found: Finding, registered: Sequence[Registered], installation: Installation
 ) -> Iterator[FixStep]:
-    if found.caused_by:
-        command = f"genguard explain finding/{found.caused_by}"
-        yield _texts().end_cause.fill(command, cause=found.caused_by)
+    if found.above:
+        command = f"genguard explain finding/{found.above}"
+        text = _texts().end_cause if found.caused_by else _texts().end_whole
+        yield text.fill(command, cause=found.above)
         return
     plan = load_advice().plan(found.detector)
     if plan.harmless:
@@ -264,7 +266,7 @@ def _of_webhook(found: Finding, plan: Plan, name: str, registered: Sequence[Regi
     known = _registered(configuration, webhook, registered)
     patch: Any = None
     if scope == "status" and known is not None:
-        patch = _without_rules(*known, found.object.resource)
+        patch = _without_rules(*known, found.subject.resource)
     form = "strategic"
     if patch is not None:
         text, form = _texts().no_status_rule, "json"
@@ -285,7 +287,8 @@ def _of_webhook(found: Finding, plan: Plan, name: str, registered: Sequence[Regi
 def _scope(found: Finding, plan: Plan) -> Scope:
     """Return what is taken from a webhook or policy; a kind may have no status of its own."""
     is_whole = plan.scope == "status" and found.subresource != "status"
-    return "object" if is_whole else plan.scope
+    scope: Scope = "object" if is_whole else plan.scope
+    return "kind" if scope == "object" and found.objects is not None else scope
 
 
 def _in_manifest(found: Finding, scope: Scope, name: str, configuration: str) -> FixStep:
@@ -331,11 +334,13 @@ def _without_rules(index: int, one: Registered, resource: str) -> list[dict[str,
 
 def _condition(found: Finding, scope: Scope) -> dict[str, str]:
     """Return a matchCondition that leaves out the status of a kind, or one object."""
-    where = found.object
+    where = found.subject
     terms = [("request.resource.group", where.group), ("request.resource.resource", where.resource)]
     if scope == "status":
         terms.append(("request.subResource", "status"))
         name = f"not-status-of-{where.resource}"
+    elif scope == "kind":
+        name = f"not-{where.resource}"
     else:
         terms += [("request.namespace", where.namespace)] if where.namespace else []
         terms.append(("request.name", where.name))
@@ -382,7 +387,7 @@ def _of_tool(found: Finding, actor: Actor) -> FixStep | None:
 
 
 def _argo(found: Finding) -> str:
-    where = found.object
+    where = found.subject
     entry = {
         "group": where.group,
         "kind": kind_of(where.group, where.resource) or "*",
@@ -395,7 +400,7 @@ def _argo(found: Finding) -> str:
 
 
 def _kustomization(found: Finding) -> str:
-    where = found.object
+    where = found.subject
     kind = kind_of(where.group, where.resource)
     removals = [{"op": "remove", "path": path} for path in found.paths]
     target = {"group": where.group, "kind": kind, "name": where.name, "namespace": where.namespace}
@@ -404,7 +409,7 @@ def _kustomization(found: Finding) -> str:
 
 
 def _helm_release(found: Finding) -> str:
-    where = found.object
+    where = found.subject
     kind = kind_of(where.group, where.resource)
     target = {**({"kind": kind} if kind else {}), "name": where.name}
     ignored = {"paths": list(found.paths), "target": target}
@@ -453,12 +458,12 @@ def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator
 
 
 def _target(found: Finding) -> str:
-    where = found.object
+    where = found.subject
     return f"{where.resource}.{where.group}".rstrip(".") + f"/{where.name}"
 
 
 def _namespace(found: Finding) -> tuple[str, ...]:
-    return ("-n", found.object.namespace) if found.object.namespace else ()
+    return ("-n", found.subject.namespace) if found.subject.namespace else ()
 
 
 def _field(pointer: str) -> str:
@@ -474,7 +479,7 @@ def _patched(found: Finding, kind: str, name: str, form: str, patch: Any) -> str
 
 def _command(found: Finding, *words: str) -> str:
     """Return a line for a shell; "" where a name may be none: who forges a review chooses names."""
-    where = found.object
+    where = found.subject
     safe = _is_safe((where.group, where.resource, where.namespace, where.name, *words))
     return shlex.join(words) if safe else ""
 

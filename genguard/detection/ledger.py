@@ -12,6 +12,7 @@ from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_par
 
 from genguard.admission.join import JoinKey
 from genguard.detection.causes import root_causes
+from genguard.detection.culprits import Culprits
 from genguard.detection.damage import Damage, repair_command
 from genguard.detection.detectors.detector import Blame, Signal
 from genguard.detection.evidence import NOTHING_SHARED, Shared, share
@@ -84,6 +85,7 @@ class Ledger:
         self._shed: Seconds = 0.0
         """When a review of nobody knows which object was last not judged."""
         self._last: tuple[Finding, ...] = ()
+        self._culprits: Final = Culprits()
         self._follows = False
         """Another ledger makes the findings: here they are shown as they were made there."""
         self._may_be_static = suspects.may_be_static
@@ -256,7 +258,14 @@ class Ledger:
         self._of_object.setdefault(name_of(entry.object), set()).add(key)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return all findings, oldest first; the same tuple as before if nothing changed."""
+        """Return all findings, oldest first; the same tuple as before if nothing changed.
+
+        Those of one culprit with many objects are parts of one finding: see Culprits.
+        """
+        return self._culprits.fold(self._each())
+
+    def _each(self) -> tuple[Finding, ...]:
+        """Return the findings of single objects, oldest first."""
         if self._follows:
             return self._last
         if self._may_be_static != self._suspects.may_be_static:
@@ -301,7 +310,7 @@ class Ledger:
 
     def shown(self) -> dict[str, Finding]:
         """Return each finding by its name, the same one as before as long as nothing changed."""
-        self.findings()
+        self._each()
         return {
             _SEPARATOR.join(key): entry.cached
             for key, entry in self._entries.items()

@@ -23,11 +23,7 @@ class FindingLine(NamedTuple):
 
 def finding_page(found: Finding) -> Iterator[FindingLine]:
     """Yield the lines of the page."""
-    where = found.object
-    kind = f"{where.resource}.{where.group}".rstrip(".")
-    name = f"{where.namespace}/{where.name}" if where.namespace else where.name
-    status = f" /{found.subresource}" if found.subresource else ""
-    yield FindingLine(f"{found.detector}  {kind} {name}{status}", is_heading=True)
+    yield FindingLine(f"{found.detector}  {found.about}", is_heading=True)
     yield FindingLine(found.message, "  what    ")
     yield FindingLine(
         f"{found.severity}, {found.state}, {found.count}x, {found.first_seen} to {found.last_seen}",

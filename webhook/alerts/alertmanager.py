@@ -63,10 +63,11 @@ class AlertmanagerSink:
         where = finding.object
         actors = finding.actor_labels
         target = f"{where.namespace}/{where.name}" if where.namespace else where.name
+        about = finding.objects.label if finding.objects else f"{where.resource} {target}"
         # Severity is not a label: when it rises, that would be another alert of the same finding.
         labels = {"alertname": "GenguardLoop", **finding.labels}
         annotations = {
-            "summary": f"{finding.detector} on {where.resource} {target}.",
+            "summary": f"{finding.detector} on {about}.",
             "description": f"{finding.message}. {finding.count} times. By: {actors}.",
             "severity": finding.severity.value,
             "runbook_url": f"{self._runbooks}/{finding.detector}",

@@ -12,7 +12,8 @@ _ORDER: Final = {severity: rank for rank, severity in enumerate(Severity)}
 class Transition(StrEnum):
     """How a finding changed. Further signals are no change, or a loop would alert endlessly.
 
-    FOLDED: it was a warning or worse, and is now known to follow from another finding.
+    FOLDED: it was a warning or worse, and is now known to follow from another finding, or to be
+            part of one
     """
 
     OPENED = "opened"
@@ -77,6 +78,6 @@ class TransitionTracker:
         # From open to quiet and back is not reported: the damage was there all the time.
         if (state == "resolved") != (finding.state == "resolved"):
             return Transition.RESOLVED if finding.state == "resolved" else Transition.REOPENED
-        if finding.caused_by and _ORDER[finding.severity] < _ORDER[severity]:
+        if finding.above and _ORDER[finding.severity] < _ORDER[severity]:
             return Transition.FOLDED
         return Transition.ESCALATED if _ORDER[finding.severity] > _ORDER[severity] else None

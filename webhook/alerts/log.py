@@ -39,6 +39,8 @@ class LogSink:
                 "count": finding.count,
                 "what": finding.message,
                 **({"causedBy": finding.caused_by} if finding.caused_by else {}),
+                **({"partOf": finding.part_of} if finding.part_of else {}),
+                **({"objects": finding.objects.count} if finding.objects else {}),
             }
             LOGGER.log(level, _MESSAGE, transition, extra={"facts": facts})
 

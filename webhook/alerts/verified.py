@@ -104,7 +104,7 @@ class VerifiedSink:
         if finding.severity is Severity.INFO or finding.state == "resolved":
             # Not reported, except for the end of a finding that was reported before.
             return finding if not is_end or finding.id in self._reported else None
-        verdict = await self._verification.of(finding.object)
+        verdict = await self._verification.of(finding.subject)
         if verdict is False:
             return None
         self._reported[finding.id] = None

@@ -74,7 +74,7 @@ class Culprits:
         self._by_name: Final[dict[tuple[str, ...], dict[str, Finding]]] = {}
         for one in known.values():
             # Who causes it is named where it begins: a consequence names its controller.
-            cause = known.get(one.caused_by, one)
+            cause = known.get(one.above, one)
             where = one.object
             if where.uid:
                 self._by_uid.setdefault(where.uid, {})[cause.id] = cause

@@ -329,7 +329,7 @@ def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
     header = tuple(Cell(title, Tone.FAINT) for title in (_WIDE if wide else _NARROW))
     # In another order they do not stand beneath their cause.
     ids = set() if output.order else {one.id for one in found}
-    rows = [header, *(_row(one, now, wide=wide, below=one.caused_by in ids) for one in found)]
+    rows = [header, *(_row(one, now, wide=wide, below=one.above in ids) for one in found)]
     if wide or terminal.fits(rows):
         return rows
     return [row for whole in rows for row in _stacked(whole)]
@@ -345,17 +345,14 @@ def _stacked(row: Row) -> list[Row]:
 
 
 def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:
-    """`below`: the row stands beneath that of its cause."""
-    where = one.object
-    place = "/".join(part for part in (where.namespace, where.name) if part)
-    kind = f"{where.resource}.{where.group}".rstrip(".")
+    """`below`: the row stands beneath that of its cause, or of the whole that it is part of."""
     who = ", ".join(actor.label for actor in one.actors) or "not known"
     cells = [
         Cell(one.id),
         Cell(one.severity, Tone.MILD if one.is_ending(now) else _TONES[one.severity]),
         Cell("ending" if one.is_ending(now) else one.state),
         Cell(f"{'└ ' if below else ''}{one.detector}"),
-        Cell(printable(f"{kind} {place}{f' /{one.subresource}' if one.subresource else ''}")),
+        Cell(printable(one.about)),
         Cell(str(one.count)),
         Cell(_shown_age(_age(one.last_seen, now))),
     ]

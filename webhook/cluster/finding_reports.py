@@ -133,21 +133,23 @@ class FindingReports:
         for count, one in enumerate(open_ones, start=1):
             if count % _BATCH == 0:
                 await asyncio.sleep(0)
-            namespace = one.object.namespace
+            namespace = one.subject.namespace
             if namespace in wanted or len(wanted) < MOST_REPORTS:
                 wanted.setdefault(namespace, []).append(self._result(one))
         return wanted
 
     def _result(self, one: Finding) -> ReportResult:
         outcome, severity = _VERDICTS[one.severity]
-        where = one.object
-        resource = {
-            "apiVersion": where.api_version,
-            "kind": self._kind_of(where),
-            "namespace": where.namespace,
-            "name": where.name,
-            "uid": where.uid,
-        }
+        resources = tuple(
+            {
+                "apiVersion": where.api_version,
+                "kind": self._kind_of(where),
+                "namespace": where.namespace,
+                "name": where.name,
+                "uid": where.uid,
+            }
+            for where in (one.objects.examples if one.objects else (one.object,))
+        )
         actors = one.actor_labels
         return ReportResult(
             policy=one.detector,
@@ -155,7 +157,7 @@ class FindingReports:
             outcome=outcome,
             severity=severity,
             message=f"{one.message}. By: {actors}",
-            resources=(resource,),
+            resources=resources,
             properties={
                 "finding": one.id,
                 "state": one.state,

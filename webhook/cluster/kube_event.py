@@ -60,7 +60,7 @@ class KubeEventSink:
         """Do nothing: the connection is not ours."""
 
     async def _send(self, transition: Transition, finding: Finding, now: datetime) -> None:
-        namespace = finding.object.namespace or CLUSTER_NAMESPACE
+        namespace = finding.subject.namespace or CLUSTER_NAMESPACE
         try:
             await self._create(namespace, self._event(transition, finding, now))
         except Exception as error:  # noqa: BLE001 - whatever the client raises, alerts go on
@@ -68,7 +68,7 @@ class KubeEventSink:
             LOGGER.warning("event not created", extra={"facts": facts})
 
     def _event(self, transition: Transition, finding: Finding, now: datetime) -> dict[str, Any]:
-        where = finding.object
+        where = finding.subject
         actors = finding.actor_labels
         # A user may have a name of any length, which must not push the actors out of the note.
         message = cut(printable(finding.message), _LONGEST_MESSAGE)

@@ -355,7 +355,7 @@ class _Blames:
         return None, ""
 
     def _cause(self, one: Finding) -> Finding:
-        return self._by_id.get(one.caused_by, one)
+        return self._by_id.get(one.above, one)
 
 
 def _blame_rank(one: Finding) -> tuple[bool, int, int]:

@@ -9,7 +9,7 @@ import msgspec
 from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.ledger import MOST_FINDINGS
-from webhook.dashboard.headlines import KindOf, culprit, object_name
+from webhook.dashboard.headlines import KindOf, about, culprit
 from webhook.dashboard.page import (
     begin_of_range,
     check_parameters,
@@ -103,7 +103,7 @@ class FindingQuery(msgspec.Struct, frozen=True):
                 _has_state(one, self.state)
                 and self.severity in ("", one.severity)
                 and self.detector in ("", one.detector)
-                and self.namespace in ("", one.object.namespace)
+                and (not self.namespace or self.namespace in _namespaces(one))
                 and (not self.since or parse_time(one.last_seen) >= begin)
                 and (not self.culprit or culprit(one).name == self.culprit)
                 and (not words or has_words(words, _shown_text(one)))
@@ -144,11 +144,15 @@ def _has_state(one: Finding, state: str) -> bool:
     return state in ("all", one.state) or (state == "open" and one.state == "quiet")
 
 
+def _namespaces(one: Finding) -> set[str]:
+    return {where.namespace for where in (one.objects.examples if one.objects else (one.object,))}
+
+
 def _shown_text(one: Finding) -> Iterator[str]:
-    where = one.object
+    where = one.subject
     yield from (where.namespace, where.name, where.resource, where.group, where.uid)
     yield from (f"{where.namespace}/{where.name}", one.state)
-    yield from (one.id, one.detector, one.severity, one.message, one.caused_by)
+    yield from (one.id, one.detector, one.severity, one.message, one.above)
     yield from one.paths
     yield from (f"{actor.name} {actor.field_manager}" for actor in one.actors)
 
@@ -156,7 +160,7 @@ def _shown_text(one: Finding) -> Iterator[str]:
 def _column(sort: str, kind_of: KindOf) -> Callable[[Finding], Any]:
     keys: dict[str, Callable[[Finding], Any]] = {
         "severity": lambda one: one.severity.rank,
-        "what": lambda one: object_name(one.object, kind_of),
+        "what": lambda one: about(one, kind_of),
         "since": lambda one: one.first_seen,
         "last": lambda one: one.last_seen,
         "count": lambda one: one.count,

@@ -197,6 +197,7 @@ def to_row(found: Finding) -> Mapping[str, object]:
         "firstSeen": found.first_seen,
         "lastSeen": found.last_seen,
         "causedBy": found.caused_by,
+        "partOf": found.part_of,
         "message": found.message,
     }
 
@@ -206,7 +207,7 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
     known = context.sources.detecting.findings()
     for found in known:
         if found.id == query["id"]:
-            cause = next((one for one in known if one.id == found.caused_by), None)
+            cause = next((one for one in known if one.id == found.above), None)
             (whole,) = await _whole(context, (found,))
             sources = context.sources
             mode, enforce = sources.about().get("mode", ""), sources.enforce()

@@ -13,11 +13,11 @@ from webhook.dashboard.broken import NotSettled
 from webhook.dashboard.finding_query import FindingQuery
 from webhook.dashboard.headlines import (
     KindOf,
+    about,
     count_objects,
     culprit,
     group_headline,
     headline,
-    object_name,
     predicate,
 )
 from webhook.dashboard.page import part_of
@@ -93,7 +93,7 @@ def arrange(
     """
     ids = {one.id for one in found}
     # Where the cause is filtered out, what follows from it stands alone.
-    heads = [one for one in found if not one.caused_by or one.caused_by not in ids]
+    heads = [one for one in found if not one.above or one.above not in ids]
     if asked.sort == "severity" and asked.order == "desc":
         # Of equal severity, what keeps objects from being settled comes first.
         blamed = {thing.finding for thing in not_settled}
@@ -170,5 +170,5 @@ def _group_of(one: Finding, by: str, kind_of: KindOf) -> str:
     if by == "culprit":
         return culprit(one).name
     if by == "object":
-        return object_name(one.object, kind_of)
+        return about(one, kind_of)
     return one.detector

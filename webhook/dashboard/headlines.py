@@ -4,6 +4,7 @@
 actor does it; a likely one "probably" does, and of several possible ones any may.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -122,16 +123,21 @@ def object_name(where: FoundObject, kind_of: KindOf) -> str:
     return f"{kind} {where.namespace}/{name}" if where.namespace else f"{kind} {name}"
 
 
+def about(found: Finding, kind_of: KindOf) -> str:
+    """Return the object of a finding, or how many there are of each kind."""
+    return count_objects((found,), kind_of)
+
+
 def headline(found: Finding, kind_of: KindOf) -> str:
     """Say in one sentence who does what to which object."""
     who = culprit(found)
     name = who.name if who.is_known else "Somebody"
-    return f"{name} {_does(who, (found,), object_name(found.object, kind_of))}"
+    return f"{name} {_does(who, (found,), about(found, kind_of))}"
 
 
 def predicate(found: Finding, kind_of: KindOf) -> str:
     """Say what is done to which object, for a row beneath the name of the culprit."""
-    return _does(culprit(found), (found,), object_name(found.object, kind_of))
+    return _does(culprit(found), (found,), about(found, kind_of))
 
 
 def group_headline(found: Sequence[Finding], kind_of: KindOf) -> str:
@@ -141,21 +147,26 @@ def group_headline(found: Sequence[Finding], kind_of: KindOf) -> str:
     return f"{name} {_does(who, found, count_objects(found, kind_of))}"
 
 
-def count_objects(found: Iterable[Finding], kind_of: KindOf) -> str:
+def count_objects(found: Sequence[Finding], kind_of: KindOf) -> str:
     """`3 Deployments`, `2 Deployments and 1 Pod`, `12 objects`; the name of a single one."""
     objects = {
         (one.object.group, one.object.resource, one.object.namespace, one.object.name): one.object
         for one in found
+        if one.objects is None
     }
-    if len(objects) == 1:
+    many = [one.objects for one in found if one.objects is not None]
+    if len(objects) == 1 and not many:
         return object_name(next(iter(objects.values())), kind_of)
-    kinds: dict[str, int] = {}
+    kinds: Counter[str] = Counter()
     for where in objects.values():
-        kind = kind_of(where.group, where.resource) or where.resource
-        kinds[kind] = kinds.get(kind, 0) + 1
+        kinds[kind_of(where.group, where.resource) or where.resource] += 1
+    for some in many:
+        for resource, count in some.kinds.items():
+            group = next((one.group for one in some.examples if one.resource == resource), "")
+            kinds[kind_of(group, resource) or resource] += count
     if len(kinds) > _MOST_NAMES:
-        return f"{len(objects):,} objects"
-    return " and ".join(f"{many:,} {_plural(kind, many)}" for kind, many in kinds.items())
+        return f"{sum(kinds.values()):,} objects"
+    return " and ".join(f"{each:,} {_plural(kind, each)}" for kind, each in kinds.items())
 
 
 def _does(who: Culprit, found: Sequence[Finding], what: str) -> str:

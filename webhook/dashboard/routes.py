@@ -22,7 +22,7 @@ from webhook.dashboard import (
     webhooks,
 )
 from webhook.dashboard.csv_rows import to_csv
-from webhook.dashboard.headlines import headline
+from webhook.dashboard.headlines import about, headline
 from webhook.dashboard.page import (
     BadQueryError,
     BusyError,
@@ -191,14 +191,15 @@ class Dashboard:
     def _common(self, request: web.Request, now: float) -> dict[str, Any]:
         """Return the template variables of every page."""
         last = self._sources.metrics.last_review or None
-        about = self._sources.about()
+        kind_of = findings.kinds_of(self._sources)
         return {
             "now": now,
             "path": request.path,
             "last_review": last,
-            "about": about,
+            "about": self._sources.about(),
             "silence_of": lambda finding: self._sources.silences.find(finding, now),
-            "headline": partial(headline, kind_of=findings.kinds_of(self._sources)),
+            "headline": partial(headline, kind_of=kind_of),
+            "objects_of": partial(about, kind_of=kind_of),
             "read_only": self._sources.read_only,
             "stands_by_for": self._sources.stands_by_for,
             "silence_durations": silencing.DURATIONS,

@@ -141,7 +141,7 @@ def _mapped(page: Runbook, change: Callable[[Span], Span]) -> Runbook:
 
 def _names(found: Finding) -> Mapping[str, str]:
     """Return the names that stand for the placeholders of a runbook."""
-    where = found.object
+    where = found.subject
     resource = f"{where.resource}.{where.group}".rstrip(".")
     by_type = {one.type: one.name for one in reversed(found.actors)}
     names = {

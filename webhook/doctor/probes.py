@@ -209,7 +209,7 @@ def culprits(facts: Facts) -> Iterator[Line]:
     found = [
         one
         for one in facts.findings
-        if one.severity is not Severity.INFO and one.caused_by not in known
+        if one.severity is not Severity.INFO and one.above not in known
     ]
     for one in found[:_FEW]:
         yield warn(_blamed(one), f"genguard explain finding/{one.id}")
@@ -219,8 +219,5 @@ def culprits(facts: Facts) -> Iterator[Line]:
 
 
 def _blamed(one: Finding) -> str:
-    where = one.object
-    place = "/".join(part for part in (where.namespace, where.name) if part)
     who = ", ".join(actor.label for actor in one.actors[:_FEW]) or "not known who"
-    kind = f"{where.resource}.{where.group}".rstrip(".")
-    return f"{kind} {place}: {who}: {one.message} ({one.count}x)"
+    return f"{one.about}: {who}: {one.message} ({one.count}x)"

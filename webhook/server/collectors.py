@@ -38,7 +38,7 @@ class FindingMetrics:
         open_now = Counter(
             (finding.detector, finding.severity)
             for finding in detecting.findings()
-            if finding.state != "resolved"
+            if finding.state != "resolved" and not finding.part_of
         )
         yield declarations.FINDINGS_OPEN.family(
             ((detector.name, severity.value), open_now[detector.name, severity])

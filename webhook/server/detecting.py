@@ -210,8 +210,10 @@ class Detecting:
             self.detection.ledger.doubt()
 
     def know(self, ids: Collection[str]) -> None:
-        """Do not send these findings: another replica has sent them."""
-        self._turns.know(one for one in self.findings() if one.id in ids)
+        """Do not send these findings, and those that they are part of: another replica has."""
+        found = self.findings()
+        known = {*ids, *(one.part_of for one in found if one.id in ids)}
+        self._turns.know(one for one in found if one.id in known)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings."""

@@ -1,10 +1,13 @@
 """Findings that follow from another are linked with it; tests/unit/dashboard/test_grouping.py."""
 
+from genguard.detection.culprits import Culprits
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import finding
+from tests.unit.detection.test_culprits import many
 from webhook.dashboard.finding_query import parse
 from webhook.dashboard.findings import select
-from webhook.dashboard.headlines import headline, kinds
+from webhook.dashboard.grouping import arrange
+from webhook.dashboard.headlines import about, headline, kinds
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
 
@@ -25,8 +28,13 @@ def of_any_kind(one):
     return headline(one, kinds(()))
 
 
+def objects_of(one):
+    return about(one, kinds(()))
+
+
 def shown(template, model, **values):
     common = {"now": NOW, "path": "/", "last_review": 1.0, "about": ABOUT, "headline": of_any_kind}
+    common["objects_of"] = objects_of
     return render(template, {"model": model, **values, **common}).decode()
 
 
@@ -41,3 +49,40 @@ def page_of(model, **values):
 def test_the_page_of_each_links_the_other():
     assert "/findings/root" in page_of(CHILD, cause=ROOT, follows=())
     assert "/findings/child" in page_of(ROOT, cause=None, follows=[CHILD])
+
+
+WHOLE, *PARTS = Culprits().fold(
+    many(
+        60,
+        detector="observed-generation-cleared",
+        paths=("/status/observedGeneration",),
+        evidence=(),
+    )
+)
+
+
+def test_a_finding_about_many_objects_says_how_many_and_links_the_first():
+    text = page_of(WHOLE, cause=None, follows=PARTS)
+    assert "clears observedGeneration of 60 " in text
+    assert f"/findings/{PARTS[0].id}" in text
+    assert "and 10 more" in text
+    assert f"/findings/{PARTS[55].id}" not in text
+
+
+def test_each_of_many_says_of_what_it_is_a_part():
+    text = page_of(PARTS[0], cause=WHOLE, follows=())
+    assert "It is part of another finding" in text
+    assert f"/findings/{WHOLE.id}" in text
+
+
+def test_the_list_has_the_whole_and_its_parts_beneath():
+    found = WHOLE, *PARTS
+    (group,) = arrange(found, found, ASKED, (), kinds(())).groups
+    (row,) = group.rows
+    assert row.finding is WHOLE
+    assert len(row.consequences) + row.more_consequences == 60
+
+
+def test_a_filter_by_namespace_finds_the_whole():
+    asked = parse({"namespace": PARTS[0].object.namespace}, state="open", limit=100)
+    assert WHOLE in select((WHOLE, *PARTS), asked, NOW).findings

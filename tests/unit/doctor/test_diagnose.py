@@ -363,7 +363,7 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             ),
             "culprits",
             "warn",
-            "deployments.apps shop/web: mmm-old/two.example.org (certain): m (9x)",
+            "deployments.apps shop/web /status: mmm-old/two.example.org (certain): m (9x)",
             "genguard explain finding/f1",
         ),
     ],

@@ -1,0 +1,167 @@
+"""One finding of a culprit that harms many objects in the same way; the others are parts of it.
+
+A webhook that clears a value once on each of 3,000 pods makes 3,000 findings, of which none
+repeats. Findings with one sure actor, one detector and one field are one finding here. It is as
+severe as what the actor does to all of them together.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from heapq import nlargest
+from typing import Final
+
+import msgspec
+
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObjects, Severity
+from genguard.detection.finding_state import MOST_EVIDENCE, MOST_PATHS
+from genguard.objects.pointer import from_pointer
+
+LEAST: Final = 10
+"""Objects of one culprit."""
+_MANY: Final = 100
+"""So many are harmed: an outage is near, even if each was harmed once."""
+_EXAMPLES: Final = 5
+_STATES: Final = ("open", "quiet", "resolved")
+_HARMFUL: Final = frozenset(
+    {
+        "generation-storm",
+        "observed-generation-cleared",
+        "observed-generation-stalled",
+        "recreation",
+        "refused-retry",
+        "status-clobbered",
+        "status-write-storm",
+        "terminating-replicas-dropped",
+    }
+)
+"""Detectors of what keeps somebody waiting, or makes rollouts and load."""
+_Key = tuple[str, str, str, str, str]
+
+
+class Culprits:
+    """Folds findings. As long as nothing changes, it returns the same ones."""
+
+    def __init__(self) -> None:
+        self._given: tuple[Finding, ...] = ()
+        self._folded: tuple[Finding, ...] = ()
+        self._parts: dict[str, tuple[Finding, Finding]] = {}
+        """By id, a finding and the same as a part of another."""
+        self._wholes: dict[str, Finding] = {}
+
+    def fold(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Return these findings and those of culprits, oldest first."""
+        if findings is self._given:
+            return self._folded
+        groups: dict[_Key, list[Finding]] = {}
+        for one in findings:
+            key = _key_of(one)
+            if key is not None:
+                groups.setdefault(key, []).append(one)
+        large = {key: some for key, some in groups.items() if len(some) >= LEAST}
+        self._given, self._folded = findings, findings
+        if not large:
+            self._parts, self._wholes = {}, {}
+            return findings
+        wholes, parts = dict[str, Finding](), dict[str, tuple[Finding, Finding]]()
+        found: list[Finding] = []
+        for one in findings:
+            key = _key_of(one)
+            if key is None or key not in large:
+                found.append(one)
+                continue
+            whole_id = _id_of(key)
+            if whole_id not in wholes:  # it comes before the first of its parts
+                wholes[whole_id] = self._same(_whole(key, large[key]))
+                found.append(wholes[whole_id])
+            part = self._part(one, whole_id)
+            parts[one.id] = one, part
+            found.append(part)
+        self._wholes, self._parts, self._folded = wholes, parts, tuple(found)
+        return self._folded
+
+    def _part(self, one: Finding, whole: str) -> Finding:
+        known = self._parts.get(one.id)
+        if known is not None and known[0] is one:
+            return known[1]
+        return msgspec.structs.replace(one, part_of=whole, severity=Severity.INFO)
+
+    def _same(self, whole: Finding) -> Finding:
+        known = self._wholes.get(whole.id)
+        return known if known == whole else whole
+
+
+def _key_of(one: Finding) -> _Key | None:
+    """Return what findings of one culprit have in common; None where nobody is sure."""
+    sure = [actor for actor in one.actors if actor.confidence is not Confidence.POSSIBLE]
+    if len(sure) != 1 or one.caused_by or not one.paths:
+        return None
+    (actor,) = sure
+    return one.detector, one.subresource, actor.type, actor.name, _field(one.paths[0])
+
+
+def _field(pointer: str) -> str:
+    """Return a field of any item: the index of an item differs from object to object."""
+    return "/".join("*" if part.isdecimal() else part for part in from_pointer(pointer))
+
+
+def _id_of(key: _Key) -> str:
+    named = "\0".join(("culprit", *key))
+    return hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
+
+
+def _whole(key: _Key, parts: Sequence[Finding]) -> Finding:
+    detector, subresource, _, name, _ = key
+    newest = max(parts, key=lambda one: one.last_seen)
+    alive = [one for one in parts if one.state != "resolved"]
+    kinds = Counter(one.object.resource for one in parts)
+    objects = FoundObjects(
+        len(parts),
+        dict(kinds.most_common()),
+        tuple(one.object for one in parts[:_EXAMPLES]),
+    )
+    return Finding(
+        id=_id_of(key),
+        detector=detector,
+        severity=_severity(detector, parts, alive),
+        state=min((one.state for one in parts), key=_STATES.index),
+        objects=objects,
+        subresource=subresource,
+        paths=tuple(dict.fromkeys(path for one in parts for path in one.paths))[:MOST_PATHS],
+        actors=_actors(newest, name),
+        count=sum(one.count for one in parts),
+        first_seen=min(one.first_seen for one in parts),
+        last_seen=newest.last_seen,
+        message=f"{name} does this to {objects.label}: {newest.message}",
+        evidence=_evidence(parts),
+        repaired=bool(alive) and all(one.repaired for one in alive),
+        resolves_after=max((one.resolves_after for one in alive), default=0.0),
+        incomplete_since=min(
+            (one.incomplete_since for one in alive if one.incomplete_since), default=""
+        ),
+    )
+
+
+def _severity(detector: str, parts: Iterable[Finding], alive: Sequence[Finding]) -> Severity:
+    """Return how severe it is together: harm to many is critical, though each was harmed once."""
+    worst = max((one.severity for one in parts), key=lambda one: one.rank)
+    if detector not in _HARMFUL:
+        return min(worst, Severity.WARNING, key=lambda one: one.rank)
+    is_broken = any(one.repair or one.state == "quiet" for one in alive)
+    if worst is Severity.CRITICAL or is_broken or len(alive) >= _MANY:
+        return Severity.CRITICAL
+    return Severity.WARNING
+
+
+def _actors(newest: Finding, name: str) -> tuple[Actor, ...]:
+    return tuple(one for one in newest.actors if one.name == name)
+
+
+def _evidence(parts: Sequence[Finding]) -> tuple[dict[str, object], ...]:
+    """Return the latest signs of all, after what is known of the age of the culprit."""
+    notes = {one["note"]: one for part in parts for one in part.evidence if "note" in one}
+    latest = nlargest(MOST_EVIDENCE, parts, key=lambda one: one.last_seen)
+    signs = [one for part in latest for one in part.evidence if "note" not in one]
+    signs.sort(key=lambda one: datetime.fromisoformat(one["time"]))
+    return (*signs[-MOST_EVIDENCE:], *notes.values())

@@ -1,0 +1,120 @@
+"""Findings of one culprit become one finding about many objects."""
+
+import msgspec
+import pytest
+
+from genguard.detection.culprits import LEAST, Culprits
+from genguard.detection.finding import NO_OBJECT, Actor, Confidence, Severity
+from tests.unit.alerts.findings import finding
+
+WEBHOOK = Actor("webhook", "mmm/h.example.org", "", Confidence.CERTAIN)
+
+
+def many(count, **more):
+    made = finding(**{"severity": Severity.INFO, "actors": (WEBHOOK,), "count": 1, **more})
+    return tuple(
+        msgspec.structs.replace(
+            made,
+            id=f"{more.get('detector', 'd')}-{number}",
+            object=msgspec.structs.replace(made.object, name=f"pod-{number}", uid=f"uid-{number}"),
+        )
+        for number in range(count)
+    )
+
+
+def whole_of(findings):
+    (found,) = (one for one in Culprits().fold(findings) if one.objects is not None)
+    return found
+
+
+def test_few_findings_stay_as_they_are():
+    findings = many(LEAST - 1)
+    assert Culprits().fold(findings) is findings
+
+
+def test_many_findings_of_one_culprit_are_parts_of_one():
+    findings = many(3_000, detector="observed-generation-cleared")
+    whole, *parts = Culprits().fold(findings)
+    assert whole.object is NO_OBJECT
+    assert (whole.objects.count, whole.count, whole.severity) == (3_000, 3_000, Severity.CRITICAL)
+    assert whole.objects.kinds == {findings[0].object.resource: 3_000}
+    assert whole.objects.examples == tuple(one.object for one in findings[:5])
+    assert whole.actors == (WEBHOOK,)
+    assert len(parts) == 3_000
+    assert {(one.part_of, one.severity) for one in parts} == {(whole.id, Severity.INFO)}
+    assert "object" not in msgspec.to_builtins(whole)
+
+
+@pytest.mark.parametrize(
+    ("more", "because"),
+    [
+        ({"actors": ()}, "nobody is named"),
+        ({"actors": (msgspec.structs.replace(WEBHOOK, confidence=Confidence.POSSIBLE),)}, "unsure"),
+        ({"actors": (WEBHOOK, Actor("user", "alice", "", Confidence.LIKELY))}, "two are named"),
+        ({"caused_by": "another"}, "they follow from another"),
+        ({"paths": ()}, "no field is named"),
+    ],
+)
+def test_what_has_no_culprit_in_common_is_not_folded(more, because):
+    findings = many(20, **more)
+    assert Culprits().fold(findings) is findings, because
+
+
+@pytest.mark.parametrize(
+    ("more", "count", "severity", "because"),
+    [
+        ({"detector": "metadata-fight"}, 3_000, Severity.INFO, "a label of many is no outage"),
+        (
+            {"detector": "metadata-fight", "severity": Severity.CRITICAL},
+            60,
+            Severity.WARNING,
+            "a label that two tools set is a warning however often",
+        ),
+        ({"detector": "status-clobbered"}, 60, Severity.WARNING, "once on each of some"),
+        ({"detector": "status-clobbered"}, 100, Severity.CRITICAL, "once on each of many"),
+        (
+            {"detector": "observed-generation-cleared", "repair": "kubectl patch"},
+            10,
+            Severity.CRITICAL,
+            "what is lost is still lost: rollouts hang",
+        ),
+        (
+            {"detector": "status-clobbered", "state": "resolved"},
+            200,
+            Severity.WARNING,
+            "it is over",
+        ),
+    ],
+)
+def test_severity_is_what_the_culprit_does_to_all_of_them(more, count, severity, because):
+    assert whole_of(many(count, **more)).severity is severity, because
+
+
+def test_it_is_open_as_long_as_one_of_them_is():
+    resolved = many(30, state="resolved")
+    last = msgspec.structs.replace(resolved[-1], state="open")
+    assert whole_of((*resolved[:-1], last)).state == "open"
+    assert whole_of(resolved).state == "resolved"
+
+
+def test_items_of_lists_are_one_field():
+    several = [many(20, paths=(f"/status/conditions/{index}/status",)) for index in (0, 1)]
+    findings = tuple(
+        msgspec.structs.replace(one, id=f"{index}-{one.id}")
+        for index, some in enumerate(several)
+        for one in some
+    )
+    assert whole_of(findings).objects.count == 40
+
+
+def test_what_has_not_changed_is_the_same():
+    culprits, findings = Culprits(), many(50)
+    first = culprits.fold(findings)
+    assert culprits.fold(findings) is first
+    changed = (*findings[:-1], msgspec.structs.replace(findings[-1], message="another"))
+    again = culprits.fold(changed)
+    assert [one is other for one, other in zip(first[1:-1], again[1:-1], strict=True)] == [
+        True
+    ] * 49
+    unchanged = culprits.fold(tuple(changed))
+    assert unchanged[0] == again[0]
