@@ -63,7 +63,7 @@ def named(cluster: Cluster, namespace: str, detector: str = DETECTOR) -> set[str
     found = set()
     for one in cluster.findings(namespace=namespace, detector=detector):
         actors = [(actor["name"], actor["confidence"]) for actor in one["actors"]]
-        if actors == [(ACTOR, "certain")]:
+        if actors == [(ACTOR, "certain")] and "object" in one:  # else it is about all of them
             found.add(one["object"]["name"])
     return found
 
