@@ -123,8 +123,7 @@ def told_by(guard: Genguard, told: Told) -> None:
 
 
 def findings(guard: Genguard) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(guard.ops("/api/findings")[1])["findings"]
-    return found
+    return guard.findings()
 
 
 def data_of_findings(guard: Genguard) -> Iterator[str]:

@@ -91,8 +91,7 @@ class Scene:
         other.close()
 
     def findings(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.guard.ops("/api/findings")[1])["findings"]
-        return found
+        return self.guard.findings()
 
     def broken(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.guard.ops("/api/broken")[1])

@@ -6,7 +6,6 @@ completes. On a terminal each step waits for Enter, and ^D or ^C ends it. No pro
 however it ends. Before it starts, it says how long it takes and what it leaves on disk.
 """
 
-import json
 import os
 import shlex
 import shutil
@@ -199,7 +198,7 @@ def available(plane: ControlPlane, image: str) -> None:
 
 def finding(guard: Genguard) -> dict[str, Any] | None:
     """The first that is no accident any more."""
-    found = json.loads(guard.ops("/api/findings")[1])["findings"]
+    found = guard.findings()
     return next((one for one in found if one["severity"] in _SEVERE and one["actors"]), None)
 
 

@@ -124,6 +124,11 @@ class Genguard:
         """Where the ops port is."""
         return self._ops
 
+    def findings(self) -> list[dict[str, Any]]:
+        """Every finding, as /api/findings shows it."""
+        found: list[dict[str, Any]] = json.loads(self.ops("/api/findings")[1])["findings"]
+        return found
+
     def ops(self, path: str, timeout: float = PATIENCE) -> tuple[int, str]:
         """GET on the ops port: status and text."""
         connection = http.client.HTTPConnection(urlsplit(self._ops).netloc, timeout=timeout)

@@ -1,7 +1,6 @@
 """Three genguards behind a balancer, with one store: one server to whoever registers them."""
 
 import itertools
-import json
 import tempfile
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +49,7 @@ class Replicas:
         return [
             {
                 one["id"]: one
-                for one in json.loads(replica.ops("/api/findings")[1])["findings"]
+                for one in replica.findings()
                 if one["object"]["namespace"] == namespace
             }
             for replica in self.each

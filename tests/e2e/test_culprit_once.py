@@ -1,6 +1,5 @@
 """One webhook that harms many objects is one finding and one alert, live."""
 
-import json
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -44,11 +43,6 @@ def pod(name: str) -> Json:
     }
 
 
-def findings(guard: Genguard) -> list[Json]:
-    listed: list[Json] = json.loads(guard.ops("/api/findings")[1])["findings"]
-    return listed
-
-
 @pytest.mark.parametrize(
     ("collection", "made", "count", "severity"),
     [
@@ -87,14 +81,14 @@ def test_many_objects_of_one_culprit_are_one_finding_and_one_alert(
         written = time.monotonic()
 
         def whole() -> Json | None:
-            found = [one for one in findings(guard) if "objects" in one]
+            found = [one for one in guard.findings() if "objects" in one]
             return next((one for one in found if one["objects"]["count"] == count), None)
 
         found = wait_until(whole, what="one finding of all")
         took = time.monotonic() - written
         wait_until(lambda: alertmanager.alerts, what="an alert")
         alerted = {one["labels"]["finding"] for one in alertmanager.alerts}
-        parts = [one for one in findings(guard) if one.get("partOf") == found["id"]]
+        parts = [one for one in guard.findings() if one.get("partOf") == found["id"]]
     assert took < _SECONDS
     assert (found["severity"], "object" in found) == (severity, False)
     assert [one["name"] for one in found["actors"]] == [f"{OLD_OPERATOR}/reviews.example.org"]

@@ -125,7 +125,7 @@ def loop(plane: ControlPlane, path: str, guard: Genguard) -> None:
 
     def is_loop() -> bool:
         plane.client.patch(path, {"spec": {"revisionHistoryLimit": next(limits)}})
-        found = json.loads(guard.ops("/api/findings")[1])["findings"]
+        found = guard.findings()
         return any(one["detector"] == _DETECTOR and one["severity"] != "info" for one in found)
 
     wait_until(is_loop, what="a loop")

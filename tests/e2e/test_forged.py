@@ -52,7 +52,7 @@ def test_only_what_the_api_server_knows_is_told_in_events(
             return [one for one in found["items"] if "unverified" not in one["note"]]
 
         wait_until(told, what="an Event of the one that is real")
-        findings = json.loads(guard.ops("/api/findings")[1])["findings"]
+        findings = guard.findings()
         assert {one["object"]["uid"] for one in findings} == {"forged", "another", real["uid"]}
         assert {one["regarding"]["uid"] for one in told()} == {real["uid"]}
 

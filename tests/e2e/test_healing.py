@@ -1,6 +1,5 @@
 """What hung before genguard enforced: the next pod knows it, puts the value back, and it holds."""
 
-import json
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +34,7 @@ def flags(owner: Account) -> tuple[str, ...]:
 
 
 def finding(guard: Genguard) -> dict[str, Any] | None:
-    found = json.loads(guard.ops("/api/findings")[1])["findings"]
+    found = guard.findings()
     return next((one for one in found if one["detector"] == DETECTOR), None)
 
 

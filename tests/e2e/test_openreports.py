@@ -105,7 +105,7 @@ def test_a_finding_is_in_the_report_of_its_namespace_until_it_is_over(
         assert guard.metric("genguard_report_writes_total", result="written") >= 1
         assert guard.metric("genguard_report_writes_total", result="failed") == 0
         assert guard.metric("genguard_reviews_total", resource="reports.openreports.io") > 0
-        found = json.loads(guard.ops("/api/findings")[1])["findings"]
+        found = guard.findings()
         assert not [one for one in found if one["object"]["group"] == "openreports.io"]
     # The next leader knows of no finding: what the last one wrote is over.
     with Genguard("--audit-only", *flags) as guard:

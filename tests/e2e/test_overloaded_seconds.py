@@ -118,7 +118,7 @@ class Said(NamedTuple):
 
 
 def home(guard: Genguard) -> Said:
-    findings = json.loads(guard.ops("/api/findings")[1])["findings"]
+    findings = guard.findings()
     verdict = json.loads(guard.ops("/api/broken")[1])["verdict"]
     return Said(
         verdict,

@@ -66,7 +66,7 @@ def role(guard: Genguard) -> tuple[str, str]:
 
 def knows(guard: Genguard, name: str) -> bool:
     """Whether it shows a finding about this object."""
-    found = json.loads(guard.ops("/api/findings")[1])["findings"]
+    found = guard.findings()
     return name in {one["object"]["name"] for one in found}
 
 

@@ -1,6 +1,5 @@
 """A real API server with a webhook or a policy in a file (KEP-5793), which no API lists."""
 
-import json
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ CULPRIT = ["webhook", "pins.static.k8s.io/reviews.example.org", "likely"]
 
 def stalled(guard: Genguard) -> list[dict[str, Any]]:
     """The findings of a controller that is not heard."""
-    found = json.loads(guard.ops("/api/findings")[1])["findings"]
+    found = guard.findings()
     return [one for one in found if one["detector"] == "observed-generation-stalled"]
 
 

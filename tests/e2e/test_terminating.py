@@ -1,6 +1,5 @@
 """Terminating pods counted from watches, beside what the real controllers report or do not."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -184,7 +183,7 @@ def recorded(plane: ControlPlane, namespace: str) -> Iterator[Genguard]:
     with watching(plane, "--object-metrics=1000", RECORD) as guard:
         with registered(plane, namespace, guard):
             yield guard
-            found = json.loads(guard.ops("/api/findings")[1])["findings"]
+            found = guard.findings()
             assert [one for one in found if one["object"]["namespace"] == namespace] == []
         guard.stop(at_once=True)
         for kind in ("Deployment", "ReplicaSet"):

@@ -1,6 +1,5 @@
 """Two genguards in one cluster: one repairs, and neither takes the other for a culprit."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,11 +19,6 @@ _WRITES = 8
 
 def repaired(guard: Genguard) -> float:
     return guard.metric("genguard_mends_total", mode="did")
-
-
-def findings(guard: Genguard) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(guard.ops("/api/findings")[1])["findings"]
-    return found
 
 
 def blamed(found: list[dict[str, Any]]) -> set[str]:
@@ -62,7 +56,7 @@ def test_each_write_is_repaired_once_and_no_genguard_is_blamed(
         assert len(guilty.reviews) >= _WRITES
         assert repaired(first) + repaired(second) == len(guilty.reviews)
         for guard in (first, second):
-            assert blamed(findings(guard)) <= {culprit}
-        assert blamed(findings(first) + findings(second)) == {culprit}
-        detectors = {one["detector"] for one in findings(first) + findings(second)}
+            assert blamed(guard.findings()) <= {culprit}
+        assert blamed(first.findings() + second.findings()) == {culprit}
+        detectors = {one["detector"] for one in first.findings() + second.findings()}
         assert detectors <= {"observed-generation-cleared"}

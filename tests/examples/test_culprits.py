@@ -5,7 +5,6 @@ here as a process, by the same command; controllers have a token of the same Ser
 """
 
 import base64
-import json
 import re
 import shlex
 import shutil
@@ -82,7 +81,7 @@ def test_genguard_names_the_culprit(cluster: ControlPlane, tmp_path: Path, folde
 
 def _actors(guard: Genguard, detector: str) -> set[str]:
     """Who is named by the finding of this detector that is more than an accident."""
-    found = json.loads(guard.ops("/api/findings")[1])["findings"]
+    found = guard.findings()
     return {
         actor["name"]
         for finding in found

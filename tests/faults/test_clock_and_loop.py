@@ -66,5 +66,5 @@ def is_red(guard: Genguard) -> bool:
 
 
 def fights(guard: Genguard) -> list[dict[str, Any]]:
-    found = json.loads(guard.ops("/api/findings")[1])["findings"]
+    found = guard.findings()
     return [one for one in found if one["detector"] == "spec-fight"]

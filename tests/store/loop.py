@@ -1,6 +1,5 @@
 """A loop that a server can find."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
@@ -41,4 +40,4 @@ class Loop:
 
 
 def findings(server: Replica) -> dict[str, dict[str, Any]]:
-    return {one["id"]: one for one in json.loads(server.ops("/api/findings")[1])["findings"]}
+    return {one["id"]: one for one in server.findings()}

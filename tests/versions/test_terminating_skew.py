@@ -4,7 +4,6 @@ API server and controller manager are 1.36 that emulates the release. The API se
 first and downgraded last. Pods terminate from the beginning to the end.
 """
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -66,7 +65,7 @@ def test_from_1_34_to_1_35_and_back_and_to_1_35_again_every_count_and_verdict_is
         web.agree(guard, 0)
         assert Shop(plane, NAMESPACE).until("deploy/web", settled=True)["reasons"] == []
 
-        assert json.loads(guard.ops("/api/findings")[1])["findings"] == []
+        assert guard.findings() == []
         guard.stop(at_once=True)
         for kind in ("Deployment", "ReplicaSet", "Pod"):
             reviews = judged(guard.recording, kind)

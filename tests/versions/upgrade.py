@@ -213,7 +213,7 @@ class Upgrade:
 
     def findings(self) -> dict[tuple[str, str], Json]:
         """Every finding so far, by detector and pod."""
-        found = json.loads(self.guard.ops("/api/findings")[1])["findings"]
+        found = self.guard.findings()
         return {(one["detector"], one["object"]["name"]): one for one in found}
 
     def _events(self, name: str = "") -> list[Json]:
