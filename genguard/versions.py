@@ -8,10 +8,9 @@ the field manager that wrote it last stands for one.
 Bounded in objects and in bytes: of each object the last version is kept, compressed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
-from operator import attrgetter
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -23,26 +22,32 @@ from genguard.admission.review import (
     GroupVersionKind,
     GroupVersionResource,
     Operation,
-    Phase,
     ReviewedObject,
     UserInfo,
     WireRequest,
 )
-from genguard.detection.detection import Detection
-from genguard.detection.finding import Actor, Confidence, Finding
 from genguard.detection.reduce import Reviewed
+from genguard.detection.write import MANAGER
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import at_version, without_managed_fields
 
+SENT_TO_NO_WEBHOOK: Final = (
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+)
+"""Kinds of which the API server sends no write to any webhook, as kubectl names them."""
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_OBJECT: Final = 500
 _LONGEST_VERSION: Final = 8 * 1024 * 1024
 _STATUS: Final = "status"
 _NOBODY: Final = "unknown"
-NOT_KNOWN: Final = "users are not known from a watch"
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,7 +65,6 @@ class _Managed(msgspec.Struct, rename="camel"):
 
 
 _managed: Final = msgspec.json.Decoder(_Managed)
-_rank_of: Final = attrgetter("rank")
 _kept: Final = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
@@ -71,13 +75,17 @@ class _Version(NamedTuple):
     packed: bytes
 
 
-class Versions:
-    """Remembers the last version of each object, and gives each change to detection."""
+Judge = Callable[[Reviewed, float], None]
+"""Takes the outcome of a write, and the time in seconds since the epoch."""
 
-    def __init__(self, engine: Engine, detection: Detection) -> None:
-        """`engine` predicts generation."""
+
+class Versions:
+    """Remembers the last version of each object, and has each change judged."""
+
+    def __init__(self, engine: Callable[[], Engine], judge: Judge) -> None:
+        """`engine` returns what predicts generation now."""
         self._engine: Final = engine
-        self._detection: Final = detection
+        self._judge: Final = judge
         self._known: Final[Bounded[str, _Version]] = Bounded(MOST_OBJECTS, MOST_BYTES)
 
     @property
@@ -85,9 +93,10 @@ class Versions:
         """About how many bytes of memory the versions take."""
         return self._known.bytes
 
-    def see(self, resource: GroupVersionResource, found: Fields, now: float) -> None:
+    def see(self, resource: str, found: Fields, now: float) -> None:
         """Take in the current version of an object; `now` is seconds since the epoch.
 
+        resource  its plural, such as `services`
         Raises KeyError and msgspec.MsgspecError for an object that cannot be decoded.
         """
         fields = without_managed_fields(found)
@@ -105,26 +114,15 @@ class Versions:
         old = ReviewedObject.of(_unpack(before.packed))
         if old.metadata.resource_version != metadata.resource_version:
             request = _request(resource, old, ReviewedObject.of(fields), writer)
-            self._judge(request, now)
+            self._judge(self._reviewed(request), now)
 
     def gone(self, uid: str) -> None:
         """Forget an object that was deleted."""
         self._known.pop(uid)
 
-    def findings(self) -> list[Finding]:
-        """Return every finding, oldest first; who is named are field managers."""
-        return [_of_managers(one) for one in self._detection.findings()]
-
-    def settle(self, now: float) -> None:
-        """Resolve findings that are quiet."""
-        self._detection.settle(now)
-
-    def _judge(self, request: AdmissionRequest, now: float) -> None:
-        strategy, status = self._engine.strategy(request)
-        prediction = predict_with(strategy, status, request)
-        fact = self._detection.fact(Phase.OUTCOME, Reviewed(request, prediction, status), now)
-        if fact is not None:
-            self._detection.see(fact)
+    def _reviewed(self, request: AdmissionRequest) -> Reviewed:
+        strategy, status = self._engine().strategy(request)
+        return Reviewed(request, predict_with(strategy, status, request), status)
 
 
 def _of(entry: _Entry) -> tuple[str, str, str]:
@@ -138,19 +136,23 @@ def _newest(changed: Iterable[_Entry]) -> _Entry:
 
 
 def _request(
-    resource: GroupVersionResource, old: ReviewedObject, new: ReviewedObject, writer: _Entry
+    resource: str, old: ReviewedObject, new: ReviewedObject, writer: _Entry
 ) -> AdmissionRequest:
     metadata = new.metadata
-    kind = msgspec.json.decode(new.fields["kind"], type=str)
+    kind, api_version = (
+        msgspec.json.decode(new.fields[key], type=str) for key in ("kind", "apiVersion")
+    )
+    group, _, version = api_version.rpartition("/")
     wire = WireRequest(
         uid="",
-        kind=GroupVersionKind(resource.group, resource.version, kind),
-        resource=resource,
+        kind=GroupVersionKind(group, version, kind),
+        resource=GroupVersionResource(group, version, resource),
         operation=Operation.UPDATE,
         sub_resource=writer.subresource if writer.subresource == _STATUS else "",
         name=metadata.name or "",
         namespace=metadata.namespace or "",
-        user_info=UserInfo(writer.manager),
+        user_info=UserInfo(f"{MANAGER}{writer.manager}"),
+        options=msgspec.Raw(msgspec.json.encode({"fieldManager": writer.manager})),
     )
     # Until it is stored an object shows the version that it comes from.
     shown = ReviewedObject.of(at_version(new.fields, old.metadata.resource_version or ""))
@@ -170,12 +172,3 @@ def _pack(fields: Fields) -> bytes:
 def _unpack(packed: bytes) -> Fields:
     plain = ZstdDecompressor().decompress(packed, max_output_size=_LONGEST_VERSION)
     return {key: msgspec.Raw(raw) for key, raw in _kept.decode(plain).items()}
-
-
-def _of_managers(found: Finding) -> Finding:
-    """Return a finding whose actors are field managers, and not surer than a manager can be."""
-    actors = tuple(
-        Actor("manager", one.name, "", max(one.confidence, Confidence.LIKELY, key=_rank_of))
-        for one in found.actors
-    )
-    return msgspec.structs.replace(found, actors=actors, message=f"{found.message}; {NOT_KNOWN}")

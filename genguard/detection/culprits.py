@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from heapq import nlargest
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -112,8 +112,11 @@ def _id_of(key: _Key) -> str:
 
 
 def _whole(key: _Key, parts: Sequence[Finding]) -> Finding:
-    detector, subresource, _, name, _ = key
+    detector, subresource, kind, name, _ = key
     newest = max(parts, key=lambda one: one.last_seen)
+    first = min(parts, key=lambda one: one.first_seen)
+    notes = [one for one in first.evidence if "note" in one]
+    ages = (f", {one['note']}," for one in notes if one["actor"] == name and kind != "user")
     alive = [one for one in parts if one.state != "resolved"]
     kinds = Counter(one.object.resource for one in parts)
     objects = FoundObjects(
@@ -131,10 +134,10 @@ def _whole(key: _Key, parts: Sequence[Finding]) -> Finding:
         paths=tuple(dict.fromkeys(path for one in parts for path in one.paths))[:MOST_PATHS],
         actors=_actors(newest, name),
         count=sum(one.count for one in parts),
-        first_seen=min(one.first_seen for one in parts),
+        first_seen=first.first_seen,
         last_seen=newest.last_seen,
-        message=f"{name} does this to {objects.label}: {newest.message}",
-        evidence=_evidence(parts),
+        message=f"{name}{next(ages, '')} does this to {objects.label}: {newest.message}",
+        evidence=(*_signs(parts), *notes),
         repaired=bool(alive) and all(one.repaired for one in alive),
         resolves_after=max((one.resolves_after for one in alive), default=0.0),
         incomplete_since=min(
@@ -158,10 +161,9 @@ def _actors(newest: Finding, name: str) -> tuple[Actor, ...]:
     return tuple(one for one in newest.actors if one.name == name)
 
 
-def _evidence(parts: Sequence[Finding]) -> tuple[dict[str, object], ...]:
-    """Return the latest signs of all, after what is known of the age of the culprit."""
-    notes = {one["note"]: one for part in parts for one in part.evidence if "note" in one}
+def _signs(parts: Sequence[Finding]) -> Sequence[dict[str, Any]]:
+    """Return the latest signs of all."""
     latest = nlargest(MOST_EVIDENCE, parts, key=lambda one: one.last_seen)
     signs = [one for part in latest for one in part.evidence if "note" not in one]
     signs.sort(key=lambda one: datetime.fromisoformat(one["time"]))
-    return (*signs[-MOST_EVIDENCE:], *notes.values())
+    return signs[-MOST_EVIDENCE:]

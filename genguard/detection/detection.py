@@ -22,7 +22,8 @@ from genguard.detection.diff import Comparer
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import SECONDS_APART, Fact, manager_of
 from genguard.detection.finding import Finding
-from genguard.detection.history import History, ObjectHistory
+from genguard.detection.history import History
+from genguard.detection.honesty import Honesty
 from genguard.detection.ledger import Ledger
 from genguard.detection.life_fact import (
     AnyFact,
@@ -51,7 +52,6 @@ ones do. Most objects are written no more often, and comparing is a third of wha
 """
 MOST_RESOURCES: Final = 500
 """Whose unchanged status writes are counted."""
-_NO_PAST: Final = ObjectHistory()
 
 
 class Completeness(NamedTuple):
@@ -94,6 +94,7 @@ class Detection:
         self._correlator: Final = Correlator()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
+        self.honesty: Final = Honesty()
         self._lives: Final = Lives()
         self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
         self._completed: list[Write | Unanswered | LifeFact] = []
@@ -193,10 +194,13 @@ class Detection:
         """
         if self._compares_all or self._refusals.is_suspect(key, is_creation=False):
             return True
-        past = self.history.find(key) or _NO_PAST
-        if len(past.writes) >= COUNTED_WRITES or past.several_wrote or past.several_wrote_status:
+        past = self.history.find(key)
+        if len(past.writes if past else ()) >= COUNTED_WRITES:
             return True
-        if key.subresource != "status" and self.history.last_writer(key) not in ("", key.user):
+        if past is not None and (past.several_wrote or past.several_wrote_status):
+            return True
+        is_main = key.subresource != "status"
+        if is_main and self.history.last_writer(key, past) not in ("", key.user):
             return True
         if self._suspects.has_changed(_kind_of(key)):
             return True
@@ -217,6 +221,18 @@ class Detection:
         """Take in a fact of this process, in order, and judge the writes that it completes."""
         self.take(fact)
         self.judge()
+
+    def see_version(self, reviewed: Reviewed, now: float) -> None:
+        """Take in and judge a write that a watch shows; `now` is seconds since the epoch.
+
+        Of a resource of which reviews are seen nothing: they show the same with its user.
+        """
+        key = reviewed.request.join_key
+        if key is None or self._correlator.is_called_for(key):
+            return
+        fact = self.fact(Phase.OUTCOME, reviewed, now)
+        if fact is not None:
+            self.see(fact)
 
     def take(self, fact: AnyFact) -> None:
         """Take in a fact without judging: many writes in a row are judged faster, by `judge`."""
@@ -327,6 +343,11 @@ class Detection:
             if self.ledger.has_damage(name):
                 self.ledger.see_object(name, lambda one: survives(one, write), write.time)
         self._enter(self._runner.judge(write, self.history))
+        if write.has_outcome and (write.touches_status or write.counted):
+            past = self.history.find(write.object)
+            dishonest = past and self.honesty.see(write, past)
+            if dishonest:
+                self._enter(self._runner.judge_dishonest(dishonest))
 
     def _count_unchanged(self, write: Write) -> None:
         """Count an update of a status that leaves the object as it is stored."""

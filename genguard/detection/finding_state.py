@@ -126,6 +126,11 @@ class Requesters:
         yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
 
     @property
+    def are_managers(self) -> bool:
+        """Whether users are not known, and field managers stand for them."""
+        return any(one.is_manager for one in self._requesters)
+
+    @property
     def users(self) -> tuple[str, ...]:
         """Return the users who are blamed, each once."""
         return tuple(dict.fromkeys(one.user for one in self._requesters))
@@ -156,6 +161,9 @@ class Requesters:
     def _user(self, one: Requester, confidence: Confidence) -> Actor:
         processes = sorted(process for user, process in self._processes if user == one.user)
         several = tuple(processes) if len(processes) > 1 else ()
+        if one.is_manager:  # the entry of managedFields may be that of an earlier write
+            surest = max(confidence, Confidence.LIKELY, key=lambda found: found.rank)
+            return Actor("manager", one.manager, "", surest)
         return Actor("user", one.user, one.manager, confidence, several)
 
     def _often(self) -> list[Requester]:
@@ -173,6 +181,9 @@ class Requesters:
             return Confidence.POSSIBLE
         matched = any(one == user for _, one in self._matched)
         return Confidence.LIKELY if matched else surest
+
+
+_NO_USERS: Final = "; users are not known from a watch"
 
 
 def _add(counts: dict[_Name, int], name: _Name, more: int = 1) -> None:
@@ -266,6 +277,11 @@ class FindingState(msgspec.Struct, gc=False):
         if len(names) <= 1:
             return None
         return Doubt(self.detector, self.place, names, suspects.young(names, self.first))
+
+    @property
+    def full_message(self) -> str:
+        """The message, and that users are not known where they are not."""
+        return self.message + (_NO_USERS if self.requesters.are_managers else "")
 
     def untold(self) -> Self:
         """Return a copy without the cached finding."""

@@ -32,6 +32,8 @@ _REPLICAS: Final = "/spec/replicas"
 _OBSERVED: Final = "observedGeneration"
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
+_WRITERS: Final = ("user", "manager")
+"""Types of actors that send writes."""
 _STATIC: Final = ".static.k8s.io"
 """What the names of static webhooks and policies end with (KEP-5793)."""
 
@@ -188,10 +190,12 @@ def _steps(
         yield from _by_genguard(found, installation)
     sure = [one for one in found.actors if one.confidence is not Confidence.POSSIBLE]
     if sure:
-        writers = [one for one in sure if one.type == "user"]
+        writers = [one for one in sure if one.type in _WRITERS]
         if plan.fights and _REPLICAS in found.paths:
             yield from _autoscaled(writers)
-        yield from _of_others(found, plan, [one for one in sure if one.type != "user"], registered)
+        yield from _of_others(
+            found, plan, [one for one in sure if one.type not in _WRITERS], registered
+        )
         if plan.fights:
             yield from filter(None, (_of_tool(found, one) for one in writers))
         yield from _of_writers(found, plan, writers)

@@ -212,13 +212,14 @@ class History:
         """Return the history of an object, if there is one; this keeps it no longer."""
         return self._objects.get(_name(key))
 
-    def last_writer(self, key: JoinKey) -> str:
+    def last_writer(self, key: JoinKey, past: ObjectHistory | None) -> str:
         """Return a user who wrote more than status of an object, "" where nobody is known.
 
-        The last one is remembered for days.
+        The last one is remembered for days. `past` is the history of the object, if there is one.
         """
-        past = self.find(key)
-        return self._slow.of(_name(key)).writer or (past and past.writer) or ""
+        if past is None:
+            return self._slow.of(_name(key)).writer
+        return past.slow.writer or past.writer or ""
 
     def confirm(self, past: ObjectHistory, now: Write) -> Write | None:
         """Return the write that must have been stored: see `ObjectHistory.confirm`."""

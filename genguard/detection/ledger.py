@@ -463,7 +463,7 @@ class Ledger:
             count=entry.count,
             first_seen=_rfc3339(entry.first),
             last_seen=_rfc3339(entry.last),
-            message=entry.message,
+            message=entry.full_message,
             evidence=(*entry.evidence, *self._notes(actors, entry.first)),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
             caused_by=cause,

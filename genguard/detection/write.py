@@ -35,6 +35,10 @@ def name_of(where: ObjectKey | JoinKey) -> str:
     return where.uid or f"{where.namespace}/{where.name}"
 
 
+MANAGER: Final = "manager "
+"""What the user is called where only the field manager is known, before its name."""
+
+
 class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """Who sent a write.
 
@@ -45,6 +49,11 @@ class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     user: str
     manager: str
     process: str = ""
+
+    @property
+    def is_manager(self) -> bool:
+        """Whether the user is not known: the field manager stands for one."""
+        return self.user.startswith(MANAGER)
 
     @property
     def writer(self) -> tuple[str, str, str]:

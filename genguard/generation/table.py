@@ -191,6 +191,20 @@ def kind_of(group: str, resource: str) -> str:
     return _kinds().get((group, resource), "")
 
 
+def has_observed_generation(group: str, resource: str) -> bool:
+    """Whether a kind has, or may have, `status.observedGeneration`; of no built-in kind without."""
+    return (group, resource) not in _unobserved()
+
+
+@cache
+def _unobserved() -> frozenset[tuple[str, str]]:
+    return frozenset(
+        (row.group, row.resource)
+        for row in load_rows()
+        if "status.observedGeneration" not in row.observed_generation
+    )
+
+
 @cache
 def _kinds() -> Mapping[tuple[str, str], str]:
     return {(row.group, row.resource): row.kind for row in load_rows()}

@@ -1,15 +1,18 @@
-"""`genguard watch` on a real API server: fights of which no webhook is told, as reported."""
+"""Fights that no webhook sees, as reported, on a real API server; `watch` and `serve` find them."""
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
+
+import pytest
 
 from tests.beside import Beside
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import Genguard
 from tests.e2e.statuses import Shop, Verb
 
 API = "/apis/admissionregistration.k8s.io/v1"
@@ -86,30 +89,51 @@ class Fight(Beside):
         self._client.close()
 
 
+Found = Callable[[], list[Json]]
+"""Returns the findings that there are by now."""
+
+
+@contextmanager
+def by_watch(shop: Shop) -> Iterator[Found]:
+    with Verb(shop, "watch", "-o", "json") as run:
+        run.says("watching")
+        yield lambda: [json.loads(one) for one in run.lines if one.startswith("{")]
+
+
+@contextmanager
+def by_serve(shop: Shop) -> Iterator[Found]:
+    with Genguard("--audit-only", f"--kubeconfig={shop.plane.kubeconfig}") as guard:
+        yield guard.findings
+
+
+@pytest.mark.parametrize("finding", [by_watch, by_serve])
 def test_four_fights_over_webhook_configurations_are_found_with_both_managers(
-    apiserver: ControlPlane, namespace: NamespaceFactory
+    apiserver: ControlPlane,
+    namespace: NamespaceFactory,
+    finding: Callable[[Shop], AbstractContextManager[Found]],
 ) -> None:
     shop = Shop(apiserver, namespace(apiserver))
     began = time.monotonic()
-    with Verb(shop, "watch", "-o", "json") as run, ExitStack() as stack:
-        run.says("watching")
+    with finding(shop) as findings, ExitStack() as stack:
         for resource, made, managers in FIGHTS:
             fight = Fight(apiserver.client_of("admin"), resource, made, managers)
             stack.enter_context(fight)
 
         def found() -> dict[str, Json]:
-            lines = [json.loads(one) for one in run.lines if one.startswith("{")]
-            return {one["object"]["name"]: one for one in lines}
+            shown = [one for one in findings() if one["severity"] != "info"]
+            return {one["object"]["name"]: one for one in shown}
 
         wait_until(lambda: len(found()) == len(FIGHTS), what="all of them found")
         took = time.monotonic() - began
+        last = found()
     assert took < _FOUND_SECONDS
     for _, made, managers in FIGHTS:
-        one = found()[f"fight-{made.__name__.replace('_', '-')}"]
+        one = last[f"fight-{made.__name__.replace('_', '-')}"]
         assert {actor["name"] for actor in one["actors"]} == {*managers}
         assert {(actor["type"], actor["confidence"]) for actor in one["actors"]} == {
             ("manager", "likely")
         }
+        assert one["message"].endswith("users are not known from a watch")
 
 
 def test_a_cluster_that_goes_its_way_is_quiet(

@@ -16,6 +16,7 @@ _MODULES = (
     "loops_of_metadata",
     "loops_across_objects",
     "loops_of_lives",
+    "observers",
     "quiet_workloads",
     "quiet_writers",
     "quiet_of_one_writer",

@@ -238,10 +238,13 @@ def test_other_rights_are_these_and_no_others():
             "apiGroups": ["admissionregistration.k8s.io"],
             "resources": [
                 "mutatingwebhookconfigurations",
+                "validatingwebhookconfigurations",
                 "mutatingadmissionpolicies",
                 "mutatingadmissionpolicybindings",
+                "validatingadmissionpolicies",
+                "validatingadmissionpolicybindings",
             ],
-            "verbs": ["list", "watch"],
+            "verbs": ["get", "list", "watch"],
         },
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
     ]

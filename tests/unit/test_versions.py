@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from genguard.admission.review import GroupVersionResource
+from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.objects.fields import fields_of
 from genguard.review_setup import ReviewOptions, ReviewSetup
-from genguard.versions import NOT_KNOWN, Versions
+from genguard.versions import Versions
+from tests.unit.detection.builders import feed, update
 
-HOOKS = GroupVersionResource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations")
+HOOKS = "mutatingwebhookconfigurations"
 NOW = 1_750_000_000.0
 
 
@@ -20,7 +21,8 @@ class Cluster:
 
     def __init__(self) -> None:
         engine = ReviewSetup(ReviewOptions()).dependencies.engine
-        self.versions = Versions(engine, Detection(compares_all=True))
+        self.detection = Detection(compares_all=True)
+        self.versions = Versions(lambda: engine, self.detection.see_version)
         self.now, self._version, self._generation = NOW, 0, 0
         self._entries = {}
         self.webhook = {"name": "h.example.org", "clientConfig": {"caBundle": ""}}
@@ -55,15 +57,15 @@ class Cluster:
 def test_two_managers_who_overwrite_each_other_are_named(every):
     cluster = Cluster()
     cluster.fight("cainjector", "helm", every=every)
-    (found,) = cluster.versions.findings()
+    (found,) = cluster.detection.findings()
     assert (found.detector, found.severity) == ("spec-fight", "warning")
-    assert (found.object.resource, found.object.name) == (HOOKS.resource, "mmm")
+    assert (found.object.resource, found.object.name) == (HOOKS, "mmm")
     assert found.paths == ("/webhooks/0/clientConfig/caBundle",)
     assert {(one.type, one.name, one.confidence) for one in found.actors} == {
         ("manager", "cainjector", "likely"),
         ("manager", "helm", "likely"),
     }
-    assert found.message.endswith(NOT_KNOWN)
+    assert found.message.endswith("users are not known from a watch")
 
 
 def test_versions_that_are_written_by_one_manager_and_come_once_are_quiet():
@@ -71,7 +73,7 @@ def test_versions_that_are_written_by_one_manager_and_come_once_are_quiet():
     for turn in range(12):
         cluster.write("cainjector", clientConfig={"caBundle": f"Y2E{turn}"})
         cluster.now += 5.0
-    assert cluster.versions.findings() == []
+    assert cluster.detection.findings() == ()
 
 
 def test_an_object_that_is_listed_again_is_no_new_version():
@@ -81,7 +83,7 @@ def test_an_object_that_is_listed_again_is_no_new_version():
         cluster._version -= 1
         cluster._generation -= 1
         cluster.write("helm", clientConfig={"caBundle": "Y2E0"})
-    assert cluster.versions.findings() == []
+    assert cluster.detection.findings() == ()
 
 
 def test_an_object_that_is_gone_takes_no_memory():
@@ -105,4 +107,12 @@ def test_what_cannot_be_decoded_is_refused_and_nothing_else_is_lost():
     with pytest.raises((KeyError, msgspec.MsgspecError)):
         cluster.versions.see(HOOKS, fields_of({"metadata": {"managedFields": 7}}), NOW)
     cluster.fight("cainjector", "helm")
-    assert cluster.versions.findings()
+    assert cluster.detection.findings()
+
+
+def test_of_what_is_also_reviewed_the_reviews_are_judged_and_no_version():
+    cluster = Cluster()
+    resource = f"{HOOKS}.admissionregistration.k8s.io"
+    feed(cluster.detection, Phase.OUTCOME, update({"a": 1}, {"a": 2}, resource=resource), NOW)
+    cluster.fight("cainjector", "helm")
+    assert cluster.detection.findings() == ()

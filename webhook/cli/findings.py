@@ -21,6 +21,7 @@ from genguard.objects.served import UnknownTargetError, split_target
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli import output as terminal
+from webhook.cli.controllers import show
 from webhook.cli.errors import one_line_errors
 from webhook.cli.formats import (
     NO_HEADERS,
@@ -135,6 +136,7 @@ def _labels(one: Finding) -> dict[str, str]:
             "genguard findings -o custom-columns=WHO:.actors[0].name,WHAT:.detector",
         ),
         ("The one that was seen most often last", "genguard findings --sort-by=.count"),
+        ("Whether observedGeneration is honest", "genguard findings --controllers"),
     ),
 )
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Of objects in this namespace.")
@@ -175,6 +177,12 @@ def _labels(one: Finding) -> dict[str, str]:
     help=f"Only findings with these labels, written as for kubectl: {', '.join(_LABELS)}. All but "
     "severity are labels of the alert in Alertmanager, too. Labels of the object are not known.",
 )
+@click.option(
+    "--controllers",
+    is_flag=True,
+    help="Instead of findings: how often each controller has raised observedGeneration, and how "
+    "often too early, late, never or backwards.",
+)
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
 @output_option(
     *_OUTPUTS,
@@ -197,6 +205,7 @@ def findings(
     detector: str | None,
     selector: tuple[Requirement, ...],
     seconds: float | None,
+    controllers: bool,
     watch: bool,
     output: Format,
     order: JsonPath | None,
@@ -222,8 +231,13 @@ def findings(
     filters = (severity or "", detector or "", selector, seconds, meant, name)
     wanted = FindingFilter("" if all_namespaces else namespace, state, *filters)
     output = output.listing(order, headless=headless, watch=watch)
+    if controllers and (watch or any((namespace, target, *filters))):
+        raise click.UsageError("--controllers takes -o, --sort-by and flags of the server alone")
     with one_line_errors():
         choice = ServerChoice(server, token)
+        if controllers:
+            asyncio.run(show(choice, kubeconfig, context, output))
+            return
         run = _follow if watch else _once
         asyncio.run(run(wanted, choice, kubeconfig, context, output))
 

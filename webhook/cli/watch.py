@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from genguard.admission.review import GroupVersionResource
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding, Severity
 from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.objects.shown import json_line
 from genguard.replay import as_row
 from genguard.review_setup import ReviewOptions, ReviewSetup
-from genguard.versions import Versions
+from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
 from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, examples
 from webhook.cli.output import tell
@@ -24,18 +23,7 @@ from webhook.serve.flags import duration
 
 if TYPE_CHECKING:
     from webhook.cluster.rest import Rest
-    from webhook.cluster.watch import Change
-    from webhook.tasks.supervisor import Supervisor
 
-USUAL: Final = (
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-    "validatingwebhookconfigurations.admissionregistration.k8s.io",
-    "mutatingadmissionpolicies.admissionregistration.k8s.io",
-    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
-    "validatingadmissionpolicies.admissionregistration.k8s.io",
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
-)
-"""Writes of these are sent to no webhook."""
 _TICK: Final = 1.0
 _LONGEST_HOURS: Final = 8_760
 
@@ -88,10 +76,13 @@ async def _run(
     from webhook.cluster.connection import connected, default_kubeconfig  # noqa: PLC0415
     from webhook.cluster.discovery import discover  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
+    from webhook.cluster.versions import follow_versions  # noqa: PLC0415
+    from webhook.cluster.watch import Collection  # noqa: PLC0415
     from webhook.tasks.supervisor import Supervisor  # noqa: PLC0415
 
-    engine = ReviewSetup(ReviewOptions()).dependencies.engine
-    versions = Versions(engine, Detection(compares_all=True))
+    setup = ReviewSetup(ReviewOptions())
+    detection = Detection(compares_all=True)
+    versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
     async with connected(kubeconfig or default_kubeconfig(), context) as api:
         rest = Rest(api)
         watched = [*_chosen(kinds, await discover(rest))]
@@ -100,7 +91,14 @@ async def _run(
             await _check_rights(rest, path)
         supervisor = Supervisor()
         following = {
-            f"watch {one}": partial(_follow, rest, one, path, versions, supervisor)
+            f"watch {one}": partial(
+                follow_versions,
+                str(one),
+                Collection(rest, partial(_at, path)),
+                versions,
+                supervisor,
+                partial(_tell_trouble, one),
+            )
             for one, path in paths.items()
         }
         tell(f"watching {', '.join(map(str, watched))}; ^C ends it")
@@ -109,8 +107,8 @@ async def _run(
         async with supervisor.running(following):
             while time.monotonic() < ends:
                 await asyncio.sleep(_TICK)
-                versions.settle(time.time())
-                for found in _news(versions.findings(), printed):
+                detection.settle(time.time())
+                for found in _news(detection.findings(), printed):
                     line = msgspec.to_builtins(found)
                     click.echo(json_line(line) if is_json else as_row(line))
 
@@ -134,30 +132,16 @@ def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:
     known = {str(one) for one in given}
     yield from given
     first = {str(one): one for one in reversed(served)}
-    yield from (first[name] for name in USUAL if name in first and name not in known)
+    usual = (name for name in SENT_TO_NO_WEBHOOK if name in first and name not in known)
+    yield from (first[name] for name in usual)
 
 
-async def _follow(
-    rest: "Rest", served: Served, path: str, versions: Versions, supervisor: "Supervisor"
-) -> None:
-    from webhook.cluster.watch import ChangeKind, Collection, follow  # noqa: PLC0415
+async def _at(path: str) -> str:
+    return path
 
-    resource = GroupVersionResource(served.group, served.version, served.resource)
 
-    async def locate() -> str:
-        return path
-
-    def on_change(change: "Change") -> None:
-        if change.what is ChangeKind.GONE:
-            versions.gone(change.uid)
-        elif change.what is ChangeKind.SEEN and not change.is_cut:
-            with supervisor.guard(f"objects of {served}"):
-                versions.see(resource, change.object, time.time())
-
-    def on_trouble(reason: str) -> None:
-        tell(f"{served} is not watched: {reason}")
-
-    await follow(Collection(rest, locate).changes, on_change, on_trouble)
+def _tell_trouble(served: Served, reason: str) -> None:
+    tell(f"{served} is not watched: {reason}")
 
 
 def _news(

@@ -1,5 +1,7 @@
 """The page of durations: how long changes take by kind, from the histograms of the metrics.
 
+Beneath them, how controllers handle observedGeneration.
+
 A histogram counts by buckets. So of a single change, and of a share of them, only an upper bound is
 known: "≤ 500 ms".
 """
@@ -10,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from genguard.detection.honesty import WriterHonesty
 from genguard.status.kind_counts import DurationHistogram, KindCounts, ResourceKind
 from webhook.dashboard.page import (
     PageContext,
@@ -146,6 +149,24 @@ def _ticks(most: int) -> tuple[int, ...]:
     return (0, step, 2 * step)
 
 
+class ControllersPage(msgspec.Struct, frozen=True):
+    """How controllers handle observedGeneration; `judged`: writes are judged by this replica."""
+
+    controllers: tuple[WriterHonesty, ...]
+    judged: bool
+
+
+async def load_controllers(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+    """Return the JSON of all controllers, those who are wrong most often first."""
+    check_parameters(query, ())
+    return PageData(_controllers(context), {})
+
+
+def _controllers(context: PageContext) -> ControllersPage:
+    detecting = context.sources.detecting
+    return ControllersPage(tuple(detecting.detection.honesty.writers()), detecting.judges)
+
+
 async def load(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
     """Return the kinds with tracked objects."""
     check_parameters(query, _PARAMETERS)
@@ -159,7 +180,8 @@ async def load(context: PageContext, query: Mapping[str, str], _: float) -> Page
     found.sort(key=lambda one: (-(one.reconcile.mean or 0.0), one.kind, one.group))
     shown, page, pages = part_of(found, number(query, "page", 1, _MOST_PAGES), _ROWS)
     model = DurationsPage(tuple(shown), len(found), page, pages)
-    return PageData(model, {"q": query.get("q", ""), "draw": draw})
+    controllers = _controllers(context).controllers[:_ROWS]
+    return PageData(model, {"q": query.get("q", ""), "draw": draw, "controllers": controllers})
 
 
 def _of_kind(kind: ResourceKind, counts: KindCounts) -> KindDurations:

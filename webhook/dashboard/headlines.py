@@ -58,6 +58,9 @@ _PHRASES: Final = {
     "condition-generation-missing": _Phrase(
         "sets", "set", "conditions of {} without observedGeneration"
     ),
+    "observed-generation-dishonest": _Phrase(
+        "cannot be believed about", "cannot be believed about", "observedGeneration of {}"
+    ),
     "refused-retry": _Phrase("repeats", "repeat", "a refused write of {}"),
     "write-not-kept": _Phrase(
         "asks again and again for", "ask again and again for", "{field} of {}", "a change"

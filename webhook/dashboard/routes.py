@@ -107,6 +107,7 @@ class Dashboard:
                 for one in PAGES
             ),
             web.get("/api/broken", partial(self._json, context, broken.load)),
+            web.get("/api/controllers", partial(self._json, context, durations.load_controllers)),
             *(
                 web.get(f"{one.api}.csv", partial(self._rows_as_csv, context, one))
                 for one in PAGES

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.registry import Collector
 
 from genguard.detection.detection import Detection
+from genguard.detection.honesty import HOW
 from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
@@ -93,8 +94,10 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
     """
     review_options = settings.review_options()
     options = settings.server_options()
-    static = load_static(settings.static_webhooks)
-    watched = parse_watched(settings.watch)
+    watched, fights = (
+        parse_watched(settings.watch),
+        parse_watched(settings.watch_fights, "--watch-fights"),
+    )
     store = parse_store(settings.store)
 
     async with AsyncExitStack() as stack:
@@ -103,7 +106,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
 
         # What is found in writes.
         evaluator = stack.enter_context(Evaluator())
-        suspects = Suspects(conditions=evaluator, static=static)
+        suspects = Suspects(conditions=evaluator, static=load_static(settings.static_webhooks))
         detection = Detection(
             suspects,
             own_user=_own_user(settings.kubeconfig),
@@ -211,6 +214,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
                 judge=rules.judge.judge,
                 lost_at=None if pods is None else lambda: pods.lost_at,
             )
+            await stack.enter_async_context(cluster.judging_versions(setup, detecting, fights))
 
         # The server.
         sources = Sources(
@@ -264,6 +268,9 @@ def _metrics(
     metrics.counts(
         declarations.UNCHANGED_STATUS_WRITES,
         lambda: _unchanged_status_writes(detection, metrics.resource_label),
+    )
+    metrics.counts(
+        declarations.OBSERVED_GENERATION, lambda: _honesty(detection, metrics.resource_label)
     )
     if settings.flip_status:
         not_flipped = setup.not_flipped
@@ -476,6 +483,15 @@ def _unchanged_status_writes(detection: Detection, label: Callable[[str, str], s
     for kind, count in list(detection.unchanged_status_writes.items()):
         found[label(kind.group, kind.resource)] += count
     return [((name,), count) for name, count in found.items()]
+
+
+def _honesty(detection: Detection, label: Callable[[str, str], str]) -> Counts:
+    """Return how controllers handle observedGeneration, by user, label of the resource and how."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for one in detection.honesty.writers():
+        for how in HOW:
+            found[one.user, label(one.group, one.resource), how] += getattr(one, how)
+    return [(names, count) for names, count in found.items() if count]
 
 
 def _store_state(store: StoreAddress, replicas: Replicas | None, supervisor: Supervisor) -> str:

@@ -1,7 +1,7 @@
 """The parts of a server that use a cluster; importing this loads the Kubernetes API client."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ import certs
 from genguard.detection.suspects import Suspects
 from genguard.review_setup import ReviewSetup
 from genguard.status.assessment import JudgeFields, judge_no_fields
+from genguard.versions import Versions
 from webhook.alerts.verified import Lookup
 from webhook.cluster.certificate_rotation import (
     RotatedSecret,
@@ -43,6 +44,7 @@ from webhook.cluster.standby import Pods, StandbyElection
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
 from webhook.cluster.stuck_objects import StuckObjects
 from webhook.cluster.token_review import TokenReviews
+from webhook.cluster.versions import watching_versions
 from webhook.cluster.watch import collection_path, follow_objects
 from webhook.election.leader import (
     LeaderElection,
@@ -173,6 +175,13 @@ class ConnectedCluster:
         metrics.counts(declarations.REPORT_WRITES, reports.counts)
         async with self.supervisor.running({"reports": reports.run}):
             yield reports
+
+    def judging_versions(
+        self, setup: ReviewSetup, detecting: Detecting, resources: Iterable[str]
+    ) -> AbstractAsyncContextManager[None]:
+        """Judge versions of what is sent to no webhook, and of these, while entered."""
+        versions = Versions(lambda: setup.dependencies.engine, detecting.see_version)
+        return watching_versions(self.rest, resources, versions, self.supervisor)
 
     @asynccontextmanager
     async def installation(self) -> AsyncIterator[OwnInstallation]:

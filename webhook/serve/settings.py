@@ -38,6 +38,7 @@ _OF_CLUSTER: Final = (
     "cert_secret",
     "events",
     "watch",
+    "watch_fights",
     "standby",
     "findings_configmap",
     "heal",
@@ -183,6 +184,14 @@ class Settings:
     watch: str = flag(
         "",
         "Watch these objects in all namespaces: pods,replicasets.apps,... Needs a cluster.",
+        metavar="RESOURCE,...",
+    )
+    watch_fights: str = flag(
+        "",
+        "Find fights over these objects by watching them: services,... Needs a cluster.",
+        note="For kinds whose writes are not sent to genguard; a watch shows field managers and no "
+        "users. Webhook configurations and admission policies are watched anyway. The server needs "
+        "the rights to get, list and watch what is named here.",
         metavar="RESOURCE,...",
     )
     rules: str = flag(

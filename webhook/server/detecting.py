@@ -161,6 +161,11 @@ class Detecting:
         self._queue.append((phase, reviewed, now - self._put_forth, weight, is_large))
         self._wake.set()
 
+    def see_version(self, reviewed: Reviewed, now: float) -> None:
+        """Judge a write that a watch shows, where findings are made here."""
+        if self.judges:
+            self.detection.see_version(reviewed, now)
+
     def shed(self, request: AdmissionRequest | None) -> None:
         """Note that there was no time to judge a review; None: nobody has decoded it."""
         self.last_shed = self._now()

@@ -29,27 +29,27 @@ class NotWatchableError(ValueError):
     """A resource cannot be watched; the message says which and why."""
 
 
-def parse_watched(text: str) -> tuple[str, ...]:
-    """`pods,deployments.apps` → each resource once; "" is none.
+def parse_watched(text: str, flag: str = "--watch") -> tuple[str, ...]:
+    """`pods,deployments.apps` → each resource once; "" is none. `flag` is where it was given.
 
     Custom resources may be defined later, so of what has a group only the form is checked. Raises
     NotWatchableError.
     """
     names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
-    return tuple(map(_checked, names))
+    return tuple(_checked(name, flag) for name in names)
 
 
-def _checked(name: str) -> str:
+def _checked(name: str, flag: str) -> str:
     resource, _, group = name.partition(".")
     rows = [row for row in load_rows() if row.resource == resource and row.persisted]
     if not _NAME.fullmatch(name) or not (group or rows):
         raise NotWatchableError(
-            f"--watch {name!r}: not a resource as kubectl api-resources shows it, such as pods, "
+            f"{flag} {name!r}: not a resource as kubectl api-resources shows it, such as pods, "
             "deployments.apps, widgets.example.org"
         )
     if not group and all(row.group for row in rows):
         meant = " or ".join(row.name for row in rows)
-        raise NotWatchableError(f"--watch {name!r}: it has a group; write {meant}")
+        raise NotWatchableError(f"{flag} {name!r}: it has a group; write {meant}")
     return name
 
 

@@ -196,6 +196,12 @@ UNCHANGED_STATUS_WRITES: Final = Counter(
     "Status updates that change nothing of what is stored.",
     ("resource",),
 )
+OBSERVED_GENERATION: Final = Counter(
+    "genguard_observed_generation_total",
+    "How often a controller raised observedGeneration, and how often early, late, never or "
+    "backwards: see docs/findings.md. Of 200 controllers at most.",
+    ("user", "resource", "how"),
+)
 INCOMPLETE_WRITES: Final = Counter(
     "genguard_incomplete_writes_total",
     "Updates of which a phase was not seen here: it went to another replica, or was not answered "

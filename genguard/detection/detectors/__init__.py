@@ -12,6 +12,7 @@ from genguard.detection.detectors.generation_storm import GenerationStorm
 from genguard.detection.detectors.metadata_clobbered import MetadataClobbered
 from genguard.detection.detectors.observed_generation_ahead import ObservedGenerationAhead
 from genguard.detection.detectors.observed_generation_cleared import ObservedGenerationCleared
+from genguard.detection.detectors.observed_generation_dishonest import ObservedGenerationDishonest
 from genguard.detection.detectors.observed_generation_stalled import ObservedGenerationStalled
 from genguard.detection.detectors.recreation import Recreation
 from genguard.detection.detectors.refused_retry import RefusedRetry
@@ -41,6 +42,7 @@ ALL: Final[tuple[Detector, ...]] = (
     WriteNotKept(),
     ForeignStatusWriter(),
     ConditionGenerationMissing(),
+    ObservedGenerationDishonest(),
 )
 
 __all__ = ["ALL", "Blame", "Detector", "DetectorRunner", "Signal"]

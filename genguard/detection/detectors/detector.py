@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 from genguard.admission.review import Phase
 from genguard.detection.damage import Damage
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.honesty import DishonestWriter
 from genguard.detection.life_fact import blank_write
 from genguard.detection.lives import Turns
 from genguard.detection.refusals import Refusal
@@ -97,6 +98,11 @@ class Detector:
         del refusal
         return ()
 
+    def judge_dishonest(self, dishonest: DishonestWriter) -> Iterable[Signal]:
+        """Judge a writer whose observedGeneration cannot be relied upon."""
+        del dishonest
+        return ()
+
 
 _Judge = Callable[[Write, ObjectHistory], Iterable[Signal]]
 _Judges = tuple[tuple[str, _Judge], ...]
@@ -175,6 +181,13 @@ class DetectorRunner:
         judges, errors = [(one.name, one.judge_refusal) for one in self._all], list[Exception]()
         for name, signal in _ask(judges, errors, refusal):
             yield name, signal, refusal.write
+        _raise(errors)
+
+    def judge_dishonest(self, dishonest: DishonestWriter) -> Iterator[tuple[str, Signal, Write]]:
+        """Yield (detector, signal, write) for what is wrong with a writer, as `judge`."""
+        judges, errors = [(one.name, one.judge_dishonest) for one in self._all], list[Exception]()
+        for name, signal in _ask(judges, errors, dishonest):
+            yield name, signal, dishonest.write
         _raise(errors)
 
     def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:

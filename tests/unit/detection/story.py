@@ -8,6 +8,7 @@ from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.detectors import Detector
 from genguard.detection.finding import Finding
+from genguard.detection.honesty import Honesty
 from genguard.detection.ledger import Row
 from genguard.detection.policies import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
@@ -59,8 +60,8 @@ class Story:
                 list takes turns. `left` and `refused` as above
     deletes     the same, of a deletion; `state` are the other fields of what is deleted
 
-    "$generation" is the generation that is stored, "$n" the number of the write, "$reached" the
-    generation of the object that was written last.
+    "$generation" is the generation that is stored, "$before" one less, "$n" the number of the
+    write, "$reached" the generation of the object that was written last.
     """
 
     def __init__(self, *detectors: Detector, resource: str, found: dict[str, Any]) -> None:
@@ -105,6 +106,11 @@ class Story:
         self._detection.finish(self._now)
         return iter(self._detection.findings())
 
+    @property
+    def honesty(self) -> Honesty:
+        """How writers handle observedGeneration."""
+        return self._detection.honesty
+
     def rows(self) -> list[Row]:
         """All findings as they are saved."""
         return rows_of(self._detection.ledger)
@@ -125,7 +131,7 @@ class Story:
         self._select(step)
         old, base = self._stored, step.get("base", number)
         values = {"$generation": old["metadata"]["generation"], "$n": int(number)}
-        values["$reached"] = self._reached
+        values |= {"$reached": self._reached, "$before": values["$generation"] - 1}
         asked = _changed(old, _filled(step.get("asks", {}), values))
         left = _changed(asked, _filled(step.get("left", {}), values))
         last = _changed(left, _filled(step.get("again", {}), values))

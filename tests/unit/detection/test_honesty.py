@@ -1,0 +1,57 @@
+"""How often a controller raises observedGeneration with its status, and how often otherwise."""
+
+import pytest
+
+from genguard.detection.honesty import HOW, MOST_WRITERS
+from tests.unit.detection.story import Story
+
+SPEC = ("alice", "", {"spec": {"a": "$n"}})
+
+
+def status(phase, observed="$generation"):
+    return "operator", "status", {"status": {"observedGeneration": observed, "phase": phase}}
+
+
+ROUNDS = {
+    "raised with the status": ([SPEC, status("$n")], {"raised": 20}),
+    "raised alone, with nothing after it": ([SPEC, status("Ready")], {"raised": 20}),
+    "raised before the status": (
+        [SPEC, status("Ready"), status("Updating"), status("Ready")],
+        {"raised": 20, "early": 19},
+    ),
+    "raised after the status": (
+        [SPEC, status("Updating", "$before"), status("Updating"), status("Ready")],
+        {"raised": 20, "late": 20},
+    ),
+    "never raised": ([SPEC, status("$n", 1)], {"never": 19}),
+    "raised and taken back": (
+        [SPEC, status("$n"), status("$n", "$before")],
+        {"raised": 20, "backwards": 20, "never": 19},
+    ),
+}
+"""Writes of one round: user, subresource, fields. The first write of a phase adds it."""
+
+
+@pytest.mark.parametrize("named", ROUNDS)
+def test_how_the_number_is_raised_is_counted_by_writer(named):
+    writes, expected = ROUNDS[named]
+    users, places, asks = map(list, zip(*writes, strict=True))
+    found = {"metadata": {"generation": 1}, "spec": {"a": 0}}
+    story = Story(resource="deployments", found={**found, "status": {"observedGeneration": 1}})
+    times = 20 * len(writes)
+    story.play({"at": 0, "by": users, "to": places, "times": times, "asks": asks})
+    (writer,) = story.honesty.writers()
+    assert (writer.user, writer.group, writer.resource) == ("operator", "apps", "deployments")
+    assert {how: getattr(writer, how) for how in HOW if getattr(writer, how)} == expected
+
+
+def test_of_too_many_writers_those_are_kept_that_were_seen_last():
+    story = Story(resource="deployments", found={"metadata": {"generation": 1}, "spec": {"a": 0}})
+    for number in range(MOST_WRITERS + 5):
+        user, place, asks = status("$n")
+        step = {"at": 9 * number, "by": ["alice", f"{user}-{number}"], "to": ["", place]}
+        story.play({**step, "times": 2, "asks": [SPEC[2], asks]})
+    users = {one.user for one in story.honesty.writers()}
+    assert len(users) == MOST_WRITERS
+    assert f"operator-{MOST_WRITERS + 4}" in users
+    assert "operator-0" not in users
