@@ -195,12 +195,16 @@ class Ledger:
                 entry.shift(seconds, now)
         self._changed()
 
-    def damaged(self) -> Iterator[Damaged]:
-        """Yield findings that are not resolved and whose damage may still be there."""
+    def damaged(self, *, in_doubt: bool = False) -> Iterator[Damaged]:
+        """Yield findings that are not resolved and whose damage may still be there.
+
+        in_doubt  those as well whose damage was averted: it may be there by now
+        """
         for entry in list(self._entries.values()):
-            if entry.damage and not entry.resolved:
+            damage = entry.damage or (entry.averted if in_doubt else None)
+            if damage and not entry.resolved:
                 where = FoundObject(*msgspec.structs.astuple(entry.object))
-                yield Damaged(entry.id, where, entry.subresource, entry.damage, entry.last)
+                yield Damaged(entry.id, where, entry.subresource, damage, entry.last)
 
     def doubt(self) -> None:
         """Take averted damage for damage until somebody looks: writes were not restored lately."""
@@ -215,8 +219,12 @@ class Ledger:
         An object that is gone counts as not broken.
         """
         where = ObjectKey(*msgspec.structs.astuple(damaged.object))
-        for entry in self._damaged(name_of(where)):
-            if entry.id == damaged.finding:
+        for entry in (self._entries[key] for key in self._of_object.get(name_of(where), ())):
+            if entry.id != damaged.finding or entry.resolved:
+                continue
+            if is_broken and not entry.damage:  # it was averted, as far as anybody knew
+                entry.damage, entry.repaired = damaged.damage, False
+            if entry.damage:
                 self._see(entry, is_broken=is_broken, now=now)
 
     def see_object(self, name: str, is_broken: Callable[[Damage], bool], now: float) -> None:

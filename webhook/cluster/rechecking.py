@@ -20,6 +20,8 @@ from webhook.telemetry.logs import LOGGER
 
 AGAIN_SECONDS: Final = 5.0
 """The pause between two reads of one object: within 10 s the dashboard shows that it is whole."""
+AGAIN_IN_DOUBT_SECONDS: Final = 2.0
+"""The same while a write may have passed unseen."""
 FRESH_SECONDS: Final = 5.0
 """An object is left alone for so long after its last signal: its writer is often about to write
 again. Controllers answer a conflict or a change of their own within a second or two, and a value
@@ -40,8 +42,11 @@ Stored: TypeAlias = Mapping[str, Any]
 class Findings(Protocol):
     """Findings with damage; see Ledger."""
 
-    def damaged(self) -> Iterator[Damaged]:
-        """Yield findings that are not resolved and whose damage is not known to be gone."""
+    def damaged(self, *, in_doubt: bool) -> Iterator[Damaged]:
+        """Yield findings that are not resolved and whose damage is not known to be gone.
+
+        in_doubt  those as well whose damage was averted
+        """
 
     def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
         """Record whether the stored object is still damaged; a deleted object is not."""
@@ -89,6 +94,8 @@ class Rechecking:
                  unseen
         """
         self._lost_at: Final = lost_at
+        self._doubted = float("-inf")
+        """The loss after which restored values were taken for damaged."""
         self._supervisor: Final = supervisor or Supervisor()
         self._findings: Final = findings
         self._objects: Final = objects
@@ -108,15 +115,19 @@ class Rechecking:
         """Read the objects that are due, those first that were not read for longest."""
         if self._healer is not None and self._healer.has_begun_to_lead():
             self._read_at.clear()
-        if self._lost_at is not None and time.monotonic() < self._lost_at() + DOUBT_SECONDS:
+        lost_at = float("-inf") if self._lost_at is None else self._lost_at()
+        in_doubt = time.monotonic() < lost_at + DOUBT_SECONDS
+        if in_doubt and lost_at != self._doubted:
             self._findings.doubt()
+            self._doubted = lost_at
         damaged: dict[FoundObject, list[Damaged]] = {}
-        for one in self._findings.damaged():
+        for one in self._findings.damaged(in_doubt=in_doubt):
             damaged.setdefault(one.object, []).append(one)
         # Times of objects that are no longer damaged are removed: memory is bounded by findings.
         self._read_at = {thing: at for thing, at in self._read_at.items() if thing in damaged}
         now = self._clock()
-        due = [thing for thing, several in damaged.items() if self._is_due(thing, several, now)]
+        pause = AGAIN_IN_DOUBT_SECONDS if in_doubt else AGAIN_SECONDS
+        due = [one for one, several in damaged.items() if self._is_due(one, several, now, pause)]
         due.sort(key=lambda thing: self._read_at.get(thing, 0.0))
         for thing in due:
             if not self._may_read():
@@ -125,12 +136,12 @@ class Rechecking:
             with self._supervisor.guard("damaged objects"):
                 await self._recheck(thing, damaged[thing])
 
-    def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float) -> bool:
+    def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float, pause: float) -> bool:
         # Less than 0: the clock was set back.
         if 0 <= now - max(one.last for one in damaged) < FRESH_SECONDS:
             return False
         read_at = self._read_at.get(thing)
-        return read_at is None or not 0 <= now - read_at < AGAIN_SECONDS
+        return read_at is None or not 0 <= now - read_at < pause
 
     def _may_read(self) -> bool:
         """Whether one more read is allowed now; count it."""

@@ -200,9 +200,9 @@ class Detecting:
             with self._supervisor.guard(f"end of {sink.task}"):
                 await sink.close()
 
-    def damaged(self) -> Iterator[Damaged]:
+    def damaged(self, *, in_doubt: bool = False) -> Iterator[Damaged]:
         """Yield the findings of which this replica has to look whether their damage is gone."""
-        return self.detection.ledger.damaged() if self.judges else iter(())
+        return self.detection.ledger.damaged(in_doubt=in_doubt) if self.judges else iter(())
 
     def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
         """Note whether the stored object of a finding still has its damage."""

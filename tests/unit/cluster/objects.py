@@ -122,13 +122,16 @@ class Findings:
         self.known |= self.restored
         self.restored = {}
 
-    def damaged(self):
-        yield from list(self.known.values())
+    def damaged(self, *, in_doubt: bool = False):
+        yield from list((self.known | self.restored if in_doubt else self.known).values())
 
     def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
         self.seen.append((damaged.finding, is_broken))
-        if not is_broken:
-            self.restored[damaged.finding] = self.known.pop(damaged.finding)
+        left, entered = self.known, self.restored
+        if is_broken:
+            left, entered = entered, left
+        left.pop(damaged.finding, None)
+        entered[damaged.finding] = damaged
 
 
 class Leads:

@@ -11,6 +11,7 @@ from genguard.detection.ledger import Damaged
 from tests.unit.cluster.objects import Api, Findings, deployment, lost, path_of
 from webhook.cluster import rechecking as module
 from webhook.cluster.rechecking import (
+    AGAIN_IN_DOUBT_SECONDS,
     AGAIN_SECONDS,
     DOUBT_SECONDS,
     FRESH_SECONDS,
@@ -109,9 +110,24 @@ async def test_what_was_restored_is_read_again_after_a_replica_was_lost():
     assert await scene.turn(AGAIN_SECONDS) == [], "it is whole"
     scene.lost_at = time.monotonic()
     assert await scene.turn() == ["web"]
-    assert await scene.turn(AGAIN_SECONDS) == ["web"], "a call may have waited for the lost one"
+    scene.api.put(WEB, observedGeneration=0)
+    assert await scene.turn(AGAIN_IN_DOUBT_SECONDS) == ["web"], "a call may have waited for it"
+    assert list(scene.findings.known) == ["f1"]
+    scene.api.put(WEB, observedGeneration=3)
     scene.lost_at -= DOUBT_SECONDS
+    assert await scene.turn(AGAIN_SECONDS) == ["web"]
     assert await scene.turn(AGAIN_SECONDS) == []
+
+
+async def test_what_is_looked_at_in_doubt_and_found_whole_is_not_shown_as_damaged():
+    scene = Scene(damaged())
+    scene.api.put(WEB, observedGeneration=3)
+    await scene.turn()
+    scene.lost_at = time.monotonic()
+    await scene.turn()
+    for _ in range(4):
+        assert await scene.turn(AGAIN_IN_DOUBT_SECONDS) == ["web"]
+        assert not scene.findings.known
 
 
 async def test_a_right_that_is_missing_is_told_once_for_each_resource(caplog):

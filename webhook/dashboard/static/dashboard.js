@@ -16,6 +16,7 @@ let waiting = false; // new data is not shown yet
 let lastShown = Date.now();
 let failing = false;
 let losing;
+let later;
 let open = "Live.";
 let unfolded = location.search !== ""; // filters that are in use are shown on a phone, too
 
@@ -66,10 +67,17 @@ function remember() {
   };
 }
 
-async function show() {
-  if (paused || document.hidden || inUse() || Date.now() - lastShown < APART) {
+// `due`: now it looks otherwise, as the page has said that it would.
+async function show(due) {
+  if (paused || document.hidden || inUse()) {
     waiting = true;
     if (inUse() && !paused) say("New data is available. It is shown when you leave this field or selection.");
+    return;
+  }
+  clearTimeout(later);
+  const left = lastShown + APART - Date.now();
+  if (left > 0 && due !== true) {
+    later = setTimeout(show, left);
     return;
   }
   waiting = false;
@@ -100,7 +108,7 @@ async function show() {
 let again;
 function showAgain() {
   clearTimeout(again);
-  if (main.dataset.again) again = setTimeout(show, Number(main.dataset.again) * 1000 + 200);
+  if (main.dataset.again) again = setTimeout(show, Number(main.dataset.again) * 1000 + 200, true);
 }
 
 // Changed only if the text differs: a screen reader repeats every change.
