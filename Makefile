@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
+.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ demo: shipped ## a hanging rollout, who makes it hang, and its end, on a real co
 
 demo-picture: install ## draw README's picture of the demo again
 	$(PY) -m tests.demo.picture
+
+first-hour: install ## do what docs/first-hour.md says, and write its times there
+	GENGUARD_FIRST_HOUR=docs/first-hour.md $(PY) -m pytest -q tests/dashboard/test_first_hour.py
 
 dashboard-picture: install ## photograph the dashboard again, for README
 	$(PY) -m tests.dashboard.picture

@@ -49,7 +49,7 @@ _ONE_AT_A_TIME = {
     "they load a machine": ("tests/faults/",),
     "they take the port of the manifests": (
         *("tests/e2e/test_install", "tests/e2e/test_doctor.py", "tests/e2e/test_kind.py"),
-        "tests/readme/test_readme.py",
+        *("tests/readme/test_readme.py", "tests/dashboard/test_first_hour.py"),
     ),
 }
 """What files begin with that one worker takes, and why."""

@@ -28,7 +28,8 @@ class Account:
         self.kubeconfig = kubeconfig
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         answer = plane.client.post(path, {"spec": {"expirationSeconds": 3600}})
-        token = answer.body["status"]["token"]
+        token: str = answer.body["status"]["token"]
+        self.token = token
         ca = plane.authority.pair.certificate.decode()
         server = urlsplit(plane.server)
         self.client = Client(Endpoint("127.0.0.1", server.port or 443, ca, token))

@@ -17,6 +17,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from certs import write_files
 from tests.controlplane.client import Client, wait_until
@@ -26,7 +27,10 @@ from tests.controlplane.processes import ProcessGroup
 from tests.e2e.account import Account
 from tests.e2e.genguard import ROOT
 from tests.e2e.player import Player
+from tests.faults.apart import apart
 from tests.locking import locked
+from tests.waiting import PATIENCE
+from webhook.cluster.connection import POD_NAME
 from webhook.cluster.standby import ACTIVE
 
 PLANE = Options(
@@ -57,8 +61,10 @@ class Kubelet(Player):
     said  the log of the Job that was run last
     """
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, ops_port: int = 0) -> None:
+        """`ops_port`: of the dashboard; the server then has the flags and the account of a pod."""
         super().__init__(plane)
+        self._ops_port = ops_port
         self._folder = Path()
         self._processes: ProcessGroup | None = None
         self._mounted: dict[str, bytes] = {}
@@ -152,10 +158,10 @@ class Kubelet(Player):
         if not self._args:
             self._args = container["args"]
             self._makes_pair |= not found
-            self._start()
+            self._start(pod)
         self._mounted = found
 
-    def _start(self) -> None:
+    def _start(self, pod: dict[str, Any]) -> None:
         assert self._processes is not None
         # The Valkey of the manifests is not there: names of Services lead nowhere on this machine.
         kept = ("--audit-only", "--store=valkey://")
@@ -170,17 +176,49 @@ class Kubelet(Player):
             f"--tls-cert-file={self._folder}/tls.crt",
             f"--tls-private-key-file={self._folder}/tls.key",
         ]
-        if self._makes_pair:
-            kubeconfig = self._kubeconfig_of("genguard", self._folder)
-            files += [f"--kubeconfig={kubeconfig}", "--cert-secret=genguard-tls"]
-        where = [f"--bind-address={own_address()}", f"--secure-port={_PORT}", "--ops-port=0"]
-        command = [sys.executable, "-m", "webhook", "serve", *where, *files, *mode]
-        self._processes.start("genguard", command, {"PYTHONPATH": _PATH})
+        where = [f"--bind-address={own_address()}", f"--secure-port={_PORT}"]
+        where += ["--ops-address=127.0.0.1", f"--ops-port={self._ops_port}"]
+        program = [sys.executable, "-m", "webhook"]
+        environment = {"PYTHONPATH": _PATH}
+        if self._ops_port:
+            # The last of two values counts. Nobody has to be waited for: there is one process.
+            command = [*self._mount_account(), *program, *self._args, *where, *files]
+            command.append("--shutdown-delay=0s")
+            environment |= self._environment(pod)
+        else:
+            if self._makes_pair:
+                kubeconfig = self._kubeconfig_of("genguard", self._folder)
+                files += [f"--kubeconfig={kubeconfig}", "--cert-secret=genguard-tls"]
+            command = [*program, "serve", *where, *files, *mode]
+        self._server = self._processes.start("genguard", command, environment)
         log = self._folder / "genguard.log"
         wait_until(lambda: '"serving"' in log.read_text(), what="the pods' process serving")
 
+    def _mount_account(self) -> tuple[str, ...]:
+        """The beginning of a command line: what follows has the files of the ServiceAccount."""
+        mounted = self._folder / "account"
+        mounted.mkdir()
+        owner = Account(self._plane, SYSTEM, self._folder / "kubeconfig", "genguard")
+        owner.client.close()
+        (mounted / "token").write_text(owner.token)
+        (mounted / "namespace").write_text(SYSTEM)
+        (mounted / "ca.crt").write_bytes(self._plane.authority.pair.certificate)
+        at = "/run/secrets/kubernetes.io/serviceaccount"
+        return apart(f"mount -t tmpfs none /run\nmkdir -p {at}\ncp {mounted}/* {at}")
+
+    def _environment(self, pod: dict[str, Any]) -> dict[str, str]:
+        server = urlsplit(self._plane.server)
+        return {
+            POD_NAME: pod["metadata"]["name"],
+            "KUBERNETES_SERVICE_HOST": str(server.hostname),
+            "KUBERNETES_SERVICE_PORT": str(server.port),
+        }
+
     def _stop(self) -> None:
         if self._processes is not None:
+            if self._ops_port:
+                self._server.terminate()  # it gives the Lease back
+                self._server.wait(PATIENCE)
             self._processes.stop()
             shutil.rmtree(self._folder, ignore_errors=True)
         self._processes, self._mounted, self._args = None, {}, []
