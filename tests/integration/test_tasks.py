@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 
 import pytest
 
+from genguard.versions import SENT_TO_NO_WEBHOOK
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
@@ -57,6 +58,7 @@ TASKS: Final = {
     "saving findings": CLUSTER,
     **{f"sink {name}": CLUSTER for name in SINKS},
     **{f"watch {resource}": CLUSTER for resource in WATCHED},
+    **{f"versions of {resource}": CLUSTER for resource in SENT_TO_NO_WEBHOOK},
     "shared store": STORE,
     "shared silences": STORE,
     "news of the store": STORE,

@@ -50,19 +50,22 @@ async def watching_versions(
 
     What the API server does not have is asked for again every ten minutes.
     """
-    names = dict.fromkeys((*SENT_TO_NO_WEBHOOK, *resources))
+    collections = {
+        one: Collection(rest, partial(_once_served, rest, one))
+        for one in (*SENT_TO_NO_WEBHOOK, *resources)
+    }
     following = {
         f"versions of {one}": partial(
-            follow_versions,
-            one,
-            Collection(rest, partial(_once_served, rest, one)),
-            versions,
-            supervisor,
-            partial(_warn, one),
+            follow_versions, one, collection, versions, supervisor, partial(_warn, one)
         )
-        for one in names
+        for one, collection in collections.items()
     }
-    async with supervisor.running(following):
+
+    def on_failure() -> None:
+        for one in collections.values():
+            one.forget_place()
+
+    async with supervisor.running(following, on_failure=on_failure):
         yield
 
 
