@@ -46,6 +46,7 @@ LAST = "secrets"
 """The resource of the last reviews."""
 SCENES = (
     "a-field-that-the-stored-version-does-not-know",
+    "observed-generation-raised-at-the-beginning",
     "cleaned-away-and-made-again",
     "conditions-cleared",
     "conditions-dropped",

@@ -45,7 +45,7 @@ WORKLOADS = Options(
         "--manage-nodes-with-label-selector=kubernetes.io/os=linux",
     ),
 )
-INSTALL = "genguard install --audit-only --image registry.example.com/genguard:0.1.0"
+INSTALL = "genguard install --audit-only --image genguard:dev"
 TRACE = f"genguard trace deploy/web -n {SHOP} --poke"
 UNINSTALL = "genguard uninstall"
 SEEN, GREEN, AMBER = 15.0, 10.0, 10.0

@@ -50,7 +50,7 @@ class Replicas:
             {
                 one["id"]: one
                 for one in replica.findings()
-                if one["object"]["namespace"] == namespace
+                if "objects" not in one and one["object"]["namespace"] == namespace
             }
             for replica in self.each
         ]

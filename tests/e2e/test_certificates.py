@@ -211,5 +211,5 @@ def test_the_account_may_change_what_it_renews_and_nothing_beside_it(
     assert client.get(SECRET.rpartition("/")[0], check=False).status == 403
     for path in REGISTRATIONS.values():
         assert client.get(path, check=False).status == 404
-        assert client.get(f"{path}-not", check=False).status == 403
+        assert client.put(f"{path}-not", {}, check=False).status == 403
         assert client.delete(path, check=False).status == 403
