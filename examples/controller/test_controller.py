@@ -40,6 +40,7 @@ def run(server, copied):
 def test_a_new_backup_is_made_and_reported(server, run, copied):
     assert_converges(server, "backups.example.org", "nightly", step=run)
     assert copied == ["data"]
+    assert server.get("backups.example.org", "nightly")["status"]["observedGeneration"] == 1
 
 
 def test_a_label_is_no_reason_to_make_it_again(server, run, copied):

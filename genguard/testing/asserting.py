@@ -17,6 +17,7 @@ from genguard.testing.writes import Write
 
 _SHOWN: Final = 10
 _PAUSE: Final = 0.02
+_OBSERVED: Final = "observedGeneration"
 _RANKS: Final = list(Severity)
 
 Recording = FakeApiServer | Path | str | Iterable[bytes]
@@ -60,7 +61,8 @@ def assert_converges(
                                called until a call writes nothing, at most `rounds` times
     quiet, timeout             without `step` a controller runs beside the test: `quiet` seconds
                                without a write must come within `timeout` seconds
-    ready                      the objects must be ready too; False where the test wants a failure
+    ready                      False: of the objects it is asked alone that their generation is
+                               observed, for tests in which a controller reports a failure
 
     Where status is a subresource, somebody must have written it: an object that no controller has
     looked at is not settled. A write that changes nothing is no write: the API server does not
@@ -143,13 +145,16 @@ def _find_blocking(
             blocking.append(f"{resource} {one['metadata']['name']}: no controller wrote its status")
             continue
         view = evaluate(one, at=time.time())
-        if view.settled and (view.ready is not False or not ready):
+        if view.settled and view.ready is not False:
             continue
         reasons = [
             str(reason)
             for reason in view.reasons
-            if reason.against_settled or (ready and reason.against_ready)
+            if (reason.against_settled or reason.against_ready)
+            and (ready or reason.path.endswith(_OBSERVED))
         ]
+        if not ready and not reasons:
+            continue
         blocking.append(f"{resource} {one['metadata']['name']}: {'; '.join(reasons)}")
     return tuple(blocking)
 

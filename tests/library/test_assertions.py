@@ -71,16 +71,19 @@ def test_an_old_generation_is_told_with_the_field(server):
         assert_converges(server, WIDGETS, "one", step=lambda: report(server, behind=1))
 
 
-def test_a_failure_converges_only_where_the_test_wants_one(server):
-    stalled = [{"type": "Stalled", "status": "True"}]
-    status = {"observedGeneration": 1, "conditions": stalled}
+@pytest.mark.parametrize(("kind", "value"), [("Stalled", "True"), ("Ready", "False")])
+def test_a_failure_converges_only_where_the_test_wants_one(server, kind, value):
+    status = {"observedGeneration": 1, "conditions": [{"type": kind, "status": value}]}
 
     def fail():
         server.patch(WIDGETS, "one", {"status": status}, subresource="status")
 
-    with pytest.raises(NotConvergedError, match=r"conditions\[Stalled\]"):
+    with pytest.raises(NotConvergedError, match=rf"conditions\[{kind}\]"):
         assert_converges(server, WIDGETS, "one", step=fail)
     assert_converges(server, WIDGETS, "one", step=fail, ready=False)
+    server.patch(WIDGETS, "one", {"spec": {"size": 2}})
+    with pytest.raises(NotConvergedError, match=r"observedGeneration 1, want 2$"):
+        assert_converges(server, WIDGETS, "one", step=fail, ready=False)
 
 
 def test_an_object_that_is_not_there_has_not_converged(server):
