@@ -59,7 +59,9 @@ class Culprits:
             key = _key_of(one)
             if key is not None:
                 groups.setdefault(key, []).append(one)
-        large = {key: some for key, some in groups.items() if len(some) >= LEAST}
+        episodes = ((key, _episode(some)) for key, some in groups.items())
+        large = {key: some for key, some in episodes if len(some) >= LEAST}
+        ids = {one.id for some in large.values() for one in some}
         self._given, self._folded = findings, findings
         if not large:
             self._parts, self._wholes = {}, {}
@@ -68,7 +70,7 @@ class Culprits:
         found: list[Finding] = []
         for one in findings:
             key = _key_of(one)
-            if key is None or key not in large:
+            if key is None or one.id not in ids:
                 found.append(one)
                 continue
             whole_id = _id_of(key)
@@ -90,6 +92,12 @@ class Culprits:
     def _same(self, whole: Finding) -> Finding:
         known = self._wholes.get(whole.id)
         return known if known == whole else whole
+
+
+def _episode(some: Sequence[Finding]) -> Sequence[Finding]:
+    """Return those that go on, and those that were resolved since the first of these began."""
+    began = min((one.first_seen for one in some if one.state != "resolved"), default="")
+    return [one for one in some if one.state != "resolved" or one.last_seen >= began]
 
 
 def _key_of(one: Finding) -> _Key | None:

@@ -178,13 +178,18 @@ class _Active(NamedTuple):
         """Read findings; up to 100 ms for the maximum: run it in a thread."""
         active = [one for one in findings if one.state != "resolved"]
         red = [one for one in active if is_broken(one, now)]
+        reds = {one.id for one in red}
         ending = [
             one for one in active if shown_severity(one, now) == ENDING and not one.is_whole(now)
         ]
         return cls(
             tuple(sorted(active, key=_blame_rank)),
             damaged_objects(active),
-            frozenset(one.object.identity for one in red),
+            frozenset(
+                one.object.identity
+                for one in active
+                if one.objects is None and (one.id in reds or one.part_of in reds)
+            ),
             len(red),
             tuple(parse_time(one.first_seen) for one in red),
             tuple(parse_time(one.last_seen) + one.resolves_after for one in ending),

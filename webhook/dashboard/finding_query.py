@@ -135,8 +135,13 @@ def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
 
 
 def count_open(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return how many findings of each severity are not resolved, the worst first."""
-    is_open = Counter(one.severity for one in findings if one.state != "resolved")
+    """Return how many findings of each severity are not resolved, the worst first.
+
+    What is part of another is counted with it.
+    """
+    is_open = Counter(
+        one.severity for one in findings if one.state != "resolved" and not one.part_of
+    )
     return {severity.value: is_open[severity] for severity in SEVERITIES}
 
 

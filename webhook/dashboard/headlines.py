@@ -158,6 +158,8 @@ def count_objects(found: Sequence[Finding], kind_of: KindOf) -> str:
         if one.objects is None
     }
     many = [one.objects for one in found if one.objects is not None]
+    # The largest of each kind: findings of one culprit are often about the same objects.
+    most: dict[tuple[str, str], int] = {}
     if len(objects) == 1 and not many:
         return object_name(next(iter(objects.values())), kind_of)
     kinds: Counter[str] = Counter()
@@ -166,7 +168,9 @@ def count_objects(found: Sequence[Finding], kind_of: KindOf) -> str:
     for some in many:
         for resource, count in some.kinds.items():
             group = next((one.group for one in some.examples if one.resource == resource), "")
-            kinds[kind_of(group, resource) or resource] += count
+            most[group, resource] = max(count, most.get((group, resource), 0))
+    for (group, resource), count in most.items():
+        kinds[kind_of(group, resource) or resource] += count
     if len(kinds) > _MOST_NAMES:
         return f"{sum(kinds.values()):,} objects"
     return " and ".join(f"{each:,} {_plural(kind, each)}" for kind, each in kinds.items())

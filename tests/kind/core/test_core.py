@@ -66,6 +66,8 @@ def shop(cluster: Cluster, culprit: Culprit) -> Iterator[None]:
     """A namespace in which the webhook clears the status of Deployments, and an Alertmanager."""
     alertmanager.run(cluster)
     cluster.install("--alertmanager", alertmanager.URL, audit_only=True)
+    # What goes on at the same time is one finding of the culprit.
+    wait_until(lambda: _are_resolved(cluster), 300, every=3, what="the end of all findings")
     cluster.namespace(SHOP)
     with culprit.clearing("deployments/status", SHOP):
         yield
@@ -186,6 +188,11 @@ def hangs(cluster: Cluster) -> bool:
     words = ("-n", SHOP, "rollout", "status", "deployment/web", "--timeout=5s")
     done = cluster.run("kubectl", *words, check=False)
     return done.returncode != 0 and "to be observed" in done.stdout
+
+
+def _are_resolved(cluster: Cluster) -> bool:
+    found = cluster.findings(detector=DETECTOR)
+    return all(one["state"] == "resolved" for one in found)
 
 
 def _left(cluster: Cluster, state: str) -> str:

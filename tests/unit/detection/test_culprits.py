@@ -90,6 +90,17 @@ def test_severity_is_what_the_culprit_does_to_all_of_them(more, count, severity,
     assert whole_of(many(count, **more)).severity is severity, because
 
 
+def test_findings_that_were_over_before_are_no_part_of_what_goes_on_now():
+    over = many(30, state="resolved", last_seen="2025-01-01T00:00:00Z")
+    later = "2025-01-01T01:00:00Z"
+    now = [
+        msgspec.structs.replace(one, id=f"now-{one.id}", state="open", first_seen=later)
+        for one in many(LEAST, last_seen=later)
+    ]
+    assert Culprits().fold((*over, *now[1:])) == (*over, *now[1:])
+    assert whole_of((*over, *now)).objects.count == LEAST
+
+
 def test_it_is_open_as_long_as_one_of_them_is():
     resolved = many(30, state="resolved")
     last = msgspec.structs.replace(resolved[-1], state="open")
