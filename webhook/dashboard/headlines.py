@@ -59,7 +59,7 @@ _PHRASES: Final = {
         "sets", "set", "conditions of {} without observedGeneration"
     ),
     "observed-generation-dishonest": _Phrase(
-        "cannot be believed about", "cannot be believed about", "observedGeneration of {}"
+        "sets", "set", "observedGeneration of {} too early, or never"
     ),
     "refused-retry": _Phrase("repeats", "repeat", "a refused write of {}"),
     "write-not-kept": _Phrase(
