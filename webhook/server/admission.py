@@ -1,6 +1,6 @@
 """The admission port's handler: reads a request, has it reviewed, writes the answer.
 
-join key of the body → fetch the intent of another replica, if one is missing → pipeline.review()
+join key of the body → fetch the intent of another replica, if one is missing → review()
 """
 
 import time

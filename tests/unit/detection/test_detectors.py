@@ -40,6 +40,7 @@ def told(found: Finding, keys: set[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "case"), ROWS)
 def test_a_detector_finds_what_its_table_says_and_nothing_else(name: str, case: Case):
+    assert name in DETECTORS, f"{name} is not in ALL of genguard/detection/detectors/__init__.py"
     resource, found = case.get("resource", "deployments"), case.get("object", {})
     story = Story(DETECTORS[name], resource=resource, found=found)
     for step in case["steps"]:
