@@ -133,7 +133,7 @@ def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
         return
     if before is not None and after < before:
         yield write, "backwards"
-    elif _raises(write):
+    elif _raises(write) and not _was_raised(write, past):
         yield write, "raised"
         if _is_alone(write) and any(_speaks(one) for one in _earlier(write, past)):
             yield write, "late"
@@ -171,6 +171,18 @@ def _earlier(write: Write, past: ObjectHistory) -> Iterator[Write]:
             return
         if one.touches_status and one.requester.user == write.requester.user:
             yield one
+
+
+def _was_raised(write: Write, past: ObjectHistory) -> bool:
+    """Whether the number had been raised at this generation: somebody has taken it away since."""
+    for one in reversed(past.earlier):
+        if one.generation_after != write.generation_after:
+            return False
+        if one.touches_status and (_number(one.observed_before.own) or 0) >= one.generation_after:
+            return True
+        if _raises(one):
+            return True
+    return False
 
 
 def _raises(write: Write) -> bool:

@@ -187,7 +187,7 @@ def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
 def test_without_yes_and_a_terminal_nothing_is_done(plane: ControlPlane) -> None:
     before = there(plane)
     found = run(plane, "install", code=1)
-    assert "nobody to ask: give --yes" in found.err
+    assert "nobody is asked: give --yes" in found.err
     assert there(plane) == before
 
 

@@ -184,7 +184,7 @@ def is_answered() -> bool:
 def ask(question: str) -> None:
     """Go on only when the user agrees."""
     if not is_answered():
-        raise click.ClickException("nobody to ask: give --yes")
+        raise click.ClickException("standard input is no terminal, so nobody is asked: give --yes")
     click.confirm(question, abort=True, err=True)
 
 

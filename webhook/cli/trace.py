@@ -30,7 +30,7 @@ from genguard.trace.watch import Watch
 from webhook.cli import output as terminal
 from webhook.cli.errors import ExitCode, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT, examples
-from webhook.cli.output import Tell, is_answered, tell
+from webhook.cli.output import Tell, ask, tell
 from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
@@ -339,9 +339,7 @@ def _ask_to_register(plan: Plan) -> None:
             tell(f"    {one.configuration}")
         if slot.observer is not None:
             tell(f"  + {slot.observer}")
-    if not is_answered():
-        raise click.ClickException("nobody to ask: give --yes to register them")
-    click.confirm("Register them?", abort=True, err=True)
+    ask("Register them?")
 
 
 def _tell_cleaned(names: list[str] | tuple[str, ...]) -> None:

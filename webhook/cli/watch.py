@@ -111,6 +111,8 @@ async def _run(
                 for found in _news(detection.findings(), printed):
                     line = msgspec.to_builtins(found)
                     click.echo(json_line(line) if is_json else as_row(line))
+        if not printed:
+            tell("no fight was seen")
 
 
 async def _check_rights(rest: "Rest", path: str) -> None:

@@ -24,6 +24,10 @@ ROUNDS = {
         {"raised": 20, "late": 20},
     ),
     "never raised": ([SPEC, status("$n", 1)], {"never": 19}),
+    "raised, cleared by somebody else and put back": (
+        [SPEC, status("$n"), ("alice", "status", {"status": {"phase": "$n"}}), status("$n")],
+        {"raised": 20},
+    ),
     "raised and taken back": (
         [SPEC, status("$n"), status("$n", "$before")],
         {"raised": 20, "backwards": 20, "never": 19},
