@@ -76,6 +76,8 @@ ELSEWHERE = {
     "genguard install --static-webhooks mutating-webhooks": STATIC,
     "scp -r control-plane:/etc/kubernetes/admission/mutating-webhooks .": "a control-plane node",
     f"helm upgrade --install genguard {OCI} --create-namespace --set auditOnly=true": CHART,
+    "helm upgrade --install genguard charts/genguard -n genguard-system --create-namespace "
+    "--set auditOnly=true \\\n  --set image.repository=genguard --set image.tag=local": CHART,
     "helm uninstall genguard -n genguard-system": CHART,
     "kubectl -n genguard-system logs job/genguard-register": "tests/e2e/test_chart.py, as a file",
     "genguard doctor": "tests/e2e/test_doctor.py",
