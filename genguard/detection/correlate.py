@@ -51,7 +51,7 @@ from genguard.detection.digest import NO_DIGEST, Digest
 from genguard.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
 from genguard.detection.life_fact import AnyFact
 from genguard.detection.reduce import EarlierFacts
-from genguard.detection.write import MANAGER, NOBODY, Acted, Called, Write
+from genguard.detection.write import NOBODY, Acted, Called, Write, is_manager
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.observed import Observed
 from genguard.objects.pointer import Path
@@ -193,7 +193,7 @@ class Correlator:
         key = fact.key
         found = self._overdue(self.now, MOST_AT_ONCE)
         called_for = self._called_for[fact.phase]
-        if len(called_for) < MOST_PENDING and not key.user.startswith(MANAGER):
+        if len(called_for) < MOST_PENDING and not is_manager(key.user):
             called_for.add(_registered(key))
         if fact.phase is Phase.INTENT:
             self._see_intent(key, fact)

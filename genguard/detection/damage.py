@@ -18,7 +18,13 @@ from genguard.detection.digest import Digest
 from genguard.detection.finding import FoundObject
 from genguard.detection.write import Write
 from genguard.objects.fields import get
-from genguard.objects.observed import NOTHING_OBSERVED, Generation, Observed, read_observed
+from genguard.objects.observed import (
+    NOTHING_OBSERVED,
+    Generation,
+    Observed,
+    generation_number,
+    read_observed,
+)
 from genguard.objects.pointer import Path, to_pointer
 
 MOST_LOST: Final = 20
@@ -119,7 +125,7 @@ def _is_wrong(damage: Damage, generation: int, observed: Observed) -> bool:
     """Whether an observedGeneration is lost, behind or ahead."""
     if any(_is_lost(one, observed) for one in damage.lost):
         return True
-    own = _number(observed.own)
+    own = generation_number(observed.own) or 0
     if damage.ahead and generation and own > generation:
         return True
     return damage.behind is not None and own + damage.behind < generation
@@ -142,7 +148,7 @@ def repair_patch(damage: Damage, stored: Mapping[str, Any]) -> list[dict[str, An
     observed = read_observed(_raw_status(stored)) or NOTHING_OBSERVED
     for one in damage.lost:
         # Findings may come from a shared store: what is no generation is not put back.
-        if not _is_lost(one, observed) or not 0 < _number(one.value) <= generation:
+        if not _is_lost(one, observed) or not 0 < (generation_number(one.value) or 0) <= generation:
             continue
         if one.condition is None:
             operations.append(_put("/status/observedGeneration", one.value))
@@ -177,14 +183,6 @@ def _of_conditions(observed: Observed) -> dict[str, Generation | None]:
             repeated.add(one.type)
         found[one.type] = one.observed
     return {kind: value for kind, value in found.items() if kind not in repeated}
-
-
-def _number(value: Generation | None) -> int:
-    """0 for a value that is cleared or no number."""
-    try:
-        return int(value or 0)
-    except ValueError:
-        return 0
 
 
 def _raw_status(stored: Mapping[str, Any]) -> msgspec.Raw | None:

@@ -83,6 +83,11 @@ class FoundObject(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def resource_name(self) -> str:
+        """`deployments.apps`, `pods`."""
+        return f"{self.resource}.{self.group}".rstrip(".")
+
+    @property
     def identity(self) -> str:
         """The uid; of an object that comes and goes, and so has none, its names."""
         return self.uid or f"{self.group}/{self.resource}/{self.namespace}/{self.name}"
@@ -172,7 +177,7 @@ class Finding(
 
     @property
     def above(self) -> str:
-        """The id of the finding beneath which this one is shown, and which alone is told."""
+        """The id of the finding beneath which this one is shown, and which is reported instead."""
         return self.caused_by or self.part_of
 
     @property
@@ -180,7 +185,7 @@ class Finding(
         """What it is about, as people read it: `pods shop/web-1 /status`, `3,000 pods /status`."""
         where = self.object
         names = "/".join(part for part in (where.namespace, where.name) if part)
-        what = f"{where.resource}.{where.group}".rstrip(".") + f" {names}"
+        what = f"{where.resource_name} {names}"
         if self.objects is not None:
             what = self.objects.label
         return f"{what} /{self.subresource}" if self.subresource else what

@@ -45,6 +45,7 @@ class Doubt(NamedTuple):
 
 
 _MOST: Final = 4
+_NO_USERS: Final = "; users are not known from a watch"
 _ORDER: Final = tuple(Confidence)
 _Name = TypeVar("_Name")
 
@@ -181,9 +182,6 @@ class Requesters:
             return Confidence.POSSIBLE
         matched = any(one == user for _, one in self._matched)
         return Confidence.LIKELY if matched else surest
-
-
-_NO_USERS: Final = "; users are not known from a watch"
 
 
 def _add(counts: dict[_Name, int], name: _Name, more: int = 1) -> None:

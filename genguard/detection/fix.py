@@ -462,8 +462,7 @@ def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator
 
 
 def _target(found: Finding) -> str:
-    where = found.subject
-    return f"{where.resource}.{where.group}".rstrip(".") + f"/{where.name}"
+    return f"{found.subject.resource_name}/{found.subject.name}"
 
 
 def _namespace(found: Finding) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from genguard.detection.history import ObjectHistory
 from genguard.detection.write import Write
 from genguard.generation.table import has_observed_generation
 from genguard.objects.bounded import Bounded
+from genguard.objects.observed import generation_number
 
 MOST_WRITERS: Final = 200
 _MOST_BYTES: Final = 1024 * 1024
@@ -128,14 +129,14 @@ def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
         yield unraised, "never"
     if not write.touches_status:
         return
-    before, after = _number(write.observed_before.own), _number(write.observed_after.own)
+    before, after = _observed(write)
     if after is None:
         return
     if before is not None and after < before:
         yield write, "backwards"
     elif _raises(write) and not _was_raised(write, past):
         yield write, "raised"
-        if _is_alone(write) and any(_speaks(one) for one in _earlier(write, past)):
+        if _is_alone(write) and any(_speaks(one) for one in _of_same_writer(write, past)):
             yield write, "late"
     elif after >= write.generation_after and _speaks(write) and _is_early(write, past):
         yield write, "early"
@@ -143,50 +144,54 @@ def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
 
 def _is_early(write: Write, past: ObjectHistory) -> bool:
     """Whether a write speaks first of a spec of which the number was raised a moment ago."""
-    spoken = [one for one in _earlier(write, past) if _raises(one) or _speaks(one)]
-    if len(spoken) != 1:
+    spoken = (one for one in _of_same_writer(write, past) if _raises(one) or _speaks(one))
+    raised = next(spoken, None)
+    if raised is None or not _raises(raised) or not _is_alone(raised):
         return False
-    (raised,) = spoken
-    is_recent = write.time - raised.time <= _EARLY_SECONDS
-    return is_recent and _raises(raised) and _is_alone(raised)
+    return write.time - raised.time <= _EARLY_SECONDS and next(spoken, None) is None
 
 
 def _unraised(write: Write, past: ObjectHistory) -> Write | None:
     """Return the last status write of the generation that ends, if it was not raised in it."""
     if not has_observed_generation(write.object.group, write.object.resource):
         return None
-    for one in reversed(past.earlier):
-        if one.generation_after != write.generation_before:
-            return None
-        if one.touches_status:
-            own = _number(one.observed_after.own)
-            return one if (own or 0) < one.generation_after else None
-    return None
-
-
-def _earlier(write: Write, past: ObjectHistory) -> Iterator[Write]:
-    """Yield the status writes of the same writer at the same generation, the newest first."""
-    for one in reversed(past.earlier):
-        if one.generation_after != write.generation_after:
-            return
-        if one.touches_status and one.requester.user == write.requester.user:
-            yield one
+    last = next(_status_writes(past, write.generation_before), None)
+    if last is None or (generation_number(last.observed_after.own) or 0) >= last.generation_after:
+        return None
+    return last
 
 
 def _was_raised(write: Write, past: ObjectHistory) -> bool:
     """Whether the number had been raised at this generation: somebody has taken it away since."""
+    return any(
+        _raises(one) or (generation_number(one.observed_before.own) or 0) >= one.generation_after
+        for one in _status_writes(past, write.generation_after)
+    )
+
+
+def _of_same_writer(write: Write, past: ObjectHistory) -> Iterator[Write]:
+    """Yield the earlier status writes of its user at its generation, the newest first."""
+    for one in _status_writes(past, write.generation_after):
+        if one.requester.user == write.requester.user:
+            yield one
+
+
+def _status_writes(past: ObjectHistory, generation: int) -> Iterator[Write]:
+    """Yield the earlier status writes, the newest first, as long as they are of a generation."""
     for one in reversed(past.earlier):
-        if one.generation_after != write.generation_after:
-            return False
-        if one.touches_status and (_number(one.observed_before.own) or 0) >= one.generation_after:
-            return True
-        if _raises(one):
-            return True
-    return False
+        if one.generation_after != generation:
+            return
+        if one.touches_status:
+            yield one
+
+
+def _observed(write: Write) -> tuple[int | None, int | None]:
+    """Return observedGeneration before and after a write."""
+    return generation_number(write.observed_before.own), generation_number(write.observed_after.own)
 
 
 def _raises(write: Write) -> bool:
-    before, after = _number(write.observed_before.own), _number(write.observed_after.own)
+    before, after = _observed(write)
     return after is not None and (before or 0) < write.generation_after <= after
 
 
@@ -206,10 +211,3 @@ def _speaks(write: Write) -> bool:
 def _is_word(one: Change) -> bool:
     is_of_condition = one.pointer.startswith("/status/conditions/")
     return one.pointer in _PHASES or (is_of_condition and one.key[-1] in _CONDITION_WORDS)
-
-
-def _number(value: int | str | None) -> int | None:
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        return None

@@ -35,7 +35,7 @@ from genguard.detection.fact import BYTES_OF_FACT, Fact
 from genguard.detection.history import History
 from genguard.detection.life_fact import LifeFact, blank_write
 from genguard.detection.lives import Lives
-from genguard.detection.write import MANAGER, NOBODY, NODE_USER, Write, name_of
+from genguard.detection.write import NOBODY, NODE_USER, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded
 
 SECONDS_BETWEEN: Final = 600.0
@@ -164,7 +164,7 @@ class Refusals:
 
     def call(self, fact: Fact | LifeFact) -> None:
         """Take in a call of any phase, as soon as it comes in."""
-        if (isinstance(fact, LifeFact) and fact.is_stale) or fact.key.user.startswith(MANAGER):
+        if (isinstance(fact, LifeFact) and fact.is_stale) or is_manager(fact.key.user):
             return
         if fact.phase is Phase.OUTCOME:
             if self._without:

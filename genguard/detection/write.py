@@ -39,6 +39,11 @@ MANAGER: Final = "manager "
 """What the user is called where only the field manager is known, before its name."""
 
 
+def is_manager(user: str) -> bool:
+    """Whether a field manager stands for a user, so that a watch has shown the write."""
+    return user.startswith(MANAGER)
+
+
 class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """Who sent a write.
 
@@ -53,7 +58,7 @@ class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     @property
     def is_manager(self) -> bool:
         """Whether the user is not known: the field manager stands for one."""
-        return self.user.startswith(MANAGER)
+        return is_manager(self.user)
 
     @property
     def writer(self) -> tuple[str, str, str]:

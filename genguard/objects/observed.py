@@ -21,6 +21,14 @@ _BYTES_OF_OBSERVED: Final = 120
 _BYTES_OF_CONDITION: Final = 100
 
 
+def generation_number(value: Generation | None) -> int | None:
+    """Return an observedGeneration as a number; None where it is cleared, or is none."""
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        return None
+
+
 class Condition(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One entry of status.conditions; `observed` is None when cleared.
 

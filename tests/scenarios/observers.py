@@ -1,5 +1,7 @@
 """Controllers that raise observedGeneration as they should, and as they should not."""
 
+from collections.abc import Callable
+
 from tests.e2e.culprits import deployment
 from tests.scenarios.catalogue import scenario
 from tests.scenarios.scene import Json, Scene, Stored, condition, set_condition
@@ -17,6 +19,21 @@ def observe(widget: Stored, **more: object) -> None:
     widget.put_status(_OPERATOR, change)
 
 
+def says(scene: Scene, widget: Stored, *changes: Callable[[Json], object]) -> None:
+    """Write the status again and again, without the number."""
+    for change in changes:
+        widget.put_status(_OPERATOR, change)
+        scene.pause(0.1)
+
+
+def with_phase(phase: str) -> Callable[[Json], object]:
+    return lambda status: status.update(phase=phase)
+
+
+def with_ready(value: str) -> Callable[[Json], object]:
+    return lambda status: set_condition(status, condition("Ready", value))
+
+
 @scenario()
 def observed_generation_raised_at_the_beginning(scene: Scene) -> None:
     """The phase is still that of the old spec: https://github.com/apecloud/kubeblocks/issues/9632."""
@@ -25,9 +42,7 @@ def observed_generation_raised_at_the_beginning(scene: Scene) -> None:
         widget.spec("alice", size=size)
         observe(widget)
         scene.pause(0.2)
-        for phase in ("Updating", "Running"):
-            widget.put_status(_OPERATOR, lambda status, one=phase: status.update(phase=one))
-            scene.pause(0.1)
+        says(scene, widget, with_phase("Updating"), with_phase("Running"))
 
 
 @scenario()
@@ -38,10 +53,7 @@ def observed_generation_beside_an_old_ready(scene: Scene) -> None:
         widget.spec("alice", size=size)
         observe(widget)
         scene.pause(0.2)
-        for ready in ("False", "True"):
-            new = condition("Ready", ready)
-            widget.put_status(_OPERATOR, lambda status, one=new: set_condition(status, one))
-            scene.pause(0.1)
+        says(scene, widget, with_ready("False"), with_ready("True"))
 
 
 @scenario()
@@ -51,9 +63,7 @@ def observed_generation_never_raised(scene: Scene) -> None:
     widget.put_status(_OPERATOR, lambda status: status.update(observedGeneration=1))
     for size in range(_ROUNDS + 4):
         widget.spec("alice", size=size)
-        for phase in ("Updating", "Running"):
-            widget.put_status(_OPERATOR, lambda status, one=phase: status.update(phase=one))
-            scene.pause(0.1)
+        says(scene, widget, with_phase("Updating"), with_phase("Running"))
 
 
 @scenario()

@@ -48,11 +48,10 @@ async def show(
 
 
 def _row(one: WriterHonesty) -> Row:
-    kind = f"{one.resource}.{one.group}".rstrip(".")
     return (
         Cell(printable(one.user)),
         Cell(printable(one.field_manager)),
-        Cell(printable(kind)),
+        Cell(printable(one.example.resource_name)),
         *(_count(one, how) for how in HOW),
     )
 

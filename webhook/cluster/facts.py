@@ -20,14 +20,12 @@ from genguard.detection.suspects import Registered, read_configurations
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.watch import follow, watch_collection
+from webhook.cluster.watch import UNSERVED_SECONDS, follow, watch_collection
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
-_UNSERVED_SECONDS: Final = 600.0
-"""Until a server without policies is asked again; it may be upgraded meanwhile."""
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io"
 _WEBHOOKS: Final = f"{_ADMISSION}/v1/mutatingwebhookconfigurations"
@@ -75,7 +73,7 @@ async def policies(
     """Yield all MutatingAdmissionPolicies, or their bindings, by `kind`, as `mutating_webhooks`.
 
     They are read in the newest served version: v1 since 1.36, none by default before. Where none is
-    served, there are no policies until _UNSERVED_SECONDS have passed.
+    served, there are no policies until UNSERVED_SECONDS have passed.
     """
     for version in ("v1", "v1beta1", "v1alpha1"):
         try:
@@ -89,7 +87,7 @@ async def policies(
         else:
             return
     yield ()
-    await asyncio.sleep(_UNSERVED_SECONDS)
+    await asyncio.sleep(UNSERVED_SECONDS)
 
 
 class _Version(msgspec.Struct, rename="camel"):

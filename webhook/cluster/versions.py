@@ -6,16 +6,19 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
-from typing import Final
 
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.watch import Change, ChangeKind, Collection, collection_path, follow
+from webhook.cluster.watch import (
+    UNSERVED_SECONDS,
+    Change,
+    ChangeKind,
+    Collection,
+    collection_path,
+    follow,
+)
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
-
-_UNSERVED_SECONDS: Final = 600.0
-"""Until an API server that does not have a kind is asked again; it may be upgraded meanwhile."""
 
 
 async def follow_versions(
@@ -76,7 +79,7 @@ async def _once_served(rest: Rest, resource: str) -> str:
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-        await asyncio.sleep(_UNSERVED_SECONDS)
+        await asyncio.sleep(UNSERVED_SECONDS)
 
 
 def _warn(resource: str, reason: str) -> None:

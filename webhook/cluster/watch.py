@@ -34,6 +34,8 @@ _LOST: Final = frozenset({HTTPStatus.GONE, HTTPStatus.NOT_FOUND})
 """The list is too old to watch from, or the resource has moved: list again."""
 _SHORTEST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
+UNSERVED_SECONDS: Final = 600.0
+"""Until a server that does not have a kind is asked for it again; it may be upgraded meanwhile."""
 _NOTHING: Final[Fields] = {}
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.detection.honesty import WriterHonesty
+from genguard.detection.honesty import HOW, WriterHonesty
 from genguard.status.kind_counts import DurationHistogram, KindCounts, ResourceKind
 from webhook.dashboard.page import (
     PageContext,
@@ -181,7 +181,9 @@ async def load(context: PageContext, query: Mapping[str, str], _: float) -> Page
     shown, page, pages = part_of(found, number(query, "page", 1, _MOST_PAGES), _ROWS)
     model = DurationsPage(tuple(shown), len(found), page, pages)
     controllers = _controllers(context).controllers[:_ROWS]
-    return PageData(model, {"q": query.get("q", ""), "draw": draw, "controllers": controllers})
+    return PageData(
+        model, {"q": query.get("q", ""), "draw": draw, "controllers": controllers, "hows": HOW}
+    )
 
 
 def _of_kind(kind: ResourceKind, counts: KindCounts) -> KindDurations:

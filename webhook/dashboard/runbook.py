@@ -142,14 +142,13 @@ def _mapped(page: Runbook, change: Callable[[Span], Span]) -> Runbook:
 def _names(found: Finding) -> Mapping[str, str]:
     """Return the names that stand for the placeholders of a runbook."""
     where = found.subject
-    resource = f"{where.resource}.{where.group}".rstrip(".")
     by_type = {one.type: one.name for one in reversed(found.actors)}
     names = {
         "NAMESPACE": where.namespace,
         "NAME": where.name,
-        "KIND": resource,
-        "RESOURCE": resource,
-        "CUSTOM_RESOURCE_DEFINITION": resource,
+        "KIND": where.resource_name,
+        "RESOURCE": where.resource_name,
+        "CUSTOM_RESOURCE_DEFINITION": where.resource_name,
         "WEBHOOK_CONFIGURATION": by_type.get("webhook", "").partition("/")[0],
         "POLICY": by_type.get("policy", ""),
         "USER": by_type.get("user", ""),

@@ -11,7 +11,7 @@ import msgspec
 from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import Letters, ShownField, shown_field, values_of
 from genguard.detection.write import Write
-from genguard.objects.observed import Generation, Observed, restorations
+from genguard.objects.observed import Generation, Observed, generation_number, restorations
 from genguard.objects.pointer import to_field_path
 from genguard.status.tracking import Milestone
 
@@ -194,7 +194,10 @@ def plot(
     wide = end - begin
     series = (
         ("generation", _changes((one.time, one.generation) for one in steps)),
-        ("observedGeneration", _changes((one.time, _number(one)) for one in steps)),
+        (
+            "observedGeneration",
+            _changes((one.time, generation_number(one.observed)) for one in steps),
+        ),
         ("reconciledGeneration", [(one.at, one.generation) for one in reconciled]),
     )
     numbers = [value for _, points in series for _, value in points if value is not None]
@@ -237,14 +240,6 @@ def plot(
 
 
 Points = Sequence[tuple[float, int | None]]
-
-
-def _number(one: Step) -> int | None:
-    """Return observedGeneration as a number; Argo Rollouts writes it as text."""
-    value = one.observed
-    if isinstance(value, str):
-        return int(value) if value else None
-    return value
 
 
 def _changes(points: Iterable[tuple[float, int | None]]) -> Points:

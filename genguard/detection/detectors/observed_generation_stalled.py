@@ -18,6 +18,7 @@ from genguard.detection.damage import Damage
 from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
 from genguard.detection.history import ObjectHistory
 from genguard.detection.write import Write
+from genguard.objects.observed import generation_number
 
 _WRITES: Final = 5
 _SECONDS: Final = 2.0
@@ -90,21 +91,15 @@ def _behind(write: Write) -> int:
     return write.generation_after - (_own(write) or 0)
 
 
-def _number(value: int | str | None) -> int | None:
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        return None
-
-
 def _own(write: Write) -> int | None:
-    return _number(write.observed_after.own)
+    return generation_number(write.observed_after.own)
 
 
 def _is_cleared(write: Write) -> bool:
     """It was asked for, and is not there once the other webhooks have been asked."""
     return write.content.webhook is not None and (
-        (_number(write.observed_asked.own) or 0) > (_number(write.observed_sent.own) or 0)
+        (generation_number(write.observed_asked.own) or 0)
+        > (generation_number(write.observed_sent.own) or 0)
     )
 
 
@@ -116,7 +111,9 @@ def _lags(write: Write) -> bool:
         return False  # nobody observes this kind here
     if (own or 0) >= write.generation_after - (1 if write.status_counts else 0):
         return False
-    in_conditions = [_number(one.observed) or 0 for one in write.observed_after.conditions]
+    in_conditions = [
+        generation_number(one.observed) or 0 for one in write.observed_after.conditions
+    ]
     # Where conditions are current the controller is at work: kstatus reads them as well.
     at_work = bool(in_conditions) and max(in_conditions) >= write.generation_after
     return _is_cleared(write) or not at_work
