@@ -7,7 +7,7 @@ the leader alone takes them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -35,7 +35,6 @@ from genguard.detection.life_fact import (
 )
 from genguard.detection.lives import Lives
 from genguard.detection.reduce import (
-    NO_EARLIER_FACTS,
     Reviewed,
     is_reduced,
     reduce,
@@ -134,9 +133,10 @@ class Detection:
             return None  # values that genguard puts back are nobody's loop
         if not is_reduced(reviewed.request):
             return self._stale_fact(phase, reviewed.request, key, now)
-        # An intent begins a write, whatever is known of another one with its key.
-        is_first = phase is Phase.INTENT
-        known = NO_EARLIER_FACTS if is_first else self._correlator.known(key)
+        implied = self._suspects.implied_before(phase, reviewed.request)
+        known = self._correlator.known(key)
+        if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
+            known = known._replace(facts=())  # it begins a write, whatever else has its key
         try:
             return reduce(
                 phase,
@@ -146,6 +146,7 @@ class Detection:
                 self._suspects,
                 comparer=self._comparer,
                 is_suspect=self._is_suspect(key),
+                implied=implied,
             )
         except (msgspec.MsgspecError, RecursionError):
             self._unreadable += 1
@@ -236,6 +237,19 @@ class Detection:
 
     def take(self, fact: AnyFact) -> None:
         """Take in a fact without judging: many writes in a row are judged faster, by `judge`."""
+        for phase in self._unseen_phases(fact) if fact.implied else ():
+            self._take(msgspec.structs.replace(fact, phase=phase))
+        self._take(fact)
+
+    def _unseen_phases(self, fact: AnyFact) -> Iterator[Phase]:
+        """Yield the implied phases of a fact that were not seen of its write."""
+        before = () if isinstance(fact, LifeFact) else self._correlator.known(fact.key).facts
+        seen = {one.phase for one in before}
+        if fact.phase in seen:
+            seen = set()  # of an earlier write, which was refused
+        yield from (phase for phase in fact.implied if phase not in seen)
+
+    def _take(self, fact: AnyFact) -> None:
         correlator = self._correlator
         self._refusals.call(fact)
         if isinstance(fact, LifeFact):

@@ -18,7 +18,7 @@ from genguard.detection.write import Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.observed import Observed
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
@@ -70,9 +70,10 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     compared_metadata  labels, annotations, finalizers and owners; None where all are as stored
     owner            the uid of the controller that owns the stored object, "" where none does
     foreign, unobserved   of the status of a pod: see PodStatusChange
+    implied          phases before this one that are not registered, and would show the same
     """
 
-    version: Literal[6]
+    version: Literal[7]
     phase: Phase
     time: Seconds
     key: JoinKey
@@ -99,6 +100,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     foreign: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
     process: str = ""
+    implied: tuple[Phase, ...] = ()
 
     @property
     def size(self) -> int:

@@ -23,7 +23,7 @@ from genguard.detection.write import NOBODY, Acted, Called, ObjectKey, Requester
 from genguard.objects.observed import NOTHING_OBSERVED
 from genguard.objects.owners import controller_uid, read_owners
 
-VERSION: Final = 2
+VERSION: Final = 3
 _PODS: Final = ("", "pods")
 
 
@@ -43,9 +43,10 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called      webhooks that may have acted; None where the place is no suspect
     policies    the same of policies
     is_stale    an update of a version that is no longer stored, which `asked` is a digest of
+    implied     see Fact
     """
 
-    version: Literal[2]
+    version: Literal[3]
     phase: Phase
     time: Seconds
     key: JoinKey
@@ -60,6 +61,7 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called: Called | None = None
     policies: tuple[Acted, ...] = ()
     is_stale: bool = False
+    implied: tuple[Phase, ...] = ()
 
     @property
     def size(self) -> int:
@@ -170,6 +172,7 @@ def reduce_life(
         compared=compared,
         called=suspects.called_in(request) if is_suspect and is_last else None,
         policies=suspects.policies_in(request) if is_suspect and not is_last else (),
+        implied=suspects.implied_before(phase, request),
     )
 
 

@@ -141,6 +141,46 @@ def _matches_resource(name: str, write: Matched) -> bool:
     return subresource in (EVERYTHING, write.subresource)
 
 
+class Writes(NamedTuple):
+    """Writes of one resource or subresource by one operation; each may be `*`, as in rules."""
+
+    group: str
+    resource: str
+    operation: str
+
+    @classmethod
+    def of(cls, request: AdmissionRequest) -> "Writes":
+        """Return the writes that a request is one of."""
+        wire = request.wire
+        named = "/".join(filter(None, (wire.resource.resource, wire.sub_resource)))
+        return cls(wire.resource.group, named, wire.operation.value)
+
+
+def may_match(rules: Iterable[Rule], writes: Writes) -> bool:
+    """Whether any rule covers some of these writes; version, scope and names are not read."""
+    return any(
+        _meets(rule.get("apiGroups"), writes.group)
+        and _meets(rule.get("operations"), writes.operation)
+        and any(_meets_resource(name, writes.resource) for name in rule.get("resources") or ())
+        for rule in rules
+    )
+
+
+def _meets(allowed: Any, value: str) -> bool:
+    return value == EVERYTHING or _has(allowed, value)
+
+
+def _meets_resource(one: str, other: str) -> bool:
+    """Whether two names of rules have something in common: `pods/*` and `*/status` do."""
+    parts = zip(_parts(one), _parts(other), strict=True)
+    return all(EVERYTHING in pair or pair[0] == pair[1] for pair in parts)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    resource, _, subresource = name.partition("/")
+    return resource, subresource
+
+
 _READS_OBJECT: Final = re.compile(r"(?<![\w.])object\b")
 
 

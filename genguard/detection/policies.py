@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from genguard.detection.matching import Matched, matches_rules, selects
+from genguard.detection.matching import Matched, Writes, matches_rules, may_match, selects
 from genguard.detection.young import UNKNOWN_AGE, Age, age_in_force, age_of
 from genguard.objects.pointer import from_pointer
 from genguard.objects.selectors import Truth, every
@@ -51,6 +51,11 @@ class Policy:
             (one for one in (Truth.TRUE, Truth.UNKNOWN) if one in bound), Truth.FALSE
         )
         return every((_matches(self.constraints, write), of_bindings))
+
+    def may_match(self, writes: Writes) -> bool:
+        """Whether its rules cover some of these writes; see Suspects.may_change."""
+        rules = self.constraints.get("resourceRules") or ()
+        return not rules or may_match(rules, writes)
 
     def is_exact(self, write: Matched) -> bool:
         """Whether its conditions see the object in the version of the review."""

@@ -54,9 +54,6 @@ class EarlierFacts(NamedTuple):
     awaits_outcome: bool
 
 
-NO_EARLIER_FACTS: Final = EarlierFacts((), awaits_outcome=False)
-
-
 def is_reduced(request: AdmissionRequest) -> bool:
     """Updates of the object itself that the server would take, and no dry runs."""
     return _is_update(request) and not stale_version(request)
@@ -89,10 +86,12 @@ def reduce(
     *,
     comparer: Comparer,
     is_suspect: bool,
+    implied: tuple[Phase, ...] = (),
 ) -> Fact:
     """Make the fact of a review of which `is_reduced` is true; `now` is seconds since the epoch.
 
     The leaves of a suspect object are compared; of others it is known that something differs.
+    `implied` as in Fact.
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
     request, prediction, status = reviewed
@@ -143,6 +142,7 @@ def reduce(
                 called=suspects.called_in(request) if is_last else one.called,
                 unmet=None,
                 policies=None,
+                implied=implied,
             )
     # Others changed it: whom to blame must be known even if its outcome goes to another replica,
     # or never comes. Of a suspect the intent may be known elsewhere.
@@ -186,6 +186,7 @@ def reduce(
         foreign=of_pod.foreign,
         unobserved=of_pod.unobserved,
         process=process_of(request),
+        implied=implied,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from genguard.admission.own_webhooks import own_phase
-from genguard.admission.review import AdmissionRequest
+from genguard.admission.review import AdmissionRequest, Phase
 from genguard.detection.evidence import MOST_PLACES, Evidence, ResourceKind, Shared
 from genguard.detection.finding import Actor, Confidence
 from genguard.detection.matching import (
@@ -22,8 +22,10 @@ from genguard.detection.matching import (
     Likeness,
     Matched,
     NotEvaluated,
+    Writes,
     matched,
     matches_rules,
+    may_match,
     reads_object,
     selects,
     shown_to_rules,
@@ -47,6 +49,8 @@ _MOST_CALLED: Final = 1_000
 _MOST_BYTES_CALLED: Final = 4 * 1024 * 1024
 _BYTES_OF_NAME: Final = 150
 """Of a webhook that is called."""
+_MUTATING: Final = ((Phase.INTENT, "/intent"), (Phase.MUTATE, "/mutate"))
+"""The phases that a MutatingWebhookConfiguration registers, in order, with their paths."""
 _MOST_NOTES: Final = 3
 """About the age of actors, of one finding."""
 
@@ -205,6 +209,12 @@ class Suspects:
             for rule in one.rules
         )
         self._called: Bounded[Likeness, Called] = Bounded(_MOST_CALLED, _MOST_BYTES_CALLED)
+        self._own_rules = {
+            phase: [rule for one in self.registered if one.phase == path for rule in one.rules]
+            for phase, path in _MUTATING
+            if any(one.phase == path for one in self.registered)
+        }
+        self._implied: dict[Writes, tuple[Phase, ...]] = {}
 
     @property
     def others(self) -> tuple[Registered, ...]:
@@ -225,11 +235,40 @@ class Suspects:
         """Replace the bound policies; the static ones stay."""
         static = () if self._static is None else self._static.policies
         self._policies = {one.name: one for one in (*policies, *static)}
+        self._implied = {}
 
     def learn_server(self, version: str) -> None:
         """Note the version of the connected API server. Raises UnknownServerVersionError."""
         may_have_some = parse_version(version) >= FIRST_WITH_STATIC
         self.may_be_static = self._static is None and may_have_some
+
+    def may_change(self, writes: Writes) -> tuple[str, ...]:
+        """Return the webhooks and policies whose rules cover some of these writes.
+
+        Selectors and conditions are not read: it may name too many, and never too few.
+        """
+        hooks = [one for one in (*self.static, *self.registered) if not one.phase]
+        found = [one.name for one in hooks if may_match(one.rules, writes)]
+        found += [one.name for one in self.policies if one.may_match(writes)]
+        return tuple(dict.fromkeys(found))
+
+    def implied_before(self, phase: Phase, request: AdmissionRequest) -> tuple[Phase, ...]:
+        """Return the phases before this one that would show the same, and are not registered.
+
+        Only where genguard's own registrations are known, and nobody else may change such a write.
+        """
+        if phase is Phase.INTENT or not self._own_rules:
+            return ()
+        writes = Writes.of(request)
+        found = self._implied.get(writes)
+        if found is None:
+            found = ()
+            if not self.may_change(writes):
+                rules = self._own_rules.items()
+                found = tuple(one for one, asked in rules if not may_match(asked, writes))
+            if len(self._implied) < _MOST_CALLED:
+                self._implied[writes] = found
+        return found if phase is Phase.OUTCOME else tuple(x for x in found if x is Phase.INTENT)
 
     def called_in(self, request: AdmissionRequest) -> Called:
         """Return the webhooks that rules and selectors call for a request.

@@ -10,7 +10,7 @@ from genguard.detection.detection import Detection
 from genguard.detection.diff import Comparer
 from genguard.detection.fact import Fact
 from genguard.detection.ledger import Ledger, Row
-from genguard.detection.reduce import NO_EARLIER_FACTS, Reviewed, reduce
+from genguard.detection.reduce import EarlierFacts, Reviewed, reduce
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Write
 from genguard.review import Dependencies, review
@@ -85,7 +85,7 @@ def fact(
         phase,
         reviewed(asked, phase, dependencies),
         now,
-        NO_EARLIER_FACTS,
+        EarlierFacts((), awaits_outcome=False),
         Suspects(),
         comparer=Comparer(),
         is_suspect=True,

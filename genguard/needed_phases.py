@@ -1,0 +1,108 @@
+"""Which phases of which writes must be registered to see and repair all that can be, and why.
+
+The validating registration, /outcome, says which writes are watched. Of each of them
+
+- all three phases are needed where another webhook or a policy may change it: only so it is known
+  who changed what;
+- /mutate is needed where genguard repairs, and where writes are refused before /outcome;
+- /outcome alone shows everything else. Who writes is known there, and what is stored.
+
+Static webhooks of the API server act before /intent, so no phase shows what they change.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from genguard.admission.review import Phase
+from genguard.detection.matching import EVERYTHING, Rule, Writes, may_match
+
+Mutators = Callable[[Writes], Sequence[str]]
+"""Names who may change such writes; see Suspects.may_change."""
+
+_OPERATIONS: Final = ("CREATE", "UPDATE")
+"""Those with a phase before /outcome: a patch of a deletion would fail it."""
+
+
+class Need(NamedTuple):
+    """The phases that writes need.
+
+    changed_by  webhooks and policies that may change them
+    is_refused  they were refused lately
+    """
+
+    writes: Writes
+    phases: tuple[Phase, ...]
+    changed_by: tuple[str, ...] = ()
+    is_refused: bool = False
+
+
+class Narrowed(NamedTuple):
+    """What the writes of a cluster need, and the rules of the two mutating phases after it."""
+
+    needs: tuple[Need, ...]
+    rules: dict[Phase, list[Rule]]
+
+
+def narrowed(
+    outcome: Sequence[Rule],
+    present: Mapping[Phase, Sequence[Rule]],
+    mutators: Mutators,
+    *,
+    enforcing: bool,
+    refused: Callable[[Writes], bool] = lambda _: False,
+) -> Narrowed:
+    """Return what the writes need that the rules of /outcome name, and the rules for it.
+
+    present  the rules of the mutating phases: those for nothing that /outcome watches are kept
+    refused  whether such writes are refused before /outcome
+    """
+    watched = dict.fromkeys(one for rule in outcome for one in _writes_of(rule))
+    needs = tuple(
+        _need(one, tuple(mutators(one)), enforcing=enforcing, is_refused=refused(one))
+        for one in watched
+    )
+    rules = {}
+    for phase, before in present.items():
+        needed = {one.writes for one in needs if phase in one.phases}
+        mine = [rule for one in outcome for rule in _limited(one, needed)]
+        others = [rule for rule in before if not any(may_match([rule], one) for one in watched)]
+        rules[phase] = [*mine, *others]
+    return Narrowed(needs, rules)
+
+
+def _need(
+    writes: Writes, changed_by: tuple[str, ...], *, enforcing: bool, is_refused: bool
+) -> Need:
+    if changed_by:
+        return Need(writes, tuple(Phase), changed_by, is_refused)
+    if enforcing or is_refused:
+        return Need(writes, (Phase.MUTATE, Phase.OUTCOME), is_refused=is_refused)
+    return Need(writes, (Phase.OUTCOME,))
+
+
+def _writes_of(rule: Rule) -> Iterator[Writes]:
+    for operation in _operations(rule):
+        for group in rule.get("apiGroups") or ():
+            for resource in rule.get("resources") or ():
+                yield Writes(group, resource, operation)
+
+
+def _operations(rule: Rule) -> list[str]:
+    given = rule.get("operations") or ()
+    return [one for one in _OPERATIONS if one in given or EVERYTHING in given]
+
+
+def _limited(rule: Rule, needed: set[Writes]) -> Iterator[Rule]:
+    """Yield a rule for what is needed of it; operations that need the same are one rule."""
+    by_resources: dict[tuple[str, ...], list[str]] = {}
+    groups = rule.get("apiGroups") or ()
+    for operation in _operations(rule):
+        resources = tuple(
+            name
+            for name in rule.get("resources") or ()
+            if any(Writes(group, name, operation) in needed for group in groups)
+        )
+        if resources:
+            by_resources.setdefault(resources, []).append(operation)
+    for resources, operations in by_resources.items():
+        yield {**rule, "operations": operations, "resources": [*resources]}
