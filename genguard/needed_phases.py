@@ -10,7 +10,7 @@ The validating registration, /outcome, says which writes are watched. Of each of
 Static webhooks of the API server act before /intent, so no phase shows what they change.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from genguard.admission.review import Phase
@@ -21,6 +21,8 @@ Mutators = Callable[[Writes], Sequence[str]]
 
 _OPERATIONS: Final = ("CREATE", "UPDATE")
 """Those with a phase before /outcome: a patch of a deletion would fail it."""
+_PROBED: Final = Writes("", "podtemplates", "CREATE")
+"""Dry runs of these prove to `genguard install` and `doctor` that each phase is reached."""
 
 
 class Need(NamedTuple):
@@ -36,44 +38,42 @@ class Need(NamedTuple):
     is_refused: bool = False
 
 
-class Narrowed(NamedTuple):
-    """What the writes of a cluster need, and the rules of the two mutating phases after it."""
-
-    needs: tuple[Need, ...]
-    rules: dict[Phase, list[Rule]]
-
-
-def narrowed(
-    outcome: Sequence[Rule],
-    present: Mapping[Phase, Sequence[Rule]],
+def needs_of(
+    outcome: Iterable[Rule],
     mutators: Mutators,
     *,
     enforcing: bool,
     refused: Callable[[Writes], bool] = lambda _: False,
-) -> Narrowed:
-    """Return what the writes need that the rules of /outcome name, and the rules for it.
+) -> tuple[Need, ...]:
+    """Return what the writes need that the rules of /outcome name, in their order.
 
-    present  the rules of the mutating phases: those for nothing that /outcome watches are kept
     refused  whether such writes are refused before /outcome
     """
     watched = dict.fromkeys(one for rule in outcome for one in _writes_of(rule))
-    needs = tuple(
+    return tuple(
         _need(one, tuple(mutators(one)), enforcing=enforcing, is_refused=refused(one))
         for one in watched
     )
-    rules = {}
-    for phase, before in present.items():
-        needed = {one.writes for one in needs if phase in one.phases}
-        mine = [rule for one in outcome for rule in _limited(one, needed)]
-        others = [rule for rule in before if not any(may_match([rule], one) for one in watched)]
-        rules[phase] = [*mine, *others]
-    return Narrowed(needs, rules)
+
+
+def rules_of(
+    phase: Phase, outcome: Iterable[Rule], present: Iterable[Rule], needs: Iterable[Need]
+) -> list[Rule]:
+    """Return the rules of a mutating phase after what writes need.
+
+    present  the rules that it has: those for nothing that /outcome watches are kept
+    """
+    needs = tuple(needs)
+    needed = {one.writes for one in needs if phase in one.phases}
+    mine = [rule for one in outcome for rule in _limited(one, needed)]
+    others = [rule for rule in present if not any(may_match([rule], one.writes) for one in needs)]
+    return [*mine, *others]
 
 
 def _need(
     writes: Writes, changed_by: tuple[str, ...], *, enforcing: bool, is_refused: bool
 ) -> Need:
-    if changed_by:
+    if changed_by or writes == _PROBED:
         return Need(writes, tuple(Phase), changed_by, is_refused)
     if enforcing or is_refused:
         return Need(writes, (Phase.MUTATE, Phase.OUTCOME), is_refused=is_refused)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
+
 from genguard.admission.own_webhooks import own_phase
 from genguard.objects.selectors import Truth, matches_labels
 
@@ -23,7 +25,13 @@ INJECTORS: Final = (
     "service.beta.openshift.io/inject-cabundle",
 )
 """Annotations of a configuration whose caBundle another program writes."""
+FOLLOWED: Final = "genguard.io/registrations"
+"""The annotation of a registration of genguard whose rules its server keeps (`follow`)."""
+GENGUARD: Final = "genguard"
+"""The field manager of genguard's own writes."""
 _EVERYTHING: Final = "*"
+_ITEM: Final = "k:"
+"""Begins the key of a list item in fieldsV1; behind it are the item's own keys in JSON."""
 DEFAULT_TIMEOUT: Final = 10
 _BUILT_IN: Final = frozenset({"*", "", "apps", "autoscaling", "batch", "policy"})
 _BUILT_IN_K8S_IO: Final = re.compile(
@@ -70,7 +78,10 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook; `index` is its position in its configuration."""
+    """One webhook; `index` is its position in its configuration.
+
+    managed  the managedFields of its configuration
+    """
 
     kind: str
     configuration: str
@@ -78,6 +89,7 @@ class Hook:
     labels: Mapping[str, Any]
     index: int
     body: Mapping[str, Any]
+    managed: tuple[Any, ...] = ()
 
     @property
     def name(self) -> str:
@@ -158,6 +170,18 @@ class Hook:
         metadata = {"name": self.configuration, "labels": self.labels}
         return own_phase({"metadata": metadata}, self.body)
 
+    @property
+    def rules_writer(self) -> str:
+        """The field manager that wrote its rules last, "" where managedFields do not say it."""
+        named = {"name": text(self.body.get("name"))}
+        found: list[tuple[str, str]] = []
+        for entry in map(mapping, self.managed):
+            for key, fields in mapping(mapping(entry.get("fieldsV1")).get("f:webhooks")).items():
+                is_this = key.startswith(_ITEM) and _decoded(key.removeprefix(_ITEM)) == named
+                if is_this and "f:rules" in mapping(fields):
+                    found.append((text(entry.get("time")), text(entry.get("manager"))))
+        return max(found, default=("", ""))[1]
+
     def selects_namespace(self, namespace: str) -> bool:
         """Whether its namespaceSelector includes a namespace that has only the default label."""
         labels = {"kubernetes.io/metadata.name": namespace}
@@ -196,6 +220,7 @@ def read_hooks(documents: Iterable[Any]) -> Iterator[Hook]:
                     mapping(metadata.get("labels")),
                     index,
                     mapping(body),
+                    tuple(items(metadata.get("managedFields"))),
                 )
 
 
@@ -217,6 +242,13 @@ def text(value: Any) -> str:
 def texts(value: Any) -> tuple[str, ...]:
     """Return the strings of a list; other items are ignored."""
     return tuple(one for one in items(value) if isinstance(one, str))
+
+
+def _decoded(key: str) -> Any:
+    try:
+        return msgspec.json.decode(key)
+    except msgspec.DecodeError:
+        return None
 
 
 def _has(allowed: tuple[str, ...], value: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from genguard.admission.review import Phase
 from genguard.detection.matching import Writes, may_match
-from genguard.needed_phases import narrowed
+from genguard.needed_phases import needs_of, rules_of
 from tests.scenarios import recording
 from tests.scenarios.distorting import encoded
 from tests.scenarios.judging import complaints, expectations, judge
@@ -39,16 +39,11 @@ def follow(name: str, folder: Path, *, enforcing: bool) -> tuple[Path, list[Line
     hooks = {
         one["metadata"]["name"]: one["webhooks"] for one in listed["items"] if "webhooks" in one
     }
-    rules = {phase: hooks[own][0]["rules"] for phase, own in _MUTATING.items()}
-    rules = narrowed(
-        hooks[_OUTCOME][0]["rules"],
-        rules,
-        suspects.may_change,
-        enforcing=enforcing,
-        refused=_refused(name),
-    ).rules
+    outcome, rules = hooks[_OUTCOME][0]["rules"], {}
+    needs = needs_of(outcome, suspects.may_change, enforcing=enforcing, refused=_refused(name))
     for phase, own in _MUTATING.items():
-        hooks[own][0]["rules"] = rules[phase]
+        hook = hooks[own][0]
+        hook["rules"] = rules[phase] = rules_of(phase, outcome, hook["rules"], needs)
         del hooks[own][1:]  # the probe of the test that recorded it
     written = folder / path.name
     written.write_text(json.dumps(listed))

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from genguard.linting.hook import FOLLOWED, GENGUARD
 from webhook.cluster.rest import APPLY_PATCH, RefusedError, Rest
 from webhook.install.plan import Action, Step, compare
 from webhook.install.registering import RUN, merged
 from webhook.manifest.documents import Document, collection_of, path_of
 from webhook.manifest.rendering import is_registration
 
-MANAGER: Final = "genguard"
 _IDENTITY: Final = ("uid", "resourceVersion")
-_PARAMS: Final = {"fieldManager": MANAGER, "force": "true"}
+_PARAMS: Final = {"fieldManager": GENGUARD, "force": "true"}
 _KINDS: Final = (
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
     ("v1", "Namespace"),
@@ -48,7 +48,7 @@ async def apply(rest: Rest, document: Document, *, dry_run: bool = False) -> Doc
 
 async def _replace(rest: Rest, document: Document, dry: dict[str, str]) -> Document:
     live = await find(rest, document)
-    params = {"fieldManager": MANAGER} | dry
+    params = {"fieldManager": GENGUARD} | dry
     if live is None:
         made: Document = await rest.call("POST", collection_of(document), document, params=params)
         return made
@@ -56,6 +56,7 @@ async def _replace(rest: Rest, document: Document, dry: dict[str, str]) -> Docum
         key: {**(live["metadata"].get(key) or {}), **document["metadata"].get(key, {})}
         for key in ("labels", "annotations")
     }
+    metadata["annotations"].pop(FOLLOWED, None)  # its server says so once it has narrowed the rules
     body = merged(document, live) | {"metadata": metadata}
     replaced: Document = await rest.call("PUT", path_of(document), body, params=params)
     return replaced

@@ -146,11 +146,12 @@ async def follow_cluster(
             has_facts.set()
 
         # A policy acts through its bindings: a change of either is a change of both.
-        bound: dict[str, tuple[Mapping[str, Any], ...]] = {POLICY: (), BINDING: ()}
+        bound: dict[str, tuple[Mapping[str, Any], ...]] = {}
 
         def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
             bound[kind] = found
-            listeners.policies(read_policies((*bound[POLICY], *bound[BINDING])))
+            if len(bound) == len(_PLURALS):
+                listeners.policies(read_policies((*bound[POLICY], *bound[BINDING])))
 
         def on_trouble(reason: str) -> None:
             LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
@@ -170,7 +171,7 @@ async def follow_cluster(
                     partial(on_policies, kind),
                     on_trouble,
                 )
-                for kind in bound
+                for kind in _PLURALS
             },
         }
         async with supervisor.running(following):

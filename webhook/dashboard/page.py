@@ -19,6 +19,7 @@ from aiohttp import web
 from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
 from genguard.objects.shown import json_line
+from webhook.cluster.registrations import Registrations
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
 from webhook.tasks.supervisor import FailingTask, Supervisor
@@ -52,6 +53,7 @@ class Sources(NamedTuple):
     enforce  returns the command that makes this installation enforcing; "" where none is known
     read_only  nobody may acknowledge or silence a finding
     supervisor  knows which tasks of this server fail
+    registrations  returns what is registered and why; None where this server does not keep it
     """
 
     detecting: Detecting
@@ -64,6 +66,7 @@ class Sources(NamedTuple):
     enforce: Callable[[], str] = str
     read_only: bool = False
     supervisor: Supervisor | None = None
+    registrations: Callable[[], Registrations] | None = None
 
     @property
     def stands_by_for(self) -> str:

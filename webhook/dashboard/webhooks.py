@@ -16,11 +16,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from genguard.admission.review import Phase
 from genguard.detection.finding import Confidence, Finding, Severity
 from genguard.detection.matching import NAME_LABEL, Matched, matches_rules
 from genguard.detection.policies import Policy
 from genguard.detection.suspects import Registered
 from genguard.objects.selectors import Truth, matches_labels
+from webhook.cluster.registrations import Registrations
 from webhook.dashboard.page import PageContext, PageData, check_parameters, choice
 
 OPERATIONS: Final = ("UPDATE", "CREATE", "DELETE", "CONNECT")
@@ -77,17 +79,30 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
     findings: tuple[NamedBy, ...]
 
 
+class RegisteredWrites(msgspec.Struct, frozen=True, rename="camel"):
+    """The phases that the server has registered for some writes, and who else may change them."""
+
+    writes: str
+    phases: tuple[str, ...]
+    changed_by: tuple[str, ...]
+    is_refused: bool
+
+
 class WebhooksPage(msgspec.Struct, frozen=True, rename="camel"):
     """The data of the page.
 
     policies    names of policies and static webhooks, which act before every registered webhook
     registered  the number of all registered mutating webhooks
+    followed    what the server registers, with --registrations follow: a row for each operation
+    reverted_by  who writes the registrations back; "" where nobody does
     """
 
     policies: tuple[str, ...]
     webhooks: tuple[ListedWebhook, ...]
     registered: int
     connected: bool
+    followed: tuple[RegisteredWrites, ...] = ()
+    reverted_by: str = ""
 
 
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
@@ -124,13 +139,33 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     ]
     policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
     policies += [one.name for one in suspects.static if not resource or _is_called(one, write)]
+    kept = context.sources.registrations
+    found = Registrations() if kept is None else kept()
     model = WebhooksPage(
         tuple(policies[:_MOST]),
         tuple(links[:_MOST]),
         len(suspects.registered),
         context.sources.connected,
+        tuple(_followed(found, write if resource else None)),
+        found.reverted_by,
     )
     return PageData(model, {"write": write, "named": bool(resource), "operations": OPERATIONS})
+
+
+def _followed(found: Registrations, write: Matched | None) -> Iterator[RegisteredWrites]:
+    """Yield what is registered for some writes, or for all."""
+    wanted = write and "/".join(filter(None, (write.resource, write.subresource)))
+    for one in found.needs:
+        group, resource, operation = one.writes
+        if write is None or (group, resource, operation) == (write.group, wanted, write.operation):
+            named = f"{resource} of {group}" if group else resource
+            phases = (*found.phases.get(one.writes, ()), Phase.OUTCOME)
+            yield RegisteredWrites(
+                f"{operation} {named}",
+                tuple(f"/{phase.value}" for phase in phases),
+                one.changed_by,
+                one.is_refused,
+            )
 
 
 def _is_called(one: Registered, write: Matched) -> bool:

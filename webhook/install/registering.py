@@ -24,6 +24,7 @@ RUN: Final = "genguard.io/install"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 _NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
+_TRIAL: Final = "genguard-test-"
 _TIMEOUT_SECONDS: Final = 5
 _CONTAINER: Final[Mapping[str, Any]] = {
     "name": "probe",
@@ -42,7 +43,7 @@ _CONTAINER: Final[Mapping[str, Any]] = {
 
 def trial_name(run: str) -> str:
     """The name of the temporary objects of a run."""
-    return f"genguard-test-{run}"
+    return f"{_TRIAL}{run}"
 
 
 def trial_namespace(run: str) -> Document:
@@ -93,9 +94,10 @@ def limited(registration: Document, run: str) -> Document:
 
 
 def is_limited(registration: Mapping[str, Any]) -> bool:
-    """Whether a registration is limited to one namespace: an installation was interrupted."""
+    """Whether a registration is limited to a trial namespace: an installation goes on, or did."""
     selectors = [one.get("namespaceSelector") or {} for one in registration.get("webhooks") or ()]
-    return any(_NAME in (one.get("matchLabels") or {}) for one in selectors)
+    names = [(one.get("matchLabels") or {}).get(_NAME, "") for one in selectors]
+    return any(name.startswith(_TRIAL) for name in names)
 
 
 def foreign(configurations: Iterable[Document], namespace: str) -> list[Document]:

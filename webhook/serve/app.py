@@ -69,6 +69,7 @@ from webhook.telemetry.metrics import Counts, Metrics
 from webhook.telemetry.spans import exporting_spans
 
 if TYPE_CHECKING:
+    from webhook.cluster.registrations import Registrations
     from webhook.cluster.standby import StandbyElection
     from webhook.serve.connected import ConnectedCluster
 
@@ -228,6 +229,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             await _how_to_enforce(stack, settings, cluster),
             settings.ops_read_only,
             supervisor,
+            await _registrations(stack, settings, cluster, suspects, leader, metrics=metrics),
         )
         service = AdmissionService(
             options,
@@ -424,6 +426,24 @@ async def _reports(
         return None
     writing = cluster.finding_reports(setup, leadership=leader, metrics=metrics)
     return await stack.enter_async_context(writing)
+
+
+async def _registrations(
+    stack: AsyncExitStack,
+    settings: Settings,
+    cluster: "ConnectedCluster | None",
+    suspects: Suspects,
+    leader: LeaderElection | None,
+    *,
+    metrics: Metrics,
+) -> "Callable[[], Registrations] | None":
+    """Keep the registrations, if --registrations asks for it; return what tells what they are."""
+    if not settings.follows or cluster is None or leader is None:
+        return None
+    enforcing = not settings.audit_only
+    following = cluster.followed_registrations(suspects, leader, metrics, enforcing=enforcing)
+    follower = await stack.enter_async_context(following)
+    return lambda: follower.registered
 
 
 async def _repair_findings(

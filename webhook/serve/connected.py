@@ -8,7 +8,8 @@ from functools import partial
 from typing import Final
 
 import certs
-from genguard.detection.suspects import Suspects
+from genguard.detection.policies import Policy
+from genguard.detection.suspects import Registered, Suspects
 from genguard.review_setup import ReviewSetup
 from genguard.status.assessment import JudgeFields, judge_no_fields
 from genguard.versions import Versions
@@ -37,6 +38,8 @@ from webhook.cluster.healing import Healing
 from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rechecking import Rechecking
+from webhook.cluster.refused_writes import RefusedWrites
+from webhook.cluster.registrations import Follower, News
 from webhook.cluster.rest import Rest
 from webhook.cluster.rules_configmap import Take, follow_rules
 from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
@@ -84,6 +87,7 @@ class ConnectedCluster:
     tokens        asks the API server whose token it is, and what it may do
     exists        asks whether the API server has an object
     is_own        the server runs in a pod of this cluster
+    news          says when webhooks or policies change
     supervisor    runs what works in the background
     """
 
@@ -95,6 +99,7 @@ class ConnectedCluster:
     tokens: Reviewer
     exists: Lookup
     is_own: bool
+    news: News
     supervisor: Supervisor
 
     @asynccontextmanager
@@ -184,6 +189,31 @@ class ConnectedCluster:
         return watching_versions(self.rest, resources, versions, self.supervisor)
 
     @asynccontextmanager
+    async def followed_registrations(
+        self, suspects: Suspects, leadership: Leadership, metrics: Metrics, *, enforcing: bool
+    ) -> AsyncIterator[Follower]:
+        """Keep the registrations as narrow as what they can show while the context is entered."""
+        refused = RefusedWrites(self.rest, self.news.changed.set)
+        follower = Follower(
+            self.rest,
+            self.news,
+            suspects,
+            leadership,
+            enforcing=enforcing,
+            refused=refused.is_refused,
+        )
+        metrics.counts(declarations.REGISTERED_WRITES, follower.counts)
+        metrics.gauge(
+            declarations.REGISTRATIONS_REVERTED,
+            lambda: float(bool(follower.registered.reverted_by)),
+        )
+        tasks = {"registrations": follower.run}
+        if not enforcing:
+            tasks["refused writes"] = refused.run  # enforcing, each write has its /mutate
+        async with self.supervisor.running(tasks):
+            yield follower
+
+    @asynccontextmanager
     async def installation(self) -> AsyncIterator[OwnInstallation]:
         """Read how this server was installed while the context is entered."""
         found = OwnInstallation(self.rest, self.namespace)
@@ -245,7 +275,17 @@ async def connect_cluster(
             LOGGER.warning("status is not flipped", extra={"facts": about})
         suspects.learn_server(facts.server_version)
 
-    learners = ClusterListeners(on_facts, suspects.learn, suspects.learn_policies)
+    news = News()
+
+    def on_webhooks(found: tuple[Registered, ...]) -> None:
+        suspects.learn(found)
+        news.learn("webhooks")
+
+    def on_policies(found: tuple[Policy, ...]) -> None:
+        suspects.learn_policies(found)
+        news.learn("policies")
+
+    learners = ClusterListeners(on_facts, on_webhooks, on_policies)
     async with follow_cluster(kubeconfig, learners, metrics, supervisor) as api:
         rest = Rest(api)
         async with follow_objects(rest, tuple(watching.states()), watching, supervisor):
@@ -260,6 +300,7 @@ async def connect_cluster(
                 TokenReviews(rest),
                 ObjectLookup(rest).exists,
                 kubeconfig == IN_CLUSTER,
+                news,
                 supervisor,
             )
 

@@ -265,6 +265,14 @@ class Settings:
         "writer send them; needs a cluster, and the right to patch status.",
         note="Not with `--audit-only`.",
     )
+    registrations: str = flag(
+        "fixed",
+        "follow: keep genguard's own registrations as narrow as what they can show; needs a "
+        "cluster, and the right to patch them. fixed: leave them as they were made.",
+        note="Not where another tool applies the registrations again and again, unless it ignores "
+        "their rules. [How](registrations.md)",
+        type=click.Choice(["fixed", "follow"]),
+    )
     record: Path | None = flag(
         None,
         "Append every review to this file, for replay.",
@@ -321,6 +329,10 @@ class Settings:
                 f"--{name.replace('_', '-')} needs a cluster: give --kubeconfig",
             )
         yield (
+            self.follows and not has_cluster,
+            "--registrations follow needs a cluster: give --kubeconfig",
+        )
+        yield (
             self.heal and self.audit_only,
             "--heal changes objects and --audit-only nothing: leave one out",
         )
@@ -348,10 +360,15 @@ class Settings:
         )
 
     @property
+    def follows(self) -> bool:
+        """Whether this server keeps the registrations."""
+        return self.registrations == "follow"
+
+    @property
     def needs_leader(self) -> bool:
         """Whether there is work that only one of several replicas does."""
         needs = self.cert_secret, self.standby, self.findings_configmap, self.heal, self.reports
-        return any(needs)
+        return any(needs) or self.follows
 
     @property
     def runbooks(self) -> str:

@@ -183,6 +183,16 @@ CLUSTER_KNOWN: Final = Gauge(
     "genguard_cluster_known",
     "1 once the version and the CustomResourceDefinitions of the cluster are known.",
 )
+REGISTERED_WRITES: Final = Gauge(
+    "genguard_registered_writes",
+    "Kinds of writes for which each phase is registered, with --registrations follow. Why: "
+    "`watched`, `changed` by others, `repaired`, `refused`, or `kept` for a moment.",
+    ("phase", "why"),
+)
+REGISTRATIONS_REVERTED: Final = Gauge(
+    "genguard_registrations_reverted",
+    "1 while somebody else writes back the registrations that this server keeps.",
+)
 
 # Detection.
 FINDINGS_OPEN: Final = Gauge("genguard_findings_open", "Open findings.", ("detector", "severity"))

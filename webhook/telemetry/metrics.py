@@ -53,7 +53,9 @@ class Metrics:
         self._seconds: Final = [0] * (len(_BUCKETS) + 1)
         self._seconds_sum = 0.0
         self._gauges: Final[dict[declarations.Gauge, Callable[[], float]]] = {}
-        self._counts: Final[dict[declarations.Counter, Callable[[], Counts]]] = {}
+        self._counts: Final[
+            dict[declarations.Counter | declarations.Gauge, Callable[[], Counts]]
+        ] = {}
         self._started: Final = time.time()
         self.last_review = 0.0
 
@@ -61,8 +63,10 @@ class Metrics:
         """Export a gauge without labels; `read` returns its value at each scrape."""
         self._gauges[declared] = read
 
-    def counts(self, declared: declarations.Counter, read: Callable[[], Counts]) -> None:
-        """Export a counter; `read` returns its counts at each scrape."""
+    def counts(
+        self, declared: declarations.Counter | declarations.Gauge, read: Callable[[], Counts]
+    ) -> None:
+        """Export numbers with labels; `read` returns them at each scrape."""
         self._counts[declared] = read
 
     def record(self, phase: Phase, reply: Reply, seconds: float, *, audit_only: bool) -> None:
@@ -120,8 +124,8 @@ class Metrics:
             (declarations.PREDICTIONS, self._causes),
         ):
             yield declared.family(((value,), count) for value, count in counted.items())
-        for declared, counts in self._counts.items():
-            yield declared.family(counts())
+        for named, counts in self._counts.items():
+            yield named.family(counts())
         seconds = Distribution(_BUCKETS, self._seconds, self._seconds_sum)
         yield declarations.REVIEW_SECONDS.family([((), seconds)])
         yield declarations.LAST_REVIEW.of(self.last_review)

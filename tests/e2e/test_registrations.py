@@ -1,0 +1,104 @@
+"""`genguard serve --registrations follow` on a real API server: phases come and go with need."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from genguard.detection.matching import Writes, may_match
+from tests.controlplane.client import Client, wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.webhook_listener import WebhookListener
+from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generation
+from tests.e2e.genguard import Genguard
+from tests.e2e.registrations import registered
+from tests.waiting import PATIENCE
+from webhook.cluster.registrations import KEPT_SECONDS
+
+_API = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+_STATUS = Writes("apps", "deployments/status", "UPDATE")
+_SECONDS_TO_WIDEN = 2.0
+_WRITES_TO_FIND = 10
+Json = dict[str, Any]
+
+
+def is_called(client: Client, name: str, writes: Writes) -> bool:
+    """Whether the first webhook of a configuration has a rule for such writes."""
+    found: Json = client.get(f"{_API}/{name}").body
+    return may_match(found["webhooks"][0].get("rules", ()), writes)
+
+
+@contextmanager
+def controller(client: Client, path: str) -> Iterator[list[float]]:
+    """A controller that reports its status ten times a second; yields the times of its writes."""
+    written: list[float] = []
+    ends = threading.Event()
+
+    def work() -> None:
+        number = 0
+        while not ends.wait(0.1):
+            number += 1
+            status = {"observedGeneration": 1, "replicas": number % 2}
+            client.patch(f"{path}/status", {"status": status})
+            written.append(time.time())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield written
+    finally:
+        ends.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("mode", ["--audit-only", "--events"], ids=["audit-only", "enforcing"])
+def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_done_much(
+    apiserver: ControlPlane, namespace: NamespaceFactory, mode: str
+) -> None:
+    where, client = namespace(apiserver), apiserver.client
+    path = f"/apis/apps/v1/namespaces/{where}/deployments"
+    client.post(path, deployment())
+    flags = f"--kubeconfig={apiserver.kubeconfig}", "--registrations=follow", mode
+    with Genguard(*flags) as guard, registered(apiserver, where, guard) as names:
+        intent, mutate = names["intent"], names["mutate"]
+        assert is_called(client, intent, _STATUS)
+        wait_until(
+            lambda: not is_called(client, intent, _STATUS),
+            timeout=KEPT_SECONDS + PATIENCE,
+            what="/intent taken away",
+        )
+        assert is_called(client, mutate, _STATUS) == (mode != "--audit-only")
+        user = client.as_user("widget-controller", ["system:masters"], "")
+        with (
+            controller(user, f"{path}/web") as written,
+            WebhookListener(apiserver.authority, zeroes_observed_generation) as listener,
+        ):
+            wait_until(lambda: len(written) > 5, what="a controller that writes")
+            began = time.time()
+            with listener.registered(
+                apiserver, where, ["deployments/status"], name=OLD_OPERATOR
+            ):
+                wait_until(lambda: is_called(client, intent, _STATUS), what="/intent again")
+                assert time.time() - began < _SECONDS_TO_WIDEN + 1  # it began before it was stored
+                named = f"{OLD_OPERATOR}/reviews.example.org"
+
+                def found() -> Json | None:
+                    return next(
+                        (
+                            one
+                            for one in guard.findings()
+                            if one["detector"] == "observed-generation-cleared"
+                            and one["actors"][0]["name"] == named
+                            and one["severity"] != "info"
+                        ),
+                        None,
+                    )
+
+                wait_until(lambda: found() is not None, what="the webhook named")
+                late = sum(one > began for one in written)
+                print(f"named after {late} writes, {time.time() - began:.1f} s")
+                assert found()["actors"][0]["confidence"] == "certain"

@@ -1,0 +1,248 @@
+"""Keeps genguard's two mutating registrations as narrow as what they can show: follows need.
+
+The validating registration, /outcome, says what is watched, and stays as it is. Of the others, a
+phase is added as soon as a webhook or policy appears that may change a write, and taken away once
+nothing has needed it for a minute. The leader alone writes. Where somebody writes back what it has
+taken away, as a GitOps tool does, it stops: all phases are registered then, which is never wrong.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from genguard.admission.review import Phase
+from genguard.detection.matching import Rule, Writes, may_match
+from genguard.detection.suspects import Suspects
+from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
+from genguard.needed_phases import Need, needs_of, rules_of
+from webhook.cluster.rest import MERGE_PATCH, UNREACHED, Calls, RefusedError
+from webhook.election.leader import Leadership
+from webhook.install.registering import is_limited
+from webhook.manifest.documents import Document, path_of
+from webhook.manifest.rendering import PHASES, REGISTRATIONS, phase_of, registration_of
+from webhook.telemetry.logs import LOGGER
+
+LOOK_SECONDS: Final = 10.0
+"""Between two looks while nothing changes."""
+KEPT_SECONDS: Final = 60.0
+"""For so long a phase stays registered that nothing needs."""
+MOST_REVERTS: Final = 2
+"""After so many the registrations are left as they are."""
+HELD_SECONDS: Final = 3600.0
+"""A change that stayed for so long was not reverted."""
+_PATHS: Final = {
+    Phase(phase): path_of(registration_of(*named))
+    for phase, named in zip(PHASES, REGISTRATIONS, strict=True)
+}
+_MUTATING: Final = (Phase.INTENT, Phase.MUTATE)
+_AGAIN_SECONDS: Final = 1.0
+
+
+class News:
+    """Says when webhooks or policies of the cluster change, and whether both are known."""
+
+    def __init__(self) -> None:
+        self.changed: Final = asyncio.Event()
+        self._learnt: Final[set[str]] = set()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether webhooks and policies have been read."""
+        return len(self._learnt) == 2  # noqa: PLR2004 - both of `learn`
+
+    def learn(self, what: str) -> None:
+        """Note that `webhooks` or `policies` were read, or have changed."""
+        self._learnt.add(what)
+        self.changed.set()
+
+
+class Registrations(NamedTuple):
+    """What is registered, and why.
+
+    needs        what each of the watched writes needs
+    phases       the phases that are registered for each, beside /outcome
+    reverted_by  the field manager that writes back what is left out; "" where nobody does
+    """
+
+    needs: tuple[Need, ...] = ()
+    phases: Mapping[Writes, tuple[Phase, ...]] = {}
+    reverted_by: str = ""
+
+
+class Follower:
+    """Narrows and widens the registrations; `registered` is what they were at the last look."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        news: News,
+        suspects: Suspects,
+        leadership: Leadership,
+        *,
+        enforcing: bool,
+        refused: Callable[[Writes], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`refused` as in needs_of; `clock` gives monotonic seconds."""
+        self._calls: Final = calls
+        self._news: Final = news
+        self._suspects: Final = suspects
+        self._leadership: Final = leadership
+        self._enforcing: Final = enforcing
+        self._refused: Final = refused
+        self._clock: Final = clock
+        self._unneeded: dict[tuple[Phase, Writes], float] = {}
+        """Since when a phase is registered for writes that do not need it."""
+        self._left: Final[dict[Phase, tuple[frozenset[Writes], float]]] = {}
+        """What a phase was registered for when this replica last wrote it, and when that was."""
+        self._reverts = 0
+        self.registered = Registrations()
+
+    def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
+        """Yield how many of the watched writes have each phase, by phase and why they have it."""
+        needs, phases, _ = self.registered
+        found = Counter((Phase.OUTCOME.value, "watched") for _ in needs)
+        for one in needs:
+            for phase in phases.get(one.writes, ()):
+                found[phase.value, why(one, phase, enforcing=self._enforcing)] += 1
+        yield from found.items()
+
+    async def run(self) -> None:
+        """Look at each change of webhooks and policies, and now and then. Ends when cancelled."""
+        while True:
+            wait = LOOK_SECONDS
+            try:
+                if self._news.is_known:
+                    self._news.changed.clear()
+                    await self.look()
+            except (RefusedError, *UNREACHED) as error:
+                if isinstance(error, RefusedError) and error.status == HTTPStatus.CONFLICT:
+                    wait = _AGAIN_SECONDS  # somebody has written it since it was read
+                facts = {"reason": str(error) or type(error).__name__}
+                LOGGER.warning("registrations not followed", extra={"facts": facts})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._news.changed.wait()
+
+    async def look(self) -> None:
+        """Read the registrations, and write those that need something else.
+
+        Raises RefusedError or one of UNREACHED.
+        """
+        found = await self._read()
+        if found is None or any(is_limited(one) for one in found.values()):
+            return  # an installation is going on, or is still to come
+        outcome = _rules(found[Phase.OUTCOME], Phase.OUTCOME)
+        needs = needs_of(
+            outcome, self._suspects.may_change, enforcing=self._enforcing, refused=self._refused
+        )
+        present = {phase: _rules(found[phase], phase) for phase in _MUTATING}
+        now = {phase: _covered(rules, needs) for phase, rules in present.items()}
+        self._see_reverts(found, now)
+        if not self._leadership.is_leader:
+            self._left.clear()
+            self._reverts = 0
+        elif self._reverts < MOST_REVERTS:
+            kept = tuple(self._keep(needs, now))
+            for phase in _MUTATING:
+                rules = rules_of(phase, outcome, present[phase], kept)
+                if _covered(rules, needs) != now[phase]:
+                    await self._write(phase, found[phase], rules)
+                    now[phase] = _covered(rules, needs)
+                    self._left[phase] = now[phase], self._clock()
+        phases = {
+            one.writes: tuple(phase for phase in _MUTATING if one.writes in now[phase])
+            for one in needs
+        }
+        self.registered = self.registered._replace(needs=needs, phases=phases)
+
+    async def _read(self) -> dict[Phase, Document] | None:
+        """Return the three registrations; None if one of them is not there."""
+        try:
+            return {phase: await self._calls.call("GET", path) for phase, path in _PATHS.items()}
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+
+    def _keep(
+        self, needs: Iterable[Need], now: Mapping[Phase, frozenset[Writes]]
+    ) -> Iterator[Need]:
+        """Yield the needs, with what is registered and was needed until a minute ago."""
+        before, self._unneeded = self._unneeded, {}
+        at = self._clock()
+        for one in needs:
+            kept = []
+            for phase in _MUTATING:
+                if phase in one.phases or one.writes not in now[phase]:
+                    continue
+                since = self._unneeded[phase, one.writes] = before.get((phase, one.writes), at)
+                if at - since < KEPT_SECONDS:
+                    kept.append(phase)
+            yield one._replace(phases=(*one.phases, *kept))
+
+    def _see_reverts(
+        self, found: Mapping[Phase, Document], now: Mapping[Phase, frozenset[Writes]]
+    ) -> None:
+        """Count who has written back what this replica had left out."""
+        for phase, (left, at) in list(self._left.items()):
+            if now[phase] <= left:
+                if self._clock() - at > HELD_SECONDS and self._reverts < MOST_REVERTS:
+                    self._reverts = 0
+                    self.registered = self.registered._replace(reverted_by="")
+                continue
+            del self._left[phase]
+            by = next((one.rules_writer for one in read_hooks([found[phase]])), "")
+            if by == GENGUARD:
+                continue  # `genguard install` has proven all phases again
+            self._reverts += 1
+            self.registered = self.registered._replace(reverted_by=by or "unknown")
+            facts = {
+                "configuration": found[phase]["metadata"]["name"],
+                "by": by or "unknown",
+                "given up": self._reverts >= MOST_REVERTS,
+            }
+            LOGGER.warning("registrations are reverted", extra={"facts": facts})
+
+    async def _write(self, phase: Phase, found: Document, rules: list[Rule]) -> None:
+        webhooks = [
+            {**one, "rules": rules} if phase_of(one) == phase else one for one in found["webhooks"]
+        ]
+        metadata = {
+            "resourceVersion": found["metadata"]["resourceVersion"],
+            "annotations": {FOLLOWED: "follow"},
+        }
+        await self._calls.call(
+            "PATCH",
+            _PATHS[phase],
+            {"metadata": metadata, "webhooks": webhooks},
+            params={"fieldManager": GENGUARD},
+            content_type=MERGE_PATCH,
+        )
+        facts = {"configuration": found["metadata"]["name"], "rules": len(rules)}
+        LOGGER.info("registration follows need", extra={"facts": facts})
+
+
+def why(need: Need, phase: Phase, *, enforcing: bool) -> str:
+    """Return why writes have a phase: `changed` by others, `repaired`, `refused`, else `kept`."""
+    if need.changed_by:
+        return "changed"
+    if phase is Phase.INTENT or phase not in need.phases:
+        return "kept"
+    return "repaired" if enforcing else "refused" if need.is_refused else "kept"
+
+
+def _rules(configuration: Document, phase: Phase) -> list[Rule]:
+    """Return the rules of the webhook of a phase."""
+    hooks: list[dict[str, Any]] = configuration.get("webhooks") or []
+    return [rule for one in hooks if phase_of(one) == phase for rule in one.get("rules") or ()]
+
+
+def _covered(rules: Iterable[Rule], needs: Iterable[Need]) -> frozenset[Writes]:
+    """Return the watched writes for which rules call."""
+    rules = tuple(rules)
+    return frozenset(one.writes for one in needs if may_match(rules, one.writes))
