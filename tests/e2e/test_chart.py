@@ -110,7 +110,7 @@ def test_nothing_is_registered_while_the_server_is_not_ready(
     (given,) = (one for one in yaml.safe_load_all(rendered) if one["kind"] == "ConfigMap")
     file = tmp_path / "registrations.yaml"
     file.write_text(given["data"]["registrations.yaml"])
-    tried = run(plane, "install", "--yes", f"--registrations={file}", "--timeout=2s", code=1)
+    tried = run(plane, "install", "--yes", f"--registrations-file={file}", "--timeout=2s", code=1)
     assert "pods are ready" in tried.err
     assert webhooks(plane) == []
     helm.must("uninstall", "genguard", "--wait")

@@ -79,9 +79,7 @@ def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_
         ):
             wait_until(lambda: len(written) > 5, what="a controller that writes")
             began = time.time()
-            with listener.registered(
-                apiserver, where, ["deployments/status"], name=OLD_OPERATOR
-            ):
+            with listener.registered(apiserver, where, ["deployments/status"], name=OLD_OPERATOR):
                 wait_until(lambda: is_called(client, intent, _STATUS), what="/intent again")
                 assert time.time() - began < _SECONDS_TO_WIDEN + 1  # it began before it was stored
                 named = f"{OLD_OPERATOR}/reviews.example.org"

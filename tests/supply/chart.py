@@ -45,6 +45,7 @@ OWN_PAIR = "not $.Values.certManager"
 CERT_MANAGER = "$.Values.certManager"
 AUDIT = "$.Values.auditOnly"
 HEAL = 'include "genguard.heals" $'
+FOLLOW = 'eq $.Values.registrations "follow"'
 HA = "$.Values.ha"
 OWN_STORE = "and $.Values.ha (not $.Values.store)"
 WATCH = "$.Values.watch"
@@ -57,7 +58,7 @@ STATIC = 'kindIs "map" $.Values.staticWebhooks'
 ELSEWHERE = {
     "url": "outside.url",
     "ca_file": "outside.caBundle",
-    "registrations": "register",
+    "registrations_file": "register",
     "cert_dir": "certificate",
     "namespace": "--namespace of helm",
     "kubeconfig": "--kubeconfig of helm",
@@ -117,6 +118,7 @@ def values() -> list[Value]:
             "before a tag.",
         ),
         _of_option("heal", None, {"type": ["boolean", "null"]}),
+        _of_option("registrations", "follow", {"enum": ["follow", "fixed"]}),
         _of_option("ha", False, _FLAG),
         _of_option("replicas", None, {"type": ["integer", "null"], "minimum": 1}),
         _of_option("store", "", _TEXT),
@@ -308,7 +310,7 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
 
     Not those that the manifests or other values set, nor those that need a file in the pod.
     """
-    everything = (OWN_PAIR, OWN_STORE, HA, AUDIT, HEAL, WATCH, REPORTS, OPS_AUTH)
+    everything = (OWN_PAIR, OWN_STORE, HA, AUDIT, HEAL, FOLLOW, WATCH, REPORTS, OPS_AUTH)
     taken = {
         flag.partition("=")[0]
         for document in _rendered(everything)
@@ -342,6 +344,7 @@ _PARTS = {
     OWN_PAIR: "../tls",
     CERT_MANAGER: "../cert-manager",
     HEAL: "../heal",
+    FOLLOW: "../follow",
     OWN_STORE: "../valkey",
     HA: "../replicas",
     WATCH: "../watch",
@@ -390,6 +393,7 @@ def objects() -> dict[_Key, Any]:
         (CERT_MANAGER, ()),
         (OWN_STORE, ()),
         (HA, ()),
+        (FOLLOW, ()),
         (AUDIT, ()),
         (HEAL, ()),
         (WATCH, ()),

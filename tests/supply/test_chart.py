@@ -78,11 +78,14 @@ def rendered(given: Mapping[str, Any], namespace: str = "genguard-system") -> Do
 def test_each_overlay_is_what_kubectl_makes_of_it(overlay: str, given: dict[str, Any]) -> None:
     command = [control_plane_binary("kubectl"), "kustomize", MANIFESTS / "overlays" / overlay]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert made(given) == keyed(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
+    assert made({**given, "registrations": "fixed"}) == keyed(
+        yaml.load_all(done.stdout, Loader=yaml.CSafeLoader)
+    )
 
 
 MODES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "enforce": ({}, {}),
+    "fixed": ({"registrations": "fixed"}, {"follow": False}),
     "no-heal": ({"heal": False}, {"heal": False}),
     "audit-only": ({"auditOnly": True}, {"audit_only": True, "heal": False}),
 }
@@ -199,7 +202,7 @@ def test_the_release_has_registrations_that_call_nobody_and_a_job_fills_them() -
     pod = found["Job", REGISTER]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     (mount,) = (one for one in container["volumeMounts"] if one["name"] == "registrations")
-    file = f"--registrations={mount['mountPath']}/registrations.yaml"
+    file = f"--registrations-file={mount['mountPath']}/registrations.yaml"
     assert container["args"] == ["install", "--yes", file, "--namespace=genguard-system"]
     assert pod["metadata"]["labels"]["app.kubernetes.io/name"] != "genguard", "the Service's"
     deployment = found["Deployment", "genguard"]["spec"]["template"]["spec"]["containers"]

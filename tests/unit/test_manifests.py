@@ -20,7 +20,7 @@ from tests.unit.manifest_files import (
 from webhook.cli.publish_status import LEASE, publish_status
 from webhook.cli.serve import serve
 from webhook.cluster.standby import ACTIVE
-from webhook.manifest.rendering import FINDINGS
+from webhook.manifest.rendering import FINDINGS, REGISTRATIONS
 from webhook.server.limits import Limits
 
 OBJECTS = server_objects()
@@ -226,6 +226,21 @@ def test_heal_may_patch_every_status_that_is_watched_and_nothing_else():
     assert binding["subjects"] == OBJECTS["ClusterRoleBinding"]["subjects"]
 
 
+def test_follow_may_patch_its_own_two_registrations_and_read_metrics_and_nothing_else():
+    role, binding = documents(MANIFESTS / "follow" / "access.yaml")
+    assert role["rules"] == [
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["mutatingwebhookconfigurations"],
+            "resourceNames": [name for kind, name in REGISTRATIONS if kind.startswith("Mutating")],
+            "verbs": ["patch"],
+        },
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == OBJECTS["ClusterRoleBinding"]["subjects"]
+
+
 def test_other_rights_are_these_and_no_others():
     other = [rule for rule in OBJECTS["ClusterRole"]["rules"] if rule["verbs"] != ["get"]]
     assert other == [
@@ -333,6 +348,12 @@ def test_audit_only_and_heal_add_the_one_flag_that_serve_has_for_it(folder, flag
     assert operation["path"] == "/spec/template/spec/containers/0/args/-"
     assert parsed([*container()["args"], operation["value"]])[flag] is True
     assert "patches" not in kustomization(MANIFESTS / "overlays" / "enforce")
+
+
+def test_follow_is_what_a_server_takes_for_its_flag():
+    (patch,) = kustomization(MANIFESTS / "follow")["patches"]
+    (operation,) = yaml.safe_load(patch["patch"])
+    assert parsed([*container()["args"], operation["value"]])["registrations"] == "follow"
 
 
 def test_the_image_has_the_version_of_the_package_and_no_moving_tag():

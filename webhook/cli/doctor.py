@@ -266,6 +266,8 @@ def _needed(facts: Facts) -> Iterator[dict[str, str]]:
     kinds = ("ClusterRole",) if facts.outside else ("ClusterRole", "Role")
     for document in facts.expected:
         for rule in document["rules"] if document["kind"] in kinds else ():
+            if "resources" not in rule:
+                continue  # the metrics of the API server
             named = rule.get("resourceNames") or ("",)
             if facts.outside and "resourceNames" in rule:
                 continue

@@ -200,7 +200,7 @@ async def prepare(options: InstallOptions) -> Prepared:
 
 
 async def _prepare_registrations(rest: Rest, cluster: str, options: InstallOptions) -> Prepared:
-    """Find out what --registrations would change. The server stays as it is.
+    """Find out what --registrations-file would change. The server stays as it is.
 
     A registration that leads nowhere yet, or only to a trial namespace, is left empty on an error.
     """
@@ -542,7 +542,7 @@ def _name_of(document: Document) -> object:
 
 
 def _read_registrations(file: Path) -> tuple[Document, ...]:
-    """Read the file of --registrations. Raises click.UsageError."""
+    """Read the file of --registrations-file. Raises click.UsageError."""
     try:
         found = read_registrations(file)
     except BadFileError as error:
@@ -550,7 +550,9 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
     there = [(one["kind"], _name_of(one)) for one in found]
     if len(there) != len(REGISTRATIONS) or not all(one in there for one in REGISTRATIONS):
         names = ", ".join(name for _, name in REGISTRATIONS)
-        raise click.UsageError(f"--registrations {file}: it must hold {names}, and nothing else")
+        raise click.UsageError(
+            f"--registrations-file {file}: it must hold {names}, and nothing else"
+        )
     return found
 
 
@@ -573,6 +575,13 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
 @click.option("--ca-file", type=_FILE, help="With --url: the CA bundle of the server.")
 @click.option(
     "--registrations",
+    type=click.Choice(["follow", "fixed"]),
+    help="follow: the server registers only the phases that can show or repair something, and "
+    "follows what the cluster needs. fixed: all phases, for a tool that applies the registrations "
+    "again and again. [default: follow; fixed with -o]",
+)
+@click.option(
+    "--registrations-file",
     type=_FILE,
     help="The server is in place, as the Helm chart makes it: only prove that the API server "
     "reaches it, and make the registrations in this file.",
@@ -664,9 +673,12 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
     The exit code is 0 when it is installed, 1 when that could not be done, 2 when the command line
     is wrong.
     """
+    if output and flags["registrations_file"]:
+        message = "-o prints manifests, and --registrations-file has them: leave one out"
+        raise click.UsageError(message)
+    if output and flags["registrations"] is None:
+        flags["registrations"] = "fixed"  # whatever applies them will apply them again
     options = _options(**flags)
-    if output and options.registrations:
-        raise click.UsageError("-o prints manifests, and --registrations has them: leave one out")
     try:
         if output == "yaml":
             click.echo(as_yaml(manifests_of(options)), nl=False)
@@ -693,7 +705,8 @@ def _options(
     *,
     url: str | None,
     ca_file: Path | None,
-    registrations: Path | None,
+    registrations: str | None,
+    registrations_file: Path | None,
     cert_dir: Path | None,
     image: str | None,
     audit_only: bool,
@@ -726,11 +739,12 @@ def _options(
         "--api-server-cidr": api_servers,
         "--alertmanager": alertmanagers,
         "--static-webhooks": static_webhooks,
+        "--registrations": registrations,
     }
-    if registrations is not None:
+    if registrations_file is not None:
         others = {"--url": url, "--ca-file": ca_file} | inside
-        _refuse(others, "with --registrations, the server is in place")
-        documents = _read_registrations(registrations)
+        _refuse(others, "with --registrations-file, the server is in place")
+        documents = _read_registrations(registrations_file)
         return InstallOptions(
             kubeconfig, context, Choices(namespace=namespace), None, seconds, documents
         )
@@ -758,6 +772,7 @@ def _options(
         cert_manager,
         outside,
         heal=heal is not False,
+        follow=registrations != "fixed",
         ha=ha,
         store=store,
         store_image=store_image,

@@ -10,7 +10,7 @@ from certs import PairSnapshot
 from genguard.linting.hook import INJECTED, MUTATING
 from webhook.cluster.apply import find, list_objects
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.manifest.documents import AUDIT_ONLY, HEAL, Document, arguments_of, path_of
+from webhook.manifest.documents import AUDIT_ONLY, FOLLOW, HEAL, Document, arguments_of, path_of
 from webhook.manifest.install_command import install_command
 from webhook.manifest.rendering import (
     REGISTRATIONS,
@@ -115,6 +115,7 @@ def choices_of(deployment: Document, namespace: str) -> Choices:
         namespace=namespace,
         audit_only=AUDIT_ONLY in arguments,
         heal=HEAL in arguments,
+        follow=FOLLOW in arguments,
         ha=bool(address),
         # Where it is matters to nothing that is looked at here.
         store=SharedStore(address, "", 0) if address not in ("", own) else None,

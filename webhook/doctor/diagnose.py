@@ -15,6 +15,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     registrations.registered,
     registrations.alone,
     registrations.rules,
+    registrations.reverted,
     registrations.settings,
     certificates.ca_bundle,
     cluster.order,

@@ -175,8 +175,12 @@ class Facts:
                     yield Found(phase_of(expected), found, hook, expected)
 
 
-def calls_of(webhook: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:
-    """(group, version, resource, operation) of every rule."""
+Call = tuple[str, str, str, str]
+"""Group, version, resource and operation."""
+
+
+def calls_of(webhook: Mapping[str, Any]) -> set[Call]:
+    """Return what every rule calls for."""
     return {
         (group, version, resource, operation)
         for rule in map(mapping, items(webhook.get("rules")))

@@ -3,11 +3,17 @@
 from collections.abc import Iterator
 from typing import Final
 
-from genguard.linting.hook import items, mapping
-from webhook.doctor.facts import Facts, Found, Source, calls_of
+from genguard.admission.review import Phase
+from genguard.detection.matching import Writes
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.linting.checks.reverted import registrations_reverted
+from genguard.linting.hook import FOLLOWED, items, mapping
+from genguard.linting.lint import lint
+from genguard.needed_phases import needs_of
+from webhook.doctor.facts import Call, Facts, Found, Source, calls_of
 from webhook.doctor.result import Line, check, fail, few, ok, warn
 from webhook.install.registering import foreign, home_of, is_limited, removal_commands
-from webhook.manifest.documents import title_of
+from webhook.manifest.documents import mode_of, title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS
 
 _LONGEST_SECONDS: Final = 5
@@ -58,7 +64,7 @@ def rules(facts: Facts) -> Iterator[Line]:
     for found in facts.registered.values():
         calls = calls_of(found.hook.body)
         watched |= {resource for _, _, resource, _ in calls}
-        if lost := sorted(calls_of(found.expected) - calls):
+        if lost := sorted(_wanted(found, facts) - calls):
             names = [f"{call[3]} {call[2]}.{call[0]}".rstrip(".") for call in lost]
             message = f"{found.hook.configuration} is not called for {few(names)}"
             yield fail(message, facts.install)
@@ -67,6 +73,37 @@ def rules(facts: Facts) -> Iterator[Line]:
             yield warn(message, facts.install)
     if facts.registered:
         yield ok(f"{len(watched)} resources and subresources are watched")
+
+
+def _wanted(found: Found, facts: Facts) -> set[Call]:
+    """Return what a phase must be called for: all, or what is needed where the server follows it.
+
+    Policies are not read here, so more may be registered than this says.
+    """
+    calls = calls_of(found.expected)
+    outcome = facts.registered.get(Phase.OUTCOME)
+    if FOLLOWED not in found.hook.annotations or outcome is None:
+        return calls
+    needs = needs_of(
+        items(outcome.hook.body.get("rules")),
+        Suspects(read_configurations(facts.configurations)).may_change,
+        enforcing=facts.deployment is not None and mode_of(facts.deployment) == "enforcing",
+    )
+    needed = {one.writes for one in needs if found.phase in one.phases}
+    return {one for one in calls if Writes(one[0], one[2], one[3]) in needed}
+
+
+@check("reverted", Source.REGISTRATIONS)
+def reverted(facts: Facts) -> Iterator[Line]:
+    """Nobody writes back the rules that the server keeps."""
+    checks = (registrations_reverted,)
+    for one in lint(facts.configurations, at=facts.at, live=True, checks=checks):
+        name = one.webhook.partition("/")[0]
+        yield warn(f"the rules of {name} {one.message}", f"{facts.install} --registrations fixed")
+    if any(FOLLOWED in one.hook.annotations for one in facts.registered.values()):
+        yield ok("the server registers only the phases that can show or repair something")
+    elif facts.registered:
+        yield ok("every phase is registered for all that is watched")
 
 
 @check("settings", Source.REGISTRATIONS)

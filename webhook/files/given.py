@@ -69,8 +69,8 @@ def load_registrations(
 
 
 def read_registrations(path: Path) -> tuple[dict[str, Any], ...]:
-    """Read each registration of --registrations, unchanged; raises BadFileError."""
-    return tuple(_items(path, "--registrations", _REGISTRATIONS))
+    """Read each registration of --registrations-file, unchanged; raises BadFileError."""
+    return tuple(_items(path, "--registrations-file", _REGISTRATIONS))
 
 
 _STATIC_FLAG: Final = "--static-webhooks"

@@ -15,6 +15,7 @@ Document = dict[str, Any]
 
 AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"
+FOLLOW: Final = "--registrations=follow"
 STANDBY: Final = "--standby"
 STATIC_WEBHOOKS: Final = "--static-webhooks"
 ALERTMANAGER: Final = "--alertmanager="

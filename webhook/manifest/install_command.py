@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from webhook.manifest.documents import (
     AUDIT_ONLY,
+    FOLLOW,
     HEAL,
     STANDBY,
     Document,
@@ -46,6 +47,8 @@ def install_command(
             flags += [] if enforces else [AUDIT_ONLY]
         elif HEAL not in arguments:
             flags.append("--no-heal")
+        if FOLLOW not in arguments:
+            flags += ["--registrations", "fixed"]
         for url in alertmanagers_of(deployment):
             flags += ["--alertmanager", shlex.quote(url)]
         if given := given_of(deployment):

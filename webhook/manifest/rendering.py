@@ -69,6 +69,7 @@ class Choices:
     """The options of `install`. With `outside`, only registrations are rendered.
 
     heal           restore lost values by patches of status, when enforcing
+    follow         the server keeps the registrations as narrow as what they can show
     ha             several replicas that all answer, with a shared store: `store`, or a Valkey
                    installed with them; otherwise one is active and the others stand by
     store_image    the image of that Valkey; default: the image in the manifests
@@ -85,6 +86,7 @@ class Choices:
     cert_manager: bool = False
     outside: Outside | None = None
     heal: bool = True
+    follow: bool = True
     ha: bool = False
     store: SharedStore | None = None
     store_image: str | None = None
@@ -183,9 +185,11 @@ def _reading(choices: Choices, read: Read) -> Read:
 
 def _chosen(choices: Choices, overlay: bytes) -> bytes:
     """Return an overlay with the chosen components."""
+    pair = b"  - ../../tls\n"
+    if choices.follow:
+        overlay = overlay.replace(pair, pair + b"  - ../../follow\n")
     if choices.ha:
         store = b"" if choices.store is not None else b"  - ../../valkey\n"
-        pair = b"  - ../../tls\n"
         overlay = overlay.replace(pair, pair + store + b"  - ../../replicas\n")
     if choices.cert_manager:
         overlay = overlay.replace(b"../../tls", b"../../cert-manager")

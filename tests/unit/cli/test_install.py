@@ -27,7 +27,7 @@ def test_yaml_is_what_kustomize_renders_with_the_same_certificate(tmp_path):
     pair = ensure(tmp_path, names=names, at=datetime.now(UTC)).pair
     found = run("-o", "yaml", "--audit-only", "--cert-dir", str(tmp_path))
     assert found.exit_code == 0, found.output
-    expected = render(Choices(audit_only=True), manifests.read, pair_files(pair))
+    expected = render(Choices(audit_only=True, follow=False), manifests.read, pair_files(pair))
     assert list(yaml.safe_load_all(found.stdout)) == expected
 
 
@@ -234,7 +234,7 @@ def test_a_kubeconfig_that_is_not_there_is_told_in_a_line():
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--audit-only"], "leave out --audit-only: with --registrations"),
+        (["--audit-only"], "leave out --audit-only: with --registrations-file"),
         (["-o", "yaml"], "leave one out"),
         ([], "it must hold 0--genguard-intent, zzzzzz-genguard-mutate, zzzzzz-genguard-outcome"),
     ],
@@ -244,6 +244,6 @@ def test_registrations_of_a_file_come_alone_and_whole(tmp_path, flags, said):
     wanted = [one for one in documents if is_registration(one)]
     file = tmp_path / "registrations.yaml"
     file.write_text(yaml.safe_dump_all(wanted if flags else wanted[1:]))
-    found = run("--registrations", str(file), *flags)
+    found = run("--registrations-file", str(file), *flags)
     assert found.exit_code == 2
     assert said in " ".join(found.stderr.split())

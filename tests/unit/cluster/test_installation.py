@@ -60,7 +60,7 @@ CHOICES = [
 def installed_by(command):
     words = shlex.split(command)
     assert words[:2] == ["genguard", "install"]
-    answer = CliRunner().invoke(main, [*words[1:], "-o", "yaml"])
+    answer = CliRunner().invoke(main, [*words[1:], "-o", "yaml", "--registrations=follow"])
     assert answer.exit_code == 0, answer.output
     return [one for one in yaml.safe_load_all(answer.output) if one]
 

@@ -23,6 +23,7 @@ class Sources:
     def __init__(self, suspects, *, connected=True, findings=()) -> None:
         self.suspects = suspects
         self.connected = connected
+        self.registrations = None
         self.detecting = SimpleNamespace(findings=lambda: findings)
 
 

@@ -82,8 +82,8 @@ def test_all_is_well_after_an_installation():
             "the registrations",
             {"configurations": ()},
             {
-                "installed", "pods", "certificate", "registered", "alone", "rules", "settings",
-                "ca-bundle", "order", "reached", "rights",
+                "installed", "pods", "certificate", "registered", "alone", "rules",
+                "reverted", "settings", "ca-bundle", "order", "reached", "rights",
             },
         ),
         ("the Deployment", {}, {"pods", "static", "mode", "heal"}),

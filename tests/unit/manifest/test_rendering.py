@@ -132,7 +132,7 @@ def of_kind(documents, kind):
 
 
 def test_replicas_with_a_store_are_the_overlay_s_own():
-    found = render(Choices(ha=True, cert_manager=True), manifests.read, {})
+    found = render(Choices(ha=True, cert_manager=True, follow=False), manifests.read, {})
 
     def read(path: str) -> bytes:
         return manifests.read(path).replace(b"- ../../tls", b"- ../../cert-manager")
