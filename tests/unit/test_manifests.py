@@ -226,14 +226,14 @@ def test_heal_may_patch_every_status_that_is_watched_and_nothing_else():
     assert binding["subjects"] == OBJECTS["ClusterRoleBinding"]["subjects"]
 
 
-def test_follow_may_patch_its_own_two_registrations_and_read_metrics_and_nothing_else():
+def test_follow_may_update_its_own_two_registrations_and_read_metrics_and_nothing_else():
     role, binding = documents(MANIFESTS / "follow" / "access.yaml")
     assert role["rules"] == [
         {
             "apiGroups": ["admissionregistration.k8s.io"],
             "resources": ["mutatingwebhookconfigurations"],
             "resourceNames": [name for kind, name in REGISTRATIONS if kind.startswith("Mutating")],
-            "verbs": ["patch"],
+            "verbs": ["update"],
         },
         {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
     ]

@@ -19,7 +19,7 @@ from genguard.detection.matching import Rule, Writes, may_match
 from genguard.detection.suspects import Suspects
 from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
 from genguard.needed_phases import Need, needs_of, rules_of
-from webhook.cluster.rest import MERGE_PATCH, UNREACHED, Calls, RefusedError
+from webhook.cluster.rest import UNREACHED, Calls, RefusedError
 from webhook.election.leader import Leadership
 from webhook.install.registering import is_limited
 from webhook.manifest.documents import Document, path_of
@@ -33,7 +33,7 @@ KEPT_SECONDS: Final = 60.0
 MOST_REVERTS: Final = 2
 """After so many the registrations are left as they are."""
 HELD_SECONDS: Final = 3600.0
-"""A change that stayed for so long was not reverted."""
+"""So long after a revert without another it is forgotten."""
 _PATHS: Final = {
     Phase(phase): path_of(registration_of(*named))
     for phase, named in zip(PHASES, REGISTRATIONS, strict=True)
@@ -97,9 +97,9 @@ class Follower:
         self._clock: Final = clock
         self._unneeded: dict[tuple[Phase, Writes], float] = {}
         """Since when a phase is registered for writes that do not need it."""
-        self._left: Final[dict[Phase, tuple[frozenset[Writes], float]]] = {}
-        """What a phase was registered for when this replica last wrote it, and when that was."""
-        self._reverts = 0
+        self._left: Final[dict[Phase, frozenset[Writes]]] = {}
+        """What a phase was registered for when this replica last wrote it."""
+        self._reverts, self._reverted_at = 0, float("-inf")
         self.registered = Registrations()
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -152,8 +152,7 @@ class Follower:
                 rules = rules_of(phase, outcome, present[phase], kept)
                 if _covered(rules, needs) != now[phase]:
                     await self._write(phase, found[phase], rules)
-                    now[phase] = _covered(rules, needs)
-                    self._left[phase] = now[phase], self._clock()
+                    self._left[phase] = now[phase] = _covered(rules, needs)
         phases = {
             one.writes: tuple(phase for phase in _MUTATING if one.writes in now[phase])
             for one in needs
@@ -189,41 +188,35 @@ class Follower:
         self, found: Mapping[Phase, Document], now: Mapping[Phase, frozenset[Writes]]
     ) -> None:
         """Count who has written back what this replica had left out."""
-        for phase, (left, at) in list(self._left.items()):
-            if now[phase] <= left:
-                if self._clock() - at > HELD_SECONDS and self._reverts < MOST_REVERTS:
-                    self._reverts = 0
-                    self.registered = self.registered._replace(reverted_by="")
-                continue
+        at = self._clock()
+        reverted = [phase for phase, left in self._left.items() if not now[phase] <= left]
+        for phase in reverted:
             del self._left[phase]
-            by = next((one.rules_writer for one in read_hooks([found[phase]])), "")
+            by = next((one.rules_writer for one in read_hooks([found[phase]])), "") or "unknown"
             if by == GENGUARD:
                 continue  # `genguard install` has proven all phases again
-            self._reverts += 1
-            self.registered = self.registered._replace(reverted_by=by or "unknown")
+            if at - self._reverted_at >= KEPT_SECONDS:  # both registrations are one revert
+                self._reverts, self._reverted_at = self._reverts + 1, at
+            self.registered = self.registered._replace(reverted_by=by)
             facts = {
                 "configuration": found[phase]["metadata"]["name"],
-                "by": by or "unknown",
+                "by": by,
                 "given up": self._reverts >= MOST_REVERTS,
             }
             LOGGER.warning("registrations are reverted", extra={"facts": facts})
+        if 0 < self._reverts < MOST_REVERTS and at - self._reverted_at > HELD_SECONDS:
+            self._reverts = 0
+            self.registered = self.registered._replace(reverted_by="")
 
     async def _write(self, phase: Phase, found: Document, rules: list[Rule]) -> None:
         webhooks = [
             {**one, "rules": rules} if phase_of(one) == phase else one for one in found["webhooks"]
         ]
-        metadata = {
-            "resourceVersion": found["metadata"]["resourceVersion"],
-            "annotations": {FOLLOWED: "follow"},
-        }
-        await self._calls.call(
-            "PATCH",
-            _PATHS[phase],
-            {"metadata": metadata, "webhooks": webhooks},
-            params={"fieldManager": GENGUARD},
-            content_type=MERGE_PATCH,
-        )
-        facts = {"configuration": found["metadata"]["name"], "rules": len(rules)}
+        old = found["metadata"]
+        metadata = {**old, "annotations": {**(old.get("annotations") or {}), FOLLOWED: "follow"}}
+        body = {**found, "metadata": metadata, "webhooks": webhooks}
+        await self._calls.call("PUT", _PATHS[phase], body, params={"fieldManager": GENGUARD})
+        facts = {"configuration": old["name"], "rules": len(rules)}
         LOGGER.info("registration follows need", extra={"facts": facts})
 
 

@@ -268,7 +268,7 @@ class Settings:
     registrations: str = flag(
         "fixed",
         "follow: keep genguard's own registrations as narrow as what they can show; needs a "
-        "cluster, and the right to patch them. fixed: leave them as they were made.",
+        "cluster, and the right to update them. fixed: leave them as they were made.",
         note="Not where another tool applies the registrations again and again, unless it ignores "
         "their rules. [How](registrations.md)",
         type=click.Choice(["fixed", "follow"]),

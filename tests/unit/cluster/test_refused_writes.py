@@ -1,0 +1,79 @@
+"""Which writes an API server refuses, by its metrics."""
+
+import pytest
+
+from genguard.detection.matching import Writes
+from webhook.cluster.refused_writes import FEW, KEPT_SECONDS, RefusedWrites, refusals
+
+STATUS = Writes("apps", "deployments/status", "UPDATE")
+
+
+def line(count, **labels):
+    given = {
+        "code": "409", "component": "apiserver", "dry_run": "", "group": "apps",
+        "resource": "deployments", "scope": "resource", "subresource": "status",
+        "verb": "PUT", "version": "v1",
+    } | labels  # fmt: skip
+    text = ",".join(f'{key}="{value}"' for key, value in given.items())
+    return f"apiserver_request_total{{{text}}} {count}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("labels", "wanted", "because"),
+    [
+        ({}, {STATUS: 5}, "a conflict"),
+        ({"code": "422", "verb": "APPLY"}, {STATUS: 5}, "an object that is not valid"),
+        ({"code": "200"}, {}, "it was stored"),
+        ({"code": "404"}, {}, "there was nothing to write"),
+        ({"verb": "GET"}, {}, "a read"),
+        ({"dry_run": "All"}, {}, "nobody waits for a dry run"),
+        (
+            {"group": "", "resource": "pods", "subresource": "", "verb": "POST", "code": "403"},
+            {Writes("", "pods", "CREATE"): 5},
+            "a quota",
+        ),
+    ],
+)
+def test_refusals_are_counted_by_what_was_written(labels, wanted, because):
+    assert refusals(b"# HELP\n" + line(5, **labels) + b"other 1\n") == wanted, because
+
+
+def test_counts_of_several_codes_and_versions_are_added():
+    assert refusals(line(5) + line(2, code="422") + line("1e+06", version="v2")) == {
+        STATUS: 1000007
+    }
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.now, self.changes = 0.0, 0
+        self.refused = RefusedWrites(None, self._changed, lambda: self.now)
+
+    def _changed(self):
+        self.changes += 1
+
+
+def test_a_few_refusals_since_the_last_look_count_for_a_while():
+    scene = Scene()
+    scene.refused.see({STATUS: 100})
+    assert not scene.refused.is_refused(STATUS)  # since nobody knows when
+    scene.refused.see({STATUS: 100 + FEW - 1})
+    assert not scene.refused.is_refused(STATUS)
+    scene.refused.see({STATUS: 100 + 2 * FEW})
+    assert scene.refused.is_refused(STATUS)
+    assert scene.changes == 1
+    scene.now += KEPT_SECONDS / 2
+    scene.refused.see({STATUS: 100 + 3 * FEW})
+    scene.now += KEPT_SECONDS / 2
+    assert scene.refused.is_refused(STATUS)  # they go on
+    assert scene.changes == 1
+    scene.now += KEPT_SECONDS
+    assert not scene.refused.is_refused(STATUS)
+
+
+def test_an_api_server_that_begins_to_count_anew_refuses_nothing_by_that():
+    scene = Scene()
+    scene.refused.see({STATUS: 100})
+    scene.refused.see({})
+    scene.refused.see({STATUS: FEW - 1})
+    assert not scene.refused.is_refused(STATUS)

@@ -1,0 +1,194 @@
+"""When the server widens and narrows its registrations, and when it leaves them alone."""
+
+import asyncio
+from copy import deepcopy
+from http import HTTPStatus
+
+import pytest
+
+from genguard.admission.review import Phase
+from genguard.detection.matching import Writes, may_match
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.linting.hook import FOLLOWED
+from tests.unit.cluster.objects import Leads
+from tests.unit.manifest_files import registrations
+from tests.unit.test_needed_phases import hook
+from webhook.cluster.registrations import HELD_SECONDS, KEPT_SECONDS, MOST_REVERTS, Follower, News
+from webhook.cluster.rest import RefusedError
+from webhook.install.registering import limited
+from webhook.manifest.documents import path_of
+
+STATUS = Writes("apps", "deployments/status", "UPDATE")
+
+
+class Api:
+    """Keeps the three registrations, and who wrote the rules of each last."""
+
+    def __init__(self) -> None:
+        self.found = {path_of(one): deepcopy(one) for one in registrations().values()}
+        self.paths = dict(zip(registrations(), self.found, strict=True))
+        self.written: list[str] = []
+        for one in self.found.values():
+            one["metadata"]["resourceVersion"] = "1"
+
+    async def call(self, method, path, body=None, *, params=None, content_type=""):
+        if path not in self.found:
+            raise RefusedError(HTTPStatus.NOT_FOUND, "not found")
+        if method == "PUT":
+            assert body["metadata"]["resourceVersion"] == "1"
+            self.put(path, body, params["fieldManager"])
+            self.written.append(path)
+        return deepcopy(self.found[path])
+
+    def put(self, path, body, manager):
+        name = body["webhooks"][0]["name"]
+        owned = {f'k:{{"name":"{name}"}}': {"f:rules": {}}}
+        entry = {
+            "manager": manager,
+            "time": "2026-01-01T00:00:00Z",
+            "fieldsV1": {"f:webhooks": owned},
+        }
+        self.found[path] = deepcopy(body)
+        self.found[path]["metadata"]["managedFields"] = [entry]
+
+    def has(self, phase, writes=STATUS):
+        return may_match(self.found[self.paths[phase]]["webhooks"][0]["rules"], writes)
+
+
+class Scene:
+    def __init__(self, *, enforcing=False, is_leader=True) -> None:
+        self.now = 0.0
+        self.api, self.suspects, self.leads = Api(), Suspects(), Leads(is_leader=is_leader)
+        self.refused: set[Writes] = set()
+        self.whole = deepcopy(self.api.found)
+        self.follower = Follower(
+            self.api,
+            News(),
+            self.suspects,
+            self.leads,
+            enforcing=enforcing,
+            refused=self.refused.__contains__,
+            clock=lambda: self.now,
+        )
+
+    def look(self, seconds=0.0):
+        self.now += seconds
+        asyncio.run(self.follower.look())
+
+    def narrow(self):
+        self.look()
+        self.look(KEPT_SECONDS)
+
+    def revert(self, manager):
+        for path, whole in self.whole.items():
+            self.api.put(path, {**whole, "metadata": self.api.found[path]["metadata"]}, manager)
+
+
+def test_a_phase_that_nobody_needs_goes_after_a_minute_and_not_before():
+    scene = Scene()
+    scene.look()
+    scene.look(KEPT_SECONDS - 1)
+    assert scene.api.has("intent")
+    assert not scene.api.written
+    scene.look(1)
+    assert not scene.api.has("intent")
+    assert not scene.api.has("mutate")
+    assert scene.api.has("outcome")
+    found = scene.api.found[scene.api.paths["intent"]]
+    assert found["metadata"]["annotations"][FOLLOWED] == "follow"
+
+
+def test_where_genguard_repairs_mutate_stays():
+    scene = Scene(enforcing=True)
+    scene.narrow()
+    assert not scene.api.has("intent")
+    assert scene.api.has("mutate")
+
+
+def test_a_new_webhook_brings_all_phases_at_once_and_takes_them_along_after_a_minute():
+    scene = Scene()
+    scene.narrow()
+    scene.suspects.learn(read_configurations([hook("deployments/status")]))
+    scene.look()
+    assert scene.api.has("intent")
+    assert scene.api.has("mutate")
+    assert scene.follower.registered.phases[STATUS] == (Phase.INTENT, Phase.MUTATE)
+    scene.suspects.learn(())
+    scene.look()
+    assert scene.api.has("intent")
+    scene.look(KEPT_SECONDS)
+    assert not scene.api.has("intent")
+
+
+def test_writes_that_are_refused_get_mutate():
+    scene = Scene()
+    scene.narrow()
+    scene.refused.add(STATUS)
+    scene.look()
+    assert scene.api.has("mutate")
+    assert not scene.api.has("intent")
+
+
+def test_a_replica_that_stands_by_writes_nothing():
+    scene = Scene(is_leader=False)
+    scene.narrow()
+    assert not scene.api.written
+    assert scene.follower.registered.phases[STATUS] == (Phase.INTENT, Phase.MUTATE)
+
+
+def test_nothing_is_written_while_an_installation_goes_on_or_is_still_to_come():
+    scene = Scene()
+    path = scene.api.paths["intent"]
+    scene.api.found[path] = limited(scene.api.found[path], "abc")
+    scene.narrow()
+    del scene.api.found[path]
+    scene.look(KEPT_SECONDS)
+    assert not scene.api.written
+
+
+def test_who_writes_the_rules_back_is_named_and_after_two_times_they_are_left_alone():
+    scene = Scene()
+    for _ in range(MOST_REVERTS):
+        scene.narrow()
+        assert not scene.api.has("intent")
+        scene.now += 5
+        scene.revert("argocd-controller")
+        scene.look(1)
+        assert scene.follower.registered.reverted_by == "argocd-controller"
+    written = len(scene.api.written)
+    for _ in range(100):
+        scene.look(KEPT_SECONDS)
+    assert len(scene.api.written) == written
+    assert scene.api.has("intent")
+
+
+def test_an_installation_that_proves_all_phases_again_is_no_revert():
+    scene = Scene()
+    for _ in range(2 * MOST_REVERTS):
+        scene.narrow()
+        assert not scene.api.has("intent")
+        scene.revert("genguard")
+        scene.look(1)
+    assert not scene.follower.registered.reverted_by
+
+
+def test_a_revert_is_forgotten_once_what_was_written_has_stayed():
+    scene = Scene()
+    scene.narrow()
+    scene.revert("kubectl-edit")
+    scene.narrow()
+    assert scene.follower.registered.reverted_by == "kubectl-edit"
+    scene.look(HELD_SECONDS + 1)
+    assert not scene.follower.registered.reverted_by
+
+
+@pytest.mark.parametrize("enforcing", [True, False])
+def test_the_counts_say_what_is_registered_and_why(enforcing):
+    scene = Scene(enforcing=enforcing)
+    scene.narrow()
+    scene.suspects.learn(read_configurations([hook("pods", operations=["CREATE"])]))
+    scene.look()
+    counts = dict(scene.follower.counts())
+    watched = counts["outcome", "watched"]
+    assert counts["intent", "changed"] == 1
+    assert counts.get(("mutate", "repaired"), 0) == (watched - 1 if enforcing else 0)
