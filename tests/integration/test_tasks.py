@@ -29,7 +29,7 @@ from tests.waiting import PATIENCE
 from webhook.serve.app import App, build
 from webhook.serve.settings import Settings
 
-CLUSTER, STORE, FILE = "a cluster", "a shared store", "a file"
+CLUSTER, AUDIT, STORE, FILE = "a cluster", "audit-only", "a shared store", "a file"
 SINKS = ("log", "events", "reports", "alertmanager", "silences")
 WATCHED = ("pods", "deployments.apps")
 RULES, CERTIFICATE = "genguard-rules", "genguard-tasks"
@@ -56,6 +56,8 @@ TASKS: Final = {
     "damaged objects": CLUSTER,
     "stuck objects": CLUSTER,
     "saving findings": CLUSTER,
+    "registrations": CLUSTER,
+    "refused writes": AUDIT,
     **{f"sink {name}": CLUSTER for name in SINKS},
     **{f"watch {resource}": CLUSTER for resource in WATCHED},
     **{f"versions of {resource}": CLUSTER for resource in SENT_TO_NO_WEBHOOK},
@@ -147,8 +149,14 @@ def servers(
                 "reports": True,
                 "heal": True,
                 "standby": True,
+                "registrations": "follow",
                 "alertmanager": ("http://127.0.0.1:1",),
                 "findings_configmap": "genguard-findings",
+            },
+            AUDIT: {
+                "kubeconfig": str(apiserver.kubeconfig),
+                "audit_only": True,
+                "registrations": "follow",
             },
             STORE: {"store": f"{address}?key-file={folder}/key"},
             FILE: {"store": f"sqlite:{folder}/state"},
