@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from genguard.linting.hook import items, mapping
+from genguard.objects.shown import few
 from webhook.doctor.facts import Facts, Found, Source, calls_of
-from webhook.doctor.result import Line, check, fail, few, ok, warn
+from webhook.doctor.result import Line, check, fail, ok, warn
 from webhook.install.registering import foreign, home_of, is_limited, removal_commands
 from webhook.manifest.documents import title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from webhook.manifest.documents import (
     AUDIT_ONLY,
     HEAL,
+    NAMESPACE,
     STANDBY,
     Document,
     alertmanagers_of,
@@ -13,7 +14,7 @@ from webhook.manifest.documents import (
     containers_of,
     path_of,
 )
-from webhook.manifest.rendering import NAMESPACE, callers_of, store_of
+from webhook.manifest.rendering import callers_of, store_of
 from webhook.manifest.static_webhooks import given_of
 
 Live = Mapping[str, Document | None]
