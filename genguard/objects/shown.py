@@ -15,6 +15,8 @@ _CREDENTIALS: Final = re.compile(r"//.*@", re.DOTALL)
 """As far as the last @: a password that nobody escaped may hold any sign."""
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
+_NAMED: Final = 3
+
 
 def printable(text: str) -> str:
     """The text with whatever could forge a row or move the cursor escaped, as in Python."""
@@ -33,6 +35,12 @@ def listed(names: Sequence[str], most: int, word: str = "and") -> str:
     left = len(names) - most
     *first, last = names if left <= 0 else (*names[:most], f"{left} more")
     return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def few(names: Sequence[str]) -> str:
+    """The first three names, and how many others there are: `a, b, c and 2 more`."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def json_line(value: Any) -> str:

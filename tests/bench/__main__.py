@@ -21,12 +21,21 @@ from tests.bench.growth import GROWTHS, Growth
 from tests.bench.load import CONNECTIONS
 from tests.bench.machine import machine_facts
 from tests.bench.publish import PAGE, publish, with_table
-from tests.bench.report import growth_table, heading, legend, main_table, through_table
+from tests.bench.report import (
+    growth_table,
+    heading,
+    legend,
+    main_table,
+    start_table,
+    through_table,
+)
 from tests.bench.results import COMPARED, FOLDER, Results, read_results
 from tests.bench.rounds import Samples, run_rounds
 from tests.bench.running import ServerFailedError
 from tests.bench.scenarios import SCENARIOS, Effort, WrongAnswersError
 from tests.bench.servers import SERVERS, Server, servers_named
+from tests.bench.start import LEGEND as START_LEGEND
+from tests.bench.start import run_start
 from tests.bench.through import LEGEND, run_through
 from tests.controlplane.plane import ControlPlane
 
@@ -40,12 +49,14 @@ class Plan:
     servers: Effort | None = None
     growth: Effort | None = None
     through: Effort | None = None
+    start: Effort | None = None
 
 
 FULL: Final = Plan(
     servers=Effort(repeats=3, seconds=1.2, warm_up=0.5),
     growth=Effort(repeats=1, seconds=1.0, warm_up=0.5),
     through=Effort(repeats=5, seconds=2.5, warm_up=0.5),
+    start=Effort(repeats=10, seconds=0.0, warm_up=0.0),
 )
 QUICK: Final = Plan(servers=Effort(repeats=1, seconds=0.5, warm_up=0.5))
 CHECK: Final = Plan(servers=Effort(repeats=2, seconds=1.0, warm_up=0.5))
@@ -108,6 +119,10 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
     if plan.through is not None:
         with ControlPlane() as plane:
             through = run_through(plane, plan.through, _progress)
+    start: Samples = {}
+    if plan.start is not None:
+        with ControlPlane() as plane:
+            start = run_start(plane.kubeconfig, plan.start, _progress)
     return Results(
         date=datetime.now(UTC).date().isoformat(),
         machine=dict(facts),
@@ -116,6 +131,7 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
         servers=measured,
         growth=growth,
         through=through,
+        start=start,
     )
 
 
@@ -131,6 +147,9 @@ def _told(results: Results) -> Iterator[str]:
     if results.through:
         yield fill(f"Through the API server: {LEGEND}", _WIDTH)
         yield through_table(results)
+    if results.start:
+        yield fill(f"Start of a command: {START_LEGEND}", _WIDTH)
+        yield start_table(results)
 
 
 def _check(folder: Path, plan: Plan) -> int:

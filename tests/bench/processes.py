@@ -1,6 +1,7 @@
 """What the kernel knows of a process: processor time and memory. Linux only."""
 
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,12 @@ def cpu_seconds(pid: int) -> float:
     this is the clock that clock_getcpuclockid(3) names, in nanoseconds.
     """
     return time.clock_gettime((~pid << 3) | _SCHEDULED)
+
+
+def children_seconds() -> float:
+    """User and system time of every process that this one has started and waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def wait_until_quiet(pid: int) -> float:

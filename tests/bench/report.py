@@ -8,6 +8,8 @@ from tests.bench.results import COMPARED, Results, best_ratio, middle, ratio, sp
 from tests.bench.rounds import AFTER_MB, IDLE_MB, START_S
 from tests.bench.scenarios import OPEN_RATES, SCENARIOS
 from tests.bench.servers import APPLICATION, FLOOR, GO, SERVERS
+from tests.bench.start import COMMANDS, CPU_S, WALL_S
+from tests.bench.start import LEGEND as START_LEGEND
 from tests.bench.tables import fixed, table
 from tests.bench.through import LEGEND as THROUGH_LEGEND
 from tests.bench.through import NOTHING, THROUGH_KEYS
@@ -127,6 +129,16 @@ def through_table(results: Results) -> str:
     return table(head, rows)
 
 
+def start_table(results: Results) -> str:
+    """One line a command: the best round, and the seconds that are wanted."""
+    rows = []
+    for one in COMMANDS:
+        found = results.start[one.name]
+        best = [fixed(min(found[key]), 2) for key in (WALL_S, CPU_S)]
+        rows.append([one.name, *best, fixed(one.wanted_s, 2)])
+    return table(["command", "s", "CPU s", "wanted s"], rows)
+
+
 def heading(results: Results) -> str:
     """What was measured, when, and on what."""
     machine = ", ".join(f"{name} {value}" for name, value in results.machine.items())
@@ -152,6 +164,8 @@ def markdown(results: Results) -> str:
             parts += [f"## {growth.title}", growth.legend, growth_table(growth, results)]
     if results.through:
         parts += ["## Through the API server", THROUGH_LEGEND, through_table(results)]
+    if results.start:
+        parts += ["## Start of a command", START_LEGEND, start_table(results)]
     best = "; ".join(
         f"{name} {best_ratio(results.servers, 'cpu_us', *pair):.2f}"
         for name, pair in COMPARED.items()

@@ -23,6 +23,7 @@ class Results(msgspec.Struct, frozen=True):
     servers  server → key → a number a round
     growth   growth → server → `step/number` → a number a round
     through  what was registered with an API server → key → a number a round
+    start    command → key → a number a round
     """
 
     date: str
@@ -31,6 +32,7 @@ class Results(msgspec.Struct, frozen=True):
     servers: Samples
     growth: dict[str, Samples] = {}
     through: Samples = {}
+    start: Samples = {}
 
 
 def middle(samples: Mapping[str, list[float]], key: str) -> float | None:

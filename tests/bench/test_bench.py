@@ -25,13 +25,14 @@ from tests.bench.lives import CALM, LIVES, STORM, STORM_OBJECTS
 from tests.bench.pauses import main as measure_pauses
 from tests.bench.plot import PANELS, plot
 from tests.bench.publish import PAGE, with_table
-from tests.bench.report import growth_table, main_table, markdown, through_table
+from tests.bench.report import growth_table, main_table, markdown, start_table, through_table
 from tests.bench.results import FOLDER, Results, read_results, write_results
 from tests.bench.rounds import Samples, run_rounds
 from tests.bench.scenarios import Effort, WrongAnswersError, percentile
 from tests.bench.selection import TooFewError, select
 from tests.bench.servers import GENGUARD, SERVERS, Answers, Server, servers_named
 from tests.bench.servers.two_rules import mutated
+from tests.bench.start import COMMANDS, WALL_S, run_start
 from tests.bench.template import Filled, make_template, make_templates
 from tests.bench.through import SETTINGS, THROUGH_KEYS, believe, run_through
 from tests.bench.tracking import WRITES
@@ -140,6 +141,20 @@ def test_writes_through_the_api_server_are_all_seen(apiserver: ControlPlane) -> 
     lines = through_table(Results("", {}, "", {}, {}, samples)).splitlines()
     assert len(lines) == 2 + len(SETTINGS)
     assert ["(" in line for line in lines[2:]] == [False, True, True, True]
+
+
+def test_each_command_is_started_and_its_best_round_shown(apiserver: ControlPlane) -> None:
+    samples = run_start(apiserver.kubeconfig, Effort(2, 0.0, 0.0), lambda _: None)
+    assert {len(numbers) for found in samples.values() for numbers in found.values()} == {2}
+    lines = start_table(Results("", {}, "", {}, {}, {}, samples)).splitlines()
+    assert [line.split("|")[1].strip() for line in lines[2:]] == [one.name for one in COMMANDS]
+    best = min(samples["genguard version"][WALL_S])
+    assert f" {best:.2f} | " in lines[4]
+
+
+def test_a_command_that_fails_is_not_fast(tmp_path: Path) -> None:
+    with pytest.raises(WrongAnswersError, match="genguard status exited with 1"):
+        run_start(tmp_path / "none", Effort(1, 0.0, 0.0), lambda _: None)
 
 
 def test_a_webhook_that_was_not_called_is_not_measured() -> None:

@@ -13,7 +13,6 @@ import hashlib
 import io
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from typing import Any
 import yaml
 
 from tests.locking import locked
+from tests.supply.image_layer import left_out
 from tests.supply.wheel import ROOT, build, committed, copy_source
 
 LOCK = ROOT / "requirements.lock"
@@ -104,10 +104,8 @@ def _environment() -> Path:
 
 def _leave_out(environment: Path) -> None:
     """Removes what the Dockerfile leaves out, too, since genguard never imports it."""
-    text = (ROOT / "Dockerfile").read_text()
-    (patterns,) = re.findall(r"&& rm \\\n((?: +\S+(?: \\)?\n)+)", text)
     (packages,) = environment.glob("lib/python3*/site-packages")
-    for pattern in patterns.replace("\\", "").split():
+    for pattern in left_out():
         for path in packages.glob(pattern):
             path.unlink()
 

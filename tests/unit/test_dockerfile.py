@@ -3,27 +3,13 @@
 import re
 import shlex
 import subprocess
-import sys
-import sysconfig
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from tests.unit.manifest_files import REPOSITORY, container, pod_spec
 
 TEXT = (REPOSITORY / "Dockerfile").read_text()
-_IMPORT_ALL = """
-import importlib, pkgutil, sys
-import certs, manifests, webhook
-
-for package in (certs, manifests, webhook):
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-for module in list(sys.modules.values()):
-    print(getattr(module, "__file__", None))
-"""
 
 
 def instructions():
@@ -134,21 +120,6 @@ def test_both_builders_can_build_it():
     assert "--mount" not in TEXT
     assert "<<" not in TEXT
     assert "syntax=" not in TEXT
-
-
-@pytest.mark.slow
-def test_genguard_imports_nothing_that_the_image_leaves_out():
-    (removal,) = (run for run in values(BUILD, "RUN") if "site-packages && rm" in run)
-    patterns = removal.partition("&& rm ")[2].split()
-    packages = Path(sysconfig.get_path("purelib"))
-    left_out = {str(path) for pattern in patterns for path in packages.glob(pattern)}
-    done = subprocess.run(
-        [sys.executable, "-c", _IMPORT_ALL], cwd=REPOSITORY, capture_output=True, check=True
-    )
-    imported = set(done.stdout.decode().splitlines())
-    assert all(list(packages.glob(pattern)) for pattern in patterns)
-    assert str(packages / "kubernetes/aio/client/api_client.py") in imported
-    assert imported & left_out == set()
 
 
 def test_the_user_is_the_one_of_the_deployment():

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 from cachetools import LRUCache
@@ -36,9 +36,10 @@ from webhook.cel.message import (
     make_message,
     make_rule_message,
 )
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
-from webhook.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from webhook.telemetry.metrics import Metrics
 
 LONGEST: Final = 4_096
 """Characters of one expression."""
@@ -102,8 +103,11 @@ class Evaluator:
         worker = self._worker
         return None if worker is None else worker.pid
 
-    def measured(self, metrics: Metrics) -> None:
+    def measured(self, metrics: "Metrics") -> None:
         """Export the number of costly expressions."""
+        # Imported when wanted: a verb exports nothing, and need not load what does.
+        from webhook.telemetry import declarations  # noqa: PLC0415
+
         metrics.gauge(declarations.COSTLY_CONDITIONS, lambda: float(self.costly))
 
     def evaluate(

@@ -22,6 +22,7 @@ from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.cluster.port_forward import Forward, OpsPort, find_ops_port, forwarded
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
+from webhook.manifest.documents import NAMESPACE
 
 _SECONDS: Final = 15.0
 _SILENT_SECONDS: Final = 30.0
@@ -58,9 +59,6 @@ class ServerChoice(NamedTuple):
     @property
     def namespace(self) -> str:
         """Where genguard is installed."""
-        # Imported when wanted: what renders manifests loads for a tenth of a second.
-        from webhook.manifest.rendering import NAMESPACE  # noqa: PLC0415
-
         return self.server or NAMESPACE
 
 

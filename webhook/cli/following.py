@@ -17,6 +17,7 @@ from genguard.objects.fields import ABSENT, Fields, fields_of, get
 from genguard.objects.instant import parse_time
 from genguard.objects.metadata import version_number
 from genguard.objects.served import Served, UnknownTargetError, find
+from genguard.objects.shown import few
 from genguard.status.assessment import Judge, judge_nothing
 from genguard.status.dependents import read_dependents
 from genguard.status.targets import WatchTarget
@@ -36,7 +37,6 @@ from webhook.cli.asking_server import Memory
 from webhook.cluster.discovery import owned_kinds
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
-from webhook.doctor.result import few
 
 _APART: Final = 0.1
 """Seconds between two looks: many changes at once are shown together."""

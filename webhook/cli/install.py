@@ -28,6 +28,7 @@ from cryptography import x509
 import certs
 import manifests
 from genguard.linting.hook import MUTATING, VALIDATING
+from genguard.objects.shown import few
 from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, with_flags
 from webhook.cli.output import Tell, ask, tell
@@ -44,7 +45,6 @@ from webhook.cluster.install_waits import (
     until_seen,
 )
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
-from webhook.doctor.result import few
 from webhook.files.given import BadFileError, read_manifests, read_registrations
 from webhook.install.plan import Action, Step
 from webhook.install.registering import (
@@ -56,11 +56,10 @@ from webhook.install.registering import (
     trial_name,
     trial_namespace,
 )
-from webhook.manifest.documents import Document, mode_of, path_of, title_of
+from webhook.manifest.documents import NAMESPACE, Document, mode_of, path_of, title_of
 from webhook.manifest.rendering import (
     KEY,
     MOUNT,
-    NAMESPACE,
     PASSWORD,
     PHASES,
     REGISTRATIONS,

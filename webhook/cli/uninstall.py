@@ -13,8 +13,8 @@ from webhook.cli.install import changes_installation, connected
 from webhook.cli.options import examples
 from webhook.cli.output import ask, tell
 from webhook.cluster.apply import find, leftovers, list_objects, remove
-from webhook.cluster.install_waits import until
 from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.until import until
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
 from webhook.manifest.documents import Document, path_of, title_of

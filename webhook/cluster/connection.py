@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-from cryptography import x509
 from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
@@ -103,6 +102,9 @@ def _expired(settings: client.Configuration) -> str:
     """Say since when the client certificate has expired; "" if it has not, or there is none."""
     if not settings.cert_file:
         return ""
+    # Imported when wanted: only a refusal asks, and x509 loads as long as a connection takes.
+    from cryptography import x509  # noqa: PLC0415
+
     try:
         found = x509.load_pem_x509_certificate(Path(settings.cert_file).read_bytes())
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """Waits during an installation until the cluster is as it should be.
 
-`until` repeats a check until nothing is missing. The checks: dry runs reach every phase and mode,
+The checks: dry runs reach every phase and mode,
 pods are ready, pods of an earlier template have ended, cert-manager has filled a Secret.
 """
 
@@ -9,7 +9,7 @@ import base64
 import binascii
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -17,11 +17,11 @@ from certs import PairSnapshot
 from genguard.admission.probe import Seen, read_answers
 from genguard.status.views.rollout import Rollout, rollout
 from webhook.cluster.apply import find, list_objects
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.until import until
 from webhook.install.registering import missing, probe
 from webhook.manifest.documents import Document, collection_of, title_of
 
-_EVERY_SECONDS: Final = 0.3
 _AT_ONCE: Final = 8
 """Probes at once, so that each takes its own connection: an idle one leads to the same pod."""
 _ROUNDS: Final = 3
@@ -29,36 +29,6 @@ _REFUSED_SECONDS: Final = 10.0
 """Registrations take effect within two seconds; a refusal after this time is final."""
 _HASH: Final = "pod-template-hash"
 """The label that a Deployment gives to all pods of one template."""
-
-
-class NotInTimeError(Exception):
-    """Something is still missing; the message says what, and what to do."""
-
-
-async def until(
-    check: Callable[[], Awaitable[str]], seconds: float, *, next_step: str = ""
-) -> None:
-    """Repeat `check`, which returns what is missing, until it returns "".
-
-    An API server that is not reached, or is overloaded, is waited for as well. Raises
-    NotInTimeError, or RefusedError.
-    """
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            missing = await check()
-        except UNREACHED as error:
-            missing = f"the API server is not reached: {str(error) or type(error).__name__}"
-        except RefusedError as error:
-            if not error.is_passing:
-                raise
-            missing = str(error)
-        if not missing:
-            return
-        if time.monotonic() >= end:
-            message = f"after {seconds:g} s: {missing}"
-            raise NotInTimeError(f"{message}. {next_step}" if next_step else message)
-        await asyncio.sleep(_EVERY_SECONDS)
 
 
 class Probed(NamedTuple):

@@ -10,9 +10,10 @@ from genguard.generation.table import load_table
 from genguard.linting.checks.order import order_genguard
 from genguard.linting.hook import MUTATING, mapping
 from genguard.linting.lint import lint
+from genguard.objects.shown import few
 from genguard.trace.plan import is_observer
 from webhook.doctor.facts import Facts, Source, calls_of
-from webhook.doctor.result import Line, check, fail, few, ok, warn
+from webhook.doctor.result import Line, check, fail, ok, warn
 from webhook.manifest.documents import (
     HEAL,
     STANDBY,

@@ -10,8 +10,9 @@ from genguard.linting.checks.reverted import registrations_reverted
 from genguard.linting.hook import FOLLOWED, items, mapping
 from genguard.linting.lint import lint
 from genguard.needed_phases import needs_of
+from genguard.objects.shown import few
 from webhook.doctor.facts import Call, Facts, Found, Source, calls_of
-from webhook.doctor.result import Line, check, fail, few, ok, warn
+from webhook.doctor.result import Line, check, fail, ok, warn
 from webhook.install.registering import foreign, home_of, is_limited, removal_commands
 from webhook.manifest.documents import mode_of, title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS

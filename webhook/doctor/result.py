@@ -1,14 +1,13 @@
 """What a check of `genguard doctor` is, and what it says: a level, a message, and a command."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from genguard.objects.shown import few
 from webhook.doctor.facts import Facts, Source
-
-_NAMED: Final = 3
 
 
 class Level(StrEnum):
@@ -86,9 +85,3 @@ def warn(message: str, fix: str) -> Line:
 def ok(message: str) -> Line:
     """Say that all is well; shown only if the check found no problem."""
     return Line(Level.OK, message)
-
-
-def few(names: Sequence[str]) -> str:
-    """Join the first three names and count the others: `a, b, c and 2 more`."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

@@ -13,6 +13,8 @@ from genguard.objects.served import collection_path
 Document = dict[str, Any]
 """A Kubernetes object, decoded."""
 
+NAMESPACE: Final = "genguard-system"
+"""The namespace in manifests/, and the usual one of an installation."""
 AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"
 FOLLOW: Final = "--registrations=follow"

@@ -7,6 +7,7 @@ from webhook.manifest.documents import (
     AUDIT_ONLY,
     FOLLOW,
     HEAL,
+    NAMESPACE,
     STANDBY,
     Document,
     alertmanagers_of,
@@ -14,7 +15,7 @@ from webhook.manifest.documents import (
     containers_of,
     path_of,
 )
-from webhook.manifest.rendering import NAMESPACE, callers_of, store_of
+from webhook.manifest.rendering import callers_of, store_of
 from webhook.manifest.static_webhooks import given_of
 
 Live = Mapping[str, Document | None]

@@ -11,12 +11,15 @@ from urllib.parse import parse_qsl, urlsplit
 import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
-from webhook.manifest.documents import ALERTMANAGER, Document, arguments_of, containers_of
+from webhook.manifest.documents import (
+    ALERTMANAGER,
+    NAMESPACE,
+    Document,
+    arguments_of,
+    containers_of,
+)
 from webhook.manifest.kustomize import Read, build, in_order
 from webhook.manifest.static_webhooks import configmap_of, give_files
-
-NAMESPACE: Final = "genguard-system"
-"""The namespace in the files; `render` replaces it in all of them by the chosen one."""
 
 SECRET: Final = "genguard-tls"  # noqa: S105 - its name
 STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name

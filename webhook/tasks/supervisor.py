@@ -14,11 +14,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
-from webhook.telemetry.metrics import Counts, Metrics
+
+if TYPE_CHECKING:
+    from webhook.telemetry.metrics import Counts, Metrics
 
 SHORTEST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 60.0
@@ -80,8 +81,11 @@ class Supervisor:
         self._failures: Final[Counter[str]] = Counter()
         self._left_out: Final[Counter[str]] = Counter()
 
-    def measured(self, metrics: Metrics) -> None:
+    def measured(self, metrics: "Metrics") -> None:
         """Export how often tasks failed, and how many items were left out."""
+        # Imported when wanted: a verb exports nothing, and need not load what does.
+        from webhook.telemetry import declarations  # noqa: PLC0415
+
         metrics.counts(declarations.TASK_FAILURES, self._counts)
         metrics.counts(
             declarations.LEFT_OUT, lambda: (((what,), n) for what, n in self._left_out.items())
@@ -198,7 +202,7 @@ class Supervisor:
         with self.guard("failures of tasks"):
             one.on_failure()
 
-    def _counts(self) -> Counts:
+    def _counts(self) -> "Counts":
         return [((name,), self._failures[name]) for name in {*self._tasks, *self._failures}]
 
 

@@ -7,13 +7,13 @@ import pytest
 from genguard.admission.probe import PROBE, answer
 from genguard.admission.review import Phase
 from webhook.cluster.install_waits import (
-    NotInTimeError,
     leaving,
     until_mode,
     until_replaced,
     until_seen,
 )
 from webhook.cluster.rest import RawAnswer
+from webhook.cluster.until import NotInTimeError
 
 PHASES = ("intent", "mutate", "outcome")
 
