@@ -1,8 +1,11 @@
 """Draws: 20 Deployments whose status a webhook clears, and for how many genguard did its work."""
 
-from collections.abc import Callable, Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from genguard.detection.matching import Writes, may_match
 from tests.controlplane.client import wait_until
 from tests.kind.cluster import PAUSE, Cluster, Figure, Json
 from tests.kind.culprit import ACTOR, Culprit
@@ -10,6 +13,8 @@ from tests.kind.culprit import ACTOR, Culprit
 MANY = 20
 DETECTOR = "observed-generation-cleared"
 _SECONDS = 90.0
+_STATUS = Writes("apps", "deployments/status", "UPDATE")
+_MOST_SPOILT = 10
 
 
 def deployment(name: str, namespace: str, replicas: int = 1, *, paused: bool = False) -> Json:
@@ -41,6 +46,57 @@ def assert_named(
         count = _most(lambda: len(named(cluster, namespace)))
     figure(f"{count} of {MANY}, {when}")
     assert count == MANY
+
+
+def assert_named_within_ten_writes(
+    cluster: Cluster, culprit: Culprit, figure: Figure, namespace: str
+) -> None:
+    """Register the webhook while 20 Deployments are written once a second: all its phases are gone.
+
+    It must be named for each of them before it has been called ten times.
+    """
+    with _made(cluster, namespace, replicas=0):
+        wait_until(lambda: not _intent_is_called(cluster), 150, every=1, what="/intent taken away")
+        with (
+            _written(cluster, namespace) as spoilt,
+            culprit.clearing("deployments/status", namespace),
+        ):
+            count = _most(lambda: len(named(cluster, namespace)), every=0.5)
+            most = max(spoilt.values())
+    figure(f"{count} of {MANY}, each within {most} writes that it had spoilt")
+    assert count == MANY
+    assert most <= _MOST_SPOILT
+
+
+@contextmanager
+def _written(cluster: Cluster, namespace: str) -> Iterator[Mapping[str, int]]:
+    """Write the status of each of 20 Deployments once a second; how many of these came out wrong."""
+    spoilt: Counter[str] = Counter()
+    ends = threading.Event()
+
+    def write(names: Sequence[str]) -> None:
+        while not ends.wait(1.0):
+            for number, name in enumerate(names):
+                path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status"
+                status = {"observedGeneration": 1, "unavailableReplicas": number}
+                answer = cluster.client.patch(path, {"status": status}).body
+                spoilt[name] += answer["status"].get("observedGeneration") != 1
+
+    names = _names()
+    threads = [threading.Thread(target=write, args=(names[at::4],)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield spoilt
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+
+
+def _intent_is_called(cluster: Cluster) -> bool:
+    found = cluster.get("mutatingwebhookconfiguration", "0--genguard-intent")
+    return may_match(found["webhooks"][0].get("rules", ()), _STATUS)
 
 
 def assert_restored(
@@ -77,21 +133,25 @@ def unrepaired(cluster: Cluster, namespace: str) -> list[str]:
     ]
 
 
+def _names() -> list[str]:
+    return [f"d-{number:02}" for number in range(MANY)]
+
+
 @contextmanager
-def _made(cluster: Cluster, namespace: str) -> Iterator[None]:
+def _made(cluster: Cluster, namespace: str, replicas: int = 1) -> Iterator[None]:
     """20 Deployments in a namespace, deleted in the end: nodes hold so many pods."""
     cluster.namespace(namespace)
-    cluster.apply(*(deployment(f"d-{number:02}", namespace) for number in range(MANY)))
+    cluster.apply(*(deployment(name, namespace, replicas) for name in _names()))
     try:
         yield
     finally:
         cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
-def _most(count: Callable[[], int]) -> int:
+def _most(count: Callable[[], int], every: float = 2.0) -> int:
     """The count when it has reached 20, or what it is when the time is over."""
     try:
-        wait_until(lambda: count() == MANY, _SECONDS, every=2.0)
+        wait_until(lambda: count() == MANY, _SECONDS, every=every)
     except TimeoutError:
         return count()
     return MANY

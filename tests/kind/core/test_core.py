@@ -14,6 +14,7 @@ from tests.kind.culprit import ACTOR, Culprit
 from tests.kind.draws import (
     DETECTOR,
     assert_named,
+    assert_named_within_ten_writes,
     assert_restored,
     deployment,
     named,
@@ -59,6 +60,12 @@ def test_audit_only_the_webhook_that_clears_20_deployments_is_named(
 ) -> None:
     done = cluster.replace_pods(draw)
     assert_named(cluster, culprit, figure, f"found-{draw}", f"after {done}")
+
+
+def test_audit_only_a_webhook_that_comes_while_a_loop_runs_is_named_within_ten_writes(
+    cluster: Cluster, culprit: Culprit, figure: Figure
+) -> None:
+    assert_named_within_ten_writes(cluster, culprit, figure, "running")
 
 
 @pytest.fixture(scope="module")
