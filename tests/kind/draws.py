@@ -70,7 +70,7 @@ def assert_named_within_ten_writes(
 
 @contextmanager
 def _written(cluster: Cluster, namespace: str) -> Iterator[Mapping[str, int]]:
-    """Write the status of each of 20 Deployments once a second; how many of these came out wrong."""
+    """Write each status of 20 Deployments once a second; yield how many writes came out wrong."""
     spoilt: Counter[str] = Counter()
     ends = threading.Event()
 
