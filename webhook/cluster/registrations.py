@@ -113,17 +113,22 @@ class Follower:
 
     async def run(self) -> None:
         """Look at each change of webhooks and policies, and now and then. Ends when cancelled."""
+        logged = ""
         while True:
             wait = LOOK_SECONDS
             try:
                 if self._news.is_known:
                     self._news.changed.clear()
                     await self.look()
+                    logged = ""
             except (RefusedError, *UNREACHED) as error:
+                reason = str(error) or type(error).__name__
                 if isinstance(error, RefusedError) and error.status == HTTPStatus.CONFLICT:
                     wait = _AGAIN_SECONDS  # somebody has written it since it was read
-                facts = {"reason": str(error) or type(error).__name__}
-                LOGGER.warning("registrations not followed", extra={"facts": facts})
+                elif reason != logged:
+                    logged = reason
+                    facts = {"reason": reason}
+                    LOGGER.warning("registrations not followed", extra={"facts": facts})
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._news.changed.wait()

@@ -14,7 +14,7 @@ from genguard.objects.shown import few
 from webhook.doctor.facts import Call, Facts, Found, Source, calls_of
 from webhook.doctor.result import Line, check, fail, ok, warn
 from webhook.install.registering import foreign, home_of, is_limited, removal_commands
-from webhook.manifest.documents import mode_of, title_of
+from webhook.manifest.documents import FOLLOW, arguments_of, mode_of, title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS
 
 _LONGEST_SECONDS: Final = 5
@@ -101,7 +101,11 @@ def reverted(facts: Facts) -> Iterator[Line]:
     for one in lint(facts.configurations, at=facts.at, live=True, checks=checks):
         name = one.webhook.partition("/")[0]
         yield warn(f"the rules of {name} {one.message}", f"{facts.install} --registrations fixed")
-    if any(FOLLOWED in one.hook.annotations for one in facts.registered.values()):
+    is_followed = any(FOLLOWED in one.hook.annotations for one in facts.registered.values())
+    if is_followed and facts.deployment and FOLLOW not in arguments_of(facts.deployment):
+        message = f"phases are left out that the server does not add again: {FOLLOW} is gone"
+        yield fail(message, facts.install)
+    if is_followed:
         yield ok("the server registers only the phases that can show or repair something")
     elif facts.registered:
         yield ok("every phase is registered for all that is watched")

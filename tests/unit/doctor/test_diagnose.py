@@ -9,6 +9,9 @@ import pytest
 
 from certs import installed_names, issue_authority, renew
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.linting.hook import FOLLOWED
+from genguard.needed_phases import needs_of, rules_of
 from tests.unit.doctor.healthy import (
     NOW,
     PAIR,
@@ -23,9 +26,11 @@ from tests.unit.doctor.healthy import (
     without_argument,
     worst,
 )
+from tests.unit.test_needed_phases import hook
 from webhook.doctor.diagnose import CHECKS, diagnose
 from webhook.doctor.facts import Right
 from webhook.doctor.result import Level
+from webhook.manifest.documents import FOLLOW
 from webhook.manifest.rendering import SharedStore
 
 WELL = healthy()
@@ -582,3 +587,48 @@ def test_more_findings_than_fit_are_counted():
     many = tuple(msgspec.structs.replace(FOUND, id=f"f{number}") for number in range(5))
     *_, last = [line for line in diagnose(replace(WELL, findings=many)) if line.id == "culprits"]
     assert (last.message, last.fix) == ("2 more open findings", "genguard findings")
+
+
+def followed(facts, *others: dict):
+    """The registrations as `serve --registrations follow` leaves them, beside other webhooks."""
+    outcome = facts.registered["outcome"].hook.body["rules"]
+    changed_by = Suspects(read_configurations(others)).may_change
+    needs = needs_of(outcome, changed_by, enforcing=True)
+    documents = deepcopy(facts.configurations)
+    for phase in ("intent", "mutate"):
+        (one,) = (one for one in documents if phase in one["metadata"]["name"])
+        one["metadata"]["annotations"] = {FOLLOWED: "follow"}
+        one["webhooks"][0]["rules"] = rules_of(phase, outcome, [], needs)
+    return replace(facts, configurations=(*documents, *others))
+
+
+@pytest.mark.parametrize("others", [(), (hook("deployments/status"),)], ids=["alone", "another"])
+def test_phases_that_nobody_needs_may_be_left_out(others):
+    assert not worst(followed(WELL, *others))
+
+
+def test_a_phase_that_is_left_out_and_needed_is_missing():
+    facts = followed(WELL)
+    late = replace(facts, configurations=(*facts.configurations, hook("deployments/status")))
+    line = worst(late)["rules"]
+    assert line.level is Level.FAIL
+    assert "0--genguard-intent is not called for UPDATE deployments/status.apps" in line.message
+
+
+def test_phases_are_missing_where_the_server_does_not_follow_any_more():
+    line = worst(without_argument(followed(WELL), FOLLOW))["reverted"]
+    assert line.level is Level.FAIL
+    assert FOLLOW in line.message
+
+
+def test_who_writes_the_rules_back_is_named():
+    facts = followed(WELL)
+    documents = deepcopy(facts.configurations)
+    (one,) = (one for one in documents if "intent" in one["metadata"]["name"])
+    owned = {'k:{"name":"intent.genguard.io"}': {"f:rules": {}}}
+    entry = {"manager": "argocd-controller", "fieldsV1": {"f:webhooks": owned}}
+    one["metadata"]["managedFields"] = [entry]
+    line = worst(replace(facts, configurations=documents))["reverted"]
+    assert line.level is Level.WARN
+    assert "are written by argocd-controller too" in line.message
+    assert line.fix == f"{INSTALL} --registrations fixed"
