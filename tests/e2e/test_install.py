@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from genguard.linting.hook import GENGUARD
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.cert_manager import CertManager
@@ -29,7 +30,6 @@ from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from tests.unit.cli.samples import write_lines
 from tests.unit.detection.test_static_manifests import HOOK
-from webhook.cluster.apply import MANAGER
 from webhook.cluster.standby import ACTIVE
 
 PHASES = ("1/4", "2/4", "3/4", "4/4")
@@ -112,7 +112,7 @@ def test_a_service_of_before_changes_when_all_pods_have_what_it_selects(
     assert len(new) == 2
     created = max(one["metadata"]["creationTimestamp"] for one in new)
     (changed,) = {
-        one["time"] for one in found["metadata"]["managedFields"] if one["manager"] == MANAGER
+        one["time"] for one in found["metadata"]["managedFields"] if one["manager"] == GENGUARD
     }
     assert changed >= created, "the pods that have the label were there before; whole seconds"
 
