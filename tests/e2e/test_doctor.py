@@ -31,7 +31,7 @@ DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
 NOW = datetime.now(UTC)
 CHECKS = [
     *("api-server", "installed", "pods", "certificate", "registered", "alone"),
-    *("rules", "settings"),
+    *("rules", "reverted", "settings"),
     *("ca-bundle", "order", "static", "reached", "phases"),
     *("mode", "last-seen", "store", "tasks", "incomplete"),
     *("conditions", "rights", "clock", "kinds", "nodes", "culprits"),

@@ -75,7 +75,7 @@ def test_it_is_installed_in_four_phases_and_then_there_is_nothing_to_do(
     assert changed == [
         "  create    clusterrole/genguard-heal",
         "  create    clusterrolebinding/genguard-heal",
-        f"  update    deployment/genguard -n {SYSTEM}  (spec.template.spec.containers[0].args[20])",
+        f"  update    deployment/genguard -n {SYSTEM}  (spec.template.spec.containers[0].args[21])",
     ]
 
 
@@ -180,7 +180,7 @@ def test_one_of_another_name_is_found_by_its_label_and_taken_out_by_what_is_advi
 def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
     before = there(plane)
     found = run(plane, "install", "--dry-run")
-    assert found.out.count("create") == 17
+    assert found.out.count("create") == 19
     assert there(plane) == before
 
 
