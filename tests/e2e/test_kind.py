@@ -77,6 +77,29 @@ def test_where_a_step_fails_the_next_is_not_tried(tools: Pretended) -> None:
     assert tools.calls()[-1][:2] == ["docker", "build"]
 
 
+@pytest.mark.parametrize(("level", "code"), [("warn", 0), ("fail", 1)])
+def test_what_doctor_says_stands_at_the_end_and_only_a_failure_is_one(
+    tools: Pretended, level: str, code: int
+) -> None:
+    tools.play("install", 0)
+    tools.play("doctor", 1, f"ok   pods  well\n{level} order  bad  — do this\n1 ok, 1 {level}")
+    up = tools.run("up")
+    assert up.returncode == code
+    _, _, end = up.stderr.partition("== 4/4 genguard doctor\n")
+    told = [
+        "== genguard is installed, but doctor is not content:",
+        f"{level} order  bad  — do this",
+    ]
+    assert end.splitlines()[:2] == told
+    assert ("== try it" in end) is (code == 0)
+
+
+def test_where_doctor_cannot_be_run_up_fails(tools: Pretended) -> None:
+    tools.play("install", 0)
+    tools.play("doctor", 125)
+    assert tools.run("up").returncode == 1
+
+
 @pytest.mark.parametrize(("tool", "told"), [("kind", "kind is not there: https://kind.sigs")])
 def test_what_is_not_there_is_told_with_where_to_get_it(
     tools: Pretended, tool: str, told: str
