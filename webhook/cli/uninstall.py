@@ -15,6 +15,7 @@ from webhook.cli.output import ask, tell
 from webhook.cluster.apply import find, leftovers, list_objects, remove
 from webhook.cluster.install_waits import until
 from webhook.cluster.rest import RefusedError, Rest
+from webhook.doctor.result import few
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
 from webhook.manifest.documents import Document, path_of, title_of
@@ -103,8 +104,14 @@ async def _run(steps: list[Step], options: RemovalOptions) -> None:
         for document in gone:
             await remove(rest, document)
 
+        has_told = False
+
         async def reason() -> str:
+            nonlocal has_told
             left = [title_of(one) for one in gone if await find(rest, one)]
+            if left and not has_told:
+                has_told = True
+                tell(f"deleted; {few(left)} must end, half a minute or more")
             return f"{', '.join(left)} is still being deleted" if left else ""
 
         await until(reason, options.seconds)
