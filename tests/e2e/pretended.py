@@ -38,6 +38,7 @@ match args:
 _DOCKER = """
 match args:
     case ["build", "--iidfile", file, *_]:
+        print("a line of the build")
         pathlib.Path(file).write_text("sha256:0123456789abcdef")
     case ["image", "ls", *_]:
         print("0123456789ab\\n0123456789ab")
