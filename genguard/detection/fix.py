@@ -25,6 +25,7 @@ import yaml
 from genguard.detection.finding import Actor, Confidence, Finding, FixStep
 from genguard.detection.sample import shown_diff
 from genguard.detection.suspects import Registered
+from genguard.detection.write import BY_HAND
 from genguard.formats.kube_yaml import load_document
 from genguard.generation.table import kind_of
 
@@ -97,6 +98,7 @@ class StepTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repair_after_others: StepText
     correct: StepText
     correct_writers: StepText
+    correct_by_hand: StepText
     find_webhook: StepText
     find_writer: StepText
     static: StepText
@@ -438,6 +440,12 @@ def _is_autoscaler(actor: Actor) -> bool:
     return actor.name.rpartition(":")[2] in load_advice().autoscalers
 
 
+def _is_by_hand(actor: Actor) -> bool:
+    """Whether it is a person, or a script, with kubectl: there is no program to correct."""
+    manager = actor.name if actor.type == "manager" else actor.field_manager
+    return manager.startswith(BY_HAND)
+
+
 def _autoscaled(actors: Sequence[Actor]) -> Iterator[FixStep]:
     scaler = next(filter(_is_autoscaler, actors), None)
     if scaler is not None:
@@ -447,6 +455,12 @@ def _autoscaled(actors: Sequence[Actor]) -> Iterator[FixStep]:
 
 def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator[FixStep]:
     """Yield what the owners of the other writers change; for a fight, who owns the field."""
+    if plan.scope == "status":
+        by_hand = [one for one in actors if _is_by_hand(one)]
+        if by_hand:
+            names = " and ".join(dict.fromkeys(one.name for one in by_hand))
+            yield _texts().correct_by_hand.fill(name=names)
+        actors = [one for one in actors if one not in by_hand]
     others = [one for one in actors if not (plan.fights and _tool(one)) and not _is_autoscaler(one)]
     names = " and ".join(dict.fromkeys(one.name for one in others))
     has_tool = len(others) < len(actors)

@@ -15,7 +15,7 @@ from genguard.objects.observed import Observed
 NODE_USER: Final = "system:node:"
 """What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node)."""
 
-_BY_HAND: Final = "kubectl"
+BY_HAND: Final = "kubectl"
 """What the field managers of kubectl begin with (kubectl-edit, kubectl-client-side-apply)."""
 
 
@@ -63,8 +63,8 @@ class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     @property
     def writer(self) -> tuple[str, str, str]:
         """What tells two writers apart. A person is one, whichever verb of kubectl it is."""
-        by_hand = self.manager.startswith(_BY_HAND)
-        return self.user, _BY_HAND if by_hand else self.manager, "" if by_hand else self.process
+        by_hand = self.manager.startswith(BY_HAND)
+        return self.user, BY_HAND if by_hand else self.manager, "" if by_hand else self.process
 
 
 class Acted(NamedTuple):

@@ -38,6 +38,7 @@ match args:
 _DOCKER = """
 match args:
     case ["build", "--iidfile", file, *_]:
+        print("a line of the build")
         pathlib.Path(file).write_text("sha256:0123456789abcdef")
     case ["image", "ls", *_]:
         print("0123456789ab\\n0123456789ab")
@@ -46,6 +47,10 @@ match args:
         assert os.stat(source).st_mode & 0o077 == 0
         verb = flags[[n for n, one in enumerate(flags) if one.startswith("genguard:kind-")][0] + 1:]
         verb = [source if one == target else one for one in verb]
+        if (played := folder / f"played-{verb[0]}").exists():
+            code, _, text = played.read_text().partition(" ")
+            print(text)
+            sys.exit(int(code))
         sys.exit(subprocess.run([sys.executable, "-m", "webhook", *verb]).returncode)
 """
 
@@ -76,6 +81,10 @@ class Pretended:
     def fail(self, call: str) -> None:
         """Calls that begin so end with an error."""
         (self._folder / "fails").write_text(call)
+
+    def play(self, verb: str, code: int, text: str = "") -> None:
+        """A verb of genguard prints this text, and ends with this code; it is not run."""
+        (self._folder / f"played-{verb}").write_text(f"{code} {text}")
 
     def calls(self) -> list[list[str]]:
         """What was asked since this was last asked."""

@@ -117,6 +117,26 @@ def test_nothing_is_registered_while_the_server_is_not_ready(
     assert webhooks(plane) is None
 
 
+def test_install_and_uninstall_leave_a_release_to_helm(helm: Helm, plane: ControlPlane) -> None:
+    helm.must("install", "genguard", str(CHART), "--no-hooks")
+    for register in ("true", "false"):
+        helm.must("upgrade", "genguard", str(CHART), "--no-hooks", f"--set=register={register}")
+        before = plane.client.get(SECRET).body
+        for verb in ("install", "uninstall"):
+            for flag in ("--yes", "--dry-run"):
+                refused = run(plane, verb, flag, code=1)
+                assert refused.out == ""
+                assert f"is managed by the Helm release genguard -n {SYSTEM}. " in refused.err
+                assert f"helm upgrade genguard CHART -n {SYSTEM} --reuse-values" in refused.err
+                assert f"helm uninstall genguard -n {SYSTEM}" in refused.err
+        assert plane.client.get(SECRET).body == before
+    helm.must("upgrade", "genguard", str(CHART), "--no-hooks", "--set=register=true")
+    run(plane, "uninstall", "--registrations-only", "--yes")
+    assert webhooks(plane) is None, "the off switch is for every genguard"
+    helm.must("uninstall", "genguard", "--wait")
+    run(plane, "uninstall", "--dry-run")
+
+
 def test_it_is_installed_registered_upgraded_rolled_back_and_removed(
     helm: Helm, plane: ControlPlane
 ) -> None:

@@ -330,6 +330,10 @@ def test_a_valkey_is_installed_with_a_password_that_is_made_once_and_never_shown
     left = run(clean, "uninstall", "--yes")
     assert f"delete    secret/genguard-store -n {SYSTEM}" in left.out
     assert "it holds" not in left.out
+    *_, waited, gone = left.err.splitlines()
+    assert waited.startswith("deleted; ")
+    assert f"namespace/{SYSTEM} must end, half a minute or more" in waited
+    assert gone == "gone"
 
 
 def test_replicas_share_a_store_whose_secret_has_to_be_there(clean: ControlPlane) -> None:
@@ -408,6 +412,10 @@ def test_uninstall_takes_the_findings_that_the_server_has_kept(clean: ControlPla
     left = run(clean, "uninstall", "--yes")
     assert f"delete    configmap/genguard-findings -n {SYSTEM}" in left.out
     assert "it holds" not in left.out
+    *_, waited, gone = left.err.splitlines()
+    assert waited.startswith("deleted; ")
+    assert f"namespace/{SYSTEM} must end, half a minute or more" in waited
+    assert gone == "gone"
 
 
 def test_uninstall_of_nothing_says_so(clean: ControlPlane) -> None:

@@ -35,12 +35,13 @@ def test_up_makes_a_cluster_and_installs_into_it_and_down_takes_it_away(
     assert up.returncode == 0, up.stderr
     assert [line for line in up.stderr.splitlines() if line.startswith("== ")] == [
         "== 1/4 create a cluster of three nodes",
-        "== 2/4 build and load the image",
+        "== 2/4 build and load the image, a minute or more",
         "== 3/4 genguard install",
         "== 4/4 genguard doctor",
         "== try it: manifests/kind/README.md",
     ]
     assert "reached" in up.stdout
+    assert "a line of the build" not in up.stdout + up.stderr
     calls = tools.calls()
     asked = [" ".join(call[:3]) for call in calls]
     first = ["docker info", "kind get clusters", "kind create cluster", "docker build --iidfile"]
@@ -73,8 +74,31 @@ def test_where_a_step_fails_the_next_is_not_tried(tools: Pretended) -> None:
     tools.fail("docker build")
     failed = tools.run("up")
     assert failed.returncode != 0
-    assert "told why" in failed.stderr
+    assert failed.stderr.endswith("told why\nkind.sh: docker build failed: its output is above\n")
     assert tools.calls()[-1][:2] == ["docker", "build"]
+
+
+@pytest.mark.parametrize(("level", "code"), [("warn", 0), ("fail", 1)])
+def test_what_doctor_says_stands_at_the_end_and_only_a_failure_is_one(
+    tools: Pretended, level: str, code: int
+) -> None:
+    tools.play("install", 0)
+    tools.play("doctor", 1, f"ok   pods  well\n{level} order  bad  — do this\n1 ok, 1 {level}")
+    up = tools.run("up")
+    assert up.returncode == code
+    _, _, end = up.stderr.partition("== 4/4 genguard doctor\n")
+    told = [
+        "== genguard is installed, but doctor is not content:",
+        f"{level} order  bad  — do this",
+    ]
+    assert end.splitlines()[:2] == told
+    assert ("== try it" in end) is (code == 0)
+
+
+def test_where_doctor_cannot_be_run_up_fails(tools: Pretended) -> None:
+    tools.play("install", 0)
+    tools.play("doctor", 125)
+    assert tools.run("up").returncode == 1
 
 
 @pytest.mark.parametrize(("tool", "told"), [("kind", "kind is not there: https://kind.sigs")])

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -13,6 +14,7 @@ from tests.e2e.culprits import deployment, pod
 from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.statuses import GATE, Shop, State
+from webhook.cli import main
 
 WEB = "apps/v1/deployments/web"
 WORKLOADS = ("apps/v1/deployments", "apps/v1/replicasets", "pods")
@@ -447,6 +449,21 @@ def test_a_set_is_ready_when_all_of_it_is_and_names_what_is_not(shop: Shop) -> N
     assert run.lines[-1] == "reached ready and settled: Deployment/fast; Deployment/slow"
     everything = {(one["kind"], one["name"]) for one in shop.tree()}
     assert {("Deployment", "fast"), ("Deployment", "slow")} <= everything
+
+
+def test_alone_it_says_which_namespace_it_shows(shop: Shop) -> None:
+    hint = "only namespace default is shown: -A shows all, -n NAMESPACE another"
+
+    def status(*words: str) -> Result:
+        return CliRunner().invoke(
+            main, ["status", *words, "--kubeconfig", str(shop.plane.kubeconfig)]
+        )
+
+    alone = status("-o", "json")
+    assert hint in alone.stderr.splitlines()
+    assert all(json.loads(line) for line in alone.stdout.splitlines())
+    for words in (("-A",), ("-n", "default"), ("deploy",)):
+        assert hint not in status(*words).stderr
 
 
 def test_what_is_deleted_while_it_is_waited_for_has_failed(shop: Shop) -> None:

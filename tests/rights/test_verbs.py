@@ -136,6 +136,7 @@ ROLES = Row(
         *each("get patch", "resourcequotas", "serviceaccounts"),
         *each("get patch", *(one for one in INSTALLED if "roles" in one)),
         "get secrets",
+        "get deployments.apps",  # read first: does a Helm release manage it?
     ),
     1,
 )

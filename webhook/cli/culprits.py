@@ -27,7 +27,10 @@ _SHOWN: Final = 2
 
 
 class Culprit(msgspec.Struct, frozen=True, rename="camel"):
-    """One open finding about an object, and who causes it; `finding` is its id."""
+    """One open finding about an object, and who causes it; `finding` is its id.
+
+    over  nothing is left of it on this object, and no sign comes any more: it is resolved soon
+    """
 
     finding: str
     detector: str
@@ -36,10 +39,12 @@ class Culprit(msgspec.Struct, frozen=True, rename="camel"):
     count: int
     actors: tuple[Actor, ...]
     message: str
+    over: bool
 
     def __str__(self) -> str:
         who = ", ".join(one.label for one in self.actors[:_SHOWN]) or "not known who"
-        return printable(f"{who}: {self.message}; genguard explain finding/{self.finding}")
+        over = "over: " if self.over else ""
+        return printable(f"{over}{who}: {self.message}; genguard explain finding/{self.finding}")
 
 
 class FollowedLine(StatusLine, frozen=True, rename="camel"):
@@ -68,30 +73,44 @@ class Culprits:
     """The open findings of a server, by object."""
 
     def __init__(self, findings: Iterable[Finding], kinds: Iterable[Served] = ()) -> None:
-        known = {one.id: one for one in findings if one.state != "resolved"}
+        self._known: Final = {one.id: one for one in findings if one.state != "resolved"}
         self._kinds: Final = _kinds_of(kinds)
         self._by_uid: Final[dict[str, dict[str, Finding]]] = {}
         self._by_name: Final[dict[tuple[str, ...], dict[str, Finding]]] = {}
-        for one in known.values():
-            # Who causes it is named where it begins: a consequence names its controller.
-            cause = known.get(one.above, one)
+        for one in self._known.values():
             where = one.object
             if where.uid:
-                self._by_uid.setdefault(where.uid, {})[cause.id] = cause
+                self._by_uid.setdefault(where.uid, {})[one.id] = one
             else:
                 place = (where.group, where.resource, where.namespace, where.name)
-                self._by_name.setdefault(place, {})[cause.id] = cause
+                self._by_name.setdefault(place, {})[one.id] = one
 
     def of(self, view: StatusView) -> tuple[Culprit, ...]:
-        """Return the findings about one object, the worst first."""
+        """Return the findings about one object, the worst first.
+
+        Who causes it is named where it begins: a consequence names its controller.
+        """
         found = dict(self._by_uid.get(view.uid, {}))
         for resource in self._kinds.get((view.group, view.kind), ()):
             found |= self._by_name.get((view.group, resource, view.namespace, view.name), {})
+        now = time.time()
+        over: dict[str, bool] = {}  # by cause, which may go on elsewhere
+        for one in found.values():
+            name = self._known.get(one.above, one).id
+            over[name] = over.get(name, True) and one.is_ending(now)
+        causes = sorted((self._known[name] for name in over), key=_severity, reverse=True)
         return tuple(
             Culprit(
-                one.id, one.detector, one.severity, one.state, one.count, one.actors, one.message
+                one.id,
+                one.detector,
+                one.severity,
+                one.state,
+                one.count,
+                one.actors,
+                one.message,
+                over[one.id],
             )
-            for one in sorted(found.values(), key=_severity, reverse=True)
+            for one in causes
         )
 
     def of_tree(self, root: Node) -> tuple[Culprit, ...]:

@@ -150,6 +150,7 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
     probed = await send_probe(rest, _WATCHED)
     probes = await send_probes(rest, _WATCHED, _PROBES)
     now = datetime.now(UTC)
+    endpoints = await read(Source.ENDPOINTS, _endpoints(rest, namespace), [])
     facts = Facts(
         at=now,
         namespace=namespace,
@@ -158,7 +159,8 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
         configurations=tuple(configurations),
         live={path_of(one): await read(title_of(one), find(rest, one), one) for one in expected},
         leftovers=tuple(await read(Source.LEFTOVERS, leftovers(rest), [])),
-        endpoints=await read(Source.ENDPOINTS, _endpoints(rest, namespace), 0),
+        endpoints=endpoints.count(True),
+        unready=endpoints.count(False),
         pair=await read(Source.PAIR, _pair(rest, namespace), None),
         probe=probed.seen,
         refusal=probed.refusal,
@@ -185,16 +187,16 @@ async def _leaving(rest: Rest, namespace: str) -> list[str]:
     return await leaving(rest, found) if found else []
 
 
-async def _endpoints(rest: Rest, namespace: str) -> int:
-    """Count the ready addresses of the Service."""
+async def _endpoints(rest: Rest, namespace: str) -> list[bool]:
+    """Whether each address of the Service is ready."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     slices = await rest.get(path, labelSelector="kubernetes.io/service-name=genguard")
-    return sum(
-        len(one["addresses"])
+    return [
+        (one.get("conditions") or {}).get("ready", True)
         for found in slices["items"]
         for one in found.get("endpoints") or ()
-        if (one.get("conditions") or {}).get("ready", True)
-    )
+        for _ in one["addresses"]
+    ]
 
 
 async def _pair(rest: Rest, namespace: str) -> PairSnapshot | None:

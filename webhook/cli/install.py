@@ -52,6 +52,7 @@ from webhook.install.registering import (
     foreign,
     is_limited,
     limited,
+    release_of,
     removal_commands,
     trial_name,
     trial_namespace,
@@ -73,6 +74,7 @@ from webhook.manifest.rendering import (
     keys_of,
     pair_files,
     phase_of,
+    registration_of,
     render,
     secret_of,
     store_secret,
@@ -163,6 +165,9 @@ async def prepare(options: InstallOptions) -> Prepared:
         if options.choices.cert_manager:
             await _check_cert_manager(rest)
         namespace = options.choices.namespace
+        if not options.registrations:  # the chart's own Job gives these
+            is_inside = options.choices.outside is None
+            await check_release(rest, [deployment_of(namespace)] if is_inside else [])
         await _check_alone(rest, namespace)
         if options.registrations:
             return await _prepare_registrations(rest, cluster, options)
@@ -233,6 +238,17 @@ async def registrations(rest: Rest) -> list[Document]:
     for kind in (MUTATING, VALIDATING):
         found += await list_objects(rest, {"apiVersion": _ADMISSION, "kind": kind})
     return found
+
+
+async def check_release(rest: Rest, places: Iterable[Document]) -> None:
+    """Refuse where Helm manages the registrations or one of `places`: it would not know of it."""
+    for place in (*places, *(registration_of(*one) for one in REGISTRATIONS)):
+        live = await find(rest, place)
+        if live is not None and (release := release_of(live)):
+            name, _, where = release.partition(" ")
+            message = f"{title_of(place)} is managed by the Helm release {release}. Change it with "
+            message += f"helm upgrade {name} CHART {where} --reuse-values, or remove it with "
+            raise RefusedError(HTTPStatus.CONFLICT, f"{message}helm uninstall {release}")
 
 
 async def _check_alone(rest: Rest, namespace: str) -> None:

@@ -276,6 +276,8 @@ def _of_cluster(
     shown = asyncio.run(_show(options, show, tell, watch=watch))
     for one in shown.missing:
         tell(f"there is no {one}")
+    if not words and within and not namespace:
+        tell(f"only namespace {within} is shown: -A shows all, -n NAMESPACE another")
     if shown.unread:
         tell(f"this is not all: {told_unread(shown.unread)}")
     if shown.open_findings:

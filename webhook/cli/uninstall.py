@@ -8,8 +8,9 @@ from typing import Final
 import click
 
 import manifests
+from genguard.objects.shown import few
 from webhook.cli.errors import carry_out, one_line_errors
-from webhook.cli.install import changes_installation, connected
+from webhook.cli.install import changes_installation, check_release, connected
 from webhook.cli.options import examples
 from webhook.cli.output import ask, tell
 from webhook.cluster.apply import find, leftovers, list_objects, remove
@@ -19,7 +20,14 @@ from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
 from webhook.manifest.documents import Document, path_of, title_of
 from webhook.manifest.kustomize import in_order
-from webhook.manifest.rendering import FINDINGS, Choices, is_registration, render, secret_of
+from webhook.manifest.rendering import (
+    FINDINGS,
+    Choices,
+    deployment_of,
+    is_registration,
+    render,
+    secret_of,
+)
 from webhook.manifest.static_webhooks import configmap_of
 from webhook.serve.flags import duration
 
@@ -58,6 +66,8 @@ class RemovalOptions:
 async def _prepare(options: RemovalOptions) -> list[Step]:
     """List what would be deleted, in order. Raises NoClusterError, RefusedError or UNREACHED."""
     async with connected(options.kubeconfig, options.context) as (rest, _):
+        if not options.registrations_only:  # the off switch is for every genguard
+            await check_release(rest, [deployment_of(options.namespace)])
         documents = _installed(options.namespace)
         first = [one for one in documents if is_registration(one)]
         live = [one for one in [await find(rest, one) for one in first] if one]
@@ -94,8 +104,14 @@ async def _run(steps: list[Step], options: RemovalOptions) -> None:
         for document in gone:
             await remove(rest, document)
 
+        has_told = False
+
         async def reason() -> str:
+            nonlocal has_told
             left = [title_of(one) for one in gone if await find(rest, one)]
+            if left and not has_told:
+                has_told = True
+                tell(f"deleted; {few(left)} must end, half a minute or more")
             return f"{', '.join(left)} is still being deleted" if left else ""
 
         await until(reason, options.seconds)

@@ -91,7 +91,14 @@ def pods(facts: Facts) -> Iterator[Line]:
         yield fail(f"none of {wanted} is ready", describe)
     elif ready < wanted:
         yield warn(f"{ready} of {wanted} are ready", describe)
-    if ready and not facts.endpoints:
+    if ready and not facts.endpoints and facts.unready:
+        # The API server keeps connections to a pod that only answers its readiness probe late.
+        message = "the pod behind the Service is not ready: its readiness probe fails or is slow"
+        if facts.answers:
+            yield warn(f"{message}; it still answers dry runs", describe)
+        else:
+            yield fail(message, describe)
+    elif ready and not facts.endpoints:
         yield fail("ready, but the Service has no endpoint", facts.install)
     yield ok(f"{ready} of {wanted} are ready, and the Service has endpoints")
 

@@ -67,6 +67,7 @@ class Facts:
     configurations  every webhook configuration of the cluster
     leftovers       objects that an interrupted installation left
     endpoints       ready addresses of the Service
+    unready         its other addresses: a pod that is selected and not ready at the moment
     pair            the certificate and key in the Secret; without key for a server outside
     probe           the answers of the phases that saw a dry run
     refusal         the reason if the API server refused the dry run
@@ -90,6 +91,7 @@ class Facts:
     configurations: tuple[Document, ...]
     leftovers: tuple[Document, ...] = ()
     endpoints: int = 0
+    unready: int = 0
     pair: PairSnapshot | None = field(default=None, repr=False)
     probe: Mapping[str, Seen] = field(default_factory=dict)
     refusal: str = ""

@@ -5,6 +5,7 @@ check    a validating webhook with failurePolicy Fail, only for dry runs of a pr
 limited  one of the three registrations, only for the trial namespace
 merged   one of the three, with rules that users have added for other resources
 foreign  registrations of another genguard in the same cluster
+release  the Helm release that manages an object
 probe    the object that is sent in dry runs
 """
 
@@ -22,6 +23,9 @@ RUN: Final = "genguard.io/install"
 """The label of temporary objects of an installation."""
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
+_RELEASE: Final = "meta.helm.sh/release-name"
+_RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
 _NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 _TRIAL: Final = "genguard-test-"
@@ -135,6 +139,19 @@ def removal_commands(others: Iterable[Document]) -> str:
         [f"genguard uninstall -n {home}" for home in homes]
         + [f"kubectl delete {' '.join(named)}"] * bool(named)
     )
+
+
+def release_of(live: Mapping[str, Any]) -> str:
+    """Return the Helm release that manages an object, as `NAME -n NAMESPACE`; "" if none does.
+
+    Argo CD renders a chart without a release, and leaves the annotations out.
+    """
+    metadata = live["metadata"]
+    annotations = metadata.get("annotations") or {}
+    is_of_helm = (metadata.get("labels") or {}).get(MANAGED_BY) == "Helm"
+    if not is_of_helm or _RELEASE not in annotations:
+        return ""
+    return f"{annotations[_RELEASE]} -n {annotations.get(_RELEASE_NAMESPACE, '')}"
 
 
 def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:

@@ -266,6 +266,18 @@ def test_who_causes_a_consequence_is_named_in_its_place():
     assert str(found).endswith("genguard explain finding/f1")
 
 
+def test_what_is_over_on_an_object_is_said_though_its_cause_goes_on_elsewhere():
+    done = {"repaired": True, "first_seen": ago(seconds=40), "last_seen": ago(seconds=30)}
+    now = {"repaired": False, "last_seen": ago(seconds=0)}
+    known = Culprits([finding("f1", object=PODS, **now), finding("f2", part_of="f1", **done)])
+    (found,) = known.of(view("u1"))
+    assert (found.finding, found.over) == ("f1", True)
+    assert str(found).startswith("over: mmm-old/status.example.org (certain): ")
+    (goes_on,) = Culprits([finding("f2", **now)]).of(view("u1"))
+    assert not goes_on.over
+    assert str(goes_on).startswith("mmm-old/")
+
+
 def test_only_findings_about_the_object_that_are_not_resolved_count():
     nameless = FoundObject("", "v1", "pods", "shop", "web-2", "")
     known = Culprits(

@@ -167,6 +167,13 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
         ),
         (replace(WELL, endpoints=0), "pods", "fail", "the Service has no endpoint", INSTALL),
         (
+            replace(WELL, endpoints=0, unready=1),
+            "pods",
+            "warn",
+            "its readiness probe fails or is slow; it still answers dry runs",
+            f"{KUBECTL} describe pods",
+        ),
+        (
             replace(WELL, pair=None),
             "certificate",
             "fail",

@@ -1,7 +1,15 @@
 """Registrations on their way to the whole cluster: never wider than the trial namespace before."""
 
 import manifests
-from webhook.install.registering import MANAGED_BY, check, is_limited, limited, merged, trial_name
+from webhook.install.registering import (
+    MANAGED_BY,
+    check,
+    is_limited,
+    limited,
+    merged,
+    release_of,
+    trial_name,
+)
 from webhook.manifest.rendering import Choices, is_registration, render
 
 PAIR = {"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"authority"}
@@ -65,3 +73,12 @@ def test_rules_for_what_is_watched_anyway_and_wildcards_go():
     for one in (rule("apps", "deployments"), rule("*", "widgets"), rule("example.com", "*/*")):
         assert merged(MUTATE, with_rules(one)) == MUTATE
     assert merged(MUTATE, None) == MUTATE
+
+
+def test_a_release_is_known_by_the_label_and_the_annotation_of_helm():
+    label = {MANAGED_BY: "Helm"}
+    annotations = {"meta.helm.sh/release-name": "g", "meta.helm.sh/release-namespace": "n"}
+    assert release_of({"metadata": {"labels": label, "annotations": annotations}}) == "g -n n"
+    assert release_of({"metadata": {"labels": label}}) == "", "rendered by Argo CD"
+    assert release_of({"metadata": {"annotations": annotations}}) == ""
+    assert release_of({"metadata": {}}) == ""
