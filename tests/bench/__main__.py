@@ -21,13 +21,20 @@ from tests.bench.growth import GROWTHS, Growth
 from tests.bench.load import CONNECTIONS
 from tests.bench.machine import machine_facts
 from tests.bench.publish import PAGE, publish, with_table
-from tests.bench.report import growth_table, heading, legend, main_table, through_table
+from tests.bench.report import (
+    compared_table,
+    growth_table,
+    heading,
+    legend,
+    main_table,
+    through_table,
+)
 from tests.bench.results import COMPARED, FOLDER, Results, read_results
 from tests.bench.rounds import Samples, run_rounds
 from tests.bench.running import ServerFailedError
 from tests.bench.scenarios import SCENARIOS, Effort, WrongAnswersError
 from tests.bench.servers import SERVERS, Server, servers_named
-from tests.bench.through import LEGEND, run_through
+from tests.bench.through import COMPARED_LEGEND, LEGEND, run_through
 from tests.controlplane.plane import ControlPlane
 
 _WIDTH: Final = 100
@@ -45,7 +52,7 @@ class Plan:
 FULL: Final = Plan(
     servers=Effort(repeats=3, seconds=1.2, warm_up=0.5),
     growth=Effort(repeats=1, seconds=1.0, warm_up=0.5),
-    through=Effort(repeats=5, seconds=2.5, warm_up=0.5),
+    through=Effort(repeats=5, seconds=2.0, warm_up=0.5),
 )
 QUICK: Final = Plan(servers=Effort(repeats=1, seconds=0.5, warm_up=0.5))
 CHECK: Final = Plan(servers=Effort(repeats=2, seconds=1.0, warm_up=0.5))
@@ -131,6 +138,8 @@ def _told(results: Results) -> Iterator[str]:
     if results.through:
         yield fill(f"Through the API server: {LEGEND}", _WIDTH)
         yield through_table(results)
+        yield fill(COMPARED_LEGEND, _WIDTH)
+        yield compared_table(results)
 
 
 def _check(folder: Path, plan: Plan) -> int:

@@ -9,8 +9,8 @@ from tests.bench.rounds import AFTER_MB, IDLE_MB, START_S
 from tests.bench.scenarios import OPEN_RATES, SCENARIOS
 from tests.bench.servers import APPLICATION, FLOOR, GO, SERVERS
 from tests.bench.tables import fixed, table
+from tests.bench.through import COMPARED_LEGEND, COMPARISONS, NOTHING, P50, RATE, THROUGH_KEYS
 from tests.bench.through import LEGEND as THROUGH_LEGEND
-from tests.bench.through import NOTHING, THROUGH_KEYS
 
 _LEGEND: Final = (
     "start s: from exec to the first TLS handshake; RSS MB: memory then, and after all of this.",
@@ -127,6 +127,28 @@ def through_table(results: Results) -> str:
     return table(head, rows)
 
 
+def compared_table(results: Results) -> str:
+    """One line a comparison through the API server: the ratios, and those that are wanted."""
+    bare = results.through[NOTHING]
+    rows = []
+    for one in COMPARISONS:
+        added = {
+            name: {P50: [a - b for a, b in zip(samples[P50], bare[P50], strict=True)]}
+            for name in (one.setting, one.to)
+            if (samples := results.through.get(name))
+        }
+        rows.append(
+            [
+                one.name,
+                fixed(ratio(results.through, RATE, one.setting, one.to), 2),
+                f"{one.least_rate:.2f} or more",
+                fixed(ratio(added, P50, one.setting, one.to), 2),
+                "" if one.most_added is None else f"{one.most_added:.2f} or less",
+            ]
+        )
+    return table(["compared", "x writes/s", "wanted", "x added to p50", "wanted"], rows)
+
+
 def heading(results: Results) -> str:
     """What was measured, when, and on what."""
     machine = ", ".join(f"{name} {value}" for name, value in results.machine.items())
@@ -152,6 +174,7 @@ def markdown(results: Results) -> str:
             parts += [f"## {growth.title}", growth.legend, growth_table(growth, results)]
     if results.through:
         parts += ["## Through the API server", THROUGH_LEGEND, through_table(results)]
+        parts += [COMPARED_LEGEND, compared_table(results)]
     best = "; ".join(
         f"{name} {best_ratio(results.servers, 'cpu_us', *pair):.2f}"
         for name, pair in COMPARED.items()

@@ -25,7 +25,13 @@ from tests.bench.lives import CALM, LIVES, STORM, STORM_OBJECTS
 from tests.bench.pauses import main as measure_pauses
 from tests.bench.plot import PANELS, plot
 from tests.bench.publish import PAGE, with_table
-from tests.bench.report import growth_table, main_table, markdown, through_table
+from tests.bench.report import (
+    compared_table,
+    growth_table,
+    main_table,
+    markdown,
+    through_table,
+)
 from tests.bench.results import FOLDER, Results, read_results, write_results
 from tests.bench.rounds import Samples, run_rounds
 from tests.bench.scenarios import Effort, WrongAnswersError, percentile
@@ -33,7 +39,16 @@ from tests.bench.selection import TooFewError, select
 from tests.bench.servers import GENGUARD, SERVERS, Answers, Server, servers_named
 from tests.bench.servers.two_rules import mutated
 from tests.bench.template import Filled, make_template, make_templates
-from tests.bench.through import SETTINGS, THROUGH_KEYS, believe, run_through
+from tests.bench.through import (
+    COMPARISONS,
+    NOTHING,
+    P50,
+    RATE,
+    SETTINGS,
+    THROUGH_KEYS,
+    believe,
+    run_through,
+)
 from tests.bench.tracking import WRITES
 from tests.bench.tracking import main as measure_tracking
 from tests.controlplane.plane import ControlPlane
@@ -139,7 +154,32 @@ def test_writes_through_the_api_server_are_all_seen(apiserver: ControlPlane) -> 
         assert all(number > 0 for numbers in found.values() for number in numbers)
     lines = through_table(Results("", {}, "", {}, {}, samples)).splitlines()
     assert len(lines) == 2 + len(SETTINGS)
-    assert ["(" in line for line in lines[2:]] == [False, True, True, True]
+    assert ["(" in line for line in lines[2:]] == [one.name != NOTHING for one in SETTINGS]
+
+
+def test_what_follow_leaves_registered_is_measured() -> None:
+    called = {one.name: [it.path for it in one.registrations] for one in SETTINGS}
+    assert called["follow, audit-only: outcome"] == ["/outcome"]
+    assert called["follow, enforcing: mutate, outcome"] == ["/mutate", "/outcome"]
+    assert called["another webhook, and go"] == ["/mutate", "/mutate"]
+    assert called["another webhook, and follow: all three"][1:] == [
+        "/intent",
+        "/mutate",
+        "/outcome",
+    ]
+    for one in COMPARISONS:
+        assert {one.setting, one.to} <= called.keys()
+
+
+def test_ratios_to_go_are_those_of_rounds() -> None:
+    numbers = {NOTHING: ([1.0, 2.0], [900, 900]), "go": ([2.0, 4.0], [500.0, 600.0])}
+    numbers["follow, audit-only: outcome"] = [1.5, 3.0], [750.0, 900.0]
+    through = {name: {P50: p50, RATE: rate} for name, (p50, rate) in numbers.items()}
+    _, _, first, second, third = compared_table(Results("", {}, "", {}, {}, through)).splitlines()
+    assert [cell.strip() for cell in first.split("|")[2:6]] == [
+        "1.50", "1.25 or more", "0.50", "0.80 or less",
+    ]  # fmt: skip
+    assert second.count(" - |") == third.count(" - |") == 2
 
 
 def test_a_webhook_that_was_not_called_is_not_measured() -> None:
@@ -227,7 +267,7 @@ def test_what_is_shown_is_what_was_recorded() -> None:
     page = PAGE.read_text("utf-8")
     assert with_table(page, results) == page
     assert results.growth.keys() <= {one.key for one in GROWTHS}
-    assert list(results.through) == [one.name for one in SETTINGS]
+    assert results.through.keys() <= {one.name for one in SETTINGS}
     with pytest.raises(ValueError, match="page"):
         with_table("# genguard", results)
 
