@@ -8,7 +8,7 @@ was wrong, or --check found something worse.
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import fill
@@ -110,7 +110,8 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
         for one in growths:
             _progress(f"growth: {one.title}")
             chosen = [*one.more, *(server for server in servers if server.name in one.servers)]
-            growth[one.key] = run_rounds(chosen, (one,), plan.growth, _progress)
+            effort = replace(plan.growth, repeats=plan.growth.repeats * one.rounds)
+            growth[one.key] = run_rounds(chosen, (one,), effort, _progress)
     through: Samples = {}
     if plan.through is not None:
         with ControlPlane() as plane:

@@ -39,6 +39,8 @@ class Growth:
     numbers  what is measured at each step, of NUMBERS
     servers  the names of those that are measured
     more     servers that are measured for this table alone
+    to       servers that genguard's first number is shown as a ratio to
+    rounds   how often as much as other tables: a ratio needs some
     """
 
     key: str
@@ -49,6 +51,8 @@ class Growth:
     numbers: tuple[str, ...]
     servers: tuple[str, ...] = (FLOOR, GENGUARD, GO)
     more: tuple[Server, ...] = ()
+    to: tuple[str, ...] = ()
+    rounds: int = 1
 
     @property
     def keys(self) -> Sequence[str]:
@@ -167,21 +171,23 @@ _LIVES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 LIVES: Final = Growth(
     "lives",
-    "Lives of objects",
+    "Calm and storm",
     "lives",
     f"With everything on, all three phases of each write, {USUAL_CONNECTIONS} connections; each "
     "plays one life after the other. Calm: recorded lives of rollouts and of pods, each time as "
     f"another object. Storm: {STORM_OBJECTS:,} objects that each repeat one status or spec "
     "transition, as fast as they are answered; each has repeated it before the measurement. The Go "
-    "webhook judges pods alone.",
+    "webhook judges pods alone. x: of the processor time of a review.",
     tuple(Step(name, job) for name, job in _LIVES.items()),
     ("cpu_us", "rate"),
     (GENGUARD, GO),
     (QUIET_APPLICATION,),
+    to=(QUIET_APPLICATION.name, GO),
+    rounds=2,
 )
 PACED_LIVES: Final = Growth(
     "paced_lives",
-    "Lives of objects at a steady rate",
+    "Calm and storm at a steady rate",
     "lives",
     "The same lives, at random moments and so many reviews a second on average.",
     tuple(

@@ -7,7 +7,7 @@ from tests.bench.growth import GROWTHS, Growth
 from tests.bench.results import COMPARED, Results, best_ratio, middle, ratio, spread
 from tests.bench.rounds import AFTER_MB, IDLE_MB, START_S
 from tests.bench.scenarios import OPEN_RATES, SCENARIOS
-from tests.bench.servers import APPLICATION, FLOOR, GO, SERVERS
+from tests.bench.servers import APPLICATION, FLOOR, GENGUARD, GO, SERVERS
 from tests.bench.tables import fixed, table
 from tests.bench.through import COMPARED_LEGEND, COMPARISONS, NOTHING, P50, RATE, THROUGH_KEYS
 from tests.bench.through import LEGEND as THROUGH_LEGEND
@@ -99,6 +99,7 @@ def growth_table(growth: Growth, results: Results) -> str:
     found = results.growth[growth.key]
     head = [growth.along]
     head += [f"{server} {_TITLES[key][0]}" for server in found for key in growth.numbers]
+    head += [f"{GENGUARD} x {server}" for server in growth.to]
     rows = []
     for step in growth.steps:
         cells = [
@@ -106,6 +107,8 @@ def growth_table(growth: Growth, results: Results) -> str:
             for samples in found.values()
             for key in growth.numbers
         ]
+        first = f"{step.name}/{growth.numbers[0]}"
+        cells += [fixed(ratio(found, first, GENGUARD, server), 2) for server in growth.to]
         rows.append([step.name, *cells])
     return table(head, rows)
 

@@ -36,7 +36,15 @@ from tests.bench.results import FOLDER, Results, read_results, write_results
 from tests.bench.rounds import Samples, run_rounds
 from tests.bench.scenarios import Effort, WrongAnswersError, percentile
 from tests.bench.selection import TooFewError, select
-from tests.bench.servers import GENGUARD, SERVERS, Answers, Server, servers_named
+from tests.bench.servers import (
+    GENGUARD,
+    GO,
+    QUIET_APPLICATION,
+    SERVERS,
+    Answers,
+    Server,
+    servers_named,
+)
 from tests.bench.servers.two_rules import mutated
 from tests.bench.template import Filled, make_template, make_templates
 from tests.bench.through import (
@@ -100,6 +108,25 @@ def test_a_growth_is_measured_at_each_step() -> None:
     results = Results("", {}, "", {}, {"tried": {GENGUARD: found}})
     lines = growth_table(growth, results).splitlines()
     assert [line.split("|")[1].strip() for line in lines[2:]] == ["fresh", "many"]
+
+
+def test_calm_and_storm_are_shown_as_ratios_to_a_server_that_does_nothing_and_to_go() -> None:
+    def lives(calm: list[float], storm: list[float]) -> dict[str, list[float]]:
+        return {"calm/cpu_us": calm, "storm/cpu_us": storm}
+
+    found = {
+        GENGUARD: lives([100.0, 80.0, 90.0], [120.0, 150.0, 120.0]),
+        GO: lives([400.0, 400.0, 450.0], [480.0, 500.0, 480.0]),
+        QUIET_APPLICATION.name: lives([50.0, 50.0, 50.0], [60.0, 60.0, 60.0]),
+    }
+    growth = next(one for one in GROWTHS if one.key == "lives")
+    head, _, calm, storm = growth_table(
+        growth, Results("", {}, "", {}, {growth.key: found})
+    ).splitlines()
+    wanted = ["genguard x aiohttp, no access log", "genguard x go"]
+    assert [cell.strip() for cell in head.split("|")[-3:-1]] == wanted
+    assert [cell.strip() for cell in calm.split("|")[-3:-1]] == ["1.80", "0.20"]
+    assert [cell.strip() for cell in storm.split("|")[-3:-1]] == ["2.00", "0.25"]
 
 
 def played(lives, connections: list[str], count: int) -> list[tuple[str, dict, str]]:
