@@ -1,8 +1,8 @@
 """`make bench`: everything measured, side by side, and told; `--help` says what else there is.
 
 Without a flag it measures everything and writes RESULTS.md, results.json and results.svg beside
-this file, and the table in docs/performance.md. Exits with 1 when a server did not start, an answer
-was wrong, or --check found something worse.
+this file, and the tables in docs/performance.md and docs/decide.md. Exits with 1 when a server did
+not start, an answer was wrong, or --check found something worse.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from tests.bench.corpus import mean_bytes, read_corpus
 from tests.bench.generator import LoadFailedError
 from tests.bench.growth import GROWTHS, Growth
 from tests.bench.load import CONNECTIONS
-from tests.bench.machine import machine_facts
-from tests.bench.publish import PAGE, publish, with_table
+from tests.bench.machine import commit, machine_facts
+from tests.bench.publish import publish, write_pages
 from tests.bench.report import (
     compared_table,
     growth_table,
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
     if into is not None:
         kept = publish(results, into)
         if into == FOLDER:
-            PAGE.write_text(with_table(PAGE.read_text("utf-8"), kept), "utf-8")
+            write_pages(kept)
     return 0
 
 
@@ -124,6 +124,7 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
         servers=measured,
         growth=growth,
         through=through,
+        commit=commit(),
     )
 
 

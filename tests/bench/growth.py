@@ -18,6 +18,7 @@ from tests.bench.running import Running
 from tests.bench.scenarios import OPEN_RATES, Context, percentile, run_job
 from tests.bench.servers import FLOOR, GENGUARD, GO, QUIET_APPLICATION, Server
 
+MOST_OBJECTS: Final = 100_000
 _MB: Final = 1e6
 
 
@@ -160,7 +161,7 @@ OBJECTS: Final = Growth(
     "reviews that there was no room to look into.",
     tuple(
         Step(f"{count:,}", {"objects": count, "reviews": STATUS, "fill": count})
-        for count in (1, 1_000, 100_000)
+        for count in (1, 1_000, 10_000, MOST_OBJECTS)
     ),
     ("cpu_us", "rss_mb", "remembered", "left_out"),
     (GENGUARD,),

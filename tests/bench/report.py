@@ -3,13 +3,22 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from tests.bench.growth import GROWTHS, Growth
+from tests.bench.growth import GROWTHS, LIVES, MOST_OBJECTS, OBJECTS, Growth
 from tests.bench.results import COMPARED, Results, best_ratio, middle, ratio, spread
 from tests.bench.rounds import AFTER_MB, IDLE_MB, START_S
 from tests.bench.scenarios import OPEN_RATES, SCENARIOS
 from tests.bench.servers import APPLICATION, FLOOR, GENGUARD, GO, SERVERS
-from tests.bench.tables import fixed, table
-from tests.bench.through import COMPARED_LEGEND, COMPARISONS, NOTHING, P50, RATE, THROUGH_KEYS
+from tests.bench.tables import NOT_MEASURED, fixed, table
+from tests.bench.through import (
+    COMPARED_LEGEND,
+    COMPARISONS,
+    DECIDED,
+    NOTHING,
+    P50,
+    P99,
+    RATE,
+    THROUGH_KEYS,
+)
 from tests.bench.through import LEGEND as THROUGH_LEGEND
 
 _LEGEND: Final = (
@@ -155,7 +164,44 @@ def compared_table(results: Results) -> str:
 def heading(results: Results) -> str:
     """What was measured, when, and on what."""
     machine = ", ".join(f"{name} {value}" for name, value in results.machine.items())
-    return f"{results.date}. {machine}.\n{results.reviews}."
+    commit = f", commit {results.commit}" if results.commit else ""
+    return f"{results.date}{commit}. {machine}.\n{results.reviews}."
+
+
+def performance(results: Results) -> str:
+    """What docs/performance.md shows."""
+    parts = [heading(results), main_table(results)]
+    if LIVES.key in results.growth:
+        parts += [f"{LIVES.title}. {LIVES.legend}", growth_table(LIVES, results)]
+    if results.through:
+        parts += [f"Through the API server. {THROUGH_LEGEND}", through_table(results)]
+        parts += [COMPARED_LEGEND, compared_table(results)]
+    return "\n\n".join(parts)
+
+
+def decided(results: Results) -> str:
+    """What docs/decide.md shows: each figure, and where in RESULTS.md it comes from."""
+    rows = [
+        (f"ms that a write takes longer, half of all and 99 %: {what}", _added(results, name))
+        for what, name in DECIDED.items()
+    ]
+    lives, objects = results.growth.get(LIVES.key, {}), results.growth.get(OBJECTS.key, {})
+    cost = [middle(lives.get(GENGUARD, {}), f"{step.name}/cpu_us") for step in LIVES.steps]
+    memory = middle(objects.get(GENGUARD, {}), f"{MOST_OBJECTS:,}/rss_mb")
+    rows += [
+        ("CPU µs of a review, calm and storm", " and ".join(fixed(one, 0) for one in cost)),
+        (f"MB of memory in use with {MOST_OBJECTS:,} objects", fixed(memory, 0)),
+    ]
+    return table(["measured", "figure"], rows)
+
+
+def _added(results: Results, name: str) -> str:
+    found, bare = results.through.get(name, {}), results.through.get(NOTHING, {})
+    cells = []
+    for key in (P50, P99):
+        value, least = middle(found, key), middle(bare, key)
+        cells.append(NOT_MEASURED if value is None or least is None else f"{value - least:+.2f}")
+    return " and ".join(cells)
 
 
 def legend(servers: Mapping[str, object]) -> Iterator[str]:

@@ -22,18 +22,21 @@ from tests.bench.corpus import FILE, Recorded, mean_bytes, read_corpus, write_co
 from tests.bench.glance import Glance
 from tests.bench.growth import GROWTHS, Growth, Step
 from tests.bench.lives import CALM, LIVES, STORM, STORM_OBJECTS
+from tests.bench.machine import commit
 from tests.bench.pauses import main as measure_pauses
 from tests.bench.plot import PANELS, plot
-from tests.bench.publish import PAGE, with_table
+from tests.bench.publish import PAGES, with_text
 from tests.bench.report import (
     compared_table,
     growth_table,
+    heading,
     main_table,
     markdown,
     through_table,
 )
 from tests.bench.results import FOLDER, Results, read_results, write_results
 from tests.bench.rounds import Samples, run_rounds
+from tests.bench.running import REPOSITORY
 from tests.bench.scenarios import Effort, WrongAnswersError, percentile
 from tests.bench.selection import TooFewError, select
 from tests.bench.servers import (
@@ -83,6 +86,7 @@ def test_every_server_answers_right_and_everything_is_told(
         "kopf",
         "controller-runtime",
     } <= results.machine.keys()
+    assert results.commit == commit()
     printed = capsys.readouterr().out
     document = (tmp_path / "RESULTS.md").read_text()
     for text in ("CPU µs", "x floor", "p50 / p99 ms at 1,000/s", "RSS MB", *results.servers):
@@ -291,12 +295,34 @@ def test_what_is_shown_is_what_was_recorded() -> None:
     results = read_results()
     assert (FOLDER / "RESULTS.md").read_text("utf-8") == markdown(results)
     assert (FOLDER / "results.svg").read_text("utf-8") == plot(results)
-    page = PAGE.read_text("utf-8")
-    assert with_table(page, results) == page
+    for path, told in PAGES.items():
+        page = path.read_text("utf-8")
+        assert with_text(page, told(results)) == page
     assert results.growth.keys() <= {one.key for one in GROWTHS}
     assert results.through.keys() <= {one.name for one in SETTINGS}
     with pytest.raises(ValueError, match="page"):
-        with_table("# genguard", results)
+        with_text("# genguard", "numbers")
+
+
+def test_a_heading_names_day_commit_and_machine() -> None:
+    results = Results("2027-01-02", {"cores": "2"}, "Reviews", {}, commit="0123456789ab")
+    assert heading(results) == "2027-01-02, commit 0123456789ab. cores 2.\nReviews."
+    assert commit() == "" or re.fullmatch(r"[0-9a-f]{12,}(-dirty)?", commit())
+
+
+def released(changelog: str) -> str:
+    """The day of the last release; "" as long as there is none."""
+    return max(
+        re.findall(r"^## \[\d[^\]]*\] - (\d{4}-\d\d-\d\d)$", changelog, re.MULTILINE), default=""
+    )
+
+
+def test_the_numbers_are_not_older_than_the_last_release() -> None:
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
+    assert read_results().date >= released(changelog), "make bench"
+    told = "## [Unreleased]\n## [0.2.0] - 2027-03-01\n## [0.1.0] - 2026-12-24\n"
+    assert released(told) == "2027-03-01"
+    assert released("## [Unreleased]\n## [0.1.0] - not yet published\n") == ""
 
 
 def test_the_plot_is_xml_with_a_bar_for_each_number() -> None:

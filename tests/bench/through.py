@@ -29,10 +29,10 @@ from tests.controlplane.plane import ControlPlane
 
 NOTHING: Final = "nothing"
 CLIENTS: Final = 20
-P50, RATE = "p50_ms", f"rate_{CLIENTS}"
+P50, P99, RATE = "p50_ms", "p99_ms", f"rate_{CLIENTS}"
 THROUGH_KEYS: Final = (
     (P50, "p50 ms", 2),
-    ("p99_ms", "p99 ms", 2),
+    (P99, "p99 ms", 2),
     (RATE, f"writes/s, {CLIENTS} clients", 0),
     (f"p99_ms_{CLIENTS}", f"p99 ms, {CLIENTS} clients", 1),
 )
@@ -140,6 +140,12 @@ SETTINGS: Final = (
         (_ANOTHER, *_followed(GENGUARD, enforcing=True, others=(_ANOTHER.hook,))),
     ),
 )
+DECIDED: Final = {
+    "audit-only": SETTINGS[4].name,
+    "enforcing": SETTINGS[5].name,
+    "all three phases": SETTINGS[3].name,
+}
+"""Those that docs/decide.md names, and as what."""
 COMPARISONS: Final = (
     Comparison("audit-only, nobody else mutates", SETTINGS[4].name, "go", 1.25, 0.8),
     Comparison("enforcing, nobody else mutates", SETTINGS[5].name, "go", 1.05),
