@@ -17,7 +17,8 @@ from typing import Final
 from tests.bench.check import check
 from tests.bench.corpus import mean_bytes, read_corpus
 from tests.bench.generator import LoadFailedError
-from tests.bench.growth import GROWTHS, Growth
+from tests.bench.growth import Growth
+from tests.bench.growths import GROWTHS
 from tests.bench.load import CONNECTIONS
 from tests.bench.machine import commit, machine_facts
 from tests.bench.publish import publish, write_pages
@@ -109,8 +110,11 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
     if plan.growth is not None:
         for one in growths:
             _progress(f"growth: {one.title}")
-            chosen = [*one.more, *(server for server in servers if server.name in one.servers)]
             effort = replace(plan.growth, repeats=plan.growth.repeats * one.rounds)
+            if one.run is not None:
+                growth[one.key] = one.run(effort, _progress)
+                continue
+            chosen = [*one.more, *(server for server in servers if server.name in one.servers)]
             growth[one.key] = run_rounds(chosen, (one,), effort, _progress)
     through: Samples = {}
     if plan.through is not None:

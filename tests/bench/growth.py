@@ -1,25 +1,28 @@
 """How a server's cost moves when one thing grows: bodies, connections, objects."""
 
-import http.client
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from genguard.admission.review import Phase
 from tests.bench.bodies import SIZES, STATUS
 from tests.bench.lives import CALM, CALM_FILL, STORM, STORM_FILL, STORM_OBJECTS
 from tests.bench.load import CONNECTIONS as USUAL_CONNECTIONS
 from tests.bench.load import Measured
 from tests.bench.processes import resident_bytes
+from tests.bench.rounds import Samples
 from tests.bench.running import Running
-from tests.bench.scenarios import OPEN_RATES, Context, percentile, run_job
+from tests.bench.scenarios import Context, Effort, percentile, run_job
 from tests.bench.servers import FLOOR, GENGUARD, GO, QUIET_APPLICATION, Server
 
 MOST_OBJECTS: Final = 100_000
 _MB: Final = 1e6
+_STEADY: Final = 1_000
+_WRITES: Final = (10, 100, 1_000, 3_000)
+_FEW_SECONDS: Final = 5.0
+"""For the slowest of them, so that there are enough to tell a p99."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Growth:
     more     servers that are measured for this table alone
     to       servers that genguard's first number is shown as a ratio to
     rounds   how often as much as other tables: a ratio needs some
+    run      measures all of it where steps are no jobs of the load process
     """
 
     key: str
@@ -54,6 +58,7 @@ class Growth:
     more: tuple[Server, ...] = ()
     to: tuple[str, ...] = ()
     rounds: int = 1
+    run: Callable[[Effort, Callable[[str], None]], Samples] | None = None
 
     @property
     def keys(self) -> Sequence[str]:
@@ -82,6 +87,10 @@ def _rate(_: Step, measured: Measured, __: Running) -> float:
     return measured.requests / measured.seconds
 
 
+def _cores(_: Step, measured: Measured, __: Running) -> float:
+    return measured.cpu_seconds / measured.seconds
+
+
 def _rss_mb(_: Step, __: Measured, running: Running) -> float:
     return resident_bytes(running.pid) / _MB
 
@@ -95,16 +104,8 @@ def _left_out(_: Step, __: Measured, running: Running) -> float:
 
 
 def _metric(running: Running, name: str) -> float:
-    """What genguard says of itself, on the port that it has logged."""
-    lines = running.log.read_text().splitlines()
-    (ops,) = (json.loads(line)["ops"] for line in lines if '"message": "serving"' in line)
-    connection = http.client.HTTPConnection(urlsplit(ops).netloc, timeout=10)
-    try:
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-    finally:
-        connection.close()
-    families = text_string_to_metric_families(text)
+    """What genguard says of itself."""
+    families = text_string_to_metric_families(running.ops("/metrics"))
     return next(one.value for family in families for one in family.samples if one.name == name)
 
 
@@ -120,6 +121,7 @@ NUMBERS: Final = {
     "cpu_us": _cpu_us,
     "us_per_kb": _us_per_kb,
     "rate": _rate,
+    "cores": _cores,
     "rss_mb": _rss_mb,
     "remembered": _remembered,
     "left_out": _left_out,
@@ -192,12 +194,32 @@ PACED_LIVES: Final = Growth(
     "lives",
     "The same lives, at random moments and so many reviews a second on average.",
     tuple(
-        Step(f"{name} at {rate:,}/s", {**job, "rate": float(rate)})
+        Step(f"{name} at {_STEADY:,}/s", {**job, "rate": float(_STEADY)})
         for name, job in _LIVES.items()
-        for rate in OPEN_RATES
     ),
     ("p50_ms", "p99_ms"),
     (GENGUARD, GO),
     (QUIET_APPLICATION,),
 )
-GROWTHS: Final = (BODIES, CONNECTIONS, OBJECTS, LIVES, PACED_LIVES)
+WRITES: Final = Growth(
+    "writes",
+    "Writes a second",
+    "writes/s",
+    "Calm lives in all three phases, so that each write is three reviews. cores: processor time in "
+    "each second, of one at most. With /outcome alone it is a third of the reviews.",
+    tuple(
+        Step(
+            f"{count:,}",
+            {
+                "reviews": CALM,
+                "fill": CALM_FILL if count == _WRITES[0] else 0,
+                "rate": float(count * len(Phase)),
+                "seconds": _FEW_SECONDS if count == _WRITES[0] else 1.0,
+            },
+        )
+        for count in _WRITES
+    ),
+    ("cores", "p50_ms", "p99_ms"),
+    (GENGUARD,),
+)
+BY_JOBS: Final = (BODIES, CONNECTIONS, OBJECTS, WRITES, LIVES, PACED_LIVES)

@@ -20,11 +20,13 @@ from tests.bench.check import ATTEMPTS, check, regressions
 from tests.bench.connection import BrokenConnectionError, Response, whole_response
 from tests.bench.corpus import FILE, Recorded, mean_bytes, read_corpus, write_corpus
 from tests.bench.glance import Glance
-from tests.bench.growth import GROWTHS, Growth, Step
+from tests.bench.growth import Growth, Step
+from tests.bench.growths import GROWTHS
 from tests.bench.lives import CALM, LIVES, STORM, STORM_OBJECTS
 from tests.bench.machine import commit
+from tests.bench.others import OTHERS, run_others
 from tests.bench.pauses import main as measure_pauses
-from tests.bench.plot import PANELS, plot
+from tests.bench.plot import GROWN, PANELS, growth_plot, plot
 from tests.bench.publish import PAGES, with_text
 from tests.bench.report import (
     compared_table,
@@ -295,6 +297,7 @@ def test_what_is_shown_is_what_was_recorded() -> None:
     results = read_results()
     assert (FOLDER / "RESULTS.md").read_text("utf-8") == markdown(results)
     assert (FOLDER / "results.svg").read_text("utf-8") == plot(results)
+    assert (FOLDER / "growth.svg").read_text("utf-8") == growth_plot(results)
     for path, told in PAGES.items():
         page = path.read_text("utf-8")
         assert with_text(page, told(results)) == page
@@ -333,6 +336,22 @@ def test_the_plot_is_xml_with_a_bar_for_each_number() -> None:
     assert len(bars) == len(names) * len(PANELS)
     assert sum(one.get("class") == "own" for one in bars) == len(PANELS)
     assert "<go>" in "".join(root.itertext())
+
+
+def test_the_plot_of_growth_has_a_panel_for_what_was_measured_and_a_bar_for_each_step() -> None:
+    found = {"0/cpu_us": [1.0], "50/cpu_us": [3.0, 5.0], "0/p50_ms": [9.0]}
+    growth = {"others": {GENGUARD: found}, "bodies": {GENGUARD: {"2 KB/cpu_us": [1.0]}}}
+    root = ET.fromstring(growth_plot(Results("", {}, "", {}, growth)))  # noqa: S314 - our own
+    assert sum(one.tag.endswith("rect") for one in root.iter()) == 2
+    assert {"0", "50", "4"} <= {text.strip() for text in root.itertext()}
+    keys = {one.key: one.numbers for one in GROWTHS}
+    assert all(panel.key in keys[key] for key, panel in GROWN.items())
+
+
+def test_genguard_is_measured_beside_other_webhooks() -> None:
+    found = run_others(TINY, lambda _: None)[GENGUARD]
+    assert set(OTHERS.keys) == found.keys()
+    assert all(number > 0 for numbers in found.values() for number in numbers)
 
 
 @pytest.mark.parametrize("name", [RECORDED_REVIEWS, *SIZES])

@@ -53,7 +53,7 @@ COMPARED_LEGEND: Final = (
 _API: Final = "/apis/admissionregistration.k8s.io/v1"
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _CALLS: Final = "apiserver_admission_webhook_request_total"
-_MUTATING: Final = "mutatingwebhookconfigurations"
+MUTATING: Final = "mutatingwebhookconfigurations"
 _VALIDATING: Final = "validatingwebhookconfigurations"
 _numbers = itertools.count()
 
@@ -100,13 +100,13 @@ _PODS_RULE: Final[Rule] = {
     "apiVersions": ["v1"],
     "resources": ["pods", "pods/status"],
 }
-_MUTATED: Final[Rule] = {**_PODS_RULE, "operations": ["CREATE", "UPDATE"]}
+MUTATED: Final[Rule] = {**_PODS_RULE, "operations": ["CREATE", "UPDATE"]}
 _WATCHED: Final[Rule] = {**_PODS_RULE, "operations": ["CREATE", "UPDATE", "DELETE"]}
 _OTHER_GO: Final = "other go"
 
 
 def _phase(phase: Phase, server: str, rules: Iterable[Rule]) -> Registration:
-    kind = _VALIDATING if phase is Phase.OUTCOME else _MUTATING
+    kind = _VALIDATING if phase is Phase.OUTCOME else MUTATING
     name = f"{'a' if phase is Phase.INTENT else 'z'}-{phase}"
     return Registration(kind, name, server, f"/{phase}", tuple(rules))
 
@@ -121,17 +121,17 @@ def _followed(
     return tuple(_phase(phase, server, found) for phase, found in rules.items() if found)
 
 
-_GO: Final = _phase(Phase.MUTATE, GO, [_MUTATED])
-_ANOTHER: Final = Registration(_MUTATING, "m-another", _OTHER_GO, "/mutate", (_MUTATED,))
+_GO: Final = _phase(Phase.MUTATE, GO, [MUTATED])
+_ANOTHER: Final = Registration(MUTATING, "m-another", _OTHER_GO, "/mutate", (MUTATED,))
 _BESIDE: Final = "another webhook, and "
+ALL_PHASES: Final = Setting(
+    "genguard: intent, mutate, outcome", _followed(GENGUARD, enforcing=True, others=("unknown",))
+)
 SETTINGS: Final = (
     Setting(NOTHING, ()),
     Setting("go", (_GO,)),
-    Setting("genguard: mutate", (_phase(Phase.MUTATE, GENGUARD, [_MUTATED]),)),
-    Setting(
-        "genguard: intent, mutate, outcome",
-        _followed(GENGUARD, enforcing=True, others=("unknown",)),
-    ),
+    Setting("genguard: mutate", (_phase(Phase.MUTATE, GENGUARD, [MUTATED]),)),
+    ALL_PHASES,
     Setting("follow, audit-only: outcome", _followed(AUDITING.name, enforcing=False)),
     Setting("follow, enforcing: mutate, outcome", _followed(GENGUARD, enforcing=True)),
     Setting(f"{_BESIDE}go", (_ANOTHER, _GO)),
@@ -143,7 +143,7 @@ SETTINGS: Final = (
 DECIDED: Final = {
     "audit-only": SETTINGS[4].name,
     "enforcing": SETTINGS[5].name,
-    "all three phases": SETTINGS[3].name,
+    "all three phases": ALL_PHASES.name,
 }
 """Those that docs/decide.md names, and as what."""
 COMPARISONS: Final = (
@@ -171,7 +171,7 @@ def run_through(plane: ControlPlane, effort: Effort, say: Callable[[str], None])
             first = number % len(SETTINGS)
             for setting in (*SETTINGS[first:], *SETTINGS[:first]):
                 say(f"round {number + 1} of {effort.repeats}: through, {setting.name}")
-                with _registered(plane, setting, servers, folder):
+                with registered(plane, setting, servers, folder):
                     found = _measure(plane, setting, effort)
                 for key, value in found.items():
                     samples[setting.name].setdefault(key, []).append(value)
@@ -179,12 +179,12 @@ def run_through(plane: ControlPlane, effort: Effort, say: Callable[[str], None])
 
 
 def _measure(plane: ControlPlane, setting: Setting, effort: Effort) -> Mapping[str, float]:
-    _write(plane.client, effort.warm_up)
+    write(plane.client, effort.warm_up)
     before = _calls(plane)
-    alone = sorted(_write(plane.client, effort.seconds))
+    alone = sorted(write(plane.client, effort.seconds))
     begun = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as pool:
-        parts = list(pool.map(lambda _: _write(plane.client, effort.seconds), range(CLIENTS)))
+        parts = list(pool.map(lambda _: write(plane.client, effort.seconds), range(CLIENTS)))
     seconds = time.perf_counter() - begun
     busy = sorted(itertools.chain.from_iterable(parts))
     believe(setting, len(alone) + len(busy), before, _calls(plane))
@@ -197,14 +197,14 @@ def _measure(plane: ControlPlane, setting: Setting, effort: Effort) -> Mapping[s
     return {key: number for (key, *_), number in zip(THROUGH_KEYS, numbers, strict=True)}
 
 
-def _write(client: Client, seconds: float) -> Sequence[float]:
+def write(client: Client, seconds: float) -> Sequence[float]:
     """Lives of pods, one after the other, until the time is over; seconds of each write."""
     taken = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
-        for write in _life(client, f"pod-{next(_numbers)}"):
+        for step in _life(client, f"pod-{next(_numbers)}"):
             begun = time.perf_counter()
-            write()
+            step()
             taken.append(time.perf_counter() - begun)
     return taken
 
@@ -238,7 +238,7 @@ def believe(
 
 
 @contextmanager
-def _registered(
+def registered(
     plane: ControlPlane, setting: Setting, servers: Mapping[str, Running], folder: Path
 ) -> Iterator[None]:
     """Register; returns when the API server calls, and when it calls no longer."""
