@@ -53,7 +53,7 @@ class Plan:
 FULL: Final = Plan(
     servers=Effort(repeats=3, seconds=1.2, warm_up=0.5),
     growth=Effort(repeats=1, seconds=1.0, warm_up=0.5),
-    through=Effort(repeats=5, seconds=2.0, warm_up=0.5),
+    through=Effort(repeats=5, seconds=1.5, warm_up=0.5),
 )
 QUICK: Final = Plan(servers=Effort(repeats=1, seconds=0.5, warm_up=0.5))
 CHECK: Final = Plan(servers=Effort(repeats=2, seconds=1.0, warm_up=0.5))

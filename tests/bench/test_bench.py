@@ -13,6 +13,10 @@ import pytest
 
 from genguard.admission.review import Phase
 from genguard.detection.correlate import SECONDS_WITHOUT_OUTCOMES
+from genguard.detection.detection import Detection
+from genguard.detection.fact import encode_fact
+from genguard.detection.reduce import Reviewed
+from genguard.review import review
 from tests.bench.__main__ import Plan, main
 from tests.bench.bodies import JUDGED_ALONE, REORDERED, REVIEWS, SIZES, STATUS
 from tests.bench.bodies import RECORDED as RECORDED_REVIEWS
@@ -27,6 +31,7 @@ from tests.bench.machine import commit
 from tests.bench.others import OTHERS, run_others
 from tests.bench.pauses import main as measure_pauses
 from tests.bench.plot import GROWN, PANELS, growth_plot, plot
+from tests.bench.profile import dependencies
 from tests.bench.publish import PAGES, with_text
 from tests.bench.report import (
     compared_table,
@@ -133,6 +138,19 @@ def test_calm_and_storm_are_shown_as_ratios_to_a_server_that_does_nothing_and_to
     assert [cell.strip() for cell in head.split("|")[-3:-1]] == wanted
     assert [cell.strip() for cell in calm.split("|")[-3:-1]] == ["1.80", "0.20"]
     assert [cell.strip() for cell in storm.split("|")[-3:-1]] == ["2.00", "0.25"]
+
+
+def test_a_fact_is_about_as_large_as_the_page_reckons_with() -> None:
+    lives, detection, deps = LIVES[CALM](lambda phase: phase.value), Detection(), dependencies()
+    sizes = []
+    for number in range(3_000):
+        filled = lives.next("a")
+        phase = Phase(filled.head.split()[1].partition(b"?")[0].decode())
+        verdict = review(filled.body, phase, deps, number * 0.01).verdict
+        reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+        sizes.append(len(encode_fact(detection.fact(phase, reviewed, number * 0.01))))
+    assert 250 < sum(sizes) / len(sizes) < 350
+    assert "at 300 bytes a review" in (REPOSITORY / "docs" / "performance.md").read_text("utf-8")
 
 
 def played(lives, connections: list[str], count: int) -> list[tuple[str, dict, str]]:
