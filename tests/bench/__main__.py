@@ -1,14 +1,14 @@
 """`make bench`: everything measured, side by side, and told; `--help` says what else there is.
 
 Without a flag it measures everything and writes RESULTS.md, results.json and results.svg beside
-this file, and the table in docs/performance.md. Exits with 1 when a server did not start, an answer
-was wrong, or --check found something worse.
+this file, and the tables in docs/performance.md and docs/decide.md. Exits with 1 when a server did
+not start, an answer was wrong, or --check found something worse.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import fill
@@ -17,11 +17,13 @@ from typing import Final
 from tests.bench.check import check
 from tests.bench.corpus import mean_bytes, read_corpus
 from tests.bench.generator import LoadFailedError
-from tests.bench.growth import GROWTHS, Growth
+from tests.bench.growth import Growth
+from tests.bench.growths import GROWTHS
 from tests.bench.load import CONNECTIONS
-from tests.bench.machine import machine_facts
-from tests.bench.publish import PAGE, publish, with_table
+from tests.bench.machine import commit, machine_facts
+from tests.bench.publish import publish, write_pages
 from tests.bench.report import (
+    compared_table,
     growth_table,
     heading,
     legend,
@@ -36,7 +38,7 @@ from tests.bench.scenarios import SCENARIOS, Effort, WrongAnswersError
 from tests.bench.servers import SERVERS, Server, servers_named
 from tests.bench.start import LEGEND as START_LEGEND
 from tests.bench.start import run_start
-from tests.bench.through import LEGEND, run_through
+from tests.bench.through import COMPARED_LEGEND, LEGEND, run_through
 from tests.controlplane.plane import ControlPlane
 
 _WIDTH: Final = 100
@@ -55,7 +57,7 @@ class Plan:
 FULL: Final = Plan(
     servers=Effort(repeats=3, seconds=1.2, warm_up=0.5),
     growth=Effort(repeats=1, seconds=1.0, warm_up=0.5),
-    through=Effort(repeats=5, seconds=2.5, warm_up=0.5),
+    through=Effort(repeats=5, seconds=1.5, warm_up=0.5),
     start=Effort(repeats=10, seconds=0.0, warm_up=0.0),
 )
 QUICK: Final = Plan(servers=Effort(repeats=1, seconds=0.5, warm_up=0.5))
@@ -98,7 +100,7 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
     if into is not None:
         kept = publish(results, into)
         if into == FOLDER:
-            PAGE.write_text(with_table(PAGE.read_text("utf-8"), kept), "utf-8")
+            write_pages(kept)
     return 0
 
 
@@ -113,8 +115,12 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
     if plan.growth is not None:
         for one in growths:
             _progress(f"growth: {one.title}")
+            effort = replace(plan.growth, repeats=plan.growth.repeats * one.rounds)
+            if one.run is not None:
+                growth[one.key] = one.run(effort, _progress)
+                continue
             chosen = [*one.more, *(server for server in servers if server.name in one.servers)]
-            growth[one.key] = run_rounds(chosen, (one,), plan.growth, _progress)
+            growth[one.key] = run_rounds(chosen, (one,), effort, _progress)
     through: Samples = {}
     if plan.through is not None:
         with ControlPlane() as plane:
@@ -132,6 +138,7 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
         growth=growth,
         through=through,
         start=start,
+        commit=commit(),
     )
 
 
@@ -147,6 +154,8 @@ def _told(results: Results) -> Iterator[str]:
     if results.through:
         yield fill(f"Through the API server: {LEGEND}", _WIDTH)
         yield through_table(results)
+        yield fill(COMPARED_LEGEND, _WIDTH)
+        yield compared_table(results)
     if results.start:
         yield fill(f"Start of a command: {START_LEGEND}", _WIDTH)
         yield start_table(results)

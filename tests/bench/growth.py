@@ -1,24 +1,28 @@
 """How a server's cost moves when one thing grows: bodies, connections, objects."""
 
-import http.client
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from genguard.admission.review import Phase
 from tests.bench.bodies import SIZES, STATUS
 from tests.bench.lives import CALM, CALM_FILL, STORM, STORM_FILL, STORM_OBJECTS
 from tests.bench.load import CONNECTIONS as USUAL_CONNECTIONS
 from tests.bench.load import Measured
 from tests.bench.processes import resident_bytes
+from tests.bench.rounds import Samples
 from tests.bench.running import Running
-from tests.bench.scenarios import OPEN_RATES, Context, percentile, run_job
+from tests.bench.scenarios import Context, Effort, percentile, run_job
 from tests.bench.servers import FLOOR, GENGUARD, GO, QUIET_APPLICATION, Server
 
+MOST_OBJECTS: Final = 100_000
 _MB: Final = 1e6
+_STEADY: Final = 1_000
+_WRITES: Final = (10, 100, 1_000, 3_000)
+_FEW_SECONDS: Final = 5.0
+"""For the slowest of them, so that there are enough to tell a p99."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class Growth:
     numbers  what is measured at each step, of NUMBERS
     servers  the names of those that are measured
     more     servers that are measured for this table alone
+    to       servers that genguard's first number is shown as a ratio to
+    rounds   how often as much as other tables: a ratio needs some
+    run      measures all of it where steps are no jobs of the load process
     """
 
     key: str
@@ -49,6 +56,9 @@ class Growth:
     numbers: tuple[str, ...]
     servers: tuple[str, ...] = (FLOOR, GENGUARD, GO)
     more: tuple[Server, ...] = ()
+    to: tuple[str, ...] = ()
+    rounds: int = 1
+    run: Callable[[Effort, Callable[[str], None]], Samples] | None = None
 
     @property
     def keys(self) -> Sequence[str]:
@@ -77,6 +87,10 @@ def _rate(_: Step, measured: Measured, __: Running) -> float:
     return measured.requests / measured.seconds
 
 
+def _cores(_: Step, measured: Measured, __: Running) -> float:
+    return measured.cpu_seconds / measured.seconds
+
+
 def _rss_mb(_: Step, __: Measured, running: Running) -> float:
     return resident_bytes(running.pid) / _MB
 
@@ -90,16 +104,8 @@ def _left_out(_: Step, __: Measured, running: Running) -> float:
 
 
 def _metric(running: Running, name: str) -> float:
-    """What genguard says of itself, on the port that it has logged."""
-    lines = running.log.read_text().splitlines()
-    (ops,) = (json.loads(line)["ops"] for line in lines if '"message": "serving"' in line)
-    connection = http.client.HTTPConnection(urlsplit(ops).netloc, timeout=10)
-    try:
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-    finally:
-        connection.close()
-    families = text_string_to_metric_families(text)
+    """What genguard says of itself."""
+    families = text_string_to_metric_families(running.ops("/metrics"))
     return next(one.value for family in families for one in family.samples if one.name == name)
 
 
@@ -115,6 +121,7 @@ NUMBERS: Final = {
     "cpu_us": _cpu_us,
     "us_per_kb": _us_per_kb,
     "rate": _rate,
+    "cores": _cores,
     "rss_mb": _rss_mb,
     "remembered": _remembered,
     "left_out": _left_out,
@@ -156,7 +163,7 @@ OBJECTS: Final = Growth(
     "reviews that there was no room to look into.",
     tuple(
         Step(f"{count:,}", {"objects": count, "reviews": STATUS, "fill": count})
-        for count in (1, 1_000, 100_000)
+        for count in (1, 1_000, 10_000, MOST_OBJECTS)
     ),
     ("cpu_us", "rss_mb", "remembered", "left_out"),
     (GENGUARD,),
@@ -167,30 +174,52 @@ _LIVES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 LIVES: Final = Growth(
     "lives",
-    "Lives of objects",
+    "Calm and storm",
     "lives",
     f"With everything on, all three phases of each write, {USUAL_CONNECTIONS} connections; each "
     "plays one life after the other. Calm: recorded lives of rollouts and of pods, each time as "
     f"another object. Storm: {STORM_OBJECTS:,} objects that each repeat one status or spec "
     "transition, as fast as they are answered; each has repeated it before the measurement. The Go "
-    "webhook judges pods alone.",
+    "webhook judges pods alone. x: of the processor time of a review.",
     tuple(Step(name, job) for name, job in _LIVES.items()),
     ("cpu_us", "rate"),
     (GENGUARD, GO),
     (QUIET_APPLICATION,),
+    to=(QUIET_APPLICATION.name, GO),
+    rounds=2,
 )
 PACED_LIVES: Final = Growth(
     "paced_lives",
-    "Lives of objects at a steady rate",
+    "Calm and storm at a steady rate",
     "lives",
     "The same lives, at random moments and so many reviews a second on average.",
     tuple(
-        Step(f"{name} at {rate:,}/s", {**job, "rate": float(rate)})
+        Step(f"{name} at {_STEADY:,}/s", {**job, "rate": float(_STEADY)})
         for name, job in _LIVES.items()
-        for rate in OPEN_RATES
     ),
     ("p50_ms", "p99_ms"),
     (GENGUARD, GO),
     (QUIET_APPLICATION,),
 )
-GROWTHS: Final = (BODIES, CONNECTIONS, OBJECTS, LIVES, PACED_LIVES)
+WRITES: Final = Growth(
+    "writes",
+    "Writes a second",
+    "writes/s",
+    "Calm lives in all three phases, so that each write is three reviews. cores: processor time in "
+    "each second, of one at most. With /outcome alone it is a third of the reviews.",
+    tuple(
+        Step(
+            f"{count:,}",
+            {
+                "reviews": CALM,
+                "fill": CALM_FILL if count == _WRITES[0] else 0,
+                "rate": float(count * len(Phase)),
+                "seconds": _FEW_SECONDS if count == _WRITES[0] else 1.0,
+            },
+        )
+        for count in _WRITES
+    ),
+    ("cores", "p50_ms", "p99_ms"),
+    (GENGUARD,),
+)
+BY_JOBS: Final = (BODIES, CONNECTIONS, OBJECTS, WRITES, LIVES, PACED_LIVES)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from tests.bench.running import REPOSITORY
 from tests.controlplane.build import PROGRAMS, pinned
 
 _LIBRARIES: Final = ("aiohttp", "msgspec", "uvloop", "kopf")
@@ -33,6 +34,13 @@ def machine_facts() -> Mapping[str, str]:
         **_go(),
         "kube-apiserver": pinned("k8s.io/kubernetes"),
     }
+
+
+def commit() -> str:
+    """What is checked out, and whether it was changed; "" outside of a clone."""
+    described = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty"]
+    done = subprocess.run(described, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _go() -> Mapping[str, str]:

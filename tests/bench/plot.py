@@ -9,7 +9,7 @@ from tests.bench.servers import GENGUARD
 
 
 class Panel(NamedTuple):
-    """One number, a bar for each server."""
+    """One number, a bar for each server or step."""
 
     key: str
     title: str
@@ -21,7 +21,14 @@ PANELS: Final = (
     Panel("rate", "requests a second", 0),
     Panel("p99_ms_500", "p99 ms at 500/s", 1),
 )
+GROWN: Final = {
+    "objects": Panel("cpu_us", "CPU µs, by objects", 0),
+    "writes": Panel("p99_ms", "p99 ms, by writes/s", 1),
+    "others": Panel("cpu_us", "CPU µs, by other webhooks", 0),
+    "replicas": Panel("cpu_us", "CPU µs, by replicas", 0),
+}
 _NAMES: Final = 122
+_STEPS: Final = 70
 _BARS: Final = 130
 _PANEL: Final = 225
 _ROW: Final = 26
@@ -40,36 +47,58 @@ rect.own { fill: #0969da; }
 
 
 def plot(results: Results) -> str:
-    """The text of the file; equal results give equal text."""
+    """The text of results.svg; equal results give equal text."""
     servers = list(results.servers)
     panels = [
         panel for panel in PANELS if all(results.servers[one].get(panel.key) for one in servers)
     ]
-    width, height = _NAMES + _PANEL * len(panels), _TOP + _ROW * len(servers)
-    drawn = [*_names(servers)]
+    drawn = [*_names(servers, 0)]
     for position, panel in enumerate(panels):
-        drawn += _bars(results, servers, panel, _NAMES + _PANEL * position)
-    described = ", ".join(panel.title for panel in panels)
+        values = [middle(results.servers[server], panel.key) or 0.0 for server in servers]
+        own = [server.startswith(GENGUARD) for server in servers]
+        drawn += _bars(panel, values, own, _NAMES + _PANEL * position)
+    title = f"{', '.join(panel.title for panel in panels)}, by server"
+    return _image(title, _NAMES + _PANEL * len(panels), len(servers), drawn)
+
+
+def growth_plot(results: Results) -> str:
+    """The text of growth.svg: what a cost of genguard's is at each step of what grows."""
+    drawn: list[str] = []
+    titles, rows = [], 0
+    for key, panel in GROWN.items():
+        found = results.growth.get(key, {}).get(GENGUARD, {})
+        steps = [name for name in found if name.endswith(f"/{panel.key}")]
+        if steps:
+            left = (_STEPS + _PANEL) * len(titles)
+            drawn += _names([name.partition("/")[0] for name in steps], left)
+            values = [middle(found, name) or 0.0 for name in steps]
+            drawn += _bars(panel, values, [True] * len(steps), left + _STEPS)
+            titles.append(panel.title)
+            rows = max(rows, len(steps))
+    return _image(", ".join(titles), (_STEPS + _PANEL) * len(titles), rows, drawn)
+
+
+def _image(title: str, width: int, rows: int, drawn: Sequence[str]) -> str:
+    height = _TOP + _ROW * rows
     opening = (
         '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     )
-    title = f"<title>{escape(described)}, by server</title>"
-    return "\n".join((opening, title, f"<style>{_STYLE}</style>", *drawn, "</svg>\n"))
+    described = f"<title>{escape(title)}</title>"
+    return "\n".join((opening, described, f"<style>{_STYLE}</style>", *drawn, "</svg>\n"))
 
 
-def _names(servers: Sequence[str]) -> Iterator[str]:
-    for row, server in enumerate(servers):
-        yield f'<text x="0" y="{_TOP + row * _ROW + 15}">{escape(server)}</text>'
+def _names(names: Sequence[str], left: int) -> Iterator[str]:
+    for row, name in enumerate(names):
+        yield f'<text x="{left}" y="{_TOP + row * _ROW + 15}">{escape(name)}</text>'
 
 
-def _bars(results: Results, servers: Sequence[str], panel: Panel, left: int) -> Iterator[str]:
-    values = [middle(results.servers[server], panel.key) or 0.0 for server in servers]
+def _bars(panel: Panel, values: Sequence[float], own: Sequence[bool], left: int) -> Iterator[str]:
     yield f'<text class="title" x="{left}" y="16">{escape(panel.title)}</text>'
-    for row, (server, value) in enumerate(zip(servers, values, strict=True)):
+    for row, (value, is_own) in enumerate(zip(values, own, strict=True)):
         length = max(1.0, value / max(values) * _BARS)
         top = _TOP + row * _ROW
-        own = ' class="own"' if server.startswith(GENGUARD) else ""
-        yield f'<rect{own} x="{left}" y="{top}" width="{length:.1f}" height="20" rx="2"/>'
+        kind = ' class="own"' if is_own else ""
+        yield f'<rect{kind} x="{left}" y="{top}" width="{length:.1f}" height="20" rx="2"/>'
         shown = f"{value:,.{panel.digits}f}"
         yield f'<text x="{left + length + 6:.1f}" y="{top + 15}">{shown}</text>'

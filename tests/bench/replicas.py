@@ -1,7 +1,8 @@
 """Three replicas with a shared store under load: `make replicas`, half a minute.
 
 Every write's three reviews reach whatever replica is free. Printed: how late the facts of all
-replicas reached the leader, and the processor time that a review takes of each replica.
+replicas reached the leader, and the processor time that a review takes of each replica. `make
+bench` has a table of it for one, two and four.
 """
 
 import argparse
@@ -10,28 +11,37 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from statistics import median
 from typing import Final, NamedTuple
 
 from tests.bench.connection import Connection
 from tests.bench.glance import Glance
+from tests.bench.growth import Growth, Step
 from tests.bench.lives import CALM, LIVES
 from tests.bench.loops import open_loop
 from tests.bench.processes import cpu_seconds
+from tests.bench.rounds import Samples
 from tests.bench.running import client_context, free_port
+from tests.bench.scenarios import Effort, WrongAnswersError, percentile
+from tests.bench.servers import GENGUARD
 from tests.controlplane.client import wait_until
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
 
 _REPLICAS: Final = 3
+COUNTS: Final = (1, 2, 4)
+_GROWTH_RATE: Final = 1_000.0
+"""Reviews a second in all: a rate that a machine of two cores has time for."""
 _CONNECTIONS: Final = 8
 """To each replica."""
 _LOOK_SECONDS: Final = 0.1
 _FACTS: Final = "genguard_store_facts_total"
 _MOST_LAG_SECONDS: Final = 1.0
 _MOST_SHARE: Final = 0.6
+_LONGER: Final = 5
 
 
 class Look(NamedTuple):
@@ -48,6 +58,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=3_000.0, help="reviews a second in all")
     parser.add_argument("--seconds", type=float, default=20.0)
     flags = parser.parse_args(arguments)
+    found = measured(_REPLICAS, flags.rate, flags.seconds)
+    print(f"{found.rate:,.0f} reviews/s, {len(found.wrong)} wrong answers")
+    print(f"the leader {found.leader_us:6.0f} us of processor time a review")
+    for cost in found.other_us:
+        print(f"another    {cost:6.0f} us")
+    print(f"{found.dropped:.0f} reviews not seen")
+    share = max(found.other_us) / found.leader_us
+    late = found.late_seconds
+    print(f"facts reached the leader within {late:.1f} s; at most {_MOST_LAG_SECONDS:g} is wanted")
+    print(f"the others take {share:.0%} of the leader's processor time; at most {_MOST_SHARE:.0%}")
+    return int(bool(found.wrong) or late > _MOST_LAG_SECONDS or share > _MOST_SHARE)
+
+
+def run_replicas(effort: Effort, say: Callable[[str], None]) -> Samples:
+    """Measure each number of replicas under the same load."""
+    samples: dict[str, list[float]] = {}
+    for count in COUNTS * effort.repeats:
+        say(f"{count} replicas")
+        found = measured(count, _GROWTH_RATE, _LONGER * effort.seconds)
+        if found.wrong:
+            raise WrongAnswersError(f"{count} replicas: {'; '.join(found.wrong)}")
+        numbers = {
+            "cpu_us": found.leader_us,
+            "p99_ms": found.p99_ms,
+            "late_s": found.late_seconds,
+        }
+        if found.other_us:
+            numbers["other_us"] = median(found.other_us)
+        for key, value in numbers.items():
+            samples.setdefault(f"{count}/{key}", []).append(value)
+    return {GENGUARD: samples}
+
+
+REPLICAS: Final = Growth(
+    "replicas",
+    "Replicas that answer",
+    "replicas",
+    f"Calm lives at {_GROWTH_RATE:,.0f} reviews/s in all, each review to whatever replica is free, "
+    "with a shared Valkey. CPU µs of a review, of the leader, which detects for all, and of the "
+    "others; how late facts of all replicas reached the leader. They share the machine with the "
+    "load: this shows what each adds, not how much more they answer.",
+    tuple(Step(f"{count}", {}) for count in COUNTS),
+    ("cpu_us", "other_us", "p99_ms", "late_s"),
+    (GENGUARD,),
+    run=run_replicas,
+)
+
+
+class Found(NamedTuple):
+    """What replicas took: of a review, the leader and each of the others."""
+
+    rate: float
+    leader_us: float
+    other_us: list[float]
+    p99_ms: float
+    late_seconds: float
+    dropped: float
+    wrong: list[str]
+
+
+def measured(count: int, rate: float, seconds: float) -> Found:
+    """Start a store and so many replicas, and load them."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         key = folder / "key"
@@ -56,9 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         port = free_port()
         stack.enter_context(StoreServer(port))
         flag = f"--store=valkey://127.0.0.1:{port}/0?key-file={key}"
-        replicas = [stack.enter_context(Replica(flag)) for _ in range(_REPLICAS)]
+        replicas = [stack.enter_context(Replica(flag)) for _ in range(count)]
         leader = _leader(replicas)
-        return _measure(replicas, leader, flags.rate, flags.seconds)
+        return _measure(replicas, leader, rate, seconds)
 
 
 def _leader(replicas: Sequence[Replica]) -> Replica:
@@ -71,7 +143,7 @@ def _leader(replicas: Sequence[Replica]) -> Replica:
     return leader
 
 
-def _measure(replicas: Sequence[Replica], leader: Replica, rate: float, seconds: float) -> int:
+def _measure(replicas: Sequence[Replica], leader: Replica, rate: float, seconds: float) -> Found:
     requests = LIVES[CALM](lambda phase: f"/{phase}")
     with ExitStack() as opened:
         connections = [
@@ -93,18 +165,19 @@ def _measure(replicas: Sequence[Replica], leader: Replica, rate: float, seconds:
         time.sleep(2 * _MOST_LAG_SECONDS)
         over.set()
         looking.join()
-    print(f"{len(glance.latencies) / took:,.0f} reviews/s, {len(glance.wrong)} wrong answers")
-    costs = {}
-    for one, cpu, count in zip(replicas, before, answered, strict=True):
-        costs[one] = (cpu_seconds(one.pid) - cpu) / (_answered(one) - count) * 1e6
-        what = "the leader" if one is leader else "another"
-        dropped = one.metric("genguard_detection_dropped_total")
-        print(f"{what:12}{costs[one]:6.0f} us of processor time a review, {dropped:.0f} not seen")
-    late = max(_lags(looks), default=float("inf"))
-    share = max(cost for one, cost in costs.items() if one is not leader) / costs[leader]
-    print(f"facts reached the leader within {late:.1f} s; at most {_MOST_LAG_SECONDS:g} is wanted")
-    print(f"the others take {share:.0%} of the leader's processor time; at most {_MOST_SHARE:.0%}")
-    return int(bool(glance.wrong) or late > _MOST_LAG_SECONDS or share > _MOST_SHARE)
+    costs = {
+        one: (cpu_seconds(one.pid) - cpu) / (_answered(one) - count) * 1e6
+        for one, cpu, count in zip(replicas, before, answered, strict=True)
+    }
+    return Found(
+        rate=len(glance.latencies) / took,
+        leader_us=costs.pop(leader),
+        other_us=list(costs.values()),
+        p99_ms=percentile(sorted(glance.latencies), 0.99) * 1e3,
+        late_seconds=max(_lags(looks), default=float("inf")),
+        dropped=sum(one.metric("genguard_detection_dropped_total") for one in replicas),
+        wrong=glance.wrong,
+    )
 
 
 def _answered(replica: Replica) -> float:

@@ -3,16 +3,26 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from tests.bench.growth import GROWTHS, Growth
+from tests.bench.growth import LIVES, MOST_OBJECTS, OBJECTS, Growth
+from tests.bench.growths import GROWTHS
 from tests.bench.results import COMPARED, Results, best_ratio, middle, ratio, spread
 from tests.bench.rounds import AFTER_MB, IDLE_MB, START_S
 from tests.bench.scenarios import OPEN_RATES, SCENARIOS
-from tests.bench.servers import APPLICATION, FLOOR, GO, SERVERS
+from tests.bench.servers import APPLICATION, FLOOR, GENGUARD, GO, SERVERS
 from tests.bench.start import COMMANDS, CPU_S, WALL_S
 from tests.bench.start import LEGEND as START_LEGEND
-from tests.bench.tables import fixed, table
+from tests.bench.tables import NOT_MEASURED, fixed, table
+from tests.bench.through import (
+    COMPARED_LEGEND,
+    COMPARISONS,
+    DECIDED,
+    NOTHING,
+    P50,
+    P99,
+    RATE,
+    THROUGH_KEYS,
+)
 from tests.bench.through import LEGEND as THROUGH_LEGEND
-from tests.bench.through import NOTHING, THROUGH_KEYS
 
 _LEGEND: Final = (
     "start s: from exec to the first TLS handshake; RSS MB: memory then, and after all of this.",
@@ -23,6 +33,7 @@ _OPENING: Final = """# What a review costs
 Made by `make bench` from [results.json](results.json), which has every number of every round; do
 not edit."""
 _PLOT: Final = "![Processor time, rate and latency](results.svg)"
+_GROWTH_PLOT: Final = "![What grows, and what it costs](growth.svg)"
 _FURTHER: Final = """## Look further
 
 - `python -m tests.bench.profile` says where the time of a review goes, by kind of write and phase,
@@ -40,6 +51,9 @@ _TITLES: Final = {
     "rss_mb": ("RSS MB", 0),
     "remembered": ("remembered", 0),
     "left_out": ("left out", 0),
+    "cores": ("cores", 2),
+    "other_us": ("of the others", 0),
+    "late_s": ("facts late by s", 1),
     "p50_ms": ("p50 ms", 1),
     "p99_ms": ("p99 ms", 1),
 }
@@ -101,6 +115,7 @@ def growth_table(growth: Growth, results: Results) -> str:
     found = results.growth[growth.key]
     head = [growth.along]
     head += [f"{server} {_TITLES[key][0]}" for server in found for key in growth.numbers]
+    head += [f"{GENGUARD} x {server}" for server in growth.to]
     rows = []
     for step in growth.steps:
         cells = [
@@ -108,6 +123,8 @@ def growth_table(growth: Growth, results: Results) -> str:
             for samples in found.values()
             for key in growth.numbers
         ]
+        first = f"{step.name}/{growth.numbers[0]}"
+        cells += [fixed(ratio(found, first, GENGUARD, server), 2) for server in growth.to]
         rows.append([step.name, *cells])
     return table(head, rows)
 
@@ -139,10 +156,69 @@ def start_table(results: Results) -> str:
     return table(["command", "s", "CPU s", "wanted s"], rows)
 
 
+def compared_table(results: Results) -> str:
+    """One line a comparison through the API server: the ratios, and those that are wanted."""
+    bare = results.through[NOTHING]
+    rows = []
+    for one in COMPARISONS:
+        added = {
+            name: {P50: [a - b for a, b in zip(samples[P50], bare[P50], strict=True)]}
+            for name in (one.setting, one.to)
+            if (samples := results.through.get(name))
+        }
+        rows.append(
+            [
+                one.name,
+                fixed(ratio(results.through, RATE, one.setting, one.to), 2),
+                f"{one.least_rate:.2f} or more",
+                fixed(ratio(added, P50, one.setting, one.to), 2),
+                "" if one.most_added is None else f"{one.most_added:.2f} or less",
+            ]
+        )
+    return table(["compared", "x writes/s", "wanted", "x added to p50", "wanted"], rows)
+
+
 def heading(results: Results) -> str:
     """What was measured, when, and on what."""
     machine = ", ".join(f"{name} {value}" for name, value in results.machine.items())
-    return f"{results.date}. {machine}.\n{results.reviews}."
+    commit = f", commit {results.commit}" if results.commit else ""
+    return f"{results.date}{commit}. {machine}.\n{results.reviews}."
+
+
+def performance(results: Results) -> str:
+    """What docs/performance.md shows."""
+    parts = [heading(results), main_table(results)]
+    if LIVES.key in results.growth:
+        parts += [f"{LIVES.title}. {LIVES.legend}", growth_table(LIVES, results)]
+    if results.through:
+        parts += [f"Through the API server. {THROUGH_LEGEND}", through_table(results)]
+        parts += [COMPARED_LEGEND, compared_table(results)]
+    return "\n\n".join(parts)
+
+
+def decided(results: Results) -> str:
+    """What docs/decide.md shows: each figure, and where in RESULTS.md it comes from."""
+    rows = [
+        (f"ms that a write takes longer, half of all and 99 %: {what}", _added(results, name))
+        for what, name in DECIDED.items()
+    ]
+    lives, objects = results.growth.get(LIVES.key, {}), results.growth.get(OBJECTS.key, {})
+    cost = [middle(lives.get(GENGUARD, {}), f"{step.name}/cpu_us") for step in LIVES.steps]
+    memory = middle(objects.get(GENGUARD, {}), f"{MOST_OBJECTS:,}/rss_mb")
+    rows += [
+        ("CPU µs of a review, calm and storm", " and ".join(fixed(one, 0) for one in cost)),
+        (f"MB of memory in use with {MOST_OBJECTS:,} objects", fixed(memory, 0)),
+    ]
+    return table(["measured", "figure"], rows)
+
+
+def _added(results: Results, name: str) -> str:
+    found, bare = results.through.get(name, {}), results.through.get(NOTHING, {})
+    cells = []
+    for key in (P50, P99):
+        value, least = middle(found, key), middle(bare, key)
+        cells.append(NOT_MEASURED if value is None or least is None else f"{value - least:+.2f}")
+    return " and ".join(cells)
 
 
 def legend(servers: Mapping[str, object]) -> Iterator[str]:
@@ -159,11 +235,14 @@ def markdown(results: Results) -> str:
     """The whole of RESULTS.md; equal results give equal text."""
     items = "\n".join(f"- {item}" for item in legend(results.servers))
     parts = [_OPENING, heading(results), _PLOT, main_table(results), items]
+    if results.growth:
+        parts.append(_GROWTH_PLOT)
     for growth in GROWTHS:
         if growth.key in results.growth:
             parts += [f"## {growth.title}", growth.legend, growth_table(growth, results)]
     if results.through:
         parts += ["## Through the API server", THROUGH_LEGEND, through_table(results)]
+        parts += [COMPARED_LEGEND, compared_table(results)]
     if results.start:
         parts += ["## Start of a command", START_LEGEND, start_table(results)]
     best = "; ".join(

@@ -18,6 +18,7 @@ class Results(msgspec.Struct, frozen=True):
     """One run.
 
     date     of the clock, YYYY-MM-DD
+    commit   of the code that was measured; "" where it is not known
     machine  what it was measured on, and with what
     reviews  what was asked
     servers  server → key → a number a round
@@ -33,6 +34,7 @@ class Results(msgspec.Struct, frozen=True):
     growth: dict[str, Samples] = {}
     through: Samples = {}
     start: Samples = {}
+    commit: str = ""
 
 
 def middle(samples: Mapping[str, list[float]], key: str) -> float | None:

@@ -1,5 +1,6 @@
 """One server process on loopback, from start to end."""
 
+import json
 import os
 import socket
 import ssl
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 from tests.bench.processes import own_core
 from tests.bench.servers import Listen, Server
@@ -17,6 +19,7 @@ from tests.bench.servers import Listen, Server
 REPOSITORY: Final = Path(__file__).parents[2]
 _START_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.005
+_ANSWER_SECONDS: Final = 10.0
 _TAIL: Final = 2_000
 
 
@@ -37,6 +40,13 @@ class Running:
     pid: int
     start_seconds: float
     log: Path
+
+    def ops(self, path: str) -> str:
+        """What a genguard answers on its ops port, which it has logged."""
+        lines = self.log.read_text().splitlines()
+        (ops,) = (json.loads(line)["ops"] for line in lines if '"message": "serving"' in line)
+        with urlopen(f"{ops}{path}", timeout=_ANSWER_SECONDS) as answer:
+            return str(answer.read().decode())
 
 
 def free_port() -> int:

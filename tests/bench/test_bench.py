@@ -13,6 +13,10 @@ import pytest
 
 from genguard.admission.review import Phase
 from genguard.detection.correlate import SECONDS_WITHOUT_OUTCOMES
+from genguard.detection.detection import Detection
+from genguard.detection.fact import encode_fact
+from genguard.detection.reduce import Reviewed
+from genguard.review import review
 from tests.bench.__main__ import Plan, main
 from tests.bench.bodies import JUDGED_ALONE, REORDERED, REVIEWS, SIZES, STATUS
 from tests.bench.bodies import RECORDED as RECORDED_REVIEWS
@@ -20,21 +24,51 @@ from tests.bench.check import ATTEMPTS, check, regressions
 from tests.bench.connection import BrokenConnectionError, Response, whole_response
 from tests.bench.corpus import FILE, Recorded, mean_bytes, read_corpus, write_corpus
 from tests.bench.glance import Glance
-from tests.bench.growth import GROWTHS, Growth, Step
+from tests.bench.growth import Growth, Step
+from tests.bench.growths import GROWTHS
 from tests.bench.lives import CALM, LIVES, STORM, STORM_OBJECTS
+from tests.bench.machine import commit
+from tests.bench.others import OTHERS, run_others
 from tests.bench.pauses import main as measure_pauses
-from tests.bench.plot import PANELS, plot
-from tests.bench.publish import PAGE, with_table
-from tests.bench.report import growth_table, main_table, markdown, start_table, through_table
+from tests.bench.plot import GROWN, PANELS, growth_plot, plot
+from tests.bench.profile import dependencies
+from tests.bench.publish import PAGES, with_text
+from tests.bench.report import (
+    compared_table,
+    growth_table,
+    heading,
+    main_table,
+    markdown,
+    start_table,
+    through_table,
+)
 from tests.bench.results import FOLDER, Results, read_results, write_results
 from tests.bench.rounds import Samples, run_rounds
+from tests.bench.running import REPOSITORY
 from tests.bench.scenarios import Effort, WrongAnswersError, percentile
 from tests.bench.selection import TooFewError, select
-from tests.bench.servers import GENGUARD, SERVERS, Answers, Server, servers_named
+from tests.bench.servers import (
+    GENGUARD,
+    GO,
+    QUIET_APPLICATION,
+    SERVERS,
+    Answers,
+    Server,
+    servers_named,
+)
 from tests.bench.servers.two_rules import mutated
 from tests.bench.start import COMMANDS, WALL_S, run_start
 from tests.bench.template import Filled, make_template, make_templates
-from tests.bench.through import SETTINGS, THROUGH_KEYS, believe, run_through
+from tests.bench.through import (
+    COMPARISONS,
+    NOTHING,
+    P50,
+    RATE,
+    SETTINGS,
+    THROUGH_KEYS,
+    believe,
+    run_through,
+)
 from tests.bench.tracking import WRITES
 from tests.bench.tracking import main as measure_tracking
 from tests.controlplane.plane import ControlPlane
@@ -61,6 +95,7 @@ def test_every_server_answers_right_and_everything_is_told(
         "kopf",
         "controller-runtime",
     } <= results.machine.keys()
+    assert results.commit == commit()
     printed = capsys.readouterr().out
     document = (tmp_path / "RESULTS.md").read_text()
     for text in ("CPU µs", "x floor", "p50 / p99 ms at 1,000/s", "RSS MB", *results.servers):
@@ -86,6 +121,38 @@ def test_a_growth_is_measured_at_each_step() -> None:
     results = Results("", {}, "", {}, {"tried": {GENGUARD: found}})
     lines = growth_table(growth, results).splitlines()
     assert [line.split("|")[1].strip() for line in lines[2:]] == ["fresh", "many"]
+
+
+def test_calm_and_storm_are_shown_as_ratios_to_a_server_that_does_nothing_and_to_go() -> None:
+    def lives(calm: list[float], storm: list[float]) -> dict[str, list[float]]:
+        return {"calm/cpu_us": calm, "storm/cpu_us": storm}
+
+    found = {
+        GENGUARD: lives([100.0, 80.0, 90.0], [120.0, 150.0, 120.0]),
+        GO: lives([400.0, 400.0, 450.0], [480.0, 500.0, 480.0]),
+        QUIET_APPLICATION.name: lives([50.0, 50.0, 50.0], [60.0, 60.0, 60.0]),
+    }
+    growth = next(one for one in GROWTHS if one.key == "lives")
+    head, _, calm, storm = growth_table(
+        growth, Results("", {}, "", {}, {growth.key: found})
+    ).splitlines()
+    wanted = ["genguard x aiohttp, no access log", "genguard x go"]
+    assert [cell.strip() for cell in head.split("|")[-3:-1]] == wanted
+    assert [cell.strip() for cell in calm.split("|")[-3:-1]] == ["1.80", "0.20"]
+    assert [cell.strip() for cell in storm.split("|")[-3:-1]] == ["2.00", "0.25"]
+
+
+def test_a_fact_is_about_as_large_as_the_page_reckons_with() -> None:
+    lives, detection, deps = LIVES[CALM](lambda phase: phase.value), Detection(), dependencies()
+    sizes = []
+    for number in range(3_000):
+        filled = lives.next("a")
+        phase = Phase(filled.head.split()[1].partition(b"?")[0].decode())
+        verdict = review(filled.body, phase, deps, number * 0.01).verdict
+        reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+        sizes.append(len(encode_fact(detection.fact(phase, reviewed, number * 0.01))))
+    assert 250 < sum(sizes) / len(sizes) < 350
+    assert "at 300 bytes a review" in (REPOSITORY / "docs" / "performance.md").read_text("utf-8")
 
 
 def played(lives, connections: list[str], count: int) -> list[tuple[str, dict, str]]:
@@ -140,7 +207,32 @@ def test_writes_through_the_api_server_are_all_seen(apiserver: ControlPlane) -> 
         assert all(number > 0 for numbers in found.values() for number in numbers)
     lines = through_table(Results("", {}, "", {}, {}, samples)).splitlines()
     assert len(lines) == 2 + len(SETTINGS)
-    assert ["(" in line for line in lines[2:]] == [False, True, True, True]
+    assert ["(" in line for line in lines[2:]] == [one.name != NOTHING for one in SETTINGS]
+
+
+def test_what_follow_leaves_registered_is_measured() -> None:
+    called = {one.name: [it.path for it in one.registrations] for one in SETTINGS}
+    assert called["follow, audit-only: outcome"] == ["/outcome"]
+    assert called["follow, enforcing: mutate, outcome"] == ["/mutate", "/outcome"]
+    assert called["another webhook, and go"] == ["/mutate", "/mutate"]
+    assert called["another webhook, and follow: all three"][1:] == [
+        "/intent",
+        "/mutate",
+        "/outcome",
+    ]
+    for one in COMPARISONS:
+        assert {one.setting, one.to} <= called.keys()
+
+
+def test_ratios_to_go_are_those_of_rounds() -> None:
+    numbers = {NOTHING: ([1.0, 2.0], [900, 900]), "go": ([2.0, 4.0], [500.0, 600.0])}
+    numbers["follow, audit-only: outcome"] = [1.5, 3.0], [750.0, 900.0]
+    through = {name: {P50: p50, RATE: rate} for name, (p50, rate) in numbers.items()}
+    _, _, first, second, third = compared_table(Results("", {}, "", {}, {}, through)).splitlines()
+    assert [cell.strip() for cell in first.split("|")[2:6]] == [
+        "1.50", "1.25 or more", "0.50", "0.80 or less",
+    ]  # fmt: skip
+    assert second.count(" - |") == third.count(" - |") == 2
 
 
 def test_each_command_is_started_and_its_best_round_shown(apiserver: ControlPlane) -> None:
@@ -239,12 +331,35 @@ def test_what_is_shown_is_what_was_recorded() -> None:
     results = read_results()
     assert (FOLDER / "RESULTS.md").read_text("utf-8") == markdown(results)
     assert (FOLDER / "results.svg").read_text("utf-8") == plot(results)
-    page = PAGE.read_text("utf-8")
-    assert with_table(page, results) == page
+    assert (FOLDER / "growth.svg").read_text("utf-8") == growth_plot(results)
+    for path, told in PAGES.items():
+        page = path.read_text("utf-8")
+        assert with_text(page, told(results)) == page
     assert results.growth.keys() <= {one.key for one in GROWTHS}
-    assert list(results.through) == [one.name for one in SETTINGS]
+    assert results.through.keys() <= {one.name for one in SETTINGS}
     with pytest.raises(ValueError, match="page"):
-        with_table("# genguard", results)
+        with_text("# genguard", "numbers")
+
+
+def test_a_heading_names_day_commit_and_machine() -> None:
+    results = Results("2027-01-02", {"cores": "2"}, "Reviews", {}, commit="0123456789ab")
+    assert heading(results) == "2027-01-02, commit 0123456789ab. cores 2.\nReviews."
+    assert commit() == "" or re.fullmatch(r"[0-9a-f]{12,}(-dirty)?", commit())
+
+
+def released(changelog: str) -> str:
+    """The day of the last release; "" as long as there is none."""
+    return max(
+        re.findall(r"^## \[\d[^\]]*\] - (\d{4}-\d\d-\d\d)$", changelog, re.MULTILINE), default=""
+    )
+
+
+def test_the_numbers_are_not_older_than_the_last_release() -> None:
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
+    assert read_results().date >= released(changelog), "make bench"
+    told = "## [Unreleased]\n## [0.2.0] - 2027-03-01\n## [0.1.0] - 2026-12-24\n"
+    assert released(told) == "2027-03-01"
+    assert released("## [Unreleased]\n## [0.1.0] - not yet published\n") == ""
 
 
 def test_the_plot_is_xml_with_a_bar_for_each_number() -> None:
@@ -255,6 +370,22 @@ def test_the_plot_is_xml_with_a_bar_for_each_number() -> None:
     assert len(bars) == len(names) * len(PANELS)
     assert sum(one.get("class") == "own" for one in bars) == len(PANELS)
     assert "<go>" in "".join(root.itertext())
+
+
+def test_the_plot_of_growth_has_a_panel_for_what_was_measured_and_a_bar_for_each_step() -> None:
+    found = {"0/cpu_us": [1.0], "50/cpu_us": [3.0, 5.0], "0/p50_ms": [9.0]}
+    growth = {"others": {GENGUARD: found}, "bodies": {GENGUARD: {"2 KB/cpu_us": [1.0]}}}
+    root = ET.fromstring(growth_plot(Results("", {}, "", {}, growth)))  # noqa: S314 - our own
+    assert sum(one.tag.endswith("rect") for one in root.iter()) == 2
+    assert {"0", "50", "4"} <= {text.strip() for text in root.itertext()}
+    keys = {one.key: one.numbers for one in GROWTHS}
+    assert all(panel.key in keys[key] for key, panel in GROWN.items())
+
+
+def test_genguard_is_measured_beside_other_webhooks() -> None:
+    found = run_others(TINY, lambda _: None)[GENGUARD]
+    assert set(OTHERS.keys) == found.keys()
+    assert all(number > 0 for numbers in found.values() for number in numbers)
 
 
 @pytest.mark.parametrize("name", [RECORDED_REVIEWS, *SIZES])

@@ -1,4 +1,4 @@
-"""What a webhook costs a cluster: the same writes through kube-apiserver, with and without one.
+"""What webhooks cost a cluster: the same writes through kube-apiserver, with and without them.
 
 Pods are created, reported on, changed and deleted. That every write was really seen is read from
 the API server's own metrics. `python -m tests.bench` does this last of all.
@@ -7,7 +7,7 @@ the API server's own metrics. `python -m tests.bench` does this last of all.
 import base64
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -16,31 +16,45 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from genguard.admission.review import Phase
+from genguard.detection.matching import Rule
+from genguard.needed_phases import needs_of, rules_of
 from tests.bench import workload
 from tests.bench.rounds import Samples, certificate
 from tests.bench.running import Running, running
 from tests.bench.scenarios import Effort, WrongAnswersError, percentile
-from tests.bench.servers import GENGUARD, GO, servers_named
+from tests.bench.servers import AUDITING, GENGUARD, GO, SERVERS
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
 
 NOTHING: Final = "nothing"
-CLIENTS: Final = 8
+CLIENTS: Final = 20
+P50, P99, RATE = "p50_ms", "p99_ms", f"rate_{CLIENTS}"
 THROUGH_KEYS: Final = (
-    ("p50_ms", "p50 ms", 2),
-    ("p99_ms", "p99 ms", 2),
-    ("rate", "writes/s", 0),
-    ("p99_busy_ms", f"p99 ms, {CLIENTS} clients", 1),
+    (P50, "p50 ms", 2),
+    (P99, "p99 ms", 2),
+    (RATE, f"writes/s, {CLIENTS} clients", 0),
+    (f"p99_ms_{CLIENTS}", f"p99 ms, {CLIENTS} clients", 1),
 )
 LEGEND: Final = (
     "Pods are created, their status and spec patched, and deleted through a real kube-apiserver; "
-    "etcd, API server, webhook and clients share the machine. p50 and p99 with one client that "
+    "etcd, API server, webhooks and clients share the machine. p50 and p99 with one client that "
     f"writes again as soon as it is answered; writes/s with {CLIENTS} of them. In brackets what "
-    "is added to nothing registered."
+    "is added to nothing registered. `follow`: what `serve --registrations follow` leaves "
+    "registered, audit-only and enforcing. `another webhook`: the Go webhook in a process of its "
+    "own, called between /intent and /mutate. /outcome is called for deletions as well; the Go "
+    "webhook and the other two phases are not."
+)
+COMPARED_LEGEND: Final = (
+    "The same as ratios to the Go webhook in genguard's place, the median of the rounds' ratios: "
+    f"writes/s with {CLIENTS} clients, and what is added to the p50 of one client where nothing "
+    "is registered. Where another webhook mutates, it is registered on both sides."
 )
 _API: Final = "/apis/admissionregistration.k8s.io/v1"
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _CALLS: Final = "apiserver_admission_webhook_request_total"
+MUTATING: Final = "mutatingwebhookconfigurations"
+_VALIDATING: Final = "validatingwebhookconfigurations"
 _numbers = itertools.count()
 
 
@@ -49,87 +63,148 @@ class Registration(NamedTuple):
 
     kind: str
     name: str
+    server: str
     path: str
-    operations: tuple[str, ...] = ("CREATE", "UPDATE")
+    rules: tuple[Rule, ...]
 
     @property
     def hook(self) -> str:
         """The webhook's name, as metrics tell it."""
         return f"{self.name}.bench.genguard.io"
 
-
-_INTENT: Final = Registration("mutatingwebhookconfigurations", "a-intent", "/intent")
-_MUTATE: Final = Registration("mutatingwebhookconfigurations", "z-mutate", "/mutate")
-_OUTCOME: Final = Registration(
-    "validatingwebhookconfigurations", "z-outcome", "/outcome", ("CREATE", "UPDATE", "DELETE")
-)
+    @property
+    def operations(self) -> frozenset[str]:
+        """What it is called for."""
+        return frozenset(one for rule in self.rules for one in rule["operations"])
 
 
 class Setting(NamedTuple):
-    """What is registered, and whose it is."""
+    """What is registered."""
 
     name: str
-    server: str
     registrations: tuple[Registration, ...]
 
 
+class Comparison(NamedTuple):
+    """Two settings, and the ratios that are wanted: at least of writes/s, at most of p50."""
+
+    name: str
+    setting: str
+    to: str
+    least_rate: float
+    most_added: float | None = None
+
+
+_PODS_RULE: Final[Rule] = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["pods", "pods/status"],
+}
+MUTATED: Final[Rule] = {**_PODS_RULE, "operations": ["CREATE", "UPDATE"]}
+_WATCHED: Final[Rule] = {**_PODS_RULE, "operations": ["CREATE", "UPDATE", "DELETE"]}
+_OTHER_GO: Final = "other go"
+
+
+def _phase(phase: Phase, server: str, rules: Iterable[Rule]) -> Registration:
+    kind = _VALIDATING if phase is Phase.OUTCOME else MUTATING
+    name = f"{'a' if phase is Phase.INTENT else 'z'}-{phase}"
+    return Registration(kind, name, server, f"/{phase}", tuple(rules))
+
+
+def _followed(
+    server: str, *, enforcing: bool, others: Sequence[str] = ()
+) -> tuple[Registration, ...]:
+    """What `serve --registrations follow` leaves registered where `others` mutate."""
+    needs = needs_of([_WATCHED], lambda _: others, enforcing=enforcing)
+    rules = {phase: rules_of(phase, [_WATCHED], (), needs) for phase in Phase}
+    rules[Phase.OUTCOME] = [_WATCHED]
+    return tuple(_phase(phase, server, found) for phase, found in rules.items() if found)
+
+
+_GO: Final = _phase(Phase.MUTATE, GO, [MUTATED])
+_ANOTHER: Final = Registration(MUTATING, "m-another", _OTHER_GO, "/mutate", (MUTATED,))
+_BESIDE: Final = "another webhook, and "
+ALL_PHASES: Final = Setting(
+    "genguard: intent, mutate, outcome", _followed(GENGUARD, enforcing=True, others=("unknown",))
+)
 SETTINGS: Final = (
-    Setting(NOTHING, "", ()),
-    Setting("go", GO, (_MUTATE,)),
-    Setting("genguard: mutate", GENGUARD, (_MUTATE,)),
-    Setting("genguard: intent, mutate, outcome", GENGUARD, (_INTENT, _MUTATE, _OUTCOME)),
+    Setting(NOTHING, ()),
+    Setting("go", (_GO,)),
+    Setting("genguard: mutate", (_phase(Phase.MUTATE, GENGUARD, [MUTATED]),)),
+    ALL_PHASES,
+    Setting("follow, audit-only: outcome", _followed(AUDITING.name, enforcing=False)),
+    Setting("follow, enforcing: mutate, outcome", _followed(GENGUARD, enforcing=True)),
+    Setting(f"{_BESIDE}go", (_ANOTHER, _GO)),
+    Setting(
+        f"{_BESIDE}follow: all three",
+        (_ANOTHER, *_followed(GENGUARD, enforcing=True, others=(_ANOTHER.hook,))),
+    ),
+)
+DECIDED: Final = {
+    "audit-only": SETTINGS[4].name,
+    "enforcing": SETTINGS[5].name,
+    "all three phases": ALL_PHASES.name,
+}
+"""Those that docs/decide.md names, and as what."""
+COMPARISONS: Final = (
+    Comparison("audit-only, nobody else mutates", SETTINGS[4].name, "go", 1.25, 0.8),
+    Comparison("enforcing, nobody else mutates", SETTINGS[5].name, "go", 1.05),
+    Comparison("another webhook mutates", SETTINGS[7].name, SETTINGS[6].name, 1.0),
 )
 
 
 def run_through(plane: ControlPlane, effort: Effort, say: Callable[[str], None]) -> Samples:
     """Measure every setting once a round; setting → key → one value a round.
 
+    Each round begins with another setting: what grows or slows down with time is in all of them.
     Raises ServerFailedError, ApiError and WrongAnswersError.
     """
-    samples: Samples = {}
+    samples: Samples = {one.name: {} for one in SETTINGS}
+    known = {one.name: one for one in SERVERS}
+    wanted = (known[GO], replace(known[GO], name=_OTHER_GO), known[GENGUARD], AUDITING)
     with certificate() as folder, ExitStack() as started:
         servers = {
             one.name: started.enter_context(running(replace(one, uses_cores=True), folder))
-            for one in servers_named((GO, GENGUARD))
-            if one.name in (GO, GENGUARD)
+            for one in wanted
         }
         for number in range(effort.repeats):
-            for setting in SETTINGS:
+            first = number % len(SETTINGS)
+            for setting in (*SETTINGS[first:], *SETTINGS[:first]):
                 say(f"round {number + 1} of {effort.repeats}: through, {setting.name}")
-                with _registered(plane, setting, servers.get(setting.server), folder):
+                with registered(plane, setting, servers, folder):
                     found = _measure(plane, setting, effort)
-                kept = samples.setdefault(setting.name, {})
                 for key, value in found.items():
-                    kept.setdefault(key, []).append(value)
+                    samples[setting.name].setdefault(key, []).append(value)
     return samples
 
 
 def _measure(plane: ControlPlane, setting: Setting, effort: Effort) -> Mapping[str, float]:
-    _write(plane.client, effort.warm_up)
+    write(plane.client, effort.warm_up)
     before = _calls(plane)
-    alone = sorted(_write(plane.client, effort.seconds))
+    alone = sorted(write(plane.client, effort.seconds))
     begun = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as pool:
-        parts = list(pool.map(lambda _: _write(plane.client, effort.seconds), range(CLIENTS)))
+        parts = list(pool.map(lambda _: write(plane.client, effort.seconds), range(CLIENTS)))
     seconds = time.perf_counter() - begun
     busy = sorted(itertools.chain.from_iterable(parts))
     believe(setting, len(alone) + len(busy), before, _calls(plane))
-    return {
-        "p50_ms": percentile(alone, 0.50) * 1e3,
-        "p99_ms": percentile(alone, 0.99) * 1e3,
-        "rate": len(busy) / seconds,
-        "p99_busy_ms": percentile(busy, 0.99) * 1e3,
-    }
+    numbers = (
+        percentile(alone, 0.50) * 1e3,
+        percentile(alone, 0.99) * 1e3,
+        len(busy) / seconds,
+        percentile(busy, 0.99) * 1e3,
+    )
+    return {key: number for (key, *_), number in zip(THROUGH_KEYS, numbers, strict=True)}
 
 
-def _write(client: Client, seconds: float) -> Sequence[float]:
+def write(client: Client, seconds: float) -> Sequence[float]:
     """Lives of pods, one after the other, until the time is over; seconds of each write."""
     taken = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
-        for write in _life(client, f"pod-{next(_numbers)}"):
+        for step in _life(client, f"pod-{next(_numbers)}"):
             begun = time.perf_counter()
-            write()
+            step()
             taken.append(time.perf_counter() - begun)
     return taken
 
@@ -163,15 +238,14 @@ def believe(
 
 
 @contextmanager
-def _registered(
-    plane: ControlPlane, setting: Setting, server: Running | None, folder: Path
+def registered(
+    plane: ControlPlane, setting: Setting, servers: Mapping[str, Running], folder: Path
 ) -> Iterator[None]:
     """Register; returns when the API server calls, and when it calls no longer."""
     client = plane.client
     hooks = {one.hook for one in setting.registrations}
     for one in setting.registrations:
-        assert server is not None
-        client.post(f"{_API}/{one.kind}", _configuration(one, server, folder))
+        client.post(f"{_API}/{one.kind}", _configuration(one, servers[one.server], folder))
     try:
         wait_until(lambda: hooks <= _called(plane), what=f"{setting.name} called")
         yield
@@ -183,7 +257,6 @@ def _registered(
 
 def _configuration(one: Registration, server: Running, folder: Path) -> workload.Manifest:
     authority = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods", "pods/status"]}
     hook: dict[str, Any] = {
         "name": one.hook,
         "admissionReviewVersions": ["v1"],
@@ -191,7 +264,7 @@ def _configuration(one: Registration, server: Running, folder: Path) -> workload
             "url": f"https://127.0.0.1:{server.port}{one.path}",
             "caBundle": authority,
         },
-        "rules": [{**rule, "operations": list(one.operations)}],
+        "rules": [*one.rules],
         "sideEffects": "None",
         "failurePolicy": "Fail",  # a call that is lost must not look like a fast one
         "timeoutSeconds": 10,

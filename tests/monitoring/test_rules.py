@@ -120,5 +120,5 @@ def label_matchers() -> Iterator[tuple[str, str]]:
 
 def test_no_alert_asks_for_a_label_that_only_the_operator_sets() -> None:
     """`job` apart, which scrape.yaml fixes: the rules hold without the operator too."""
-    exported = {"severity", "decision", "name", "reason", "missing"}
+    exported = {"severity", "decision", "name", "reason", "missing", "le"}
     assert {name for _, name in label_matchers()} <= exported | {"job"}

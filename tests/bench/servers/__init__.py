@@ -77,13 +77,12 @@ def _module(name: str) -> Callable[[Listen], Sequence[str]]:
     return command
 
 
-def _genguard(loop: str) -> Callable[[Listen], Sequence[str]]:
+def _genguard(loop: str, *flags: str) -> Callable[[Listen], Sequence[str]]:
     variables = [f"{name}={value}" for name, value in environment(loop).items()]
 
     def command(listen: Listen) -> Sequence[str]:
-        flags = (f"--secure-port={listen.port}", f"--cert-dir={listen.folder}", "--ops-port=0")
-        genguard = (sys.executable, "-m", "webhook", "serve")
-        return ("env", *variables, *genguard, *EVERYTHING_ON, *flags)
+        at = (f"--secure-port={listen.port}", f"--cert-dir={listen.folder}", "--ops-port=0")
+        return ("env", *variables, sys.executable, "-m", "webhook", "serve", *flags, *at)
 
     return command
 
@@ -110,6 +109,14 @@ GENGUARD: Final = "genguard"
 GO: Final = "go"
 """What it is measured against as well: what one would write instead."""
 
+AUDITING: Final = Server(
+    "genguard, audit-only",
+    "genguard serve --audit-only, on uvloop",
+    _genguard("uvloop", "--audit-only"),
+    Answers.ALLOWED,
+)
+"""What `genguard install --audit-only` starts; it is measured through an API server alone."""
+
 # Longer than SECONDS_WITHOUT_OUTCOMES of genguard/detection/correlate.py. Every server imports this
 # module: what it imports would be part of the floor.
 _PUTS_ASIDE: Final = 2.1
@@ -131,7 +138,7 @@ SERVERS: Final = (
     Server(
         GENGUARD,
         f"genguard serve {' '.join(EVERYTHING_ON)}, on uvloop",
-        _genguard("uvloop"),
+        _genguard("uvloop", *EVERYTHING_ON),
         Answers.JUDGED,
         needs="uvloop",
         by_phase=True,
@@ -140,7 +147,7 @@ SERVERS: Final = (
     Server(
         "genguard+asyncio",
         "the same on asyncio, as where uvloop is not installed",
-        _genguard("asyncio"),
+        _genguard("asyncio", *EVERYTHING_ON),
         Answers.JUDGED,
         by_phase=True,
         puts_aside=_PUTS_ASIDE,
