@@ -103,6 +103,8 @@ def test_every_metric_in_it_is_one_that_genguard_exports(exported: set[str]) -> 
         "genguard_unchanged_status_writes_total", "genguard_rules_refused",
         "genguard_generation_lag_oldest_seconds",
         "genguard_writes_total", "genguard_incomplete_writes_total",
+        "genguard_observed_generation_total",
+        "genguard_registered_writes", "genguard_registrations_reverted",
         "kube_replicaset_status_terminating_replicas",
         "kube_deployment_status_replicas_terminating",
     }  # fmt: skip
