@@ -72,7 +72,9 @@ def test_a_loop_becomes_a_firing_alert_and_resolves_after_the_webhook_is_fixed(
     where = namespace(cluster)
     manager, told = stack.alertmanager, stack.receiver.told
     flags = (f"--kubeconfig={as_installed}", "--events", f"--alertmanager={manager.url}")
-    runbooks = f"--runbook-url={RUNBOOK_URL.rstrip('/')}"  # by default at the port that it has taken
+    runbooks = (
+        f"--runbook-url={RUNBOOK_URL.rstrip('/')}"  # by default at the port that it has taken
+    )
     with Genguard("--audit-only", runbooks, *flags) as guard, registered(cluster, where, guard):
         prometheus = stack.scrape(urlsplit(guard.log_lines("serving")[0]["ops"]).netloc)
         wait_until(lambda: prometheus.value('up{job="genguard"}') == 1, what="a first scrape")
