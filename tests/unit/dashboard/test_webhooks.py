@@ -4,14 +4,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from genguard.admission.review import Phase
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.finding import Actor, Confidence
+from genguard.detection.matching import Writes
 from genguard.detection.policies import read_policies
 from genguard.detection.static_manifests import read_static
 from genguard.detection.suspects import Suspects, read_configurations
+from genguard.needed_phases import Need
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import OWN, hook
+from webhook.cluster.registrations import Registrations
 from webhook.dashboard.page import BadQueryError, PageContext
 from webhook.dashboard.webhooks import Role, load
 
@@ -20,10 +24,10 @@ STATUS = {"resource": "deployments.apps", "subresource": "status", "namespace": 
 
 
 class Sources:
-    def __init__(self, suspects, *, connected=True, findings=()) -> None:
+    def __init__(self, suspects, *, connected=True, findings=(), registrations=None) -> None:
         self.suspects = suspects
         self.connected = connected
-        self.registrations = None
+        self.registrations = registrations
         self.detecting = SimpleNamespace(findings=lambda: findings)
 
 
@@ -148,3 +152,26 @@ async def test_an_operation_is_one_of_those_that_are_admitted():
 
 async def test_a_cluster_that_nobody_is_connected_to_is_told_apart_from_an_empty_one():
     assert not (await chain(connected=False)).connected
+
+
+def registrations(phases=(Phase.MUTATE,), changed_by=("mmm/h.example.org",), reverted_by=""):
+    writes = Writes("apps", "deployments/status", "UPDATE")
+    need = Need(writes, (*phases, Phase.OUTCOME), changed_by)
+    return lambda: Registrations((need,), {writes: phases}, reverted_by)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"), [(STATUS, 1), ({}, 1), ({"resource": "pods"}, 0)], ids=str
+)
+async def test_it_shows_what_is_registered_for_the_writes_that_are_asked_for_and_why(query, shown):
+    page = await chain(hook("mmm"), query=query, registrations=registrations())
+    assert len(page.followed) == shown
+    for one in page.followed:
+        assert one.writes == "UPDATE deployments/status of apps"
+        assert one.phases == ("/mutate", "/outcome")
+        assert one.changed_by == ("mmm/h.example.org",)
+
+
+async def test_who_writes_the_registrations_back_is_shown():
+    page = await chain(registrations=registrations(reverted_by="argocd-controller"))
+    assert page.reverted_by == "argocd-controller"
