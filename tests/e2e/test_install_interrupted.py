@@ -33,9 +33,11 @@ SERVER = (
     "PATCH serviceaccounts/genguard",
     "PATCH roles/genguard",
     "PATCH clusterroles/genguard",
+    "PATCH clusterroles/genguard-follow",
     "PATCH clusterroles/genguard-heal",
     "PATCH rolebindings/genguard",
     "PATCH clusterrolebindings/genguard",
+    "PATCH clusterrolebindings/genguard-follow",
     "PATCH clusterrolebindings/genguard-heal",
     "PATCH secrets/genguard-tls",
     "PATCH services/genguard",
@@ -151,7 +153,7 @@ def test_an_installation_has_these_steps(clean: ControlPlane, tmp_path: Path) ->
     assert tuple(steps.made) == (*SERVER, *REGISTERING)
 
 
-@pytest.mark.parametrize("step", by_day(SERVER, 0, 11, 13))
+@pytest.mark.parametrize("step", by_day(SERVER, 0, 13, 15))
 def test_killed_while_it_installs_the_server_it_is_undone_by_uninstall(
     clean: ControlPlane, tmp_path: Path, step: int
 ) -> None:
