@@ -54,6 +54,7 @@ def in_cluster(cluster: Cluster) -> ConnectedCluster:
         tokens=unused,
         exists=unused,
         is_own=unused,
+        news=unused,
         supervisor=Supervisor(),
     )
 
