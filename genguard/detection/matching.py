@@ -149,11 +149,16 @@ class Writes(NamedTuple):
     operation: str
 
     @classmethod
+    def named(cls, group: str, resource: str, subresource: str, operation: str) -> "Writes":
+        """Return the writes of a resource, or of a subresource of it where one is given."""
+        return cls(group, f"{resource}/{subresource}" if subresource else resource, operation)
+
+    @classmethod
     def of(cls, request: AdmissionRequest) -> "Writes":
         """Return the writes that a request is one of."""
         wire = request.wire
-        named = "/".join(filter(None, (wire.resource.resource, wire.sub_resource)))
-        return cls(wire.resource.group, named, wire.operation.value)
+        resource = wire.resource
+        return cls.named(resource.group, resource.resource, wire.sub_resource, wire.operation.value)
 
 
 def may_match(rules: Iterable[Rule], writes: Writes) -> bool:

@@ -54,8 +54,8 @@ def follow(name: str, folder: Path, *, enforcing: bool) -> tuple[Path, list[Line
 def _arrives(line: Line, rules: dict[Phase, Any]) -> bool:
     phase, request = Phase(line["phase"]), line["review"]["request"]
     about = request["resource"]
-    named = "/".join(filter(None, (about["resource"], request.get("subResource"))))
-    writes = Writes(about["group"], named, request["operation"])
+    subresource = request.get("subResource", "")
+    writes = Writes.named(about["group"], about["resource"], subresource, request["operation"])
     return phase is Phase.OUTCOME or may_match(rules[phase], writes)
 
 
@@ -66,8 +66,9 @@ def _refused(name: str) -> Callable[[Writes], bool]:
         event = json.loads(line)
         about = event["objectRef"]
         if event["verb"] in _VERBS and event["responseStatus"]["code"] >= _REFUSED:
-            named = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-            found.add(Writes(about.get("apiGroup", ""), named, _VERBS[event["verb"]]))
+            group, subresource = about.get("apiGroup", ""), about.get("subresource", "")
+            operation = _VERBS[event["verb"]]
+            found.add(Writes.named(group, about["resource"], subresource, operation))
     return found.__contains__
 
 

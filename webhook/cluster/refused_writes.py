@@ -87,7 +87,7 @@ def refusals(text: bytes) -> dict[Writes, float]:
         labels = {key.decode(): value.decode() for key, value in _LABEL.findall(line[1])}
         operation = _OPERATIONS.get(labels.get("verb", ""))
         if operation and labels.get("code") in _CODES and not labels.get("dry_run"):
-            named = "/".join(filter(None, (labels["resource"], labels.get("subresource"))))
-            writes = Writes(labels.get("group", ""), named, operation)
+            group, subresource = labels.get("group", ""), labels.get("subresource", "")
+            writes = Writes.named(group, labels["resource"], subresource, operation)
             found[writes] = found.get(writes, 0.0) + float(line[2])
     return found

@@ -155,9 +155,10 @@ class Follower:
             kept = tuple(self._keep(needs, now))
             for phase in _MUTATING:
                 rules = rules_of(phase, outcome, present[phase], kept)
-                if _covered(rules, needs) != now[phase]:
+                covered = _covered(rules, needs)
+                if covered != now[phase]:
                     await self._write(phase, found[phase], rules)
-                    self._left[phase] = now[phase] = _covered(rules, needs)
+                    self._left[phase] = now[phase] = covered
         phases = {
             one.writes: tuple(phase for phase in _MUTATING if one.writes in now[phase])
             for one in needs

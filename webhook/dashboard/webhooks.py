@@ -18,7 +18,7 @@ from msgspec import structs
 
 from genguard.admission.review import Phase
 from genguard.detection.finding import Confidence, Finding, Severity
-from genguard.detection.matching import NAME_LABEL, Matched, matches_rules
+from genguard.detection.matching import NAME_LABEL, Matched, Writes, matches_rules
 from genguard.detection.policies import Policy
 from genguard.detection.suspects import Registered
 from genguard.objects.selectors import Truth, matches_labels
@@ -154,10 +154,10 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
 
 def _followed(found: Registrations, write: Matched | None) -> Iterator[RegisteredWrites]:
     """Yield what is registered for some writes, or for all."""
-    wanted = write and "/".join(filter(None, (write.resource, write.subresource)))
+    wanted = write and Writes.named(write.group, write.resource, write.subresource, write.operation)
     for one in found.needs:
         group, resource, operation = one.writes
-        if write is None or (group, resource, operation) == (write.group, wanted, write.operation):
+        if wanted is None or one.writes == wanted:
             named = f"{resource} of {group}" if group else resource
             phases = (*found.phases.get(one.writes, ()), Phase.OUTCOME)
             yield RegisteredWrites(
