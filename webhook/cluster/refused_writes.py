@@ -13,6 +13,7 @@ from typing import Final
 
 from genguard.detection.matching import Writes
 from webhook.cluster.rest import UNREACHED, Calls, RefusedError
+from webhook.election.leader import Leadership
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 
@@ -35,11 +36,16 @@ class RefusedWrites:
     def __init__(
         self,
         calls: Calls,
+        leadership: Leadership,
         changed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`changed` is called when writes are refused that were not before."""
+        """The leader alone reads: it registers.
+
+        `changed` is called when writes are refused that were not before.
+        """
         self._calls: Final = calls
+        self._leadership: Final = leadership
         self._changed: Final = changed
         self._clock: Final = clock
         self._counts: Mapping[Writes, float] | None = None
@@ -54,8 +60,9 @@ class RefusedWrites:
         fails = False
         while True:
             try:
-                text = await self._calls.read("/metrics")
-                self.see(await in_thread(refusals, text))  # some megabytes
+                if self._leadership.is_leader:
+                    text = await self._calls.read("/metrics")
+                    self.see(await in_thread(refusals, text))  # some megabytes
                 fails = False
             except (RefusedError, *UNREACHED) as error:
                 if not fails:

@@ -193,7 +193,7 @@ class ConnectedCluster:
         self, suspects: Suspects, leadership: Leadership, metrics: Metrics, *, enforcing: bool
     ) -> AsyncIterator[Follower]:
         """Keep the registrations as narrow as what they can show while the context is entered."""
-        refused = RefusedWrites(self.rest, self.news.changed.set)
+        refused = RefusedWrites(self.rest, leadership, self.news.changed.set)
         follower = Follower(
             self.rest,
             self.news,
