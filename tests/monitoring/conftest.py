@@ -15,6 +15,7 @@ EVERYTHING = (
     "--watch=pods,replicasets.apps,deployments.apps",
     "--object-metrics=10",
     "--flip-status=unknown.example.org",
+    "--registrations=follow",
     RECORD,
 )
 """Flags that add metrics; each needs a cluster, or does no harm without one."""

@@ -88,5 +88,6 @@ def _rights(plane: ControlPlane, user: str, namespace: str) -> set[str]:
     for line in lines:
         resource, url, names, verbs = (line[a:b].strip() for a, b in pairwise(starts))
         limited = f" {names}" if names != "[]" else ""
-        found.add(f"{verbs} {resource or url}{limited}")
+        verbs = " ".join(sorted(verbs.strip("[]").split()))  # the API server's order changes
+        found.add(f"[{verbs}] {resource or url}{limited}")
     return found

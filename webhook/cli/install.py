@@ -691,9 +691,8 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
     if output and flags["registrations_file"]:
         message = "-o prints manifests, and --registrations-file has them: leave one out"
         raise click.UsageError(message)
-    if output and flags["registrations"] is None:
-        flags["registrations"] = "fixed"  # whatever applies them will apply them again
-    options = _options(**flags)
+    # Whatever applies printed manifests will apply them again, and would put the rules back.
+    options = _options(default_registrations="fixed" if output else "follow", **flags)
     try:
         if output == "yaml":
             click.echo(as_yaml(manifests_of(options)), nl=False)
@@ -718,6 +717,7 @@ def _install(options: InstallOptions, *, dry_run: bool, yes: bool) -> None:
 
 def _options(
     *,
+    default_registrations: str,
     url: str | None,
     ca_file: Path | None,
     registrations: str | None,
@@ -787,7 +787,7 @@ def _options(
         cert_manager,
         outside,
         heal=heal is not False,
-        follow=registrations != "fixed",
+        follow=(registrations or default_registrations) == "follow",
         ha=ha,
         store=store,
         store_image=store_image,
