@@ -34,6 +34,7 @@ class Matched(msgspec.Struct, frozen=True):
     name: str
     labels: dict[str, str]
     old_labels: dict[str, str]
+    namespace_labels: dict[str, str] | None = None  # None where they are not known
 
 
 def matched(request: AdmissionRequest) -> Matched:
@@ -94,10 +95,11 @@ def matches_rules(rules: Iterable[Rule], write: Matched, *, any_version: bool) -
 
 
 def selects(namespaces: Selector, objects: Selector, write: Matched) -> Truth:
-    """Whether both selectors take the write; of a namespace only the name is known."""
+    """Whether both selectors take the write; a review shows only the name of a namespace."""
     # The API server sets this one label of a namespace to its name.
-    known = {NAME_LABEL: write.namespace}
-    inside = matches_labels(namespaces, known, complete=False) if write.namespace else Truth.TRUE
+    known = {NAME_LABEL: write.namespace} | (write.namespace_labels or {})
+    complete = write.namespace_labels is not None
+    inside = matches_labels(namespaces, known, complete=complete) if write.namespace else Truth.TRUE
     either = [
         matches_labels(objects, labels, complete=True)
         for labels in (write.labels, write.old_labels)

@@ -36,6 +36,7 @@ GROUPS: Final = {
         "publish-status": "Write Ready and Settled into custom resources.",
     },
     "For authors of webhooks and controllers": {
+        "converge": "Say before it is applied whether a manifest will come to rest.",
         "lint": "Check webhook configurations for what breaks clusters.",
         "rules": "Test the rules in CEL by which custom kinds are judged.",
         "replay": "Judge recorded reviews again.",

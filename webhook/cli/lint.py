@@ -18,7 +18,7 @@ from genguard.linting.definition import DEFINITION, is_definition
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.linting.lint import lint as look
 from genguard.linting.openreports import to_open_report
-from genguard.linting.sarif import Sources, to_sarif
+from genguard.linting.sarif import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.errors import next_step, one_line_errors
@@ -107,7 +107,7 @@ def lint(
     documents = [one for one in documents if _is_wanted(one, only)]
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
-        click.echo(json_line(to_sarif(found, CHECKS, Sources(_texts(names)), __version__)))
+        click.echo(json_line(to_sarif(found, CHECKS, _texts(names), __version__)))
     elif output == "openreports":
         click.echo(json_line(to_open_report(found, _resources(documents))))
     else:

@@ -1,0 +1,120 @@
+"""The fields that a manifest sets, in what would be stored: which of them have another value."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from genguard.blame.places import Item, Place, children, leaves
+from genguard.objects.equality import same_json
+from genguard.objects.quantity import parse_quantity
+
+ABSENT: Final = object()
+"""Stands for the value of a field that is not there."""
+_OF_SERVER: Final = frozenset(
+    ("metadata", name)
+    for name in (
+        "managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink",
+        "name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds",
+    )
+)  # fmt: skip
+
+
+class Difference(NamedTuple):
+    """A field with two values; either may be ABSENT. `order`: a list with another order."""
+
+    place: Place
+    before: Any
+    after: Any
+    order: bool = False
+
+
+def overwritten(manifest: Mapping[str, Any], stored: Mapping[str, Any]) -> list[Difference]:
+    """Return the fields that a manifest sets and that have another value in an object."""
+    return list(_overwritten(_counted(manifest), stored, ()))
+
+
+def differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, below: Place = ()
+) -> list[Difference]:
+    """Return what differs between two objects, without what the API server writes itself."""
+    old, new = (dict(leaves(_counted(one))) for one in (before, after))
+    found = [
+        Difference(place, old.get(place, ABSENT), new.get(place, ABSENT))
+        for place in dict.fromkeys((*old, *new))
+        if place[: len(below)] == below
+        and not _same(old.get(place, ABSENT), new.get(place, ABSENT))
+        # An object or list that has become empty is no leaf of its own before.
+        and (new.get(place, ABSENT) not in ({}, []) or old.get(place, ABSENT) is not ABSENT)
+    ]
+    return found + [
+        Difference(one.place, one.before, one.after, order=True)
+        for one in _overwritten(before, after, ())
+        if one.order and one.place[: len(below)] == below
+    ]
+
+
+def overlay(stored: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object with each field of the manifest set again, as a second apply does.
+
+    Items of a list are joined by their keys; a list without keys is replaced.
+    """
+    found: dict[str, Any] = _laid(stored, manifest, ())
+    return found
+
+
+def _laid(stored: Any, asked: Any, place: Place) -> Any:
+    if isinstance(stored, dict) and isinstance(asked, dict):
+        found = dict(stored)
+        for key, value in asked.items():
+            if (*place, key) in _OF_SERVER and key in stored:
+                continue
+            found[key] = _laid(stored.get(key), value, (*place, key))
+        return found
+    if isinstance(stored, list) and isinstance(asked, list):
+        steps, wanted = dict(children(stored, place)), dict(children(asked, place))
+        if _have_keys(steps) and _have_keys(wanted):
+            # The order is that of the manifest, as the API server merges lists.
+            laid = [_laid(steps.get(step), one, (*place, step)) for step, one in wanted.items()]
+            return laid + [one for step, one in steps.items() if step not in wanted]
+    return copy.deepcopy(asked)
+
+
+def _overwritten(asked: Any, stored: Any, place: Place) -> Iterator[Difference]:
+    steps = dict(children(asked, place))
+    if not steps:
+        if not _same(asked, stored) and not (asked in ({}, [], None) and stored is not ABSENT):
+            yield Difference(place, asked, stored)
+        return
+    found = dict(children(stored, place)) if type(stored) is type(asked) else {}
+    kept = [one for one in found if one in steps]
+    if isinstance(asked, list) and kept != [one for one in steps if one in found]:
+        yield Difference(place, asked, stored, order=True)
+    for step, value in steps.items():
+        if (*place, step) not in _OF_SERVER:
+            yield from _overwritten(value, found.get(step, ABSENT), (*place, step))
+
+
+def _counted(document: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        return dict(document)
+    kept = {key: one for key, one in metadata.items() if ("metadata", key) not in _OF_SERVER}
+    return {**document, "metadata": kept}
+
+
+def _have_keys(steps: Mapping[str | Item, Any]) -> bool:
+    """Whether the items of a list have names of their own; an index is none."""
+    named = [one.label for one in steps if isinstance(one, Item)]
+    return named != [str(index) for index in range(len(named))]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal to Kubernetes: 1000m is 1."""
+    if one is ABSENT or other is ABSENT:
+        return one is other
+    if same_json(one, other):
+        return True
+    if isinstance(one, str | int | float) and isinstance(other, str | int | float):
+        quantities = [parse_quantity(str(each)) for each in (one, other)]
+        return None not in quantities and quantities[0] == quantities[1]
+    return False

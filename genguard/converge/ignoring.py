@@ -1,0 +1,129 @@
+"""The differences that a GitOps tool is told to ignore.
+
+Source  Argo CD Application spec.ignoreDifferences; Flux HelmRelease spec.driftDetection.ignore
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from genguard.blame.places import Item, Place
+from genguard.converge.contest import Contest, Contested, Level
+from genguard.objects.pointer import from_pointer
+
+_ANY: Final = "*"
+_TARGET: Final = ("group", "kind", "name", "namespace")
+_JQ: Final = re.compile(r"(?:\.?(?:([A-Za-z0-9_-]+)|\"([^\"]+)\")|\[\]|\[\"([^\"]+)\"\]|\[(\d+)\])")
+_IGNORABLE: Final = (Contest.OVERWRITTEN, Contest.OWNED)
+
+
+class BadRuleError(Exception):
+    """A file has no rules of this tool; the message says what is wrong."""
+
+
+class Ignore(NamedTuple):
+    """One rule: the objects, `*` stands for all, and a field with all that is below it.
+
+    manager  instead of a field: all that this field manager owns
+    """
+
+    group: str
+    kind: str
+    name: str
+    namespace: str
+    text: str
+    steps: tuple[str, ...] = ()
+    manager: str = ""
+
+
+def argocd_ignores(documents: Iterable[Mapping[str, Any]]) -> list[Ignore]:
+    """Return the rules of Argo CD Applications. Raises BadRuleError."""
+    return [
+        one
+        for document in _of_kind(documents, "Application")
+        for rule in (document.get("spec") or {}).get("ignoreDifferences") or ()
+        for one in _of_argocd(rule)
+    ]
+
+
+def _of_argocd(rule: Mapping[str, Any]) -> Iterator[Ignore]:
+    where = {key: rule.get(key, _ANY) for key in _TARGET}
+    for text in rule.get("jsonPointers") or ():
+        yield Ignore(**where, steps=from_pointer(text), text=text)
+    for text in rule.get("jqPathExpressions") or ():
+        steps = _jq_steps(text)
+        if steps is not None:  # others may ignore less than it looks
+            yield Ignore(**where, steps=steps, text=text)
+    for manager in rule.get("managedFieldsManagers") or ():
+        yield Ignore(**where, manager=manager, text=f"manager {manager}")
+
+
+def flux_ignores(documents: Iterable[Mapping[str, Any]]) -> list[Ignore]:
+    """Return the rules of Flux HelmReleases. Raises BadRuleError."""
+    return [
+        Ignore(
+            **{key: (rule.get("target") or {}).get(key, _ANY) for key in _TARGET},
+            steps=from_pointer(text),
+            text=text,
+        )
+        for document in _of_kind(documents, "HelmRelease")
+        for rule in ((document.get("spec") or {}).get("driftDetection") or {}).get("ignore") or ()
+        for text in rule.get("paths") or ()
+    ]
+
+
+def _of_kind(documents: Iterable[Mapping[str, Any]], kind: str) -> Iterator[Mapping[str, Any]]:
+    found = [one for one in documents if one.get("kind") == kind]
+    if not found:
+        raise BadRuleError(f"it has no {kind}")
+    yield from found
+
+
+def _jq_steps(text: str) -> tuple[str, ...] | None:
+    """Return the steps of a plain path such as `.spec.containers[].image`; None for others."""
+    steps, at = [], 0
+    while at < len(text):
+        found = _JQ.match(text, at)
+        if found is None or found.end() == at:
+            return None
+        steps.append(next((one for one in found.groups() if one), _ANY))
+        at = found.end()
+    return tuple(steps)
+
+
+def without_ignored(
+    contested: Iterable[Contested], which: Mapping[str, str], rules: Sequence[Ignore]
+) -> list[Contested]:
+    """Return what is contested in one object; what a GitOps tool ignores is a note."""
+    return [_judged(one, which, rules) for one in contested]
+
+
+def _judged(one: Contested, which: Mapping[str, str], rules: Sequence[Ignore]) -> Contested:
+    if one.contest not in _IGNORABLE or one.level is not Level.FIGHT:
+        return one
+    by = next((rule for rule in rules if _ignores(rule, which, one)), None)
+    return one if by is None else one._replace(level=Level.NOTE, note=f"ignored by {by.text}")
+
+
+def _ignores(rule: Ignore, which: Mapping[str, str], one: Contested) -> bool:
+    if any(getattr(rule, key) not in (_ANY, which[key]) for key in _TARGET):
+        return False
+    if rule.manager:
+        return any(party.name.partition(" ")[0] == rule.manager for party in one.parties)
+    return _begins(one.place, rule.steps)
+
+
+def _begins(place: Place, steps: Sequence[str]) -> bool:
+    if len(steps) > len(place):
+        return False
+    return all(
+        step == _ANY
+        or step == (own.label if isinstance(own, Item) else own)
+        or _is_index(own, step)
+        for own, step in zip(place, steps, strict=False)
+    )
+
+
+def _is_index(own: object, step: str) -> bool:
+    """An index names an item of today; which one that is, a rule does not know."""
+    return isinstance(own, Item) and step.isdecimal()

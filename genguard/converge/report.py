@@ -1,0 +1,129 @@
+"""What `genguard converge` prints: rows for people, JSON for programs, SARIF for code scanning."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from genguard.converge.contest import REASONS, Contested, Level, Party, Verdict
+from genguard.converge.fields import ABSENT
+from genguard.detection.finding import Confidence
+from genguard.formats.sarif import SarifResult, SarifRule, SourceTexts, make_sarif
+from genguard.objects.shown import printable
+from genguard.status.drawing import Cell, Row, Tone
+
+_LONGEST: Final = 60
+_HIDDEN: Final = "(hidden)"
+_SECRET: Final = "Secret"
+_TONES: Final = {Level.FIGHT: Tone.BAD, Level.NOTE: Tone.MILD}
+_LEVELS: Final = {Level.FIGHT: "error", Level.NOTE: "note"}
+_FINGERPRINT: Final = "genguardConverge/v1"
+
+
+def name_of(which: Mapping[str, str]) -> str:
+    """`deployments.apps/web in namespace shop`."""
+    resource = f"{which['resource']}.{which['group']}".rstrip(".")
+    where = f" in namespace {which['namespace']}" if which["namespace"] else ""
+    return f"{resource}/{which['name']}{where}"
+
+
+def as_rows(verdict: Verdict) -> Iterator[Row]:
+    """Yield the table of one object: what is contested, and one round of the cycle."""
+    yield (Cell(f"{name_of(verdict.object)}: {summary(verdict)}"),)
+    for one in verdict.contested:
+        who = ", ".join(map(_party, one.parties))
+        level = Cell(f"  {one.level.value}", _TONES[one.level])
+        yield level, Cell(one.contest.value), Cell(printable(one.field)), Cell(printable(who))
+        for step in one.turns:
+            value = _shown(step.value, verdict.object)
+            text = f"{step.who} leaves {value}" if step.who else value
+            yield Cell(""), Cell(""), Cell(""), Cell(printable(text), Tone.FAINT)
+        if one.note:
+            yield Cell(""), Cell(""), Cell(""), Cell(printable(one.note), Tone.FAINT)
+    for name, reason in verdict.left_out.items():
+        yield (Cell(printable(f"  not asked: {name}: {reason}"), Tone.FAINT),)
+
+
+def summary(verdict: Verdict) -> str:
+    """Say in words whether an object comes to rest."""
+    fights = sum(one.level is Level.FIGHT for one in verdict.contested)
+    if fights:
+        return f"{fights} {'fight' if fights == 1 else 'fights'}"
+    if not verdict.settles_after:
+        return "each apply changes it again, which nobody counts"
+    return "comes to rest"
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """Return the verdict about one object as JSON."""
+    return {
+        "type": "object",
+        "object": dict(verdict.object),
+        "fights": verdict.fights,
+        "settlesAfter": verdict.settles_after or None,
+        "contested": [_as_json(one, verdict.object) for one in verdict.contested],
+        "notAsked": dict(verdict.left_out),
+    }
+
+
+def _as_json(one: Contested, which: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "contest": one.contest.value,
+        "level": one.level.value,
+        "field": one.field,
+        "actors": [
+            {"type": party.type, "name": party.name, "confidence": party.confidence.value}
+            for party in one.parties
+        ],
+        "cycle": [
+            {"who": step.who, "value": _value(step.value, which), "absent": step.value is ABSENT}
+            for step in one.turns
+        ],
+        "note": one.note,
+    }
+
+
+def as_sarif(verdicts: Iterable[Verdict], texts: Mapping[str, str], version: str) -> dict[str, Any]:
+    """Return a SARIF log of all objects.
+
+    texts    the files of the manifests, by name
+    version  genguard's
+    """
+    sources = SourceTexts(texts)
+    results = [
+        SarifResult(
+            rule=one.contest.value,
+            level=_LEVELS[one.level],
+            subject=name_of(verdict.object),
+            field=one.field,
+            message=sentence(one),
+            at=sources.line([verdict.object["kind"]], verdict.object["name"], one.field),
+        )
+        for verdict in verdicts
+        for one in verdict.contested
+    ]
+    rules = [SarifRule(one.value, reason) for one, reason in REASONS.items()]
+    return make_sarif(rules, results, version, _FINGERPRINT)
+
+
+def sentence(one: Contested) -> str:
+    """Say who takes part, and why it matters, without a value."""
+    who = ", ".join(map(_party, one.parties))
+    return f"{who}: {REASONS[one.contest]}" if who else REASONS[one.contest]
+
+
+def _party(one: Party) -> str:
+    sure = "" if one.confidence is Confidence.CERTAIN else f" ({one.confidence.value})"
+    return f"{one.name}{sure}"
+
+
+def _value(value: Any, which: Mapping[str, str]) -> Any:
+    if value is ABSENT:
+        return None
+    return _HIDDEN if which["kind"] == _SECRET else value
+
+
+def _shown(value: Any, which: Mapping[str, str]) -> str:
+    if value is ABSENT:
+        return "nothing"
+    text = json.dumps(_value(value, which), ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,312 @@
+"""Apply a manifest again and again in thought, and find who keeps it from coming to rest.
+
+The first apply is a dry run of the API server, with everything that acts on a write. What follows
+cannot be a dry run, since nothing was stored: so the webhooks are called one by one, with the
+reviews that the API server would send. That also shows who changed what.
+
+Relies  on `Cluster`, which sends dry runs and calls webhooks
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, Final, Protocol
+
+from genguard.blame.places import Place, find_child, leaves, show
+from genguard.converge.chain import Document, Link, Passed, changed_by, run
+from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
+from genguard.converge.fields import ABSENT, Difference, differences, overlay, overwritten
+from genguard.detection.finding import Confidence
+from genguard.generation.library import predict
+from genguard.objects.served import Served
+
+MOST_ROUNDS: Final = 8
+_MOST_ORDERS: Final = 24
+_OBSERVED: Final = "observedGeneration"
+_APPLY: Final = "the next apply"
+_CONTROLLER: Final = "its controller"
+_SERVER: Final = Party("apiserver", "the API server")
+
+
+class RefusedApplyError(Exception):
+    """The API server refuses the apply; the message is its own."""
+
+
+class Cluster(Protocol):
+    """What rounds ask of a cluster. Nothing is stored."""
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """The mutating webhooks, in the order of their calls."""
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Who is not called for dry runs, with the reason."""
+
+    async def apply(self, manifest: Document) -> Document:
+        """Return what a forced server-side apply would store. Raises RefusedApplyError."""
+
+    async def call(self, webhook: str, review: Document) -> Any:
+        """Send a review to one webhook; return its answer. Raises NotCalledError."""
+
+    def matches(self, webhook: str, review: Document) -> bool:
+        """Whether the API server calls a webhook for a review."""
+
+    def policies(self, review: Document) -> Sequence[str]:
+        """Return the MutatingAdmissionPolicies that may act on a review."""
+
+    def review(
+        self, operation: str, new: Document, old: Document | None, subresource: str = ""
+    ) -> Document:
+        """Return the AdmissionReview of a write, as a dry run."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """What one run is about.
+
+    stored    the object as it is now, None where there is none
+    statuses  two statuses that a controller might report
+    others    fields that others own and want otherwise, found beforehand
+    """
+
+    served: Served
+    manifest: Document
+    stored: Document | None
+    statuses: tuple[Document, Document] = ({}, {})
+    others: Sequence[Contested] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    contested: list[Contested] = field(default_factory=list)
+    missed: dict[str, str] = field(default_factory=dict)
+    settles_after: int = 0
+
+
+async def converge(asked: Asked, cluster: Cluster) -> Verdict:
+    """Find who fights over an object of a manifest.
+
+    Raises RefusedApplyError where nobody but the manifest is the reason.
+    """
+    found = _Found(list(asked.others))
+    operation = "CREATE" if asked.stored is None else "UPDATE"
+    try:
+        applied = await cluster.apply(asked.manifest)
+    except RefusedApplyError as error:
+        start = overlay(asked.stored or {}, asked.manifest)
+        passed = await _run(cluster, cluster.review(operation, start, asked.stored), found)
+        refused = _refused(passed, str(error))
+        if refused is None:
+            raise
+        found.contested.append(refused)
+        return _verdict(asked, cluster, found)
+    again = overlay(applied, asked.manifest)
+    first = await _run(cluster, cluster.review(operation, again, asked.stored), found)
+    rounds = await _rounds(applied, asked, cluster, found)
+    every = [first, *(one for one, _ in rounds)]
+    found.contested += _overwritten(asked, applied, every, cluster)
+    if not found.settles_after:
+        found.contested += _unsettled(asked, rounds)
+    found.contested += await _status(asked, applied, cluster, found)
+    found.contested += await _orders(asked, applied, cluster, every)
+    return _verdict(asked, cluster, found)
+
+
+def _verdict(asked: Asked, cluster: Cluster, found: _Found) -> Verdict:
+    metadata = asked.manifest.get("metadata") or {}
+    which = {
+        "group": asked.served.group,
+        "version": asked.served.version,
+        "resource": asked.served.resource,
+        "kind": asked.served.kind,
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata.get("name", ""),
+    }
+    left_out = {**cluster.left_out, **found.missed}
+    return Verdict(which, tuple(_distinct(found.contested)), found.settles_after, left_out)
+
+
+def _distinct(contested: Iterable[Contested]) -> Iterator[Contested]:
+    """Yield each field of a contest once, fights first."""
+    seen = set()
+    for one in sorted(contested, key=lambda each: each.level is Level.NOTE):
+        if (one.contest, one.place) not in seen:
+            seen.add((one.contest, one.place))
+            yield one
+
+
+async def _run(
+    cluster: Cluster, review: Document, found: _Found, links: Sequence[Link] | None = None
+) -> Passed:
+    passed = await run(
+        cluster.links if links is None else links, review, cluster.call, cluster.matches
+    )
+    found.missed |= passed.missed
+    return passed
+
+
+async def _rounds(
+    applied: Document, asked: Asked, cluster: Cluster, found: _Found
+) -> list[tuple[Passed, Document]]:
+    """Apply until nothing changes; return each round with the object before it."""
+    rounds: list[tuple[Passed, Document]] = []
+    before = applied
+    for number in range(1, MOST_ROUNDS + 1):
+        new = overlay(before, asked.manifest)
+        passed = await _run(cluster, cluster.review("UPDATE", new, before), found)
+        rounds.append((passed, before))
+        if passed.refused or not differences(before, passed.object):
+            found.settles_after = number
+            break
+        before = passed.object
+    return rounds
+
+
+def _refused(passed: Passed, reason: str) -> Contested | None:
+    """Return the contest where a webhook made what the API server refuses."""
+    for step in passed.steps:
+        for one in differences(step.before, step.after):
+            if show(one.place) in reason or f"{one.place[-1]}" in reason:
+                party = Party("webhook", step.webhook)
+                turns = (Turn(_APPLY, one.before), Turn(step.webhook, one.after))
+                return Contested(
+                    Contest.REFUSED, Level.FIGHT, one.place, (party,), turns, note=reason
+                )
+    return None
+
+
+def _overwritten(
+    asked: Asked, applied: Document, passed: Sequence[Passed], cluster: Cluster
+) -> Iterator[Contested]:
+    operation = "CREATE" if asked.stored is None else "UPDATE"
+    review = cluster.review(operation, applied, asked.stored)
+    for one in overwritten(asked.manifest, applied):
+        names = _writers(passed, one)
+        parties = tuple(Party("webhook", name) for name in names)
+        if not parties:
+            policies = cluster.policies(review)
+            sure = Confidence.LIKELY if len(policies) == 1 else Confidence.POSSIBLE
+            parties = tuple(Party("policy", name, sure) for name in policies) or (_SERVER,)
+        level = Level.NOTE if parties == (_SERVER,) else Level.FIGHT
+        turns = (Turn(_APPLY, one.before), Turn(parties[0].name, one.after))
+        yield Contested(Contest.OVERWRITTEN, level, one.place, parties, turns)
+
+
+def _writers(passed: Iterable[Passed], wanted: Difference) -> tuple[str, ...]:
+    """Return the webhooks that change a field, or the object or list that it is in."""
+    found = []
+    for one in passed:
+        for step in one.steps:
+            if any(
+                _touches(change.place, wanted.place)
+                for change in differences(step.before, step.after)
+            ):
+                found.append(step.webhook)
+    return tuple(dict.fromkeys(found))
+
+
+def _touches(one: Place, other: Place) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Iterator[Contested]:
+    """Yield what still changes when a manifest was applied many times."""
+    passed, before = rounds[-1]
+    resource = str(asked.served)
+    moves = predict(
+        "UPDATE",
+        resource,
+        passed.object,
+        before,
+        status_subresource=asked.served.has_status if "." in asked.served.group else None,
+    ).moves
+    for one in differences(before, passed.object):
+        names = _writers([passed], one)
+        turns = (Turn("an apply before", one.before), Turn(names[0] if names else "", one.after))
+        is_fight = moves or _grows(one) or _sets(asked.manifest, one.place)
+        level = Level.FIGHT if is_fight else Level.NOTE
+        parties = tuple(Party("webhook", name) for name in names)
+        yield Contested(Contest.NEVER_SETTLES, level, one.place, parties, turns)
+
+
+def _grows(one: Difference) -> bool:
+    """Whether a value is what it was and more."""
+    if one.before is ABSENT:
+        return True
+    if isinstance(one.before, str) and isinstance(one.after, str):
+        return len(one.after) > len(one.before) and one.before in one.after
+    return False
+
+
+def _sets(manifest: Document, place: Place) -> bool:
+    return any(_touches(one, place) for one, _ in leaves(manifest))
+
+
+async def _status(
+    asked: Asked, applied: Document, cluster: Cluster, found: _Found
+) -> list[Contested]:
+    """Send two reports of a controller through the webhooks; what both lose is contested."""
+    subresource = "status" if asked.served.has_status else ""
+    lost: list[dict[Place, tuple[Difference, Passed]]] = []
+    for status in asked.statuses:
+        if not status:
+            return []
+        old = {**applied, "status": asked.statuses[1 - asked.statuses.index(status)]}
+        new = {**applied, "status": status}
+        passed = await _run(cluster, cluster.review("UPDATE", new, old, subresource), found)
+        changed = differences(new, passed.object, below=("status",))
+        lost.append({one.place: (one, passed) for one in changed if one.before is not ABSENT})
+    return [
+        _lost(one, passed, asked) for place, (one, passed) in lost[0].items() if place in lost[1]
+    ]
+
+
+def _lost(one: Difference, passed: Passed, asked: Asked) -> Contested:
+    names = _writers([passed], one)
+    is_gone = one.after is ABSENT or one.place[-1] == _OBSERVED
+    # Of a kind without the subresource it is not known whether anybody reports at all; and a value
+    # that is only written in another way may suit the controller.
+    is_fight = is_gone and asked.served.has_status
+    level = Level.FIGHT if is_fight else Level.NOTE
+    parties = tuple(Party("webhook", name) for name in names)
+    turns = (Turn(_CONTROLLER, one.before), Turn(names[0] if names else "", one.after))
+    return Contested(Contest.STATUS_LOST, level, one.place, parties, turns)
+
+
+async def _orders(
+    asked: Asked, applied: Document, cluster: Cluster, passed: Sequence[Passed]
+) -> list[Contested]:
+    """Call the webhooks that change something in every other order; name fields that differ."""
+    names = changed_by(passed)
+    links = [one for one in cluster.links if one.name in names]
+    if len(links) < 2:  # noqa: PLR2004 - one has no order
+        return []
+    review = cluster.review("CREATE", overlay(applied, asked.manifest), asked.stored)
+    nobody = _Found()
+    as_is = await _run(cluster, review, nobody, links)
+    for number, order in enumerate(permutations(links)):
+        if number >= _MOST_ORDERS:
+            break
+        other = await _run(cluster, review, nobody, order)
+        changed = differences(as_is.object, other.object)
+        if changed:
+            parties = tuple(Party("webhook", one.name) for one in order)
+            turns = (
+                Turn(" then ".join(one.name for one in links), changed[0].before),
+                Turn(" then ".join(one.name for one in order), changed[0].after),
+            )
+            return [Contested(Contest.ORDER, Level.NOTE, changed[0].place, parties, turns)]
+    return []
+
+
+def value_at(document: Any, place: Place) -> Any:
+    """Return the value of a place, ABSENT where the object has none."""
+    here: Place = ()
+    for step in place:
+        found = find_child(document, here, step if isinstance(step, str) else step.label)
+        if found is None:
+            return ABSENT
+        here, document = found
+    return document

@@ -1,0 +1,169 @@
+"""SARIF 2.1.0, the format that code scanning services show beside the code.
+
+Source  OASIS, Static Analysis Results Interchange Format 2.1.0
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import yaml
+
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_KEYS: Final = ("name", "type")
+
+
+class SourceLine(NamedTuple):
+    """Where a field is: the file as it was named, and the line, from 1; 0 if it is not known."""
+
+    file: str
+    line: int
+
+
+class SarifRule(NamedTuple):
+    """What can be found, and why it matters."""
+
+    id: str
+    reason: str
+
+
+class SarifResult(NamedTuple):
+    """One finding.
+
+    level    error, warning or note
+    subject  the object, with the field behind the last slash
+    """
+
+    rule: str
+    level: str
+    subject: str
+    field: str
+    message: str
+    at: SourceLine | None
+
+
+class SourceTexts:
+    """The objects of files, by kind and name, with the lines of their fields."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """`texts` holds each file by its name; a text that is no YAML or JSON has no lines."""
+        self._files: Final = tuple(texts)
+        self._found: Final[dict[tuple[str, str], tuple[str, yaml.Node]]] = {}
+        for file, text in texts.items():
+            for kind, node in _documents(text):
+                name = _text(_child(_child(node, "metadata"), "name"))
+                self._found.setdefault((kind, name), (file, node))
+
+    def line(self, kinds: Iterable[str], name: str, field: str) -> SourceLine | None:
+        """Return the place of a field of an object, or of the nearest field above that is there.
+
+        The object is the first of the name that has one of these kinds. None where there are no
+        files, as for what was read from a cluster.
+        """
+        for kind in kinds:
+            if (kind, name) in self._found:
+                file, node = self._found[kind, name]
+                return SourceLine(file, _deepest(node, field).start_mark.line + 1)
+        return SourceLine(self._files[0], 0) if self._files else None
+
+
+def make_sarif(
+    rules: Sequence[SarifRule], results: Iterable[SarifResult], version: str, fingerprint: str
+) -> dict[str, Any]:
+    """Return a log with one run. `version` is genguard's.
+
+    fingerprint  the name of what keeps the identity of a result when lines above it are added
+    """
+    described = [
+        {
+            "id": one.id,
+            "shortDescription": {"text": one.id.replace("-", " ")},
+            "fullDescription": {"text": one.reason},
+            "help": {"text": one.reason},
+        }
+        for one in rules
+    ]
+    index = {one.id: number for number, one in enumerate(rules)}
+    driver = {"name": "genguard", "semanticVersion": version, "rules": described}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(one, index[one.rule], fingerprint) for one in results],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(one: SarifResult, rule: int, fingerprint: str) -> dict[str, Any]:
+    logical = {"fullyQualifiedName": f"{one.subject}/{one.field}", "kind": "member"}
+    location: dict[str, Any] = {"logicalLocations": [logical]}
+    if one.at is not None:
+        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(one.at.file)}}
+        if one.at.line:
+            physical["region"] = {"startLine": one.at.line}
+        location["physicalLocation"] = physical
+    identity = f"{one.rule}\n{one.subject}\n{one.field}".encode()
+    return {
+        "ruleId": one.rule,
+        "ruleIndex": rule,
+        "level": one.level,
+        "message": {"text": f"{one.subject} {one.field}: {one.message}"},
+        "locations": [location],
+        "partialFingerprints": {fingerprint: hashlib.sha256(identity).hexdigest()[:32]},
+    }
+
+
+def _uri(file: str) -> str:
+    """Return a relative reference, or a file URI for an absolute path; - is standard input."""
+    path = PurePosixPath(file.replace("\\", "/"))
+    if file == "-":
+        return "stdin"
+    return f"file://{quote(str(path))}" if path.is_absolute() else quote(str(path))
+
+
+def _documents(text: str) -> Iterator[tuple[str, yaml.Node]]:
+    """Yield each document of a file and each item of a List, with its kind, as far as readable."""
+    try:
+        for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
+            items, kind = _child(node, "items"), _text(_child(node, "kind"))
+            if not isinstance(items, yaml.SequenceNode):
+                yield kind, node
+                continue
+            for item in items.value:
+                # The items of a CustomResourceDefinitionList need not say their kind.
+                yield _text(_child(item, "kind")) or kind.removesuffix("List"), item
+    except yaml.YAMLError:
+        return
+
+
+def _deepest(node: yaml.Node, path: str) -> yaml.Node:
+    for label, name in _STEP.findall(path):
+        found = _child(node, name) if name else _item(node, label)
+        if found is None:
+            break
+        node = found
+    return node
+
+
+def _item(node: yaml.Node, label: str) -> yaml.Node | None:
+    """Return the item of a list by its index, name or type; of an object the value of a key."""
+    if not isinstance(node, yaml.SequenceNode):
+        return _child(node, label)
+    if label.isdecimal():
+        return node.value[int(label)] if int(label) < len(node.value) else None
+    named = (one for one in node.value if any(_text(_child(one, key)) == label for key in _KEYS))
+    found: yaml.Node | None = next(named, None)
+    return found
+
+
+def _child(node: yaml.Node | None, step: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if _text(key) == step), None)
+    return None
+
+
+def _text(node: yaml.Node | None) -> str:
+    return node.value if isinstance(node, yaml.ScalarNode) else ""

@@ -1,0 +1,340 @@
+"""`genguard converge`: whether what a manifest asks for will stay in a cluster."""
+
+import asyncio
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from genguard.blame.managed import UnreadableFieldsError
+from genguard.converge.contest import Contested, Verdict
+from genguard.converge.ignoring import (
+    BadRuleError,
+    Ignore,
+    argocd_ignores,
+    flux_ignores,
+    without_ignored,
+)
+from genguard.converge.owners import asked_twice, owned_by_others, scaled_by
+from genguard.converge.report import as_json, as_rows, as_sarif, name_of
+from genguard.converge.rounds import Asked, RefusedApplyError, converge as play
+from genguard.objects.served import Served
+from genguard.objects.shown import json_line
+from webhook import __version__
+from webhook.cel.evaluator import Evaluator
+from webhook.cli import output as terminal
+from webhook.cli.errors import one_line_errors
+from webhook.cli.files import MANIFESTS, FileObjects, expand_or_fail
+from webhook.cli.options import (
+    CONTEXT,
+    FILENAME_HELP,
+    KUBECONFIG,
+    MAX_LINE,
+    NAMESPACE,
+    RECURSIVE,
+    examples,
+)
+from webhook.cli.output import tell
+from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
+from webhook.cluster.converging import Admission, DryRuns, read_admission, read_statuses
+from webhook.cluster.discovery import discover
+from webhook.cluster.rest import RefusedError, Rest
+
+_AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
+_FILE: Final = click.Path(path_type=Path)
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The flags of one run."""
+
+    kubeconfig: str
+    context: str | None
+    namespace: str
+    manager: str
+    user: str | None
+    ignores: Sequence[Ignore]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A manifest that the API server refuses, by itself."""
+
+    which: Mapping[str, str]
+    reason: str
+
+
+@click.command(
+    epilog=examples(
+        ("Before a merge, in CI", "genguard converge -f manifests/ -n shop"),
+        (
+            "With the differences that Argo CD ignores",
+            "genguard converge -f web.yaml --argocd-app application.yaml",
+        ),
+        ("What Helm would install", "helm template shop ./chart | genguard converge -f - -n shop"),
+    ),
+)
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help=f"Manifests: {FILENAME_HELP}.",
+)
+@RECURSIVE
+@NAMESPACE
+@KUBECONFIG
+@CONTEXT
+@click.option(
+    "--as",
+    "user",
+    metavar="USER",
+    help="Apply as this user, whom some webhooks treat in a way of their own.",
+)
+@click.option(
+    "--field-manager",
+    "manager",
+    default="genguard-converge",
+    show_default=True,
+    metavar="NAME",
+    help="Apply as this manager, whose fields are not those of somebody else.",
+)
+@click.option(
+    "--argocd-app",
+    "argocd",
+    type=_FILE,
+    help="An Argo CD Application: what its ignoreDifferences name is no fight.",
+)
+@click.option(
+    "--flux",
+    type=_FILE,
+    help="A Flux HelmRelease: what its driftDetection ignores is no fight.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["json", "table", "sarif"]),
+    default="table",
+    show_default=True,
+    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
+)
+@MAX_LINE
+def converge(
+    files: tuple[str, ...],
+    *,
+    recursive: bool,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    user: str | None,
+    manager: str,
+    argocd: Path | None,
+    flux: Path | None,
+    output: str,
+    max_line: int,
+) -> None:
+    """Say before it is applied whether a manifest will come to rest in a cluster.
+
+    Each object is applied as a dry run, with every webhook and policy of the cluster. Then its
+    webhooks are called one by one, as if the manifest was applied again and again, and as if a
+    controller reported its status. Nothing is stored, and no webhook is called that does not
+    declare dry runs to have no side effects.
+
+    A fight is a field that two write for ever: a webhook that overwrites what the manifest asks
+    for, that never leaves an object alone, or that takes away what a controller reports; an owner
+    who wants another value, as a HorizontalPodAutoscaler of the replicas.
+
+    The exit code is 0 when everything comes to rest, 1 when something would fight, is refused or
+    could not be looked at, 2 when the command line is wrong.
+    """
+    source = FileObjects(files, max_line, recursive=recursive)
+    documents = list(source)
+    ignores = _ignores("--argocd-app", argocd, max_line) + _ignores("--flux", flux, max_line)
+    with one_line_errors(), Evaluator() as evaluator:
+        kubeconfig = kubeconfig or default_kubeconfig()
+        options = _Options(
+            kubeconfig,
+            context,
+            namespace or default_namespace(kubeconfig, context),
+            manager,
+            user,
+            ignores,
+        )
+        found = asyncio.run(_look(documents, options, evaluator))
+    verdicts = [one for one in found if isinstance(one, Verdict)]
+    refused = [one for one in found if isinstance(one, _Refused)]
+    if output == "sarif":
+        click.echo(json_line(as_sarif(verdicts, _texts(files, recursive=recursive), __version__)))
+    elif output == "json":
+        for one in verdicts:
+            click.echo(json_line(as_json(one)))
+    else:
+        for line in terminal.lines([row for one in verdicts for row in as_rows(one)]):
+            click.echo(line)
+    for each in refused:
+        tell(f"{name_of(each.which)}: {each.reason}")
+    if not found and not source.unread:
+        tell(f"No object found in {', '.join(files)}.")
+    bad = source.unread or refused or any(one.fights for one in verdicts)
+    sys.exit(1 if bad else 0)
+
+
+def _ignores(flag: str, path: Path | None, max_line: int) -> list[Ignore]:
+    """Read the rules of a GitOps tool. Raises click.UsageError."""
+    if path is None:
+        return []
+    source = FileObjects([str(path)], max_line)
+    documents = list(source)
+    if source.unread:
+        raise click.UsageError(f"{flag} {path} cannot be read")
+    try:
+        return argocd_ignores(documents) if flag == "--argocd-app" else flux_ignores(documents)
+    except (BadRuleError, ValueError) as error:
+        raise click.UsageError(f"{flag} {path}: {error}") from error
+
+
+def _texts(files: Iterable[str], *, recursive: bool) -> dict[str, str]:
+    """The text of each file, for the lines of its fields; other sources have no lines."""
+    names = expand_or_fail(tuple(files), MANIFESTS, recursive=recursive)
+    return {
+        name: Path(name).read_text("utf-8", errors="replace") if Path(name).is_file() else ""
+        for name in names
+    }
+
+
+async def _look(
+    documents: Sequence[Document], options: _Options, evaluator: Evaluator
+) -> list[Verdict | _Refused]:
+    """Look at each object. Raises NoClusterError, RefusedError or UNREACHED."""
+    async with connected(options.kubeconfig, options.context) as api:
+        if options.user:
+            api.default_headers["Impersonate-User"] = options.user
+        rest = Rest(api)
+        served, admission = await discover(rest), await read_admission(rest)
+        run = _Run(rest, served, admission, options, evaluator)
+        prepared = [run.prepare(one) for one in documents]
+        return [await run.look(one, prepared) for one in prepared]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A manifest with its kind as the cluster serves it, None where it does not."""
+
+    served: Served | None
+    manifest: Document
+    which: Mapping[str, str]
+
+
+class _Run:
+    """One run: what is read once for all objects is kept."""
+
+    def __init__(
+        self,
+        rest: Rest,
+        served: Iterable[Served],
+        admission: Admission,
+        options: _Options,
+        evaluator: Evaluator,
+    ) -> None:
+        self._rest: Final = rest
+        self._served: Final = {
+            (f"{one.group}/{one.version}".lstrip("/"), one.kind): one for one in served
+        }
+        self._admission: Final = admission
+        self._options: Final = options
+        self._evaluator: Final = evaluator
+        self._namespaces: Final[dict[str, Mapping[str, str]]] = {}
+        self._autoscalers: Final[dict[str, Sequence[Document]]] = {}
+
+    def prepare(self, document: Document) -> _Prepared:
+        """Find the kind of a manifest, and give it a namespace where it needs one."""
+        metadata = dict(document.get("metadata") or {})
+        version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
+        served = self._served.get((version, kind))
+        if served is not None and served.namespaced:
+            metadata.setdefault("namespace", self._options.namespace)
+        which = {
+            "kind": kind,
+            "group": served.group if served else version.rpartition("/")[0],
+            "resource": served.resource if served else kind.lower(),
+            "namespace": str(metadata.get("namespace", "")),
+            "name": str(metadata.get("name", "")),
+        }
+        return _Prepared(served, {**document, "metadata": metadata}, which)
+
+    async def look(self, one: _Prepared, every: Sequence[_Prepared]) -> Verdict | _Refused:
+        """Look at one manifest; `every`: all of the run. Raises RefusedError or UNREACHED."""
+        if one.served is None:
+            kind = f"{one.manifest.get('apiVersion', '')} {one.manifest.get('kind', '')}".strip()
+            return _Refused(one.which, f"the cluster serves no {kind or 'object without a kind'}")
+        if not one.which["name"]:
+            return _Refused(one.which, "it has no metadata.name, without which nothing is applied")
+        labels = await self._labels(one.which["namespace"])
+        cluster = DryRuns(
+            self._rest,
+            one.served,
+            self._admission,
+            self._evaluator,
+            labels,
+            self._options.manager,
+        )
+        stored = await cluster.find(one.manifest)
+        others = [each.manifest for each in every if each is not one and each.which == one.which]
+        contested = list(asked_twice(one.manifest, others))
+        contested += await self._owned(one.served, one.manifest, stored)
+        generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
+        statuses = await read_statuses(self._rest, one.served, generation)
+        asked = Asked(one.served, one.manifest, stored, statuses, contested)
+        try:
+            verdict = await play(asked, cluster)
+        except RefusedApplyError as error:
+            return _Refused(one.which, f"the API server refuses it: {error}")
+        left_out = without_ignored(verdict.contested, one.which, self._options.ignores)
+        return verdict._replace(contested=left_out)
+
+    async def _owned(
+        self, served: Served, manifest: Document, stored: Document | None
+    ) -> list[Contested]:
+        found: list[Contested] = []
+        if stored is not None:
+            try:
+                found += owned_by_others(manifest, stored, self._options.manager)
+            except UnreadableFieldsError as error:
+                tell(
+                    f"the owners of {served}/{manifest['metadata']['name']} are not known: {error}"
+                )
+        if (manifest.get("spec") or {}).get("replicas") is not None:
+            namespace = manifest["metadata"].get("namespace", "")
+            found += scaled_by(manifest, served, await self._scaling(namespace))
+        return found
+
+    async def _labels(self, namespace: str) -> Mapping[str, str]:
+        """Return the labels of a namespace; {} for one that is not there yet, or for none."""
+        if namespace and namespace not in self._namespaces:
+            try:
+                found = await self._rest.get(f"/api/v1/namespaces/{namespace}")
+                self._namespaces[namespace] = found["metadata"].get("labels") or {}
+            except RefusedError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                self._namespaces[namespace] = {}
+        return self._namespaces.get(namespace, {})
+
+    async def _scaling(self, namespace: str) -> Sequence[Document]:
+        if namespace not in self._autoscalers:
+            try:
+                listed = await self._rest.get(_AUTOSCALERS.format(namespace))
+                self._autoscalers[namespace] = listed["items"]
+            except RefusedError as error:
+                if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+                    raise
+                tell(f"HorizontalPodAutoscalers are not known: {error}")
+                self._autoscalers[namespace] = ()
+        return self._autoscalers[namespace]

@@ -1,0 +1,300 @@
+"""Dry runs of a manifest in a real cluster, and calls of its webhooks one by one.
+
+Nothing is stored, and nobody is called who has not declared that dry runs have no side effects.
+
+Reads   webhook configurations and policies, the object of the manifest, its namespace, the
+        HorizontalPodAutoscalers beside it, and the schema of its kind
+Calls   webhooks of a Service through the API server, which knows the way into the cluster; those
+        of a URL directly
+"""
+
+import asyncio
+import base64
+import binascii
+import ssl
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from genguard.admission.decode import decode_review
+from genguard.admission.errors import UndecodableReviewError
+from genguard.admission.review import AdmissionRequest
+from genguard.converge.chain import Document, Link, NotCalledError
+from genguard.converge.rounds import RefusedApplyError
+from genguard.converge.status_samples import status_samples
+from genguard.detection.matching import Conditions, matched
+from genguard.detection.policies import Policy, read_policies
+from genguard.detection.suspects import Registered, read_configurations
+from genguard.objects.selectors import Truth, every
+from genguard.objects.served import Served
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.tracing import configurations
+
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io"
+_POLICIES: Final = {
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+}
+_VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
+_APPLY: Final = "application/apply-patch+yaml"
+_SAFE: Final = ("None", "NoneOnDryRun")
+"""Values of sideEffects with which the API server sends dry runs to a webhook."""
+_NO_DRY_RUN: Final = "does not support dry run"
+_NO_SIDE_EFFECTS: Final = "it does not declare that dry runs have no side effects"
+_OTHER_VERSION: Final = "it asks for another version of the kind, which only an API server makes"
+_NEVER_SENT: Final = "admissionregistration.k8s.io"
+"""Of this group webhooks are never called, lest one could lock out all others."""
+_DEFAULT_PORT: Final = 443
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who acts on writes in a cluster.
+
+    registered  the mutating webhooks by name, in the order of their calls
+    clients     how each is reached
+    unsafe      those that do not declare that dry runs have no side effects
+    user        who asks, as userInfo of a review
+    """
+
+    registered: Mapping[str, Registered]
+    clients: Mapping[str, Mapping[str, Any]]
+    unsafe: frozenset[str]
+    policies: Sequence[Policy]
+    user: Mapping[str, Any]
+
+
+async def read_admission(rest: Rest) -> Admission:
+    """Read webhooks and policies, and who asks. Raises RefusedError or UNREACHED."""
+    documents = await configurations(rest)
+    hooks = {
+        f"{document['metadata']['name']}/{hook.get('name', '')}": hook
+        for document in documents
+        for hook in document.get("webhooks") or ()
+    }
+    others = {one.name: one for one in read_configurations(documents) if not one.phase}
+    return Admission(
+        others,
+        {name: hooks[name].get("clientConfig") or {} for name in others},
+        frozenset(name for name in others if hooks[name].get("sideEffects") not in _SAFE),
+        await _policies(rest),
+        await _user(rest),
+    )
+
+
+async def _policies(rest: Rest) -> tuple[Policy, ...]:
+    """Return the policies in the newest served version; () where none is."""
+    for version in _VERSIONS:
+        found = []
+        try:
+            for kind, plural in _POLICIES.items():
+                listed = await rest.get(f"{_ADMISSION}/{version}/{plural}")
+                found += [{**one, "kind": kind} for one in listed["items"]]
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            continue
+        return read_policies(found)
+    return ()
+
+
+async def _user(rest: Rest) -> Mapping[str, Any]:
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = await rest.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+    found: Mapping[str, Any] = answer["status"]["userInfo"]
+    return found
+
+
+class DryRuns:
+    """A cluster as genguard.converge.rounds asks it, for one object of a manifest."""
+
+    def __init__(
+        self,
+        rest: Rest,
+        served: Served,
+        admission: Admission,
+        conditions: Conditions,
+        namespace_labels: Mapping[str, str],
+        manager: str,
+    ) -> None:
+        """`manager` is the field manager that applies."""
+        self._rest: Final = rest
+        self._served: Final = served
+        self._admission: Final = admission
+        self._conditions: Final = conditions
+        self._namespace_labels: Final = dict(namespace_labels)
+        self._manager: Final = manager
+        known = () if served.group == _NEVER_SENT else admission.registered.values()
+        self._links: Final = tuple(Link(one.name, one.reinvoked) for one in known)
+        self._left_out: dict[str, str] = {}
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """See Cluster.links."""
+        return self._links
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """See Cluster.left_out."""
+        return self._left_out
+
+    def path(self, manifest: Document) -> str:
+        """Return where the API server has the object."""
+        metadata = manifest["metadata"]
+        return f"{self._served.path(metadata.get('namespace', ''))}/{metadata['name']}"
+
+    async def find(self, manifest: Document) -> Document | None:
+        """Return the stored object, None where there is none. Raises RefusedError or UNREACHED."""
+        try:
+            found: Document = await self._rest.get(self.path(manifest))
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+        return found
+
+    async def apply(self, manifest: Document) -> Document:
+        """See Cluster.apply. What no webhook lets pass as a dry run is taken as it is asked for."""
+        params = {"dryRun": "All", "force": "true", "fieldManager": self._manager}
+        try:
+            applied: Document = await self._rest.call(
+                "PATCH", self.path(manifest), manifest, params=params, content_type=_APPLY
+            )
+        except RefusedError as error:
+            if error.is_passing or error.missing_right:
+                raise
+            if _NO_DRY_RUN not in str(error):
+                raise RefusedApplyError(str(error)) from error
+            self._left_out["the API server"] = f"defaults and policies are not seen: {error}"
+            return manifest
+        return applied
+
+    def matches(self, webhook: str, review: Document) -> bool:
+        """See Cluster.matches."""
+        request, one = _decoded(review), self._admission.registered[webhook]
+        if request is None or not self._acts(one, request):
+            return False
+        reason = _NO_SIDE_EFFECTS if webhook in self._admission.unsafe else ""
+        if not one.is_exact(matched(request)):
+            reason = _OTHER_VERSION
+        if reason:
+            self._left_out[webhook] = reason
+        return not reason
+
+    def policies(self, review: Document) -> Sequence[str]:
+        """See Cluster.policies."""
+        request = _decoded(review)
+        if request is None:
+            return ()
+        return [one.name for one in self._admission.policies if self._acts(one, request)]
+
+    def _acts(self, one: Registered | Policy, request: AdmissionRequest) -> bool:
+        write = matched(request)
+        covered = one.covers(
+            msgspec.structs.replace(write, namespace_labels=self._namespace_labels)
+        )
+        if covered is Truth.FALSE:
+            return False
+        truths = self._conditions.evaluate(one.conditions, request) if one.conditions else {}
+        return every(truths[text] for text in one.conditions) is not Truth.FALSE
+
+    def review(
+        self, operation: str, new: Document, old: Document | None, subresource: str = ""
+    ) -> Document:
+        """See Cluster.review."""
+        served = self._served
+        version = {"group": served.group, "version": served.version}
+        kind, resource = {**version, "kind": served.kind}, {**version, "resource": served.resource}
+        metadata = new.get("metadata") or {}
+        options = {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.capitalize()}Options"}
+        request = {
+            "uid": str(uuid.uuid4()),
+            "kind": kind,
+            "resource": resource,
+            **({"subResource": subresource} if subresource else {}),
+            "requestKind": kind,
+            "requestResource": resource,
+            "name": metadata.get("name", ""),
+            **({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
+            "operation": operation,
+            "userInfo": self._admission.user,
+            "object": new,
+            "oldObject": old,
+            "dryRun": True,
+            "options": {**options, "fieldManager": self._manager, "dryRun": ["All"]},
+        }
+        return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+    async def call(self, webhook: str, review: Document) -> Any:
+        """See Cluster.call."""
+        at = self._admission.clients[webhook]
+        seconds = self._admission.registered[webhook].timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                if at.get("url"):
+                    return await _post(at["url"], at.get("caBundle") or "", review)
+                return await self._rest.call("POST", _proxy(at.get("service") or {}), review)
+        except (RefusedError, *UNREACHED, OSError, ValueError) as error:
+            raise NotCalledError(str(error) or type(error).__name__) from error
+
+
+def _decoded(review: Document) -> AdmissionRequest | None:
+    try:
+        return decode_review(msgspec.json.encode(review))
+    except (UndecodableReviewError, RecursionError):
+        return None
+
+
+def _proxy(service: Mapping[str, Any]) -> str:
+    """Return the API server's path to a Service; it checks no certificate on the way."""
+    namespace, name = service.get("namespace", ""), service.get("name", "")
+    port, path = service.get("port") or _DEFAULT_PORT, service.get("path") or "/"
+    at = f"/api/v1/namespaces/{namespace}/services/https:{name}:{port}/proxy"
+    return f"{at}/{path.lstrip('/')}"
+
+
+async def _post(url: str, bundle: str, review: Document) -> Any:
+    try:
+        pem = base64.b64decode(bundle, validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise NotCalledError("its caBundle is no PEM") from error
+    context = ssl.create_default_context(cadata=pem or None)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url, json=review, ssl=context) as answer,
+    ):
+        if answer.status != HTTPStatus.OK:
+            raise NotCalledError(f"it answers {answer.status}")
+        return msgspec.json.decode(await answer.read())
+
+
+async def read_statuses(
+    rest: Rest, served: Served, generation: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return two statuses that a controller of the kind might report; {} where none is declared.
+
+    Raises RefusedError or UNREACHED.
+    """
+    at = f"apis/{served.group}/{served.version}" if served.group else f"api/{served.version}"
+    document = msgspec.json.decode(await rest.read(f"/openapi/v3/{at}"))
+    schemas: Mapping[str, Any] = document.get("components", {}).get("schemas", {})
+    wanted = {"group": served.group, "version": served.version, "kind": served.kind}
+
+    def resolve(one: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = str(one.get("$ref", "")).rpartition("/")[2]
+        if name.endswith("resource.Quantity"):
+            return {"enum": ["1", "2"]}
+        found: Mapping[str, Any] = schemas.get(name, one)
+        return found
+
+    for schema in schemas.values():
+        if wanted in (schema.get("x-kubernetes-group-version-kind") or ()):
+            status = (schema.get("properties") or {}).get("status")
+            if status is not None:
+                return status_samples(status, generation, resolve)
+    return {}, {}
