@@ -21,8 +21,13 @@ from genguard.generation.library import predict
 from genguard.objects.served import Served
 
 MOST_ROUNDS: Final = 8
+_QUIET_ROUNDS: Final = 2
+"""Rounds without a change after which an object is at rest: some webhooks act now and then."""
 _MOST_ORDERS: Final = 24
 _OBSERVED: Final = "observedGeneration"
+_POINTER: Final = f"/status/{_OBSERVED}"
+_OF_MANIFESTS: Final = ("name", "namespace", "labels", "annotations", "finalizers")
+"""Metadata that one may ask for."""
 _APPLY: Final = "the next apply"
 _CONTROLLER: Final = "its controller"
 _SERVER: Final = Party("apiserver", "the API server")
@@ -52,8 +57,11 @@ class Cluster(Protocol):
     def matches(self, webhook: str, review: Document) -> bool:
         """Whether the API server calls a webhook for a review."""
 
-    def policies(self, review: Document) -> Sequence[str]:
-        """Return the MutatingAdmissionPolicies that may act on a review."""
+    def policies(self, review: Document, field: str = "") -> Sequence[str]:
+        """Return the MutatingAdmissionPolicies that may act on a review.
+
+        field  a JSON Pointer: only those whose mutations name it
+        """
 
     def review(
         self, operation: str, new: Document, old: Document | None, subresource: str = ""
@@ -105,8 +113,12 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     first = await _run(cluster, cluster.review(operation, again, asked.stored), found)
     rounds = await _rounds(applied, asked, cluster, found)
     every = [first, *(one for one, _ in rounds)]
-    found.contested += _overwritten(asked, applied, every, cluster)
-    if not found.settles_after:
+    last = rounds[-1][0]
+    found.contested += _overwritten(asked, applied, [first], cluster)
+    found.contested += _overwritten(asked, last.object, [last], cluster)
+    if found.settles_after:
+        found.contested += await _invalid(applied, every, cluster)
+    else:
         found.contested += _unsettled(asked, rounds)
     found.contested += await _status(asked, applied, cluster, found)
     found.contested += await _orders(asked, applied, cluster, every)
@@ -151,13 +163,14 @@ async def _rounds(
 ) -> list[tuple[Passed, Document]]:
     """Apply until nothing changes; return each round with the object before it."""
     rounds: list[tuple[Passed, Document]] = []
-    before = applied
+    before, quiet = applied, 0
     for number in range(1, MOST_ROUNDS + 1):
         new = overlay(before, asked.manifest)
         passed = await _run(cluster, cluster.review("UPDATE", new, before), found)
         rounds.append((passed, before))
-        if passed.refused or not differences(before, passed.object):
-            found.settles_after = number
+        quiet = 0 if differences(before, passed.object) else quiet + 1
+        if passed.refused or quiet == _QUIET_ROUNDS:
+            found.settles_after = max(number - quiet, 1)
             break
         before = passed.object
     return rounds
@@ -174,6 +187,22 @@ def _refused(passed: Passed, reason: str) -> Contested | None:
                     Contest.REFUSED, Level.FIGHT, one.place, (party,), turns, note=reason
                 )
     return None
+
+
+async def _invalid(
+    applied: Document, passed: Sequence[Passed], cluster: Cluster
+) -> list[Contested]:
+    """Ask the API server whether it takes what the webhooks make of an update."""
+    made = passed[-1].object
+    if not differences(applied, made):
+        return []
+    kept = {key: one for key, one in made["metadata"].items() if key in _OF_MANIFESTS}
+    try:
+        await cluster.apply({**made, "metadata": kept})
+    except RefusedApplyError as error:
+        refused = (_refused(one, str(error)) for one in passed)
+        return [one for one in refused if one is not None][:1]
+    return []
 
 
 def _overwritten(
@@ -250,6 +279,7 @@ async def _status(
     """Send two reports of a controller through the webhooks; what both lose is contested."""
     subresource = "status" if asked.served.has_status else ""
     lost: list[dict[Place, tuple[Difference, Passed]]] = []
+    policies: Sequence[str] = ()
     for status in asked.statuses:
         if not status:
             return []
@@ -258,9 +288,18 @@ async def _status(
         passed = await _run(cluster, cluster.review("UPDATE", new, old, subresource), found)
         changed = differences(new, passed.object, below=("status",))
         lost.append({one.place: (one, passed) for one in changed if one.before is not ABSENT})
-    return [
+        if not policies:
+            policies = cluster.policies(cluster.review("UPDATE", new, old, subresource), _POINTER)
+    contested = [
         _lost(one, passed, asked) for place, (one, passed) in lost[0].items() if place in lost[1]
     ]
+    if policies and asked.served.has_status:
+        sure = Confidence.LIKELY if len(policies) == 1 else Confidence.POSSIBLE
+        parties = tuple(Party("policy", name, sure) for name in policies)
+        contested.append(
+            Contested(Contest.STATUS_LOST, Level.FIGHT, ("status", _OBSERVED), parties)
+        )
+    return contested
 
 
 def _lost(one: Difference, passed: Passed, asked: Asked) -> Contested:

@@ -48,8 +48,24 @@ class _Sample:
             if value is not None:
                 found["example"] = value
         if schema.get("x-kubernetes-preserve-unknown-fields") and depth == 0:
-            found.setdefault(_OBSERVED, self._generation)
+            return self._usual() | found
         return found
+
+    def _usual(self) -> dict[str, Any]:
+        """Return what most controllers report, where any field may be (KEP-1623)."""
+        condition = {
+            "type": "Ready",
+            "status": _STATUSES[self._turn],
+            _OBSERVED: self._generation,
+            "lastTransitionTime": _TIME,
+            "reason": _TEXTS[self._turn],
+            "message": _TEXTS[self._turn],
+        }
+        return {
+            _OBSERVED: self._generation,
+            "phase": _TEXTS[self._turn],
+            "conditions": [condition],
+        }
 
     def _followed(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a schema refers to: Kubernetes wraps a reference that has a default."""

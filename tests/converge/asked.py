@@ -2,22 +2,33 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from genguard.testing.patches import json_patch, merge_patch
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.scene import Json
 
 _MOST = 3
+_WITHOUT_SUBRESOURCE = "gauges"
+"""Whoever writes the object asks for its status as well."""
 _KINDS = {
     "configmaps": "ConfigMap",
     "cronjobs": "CronJob",
     "deployments": "Deployment",
+    "endpointslices": "EndpointSlice",
     "gauges": "Gauge",
     "pods": "Pod",
     "serviceaccounts": "ServiceAccount",
     "widgets": "Widget",
 }
+
+
+class Asked(NamedTuple):
+    """A manifest, and who asks for it; `is_change`: the object was created by another one."""
+
+    user: str
+    manifest: Json
+    is_change: bool
 
 
 class EndedError(Exception):
@@ -67,21 +78,20 @@ class AskedObject:
         self._take(user, found, subresource)
         return self.get()
 
-    def delete(self, user: str) -> None:
-        raise EndedError
-
     def wait_for(self, holds: object) -> None:
         pass
 
-    def wait_until_gone(self) -> None:
-        pass
+    def __getattr__(self, name: str) -> Any:
+        """The rest of a life needs a cluster."""
+        raise EndedError
 
     def _take(self, user: str, made: Json, subresource: str) -> None:
         if subresource:
             return
         self._object = made
         asked = copy.deepcopy(made)
-        asked.pop("status", None)
+        if not self.collection.endswith(_WITHOUT_SUBRESOURCE):
+            asked.pop("status", None)
         for name in ("uid", "generation"):
             asked["metadata"].pop(name, None)
         if user not in {one for one, _ in self.manifests[1:]}:
@@ -107,23 +117,8 @@ class AskedScene:
     def gauge(self, name: str = "one", **spec: Any) -> AskedObject:
         return self._custom("gauges", "Gauge", name, spec)
 
-    def lens(self, version: str, name: str = "one", **spec: Any) -> AskedObject:
-        raise EndedError
-
-    def stored(self, collection: str, name: str) -> AskedObject:
-        raise EndedError
-
     def child_of(self, parent: AskedObject) -> AskedObject:
         return self.gauge("child")
-
-    def make_way(self, user: str, before: object) -> None:
-        raise EndedError
-
-    def delete_all(self, collection: str, user: str) -> None:
-        raise EndedError
-
-    def wait_until_none(self, collection: str) -> None:
-        raise EndedError
 
     def kubectl(self, *args: str) -> None:
         pass
@@ -135,6 +130,10 @@ class AskedScene:
     def pause(self, seconds: float) -> None:
         pass
 
+    def __getattr__(self, name: str) -> Any:
+        """The rest of a scenario needs a cluster."""
+        raise EndedError
+
     def _custom(self, plural: str, kind: str, name: str, spec: Json) -> AskedObject:
         body = {
             "apiVersion": "example.org/v1",
@@ -145,20 +144,17 @@ class AskedScene:
         return self.create(f"example.org/v1/{plural}", body)
 
 
-def asked_in(played: Scenario, *, created_alone: bool) -> Iterator[tuple[str, Json]]:
-    """Yield who asks, and the manifest, for each object of a scenario.
-
-    created_alone  leave out what is asked for later: in a quiet life nobody insists on it
-    """
+def asked_in(played: Scenario) -> Iterator[Asked]:
+    """Yield what is asked for each object of a scenario: its creation, and later changes."""
     scene = AskedScene()
     try:
         for act in (played.before, played.act):
             if act is not None:
                 act(scene)  # type: ignore[arg-type]
     except (EndedError, KeyError, StopIteration, IndexError):
-        pass
+        pass  # it waits for what only a cluster does
     for one in scene.objects:
         *group, version, plural = one.collection.split("/")
-        typed = {"apiVersion": "/".join((*group, version)), "kind": _KINDS[plural]}
-        for user, manifest in one.manifests[: 1 if created_alone else _MOST]:
-            yield user, {**typed, **manifest}
+        typed = {"apiVersion": "/".join((*group, version)), "kind": _KINDS.get(plural, plural)}
+        for number, (user, manifest) in enumerate(one.manifests[:_MOST]):
+            yield Asked(user, {**typed, **manifest}, is_change=number > 0)

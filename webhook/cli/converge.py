@@ -57,7 +57,7 @@ class _Options:
     context: str | None
     namespace: str
     manager: str
-    user: str | None
+    impersonated: Mapping[str, str]
     ignores: Sequence[Ignore]
 
 
@@ -99,6 +99,9 @@ class _Refused:
     help="Apply as this user, whom some webhooks treat in a way of their own.",
 )
 @click.option(
+    "--as-group", "group", metavar="GROUP", help="With --as: as a member of this group."
+)
+@click.option(
     "--field-manager",
     "manager",
     default="genguard-converge",
@@ -134,6 +137,7 @@ def converge(
     kubeconfig: str | None,
     context: str | None,
     user: str | None,
+    group: str | None,
     manager: str,
     argocd: Path | None,
     flux: Path | None,
@@ -154,6 +158,10 @@ def converge(
     The exit code is 0 when everything comes to rest, 1 when something would fight, is refused or
     could not be looked at, 2 when the command line is wrong.
     """
+    if group and not user:
+        raise click.UsageError("--as-group needs --as")
+    given = {"Impersonate-User": user, "Impersonate-Group": group}
+    impersonated = {header: value for header, value in given.items() if value}
     source = FileObjects(files, max_line, recursive=recursive)
     documents = list(source)
     ignores = _ignores("--argocd-app", argocd, max_line) + _ignores("--flux", flux, max_line)
@@ -164,7 +172,7 @@ def converge(
             context,
             namespace or default_namespace(kubeconfig, context),
             manager,
-            user,
+            impersonated,
             ignores,
         )
         found = asyncio.run(_look(documents, options, evaluator))
@@ -214,8 +222,7 @@ async def _look(
 ) -> list[Verdict | _Refused]:
     """Look at each object. Raises NoClusterError, RefusedError or UNREACHED."""
     async with connected(options.kubeconfig, options.context) as api:
-        if options.user:
-            api.default_headers["Impersonate-User"] = options.user
+        api.default_headers |= options.impersonated
         rest = Rest(api)
         served, admission = await discover(rest), await read_admission(rest)
         run = _Run(rest, served, admission, options, evaluator)

@@ -186,12 +186,13 @@ class DryRuns:
             self._left_out[webhook] = reason
         return not reason
 
-    def policies(self, review: Document) -> Sequence[str]:
+    def policies(self, review: Document, field: str = "") -> Sequence[str]:
         """See Cluster.policies."""
         request = _decoded(review)
         if request is None:
             return ()
-        return [one.name for one in self._admission.policies if self._acts(one, request)]
+        asked = [one for one in self._admission.policies if not field or one.sets(field)]
+        return [one.name for one in asked if self._acts(one, request)]
 
     def _acts(self, one: Registered | Policy, request: AdmissionRequest) -> bool:
         write = matched(request)
