@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from genguard.blame.places import Place, show
-from genguard.converge.fields import ABSENT
 from genguard.detection.finding import Confidence
 
 
@@ -104,13 +103,3 @@ class Verdict(NamedTuple):
     def fights(self) -> bool:
         """Whether somebody would write for ever."""
         return any(one.level is Level.FIGHT for one in self.contested)
-
-
-def turn(who: str, value: Any) -> Turn:
-    """Return a step of a cycle."""
-    return Turn(who, value)
-
-
-def shown_value(value: Any) -> Any:
-    """Return a value as JSON has it; None for one that is absent."""
-    return None if value is ABSENT else value

@@ -82,7 +82,8 @@ def _laid(stored: Any, asked: Any, place: Place) -> Any:
 def _overwritten(asked: Any, stored: Any, place: Place) -> Iterator[Difference]:
     steps = dict(children(asked, place))
     if not steps:
-        if not _same(asked, stored) and not (asked in ({}, [], None) and stored is not ABSENT):
+        is_empty = asked in ({}, []) and stored is not ABSENT
+        if asked is not None and not is_empty and not _same(asked, stored):
             yield Difference(place, asked, stored)
         return
     found = dict(children(stored, place)) if type(stored) is type(asked) else {}

@@ -13,7 +13,6 @@ from genguard.status.drawing import Cell, Row, Tone
 
 _LONGEST: Final = 60
 _HIDDEN: Final = "(hidden)"
-_SECRET: Final = "Secret"
 _TONES: Final = {Level.FIGHT: Tone.BAD, Level.NOTE: Tone.MILD}
 _LEVELS: Final = {Level.FIGHT: "error", Level.NOTE: "note"}
 _FINGERPRINT: Final = "genguardConverge/v1"
@@ -119,7 +118,7 @@ def _party(one: Party) -> str:
 def _value(value: Any, which: Mapping[str, str]) -> Any:
     if value is ABSENT:
         return None
-    return _HIDDEN if which["kind"] == _SECRET else value
+    return _HIDDEN if which["kind"] == "Secret" else value
 
 
 def _shown(value: Any, which: Mapping[str, str]) -> str:

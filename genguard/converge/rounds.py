@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final, Protocol
 
-from genguard.blame.places import Place, find_child, leaves, show
+from genguard.blame.places import Place, leaves, show
 from genguard.converge.chain import Document, Link, Passed, changed_by, run
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
 from genguard.converge.fields import ABSENT, Difference, differences, overlay, overwritten
@@ -224,14 +224,14 @@ def _overwritten(
 
 def _writers(passed: Iterable[Passed], wanted: Difference) -> tuple[str, ...]:
     """Return the webhooks that change a field, or the object or list that it is in."""
-    found = []
-    for one in passed:
-        for step in one.steps:
-            if any(
-                _touches(change.place, wanted.place)
-                for change in differences(step.before, step.after)
-            ):
-                found.append(step.webhook)
+    found = [
+        step.webhook
+        for one in passed
+        for step in one.steps
+        if any(
+            _touches(change.place, wanted.place) for change in differences(step.before, step.after)
+        )
+    ]
     return tuple(dict.fromkeys(found))
 
 
@@ -338,14 +338,3 @@ async def _orders(
             )
             return [Contested(Contest.ORDER, Level.NOTE, changed[0].place, parties, turns)]
     return []
-
-
-def value_at(document: Any, place: Place) -> Any:
-    """Return the value of a place, ABSENT where the object has none."""
-    here: Place = ()
-    for step in place:
-        found = find_child(document, here, step if isinstance(step, str) else step.label)
-        if found is None:
-            return ABSENT
-        here, document = found
-    return document

@@ -31,9 +31,7 @@ MISSED = {
 }
 """Loops that manifests do not show, and why."""
 _MOST_MISSED = 0.1
-ACTING = {
-    name: one for name, one in catalogue().items() if one.hooks or one.policies and not one.statics
-}
+ACTING = {name: one for name, one in catalogue().items() if one.hooks or one.policies}
 APPLYING = {
     name: one
     for name, one in catalogue().items()

@@ -21,7 +21,8 @@ from genguard.converge.ignoring import (
 )
 from genguard.converge.owners import asked_twice, owned_by_others, scaled_by
 from genguard.converge.report import as_json, as_rows, as_sarif, name_of
-from genguard.converge.rounds import Asked, RefusedApplyError, converge as play
+from genguard.converge.rounds import Asked, RefusedApplyError
+from genguard.converge.rounds import converge as play
 from genguard.objects.served import Served
 from genguard.objects.shown import json_line
 from webhook import __version__
@@ -98,9 +99,7 @@ class _Refused:
     metavar="USER",
     help="Apply as this user, whom some webhooks treat in a way of their own.",
 )
-@click.option(
-    "--as-group", "group", metavar="GROUP", help="With --as: as a member of this group."
-)
+@click.option("--as-group", "group", metavar="GROUP", help="With --as: as a member of this group.")
 @click.option(
     "--field-manager",
     "manager",
@@ -288,9 +287,9 @@ class _Run:
             self._rest,
             one.served,
             self._admission,
-            self._evaluator,
-            labels,
-            self._options.manager,
+            conditions=self._evaluator,
+            namespace_labels=labels,
+            manager=self._options.manager,
         )
         stored = await cluster.find(one.manifest)
         others = [each.manifest for each in every if each is not one and each.which == one.which]

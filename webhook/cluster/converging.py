@@ -118,6 +118,7 @@ class DryRuns:
         rest: Rest,
         served: Served,
         admission: Admission,
+        *,
         conditions: Conditions,
         namespace_labels: Mapping[str, str],
         manager: str,

@@ -1,0 +1,122 @@
+"""Webhooks called one after the other, and once more, as an API server does it."""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from genguard.converge.chain import Link, NotCalledError, Passed, run
+
+Patch = list[dict[str, Any]]
+Act = Callable[[dict[str, Any]], Patch]
+REVIEW = {"request": {"uid": "1", "object": {"metadata": {"name": "one"}, "spec": {"size": 1}}}}
+
+
+def answer(patch: Patch) -> dict[str, Any]:
+    encoded = base64.b64encode(json.dumps(patch).encode()).decode()
+    return {"response": {"uid": "1", "allowed": True, "patchType": "JSONPatch", "patch": encoded}}
+
+
+def adds(name: str) -> Act:
+    return lambda document: [
+        {"op": "add", "path": f"/spec/{name}", "value": document["spec"].get(name, 0) + 1}
+    ]
+
+
+def looks(_: dict[str, Any]) -> Patch:
+    return []
+
+
+def copies_size(document: dict[str, Any]) -> Patch:
+    return [{"op": "add", "path": "/spec/copy", "value": document["spec"]["size"]}]
+
+
+def doubles_once(document: dict[str, Any]) -> Patch:
+    size = document["spec"]["size"]
+    return [{"op": "replace", "path": "/spec/size", "value": 2}] if size == 1 else []
+
+
+async def through(*acting: tuple[Link, Act], matches: Callable[[str], bool] = bool) -> Passed:
+    acts = {link.name: act for link, act in acting}
+
+    async def call(name: str, review: dict[str, Any]) -> Any:
+        return answer(acts[name](review["request"]["object"]))
+
+    return await run([link for link, _ in acting], REVIEW, call, lambda name, _: matches(name))
+
+
+@pytest.mark.parametrize(
+    ("acting", "calls", "spec", "because"),
+    [
+        (
+            [(Link("a"), looks), (Link("b"), adds("seen"))],
+            ["a", "b"],
+            {"size": 1, "seen": 1},
+            "each is called once, in order",
+        ),
+        (
+            [(Link("a", reinvoked=True), copies_size), (Link("b"), doubles_once)],
+            ["a", "b", "a"],
+            {"size": 2, "copy": 2},
+            "who was called before a change is called again",
+        ),
+        (
+            [(Link("a"), copies_size), (Link("b"), doubles_once)],
+            ["a", "b"],
+            {"size": 2, "copy": 1},
+            "with reinvocationPolicy Never it is not",
+        ),
+        (
+            [(Link("a", reinvoked=True), adds("seen"))],
+            ["a"],
+            {"size": 1, "seen": 1},
+            "nobody is called again for a change of its own",
+        ),
+        (
+            [(Link("a", reinvoked=True), adds("a")), (Link("b", reinvoked=True), adds("b"))],
+            ["a", "b", "a"],
+            {"size": 1, "a": 2, "b": 1},
+            "there is one more pass, whatever is changed in it",
+        ),
+    ],
+)
+async def test_webhooks_are_called_as_an_api_server_calls_them(acting, calls, spec, because):
+    passed = await through(*acting)
+    assert [one.webhook for one in passed.steps] == calls, because
+    assert passed.object["spec"] == spec, because
+    assert REVIEW["request"]["object"] == {"metadata": {"name": "one"}, "spec": {"size": 1}}
+
+
+async def test_who_does_not_match_is_not_called():
+    acting = [(Link("a"), adds("a")), (Link("b"), adds("b"))]
+    passed = await through(*acting, matches=lambda name: name == "b")
+    assert [one.webhook for one in passed.steps] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("said", "refused", "missed"),
+    [
+        ({"response": {"allowed": False, "status": {"message": "no"}}}, "a: no", {}),
+        ({"response": {"allowed": False}}, "a: refused without a reason", {}),
+        ({}, "", {"a": "its answer is none"}),
+        ([], "", {"a": "its answer is none"}),
+        ({"response": {"allowed": True, "patch": "%"}}, "", {"a": "its answer is none"}),
+        ({"response": {"allowed": True, "patch": "bm9uZQ=="}}, "", {"a": "its answer is none"}),
+        (answer([{"op": "remove", "path": "/no"}]), "", {"a": "its patch does not apply"}),
+        (answer([{"op": "replace", "path": "", "value": 1}]), "", {"a": "its patch leaves no"}),
+        (NotCalledError("nobody listens"), "", {"a": "nobody listens"}),
+    ],
+)
+async def test_a_refusal_ends_a_write_and_a_bad_answer_is_told(said, refused, missed):
+    async def call(_: str, __: dict[str, Any]) -> Any:
+        if isinstance(said, NotCalledError):
+            raise said
+        return said
+
+    passed = await run([Link("a")], REVIEW, call, lambda *_: True)
+    assert passed.refused == refused
+    assert passed.missed.keys() == missed.keys()
+    assert all(passed.missed[name].startswith(text) for name, text in missed.items())
+    assert passed.object == REVIEW["request"]["object"]
