@@ -17,10 +17,6 @@ _JQ: Final = re.compile(r"(?:\.?(?:([A-Za-z0-9_-]+)|\"([^\"]+)\")|\[\]|\[\"([^\"
 _IGNORABLE: Final = (Contest.OVERWRITTEN, Contest.OWNED)
 
 
-class BadRuleError(Exception):
-    """A file has no rules of this tool; the message says what is wrong."""
-
-
 class Ignore(NamedTuple):
     """One rule: the objects, `*` stands for all, and a field with all that is below it.
 
@@ -37,10 +33,10 @@ class Ignore(NamedTuple):
 
 
 def argocd_ignores(documents: Iterable[Mapping[str, Any]]) -> list[Ignore]:
-    """Return the rules of Argo CD Applications. Raises BadRuleError."""
+    """Return the rules of Argo CD Applications. Raises ValueError for a bad JSON Pointer."""
     return [
         one
-        for document in _of_kind(documents, "Application")
+        for document in documents
         for rule in (document.get("spec") or {}).get("ignoreDifferences") or ()
         for one in _of_argocd(rule)
     ]
@@ -59,24 +55,17 @@ def _of_argocd(rule: Mapping[str, Any]) -> Iterator[Ignore]:
 
 
 def flux_ignores(documents: Iterable[Mapping[str, Any]]) -> list[Ignore]:
-    """Return the rules of Flux HelmReleases. Raises BadRuleError."""
+    """Return the rules of Flux HelmReleases. Raises ValueError for a bad JSON Pointer."""
     return [
         Ignore(
             **{key: (rule.get("target") or {}).get(key, _ANY) for key in _TARGET},
             steps=from_pointer(text),
             text=text,
         )
-        for document in _of_kind(documents, "HelmRelease")
+        for document in documents
         for rule in ((document.get("spec") or {}).get("driftDetection") or {}).get("ignore") or ()
         for text in rule.get("paths") or ()
     ]
-
-
-def _of_kind(documents: Iterable[Mapping[str, Any]], kind: str) -> Iterator[Mapping[str, Any]]:
-    found = [one for one in documents if one.get("kind") == kind]
-    if not found:
-        raise BadRuleError(f"it has no {kind}")
-    yield from found
 
 
 def _jq_steps(text: str) -> tuple[str, ...] | None:

@@ -166,6 +166,13 @@ ROWS: Final[dict[str, Row]] = {
         reads=("check",),
         flags=(("tset",), (), ("test", "--fiel")),
     ),
+    "converge": Row(
+        None,  # it needs a cluster
+        cluster=("-f", "-"),
+        waits=(("-f", "-", _ASKS), 130),
+        misspelt=(("-f", "x", "--argo-app=a"), "--argocd-app"),
+        flags=((), ("-f", "x", "-o", "yaml"), ("-f", "x", "--as-group=g")),
+    ),
     "lint": Row(
         ("HOOKS",),
         cluster=(),

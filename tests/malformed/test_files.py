@@ -107,6 +107,8 @@ def flags_of_files() -> list[tuple[str, str]]:
 BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("serve", "--tls-cert-file"): ("--tls-private-key-file=FILE",),
     ("serve", "--tls-private-key-file"): ("--tls-cert-file=FILE",),
+    ("converge", "--argocd-app"): ("-f", "-"),
+    ("converge", "--flux"): ("-f", "-"),
     ("install", "--ca-file"): ("--url=https://genguard:1", "-o", "yaml"),
     ("install", "--static-webhooks"): ("-o", "yaml"),
     ("install", "--cert-dir"): ("-o", "yaml"),

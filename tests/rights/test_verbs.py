@@ -4,6 +4,7 @@ A row is a verb and the rights that it needs, as kubectl names them. With all of
 it is for; without one of them it says which, in one line, and never that all is well.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,6 +100,15 @@ ROWS = {
         f"trace deploy/web -n {WHERE} --yes --for=1s",
         ("get deployments.apps", *each("list create delete", HOOKS)),
     ),
+    "converge": Row(
+        f"converge -f {{web}} -n {WHERE}",
+        (
+            "get namespaces",
+            *each("get patch", "deployments.apps"),
+            *each("list", HOOKS, *POLICIES[:2]),
+        ),
+        more=("list horizontalpodautoscalers.autoscaling",),
+    ),
     "watch": Row(
         "watch services --timeout=1s", each("list watch", "services", HOOKS, CHECKS, *POLICIES)
     ),
@@ -153,12 +163,19 @@ class Users:
     def run(self, name: str, row: Row, lacking: str = "") -> Result:
         rights = [one for one in (*row.more, *row.rights) if one != lacking]
         words = row.arguments.format(
-            url=self.guard.url(""), ca=f"{self.guard.folder}/certs/ca.crt"
+            url=self.guard.url(""), ca=f"{self.guard.folder}/certs/ca.crt", web=self._web()
         ).split()
         config = self._made(name, rights)
         done = CliRunner().invoke(main, [*words, f"--kubeconfig={config}"])
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done
+
+    def _web(self) -> Path:
+        path = self.folder / "web.json"
+        path.write_text(
+            json.dumps({"apiVersion": "apps/v1", "kind": "Deployment"} | deployment("web"))
+        )
+        return path
 
     def _made(self, name: str, rights: list[str]) -> Path:
         client, named = self.plane.client, {"metadata": {"name": name}}

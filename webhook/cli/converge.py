@@ -13,7 +13,6 @@ import click
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.converge.contest import Contested, Verdict
 from genguard.converge.ignoring import (
-    BadRuleError,
     Ignore,
     argocd_ignores,
     flux_ignores,
@@ -44,6 +43,7 @@ from webhook.cluster.connection import connected, default_kubeconfig, default_na
 from webhook.cluster.converging import Admission, DryRuns, read_admission, read_statuses
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
+from webhook.files.given import BadFileError, read_of_kind
 
 _AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 _FILE: Final = click.Path(path_type=Path)
@@ -77,7 +77,7 @@ class _Refused:
             "With the differences that Argo CD ignores",
             "genguard converge -f web.yaml --argocd-app application.yaml",
         ),
-        ("What Helm would install", "helm template shop ./chart | genguard converge -f - -n shop"),
+        ("What another tool renders", "genguard converge -f - -n shop < rendered.yaml"),
     ),
 )
 @click.option(
@@ -163,7 +163,7 @@ def converge(
     impersonated = {header: value for header, value in given.items() if value}
     source = FileObjects(files, max_line, recursive=recursive)
     documents = list(source)
-    ignores = _ignores("--argocd-app", argocd, max_line) + _ignores("--flux", flux, max_line)
+    ignores = _ignores(argocd, flux)
     with one_line_errors(), Evaluator() as evaluator:
         kubeconfig = kubeconfig or default_kubeconfig()
         options = _Options(
@@ -193,18 +193,21 @@ def converge(
     sys.exit(1 if bad else 0)
 
 
-def _ignores(flag: str, path: Path | None, max_line: int) -> list[Ignore]:
-    """Read the rules of a GitOps tool. Raises click.UsageError."""
-    if path is None:
-        return []
-    source = FileObjects([str(path)], max_line)
-    documents = list(source)
-    if source.unread:
-        raise click.UsageError(f"{flag} {path} cannot be read")
-    try:
-        return argocd_ignores(documents) if flag == "--argocd-app" else flux_ignores(documents)
-    except (BadRuleError, ValueError) as error:
-        raise click.UsageError(f"{flag} {path}: {error}") from error
+def _ignores(argocd: Path | None, flux: Path | None) -> list[Ignore]:
+    """Read the rules of GitOps tools. Raises click.UsageError."""
+    readers = (
+        ("--argocd-app", argocd, "Application", argocd_ignores),
+        ("--flux", flux, "HelmRelease", flux_ignores),
+    )
+    found: list[Ignore] = []
+    for flag, path, kind, read in readers:
+        try:
+            found += read(read_of_kind(path, flag, kind)) if path else ()
+        except BadFileError as error:
+            raise click.UsageError(str(error)) from error
+        except (ValueError, AttributeError, TypeError) as error:
+            raise click.UsageError(f"{flag} {path}: its ignore rules are none: {error}") from error
+    return found
 
 
 def _texts(files: Iterable[str], *, recursive: bool) -> dict[str, str]:

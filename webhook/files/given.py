@@ -68,6 +68,14 @@ def load_registrations(
     return Suspects(registered, policies, conditions, static)
 
 
+def read_of_kind(path: Path, flag: str, kind: str) -> tuple[dict[str, Any], ...]:
+    """Read the objects of this kind of a file, of which there must be one; raises BadFileError."""
+    found = tuple(one.value for one in _documents(path, flag) if one.value.get("kind") == kind)
+    if not found:
+        raise BadFileError(f"{flag} {path}: it has no {kind}")
+    return found
+
+
 def read_registrations(path: Path) -> tuple[dict[str, Any], ...]:
     """Read each registration of --registrations-file, unchanged; raises BadFileError."""
     return tuple(_items(path, "--registrations-file", _REGISTRATIONS))

@@ -5,7 +5,6 @@ import pytest
 from genguard.blame.places import Item
 from genguard.converge.contest import Contest, Contested, Level, Party
 from genguard.converge.ignoring import (
-    BadRuleError,
     argocd_ignores,
     flux_ignores,
     without_ignored,
@@ -75,10 +74,3 @@ def test_rules_of_flux():
 def test_no_tool_ignores_a_webhook_that_never_settles():
     rules = argocd(jsonPointers=["/spec"])
     assert level(rules, contest=Contest.NEVER_SETTLES) is Level.FIGHT
-
-
-def test_a_file_without_rules_of_the_tool_is_an_error():
-    with pytest.raises(BadRuleError, match="no Application"):
-        argocd_ignores([{"kind": "ConfigMap"}])
-    with pytest.raises(BadRuleError, match="no HelmRelease"):
-        flux_ignores([])
