@@ -143,8 +143,8 @@ def _distinct(contested: Iterable[Contested]) -> Iterator[Contested]:
     """Yield each field of a contest once, fights first."""
     seen = set()
     for one in sorted(contested, key=lambda each: each.level is Level.NOTE):
-        if (one.contest, one.place) not in seen:
-            seen.add((one.contest, one.place))
+        if (one.contest, one.place, one.parties) not in seen:
+            seen.add((one.contest, one.place, one.parties))
             yield one
 
 

@@ -77,7 +77,7 @@ class _Refused:
             "With the differences that Argo CD ignores",
             "genguard converge -f web.yaml --argocd-app application.yaml",
         ),
-        ("What another tool renders", "genguard converge -f - -n shop < rendered.yaml"),
+        ("What another tool renders", "genguard converge -f - -n shop"),
     ),
 )
 @click.option(
@@ -183,7 +183,8 @@ def converge(
         for one in verdicts:
             click.echo(json_line(as_json(one)))
     else:
-        for line in terminal.lines([row for one in verdicts for row in as_rows(one)]):
+        rows = [row for one in verdicts for row in as_rows(one)]
+        for line in terminal.lines(rows) if rows else ():
             click.echo(line)
     for each in refused:
         tell(f"{name_of(each.which)}: {each.reason}")

@@ -1,6 +1,7 @@
 """The story of a user, in this order: audit-only, a loop and its alert, enforcing, uninstall."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 
@@ -97,6 +98,25 @@ def test_a_rollout_hangs_and_the_finding_stays_open_while_it_does(
     assert state == "quiet"
     assert hangs(cluster)
     figure(f"{ACTOR}, severity {first['severity']}; then {state}")
+
+
+@pytest.mark.usefixtures("shop")
+def test_converge_says_before_it_is_applied_that_a_webhook_will_spoil_its_status(
+    cluster: Cluster, figure: Figure
+) -> None:
+    """The webhook is behind a Service, and is asked through the API server."""
+    words = ("converge", "-f", "-", "-o", "json")
+    begin = time.monotonic()
+    done = cluster.genguard(*words, text=json.dumps(deployment("api", SHOP)), check=False)
+    taken = time.monotonic() - begin
+    said = json.loads(done.stdout)
+    contested = {one["field"]: one["actors"][0]["name"] for one in said["contested"]}
+    assert (done.code, said["notAsked"]) == (1, {}), done
+    assert contested["status.observedGeneration"] == ACTOR
+    other = cluster.genguard(*words, text=json.dumps(deployment("api", "default")), check=False)
+    assert (other.code, json.loads(other.stdout)["contested"]) == (0, []), other
+    assert not cluster.get("deployments", "-n", SHOP, "-l", "app=api")["items"]
+    figure(f"{ACTOR} named in {taken:.1f} s; in another namespace it comes to rest")
 
 
 @pytest.mark.usefixtures("shop")

@@ -1,0 +1,80 @@
+"""Which webhooks are called for a write in thought, and who is only listed."""
+
+import dataclasses
+
+import pytest
+
+from genguard.detection.matching import NotEvaluated
+from genguard.detection.suspects import read_configurations
+from genguard.objects.served import Served
+from webhook.cluster.converging import Admission, DryRuns
+
+NAME = "mmm/hook"
+WIDGETS = Served("example.org", "v1", "widgets", "widget", "Widget", (), True, True, True)
+MANIFEST = {"metadata": {"name": "one", "namespace": "shop", "labels": {"a": "b"}}}
+
+
+def admission(*, unsafe=(), **settings):
+    rule = {
+        "apiGroups": ["*"],
+        "apiVersions": [settings.pop("version", "v1")],
+        "resources": ["*"],
+        "operations": ["CREATE"],
+    }
+    hook = {"name": "hook", "rules": [rule], **settings}
+    kind = "MutatingWebhookConfiguration"
+    documents = [{"kind": kind, "metadata": {"name": "mmm"}, "webhooks": [hook]}]
+    registered = {one.name: one for one in read_configurations(documents)}
+    return Admission(registered, {}, frozenset(unsafe), (), {"username": "me"})
+
+
+def cluster(served=WIDGETS, *, labels=None, **settings):
+    return DryRuns(
+        None,
+        served,
+        admission(**settings),
+        conditions=NotEvaluated(),
+        namespace_labels=labels or {},
+        manager="me",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_called", "listed", "because"),
+    [
+        ({}, True, "", "a rule covers it"),
+        ({"unsafe": [NAME]}, False, "side effects", "it may not be called for a dry run"),
+        ({"version": "v2"}, False, "another version", "it would be sent a converted object"),
+        ({"version": "v2", "matchPolicy": "Exact"}, False, "", "it is not called at all"),
+        ({"objectSelector": {"matchLabels": {"a": "c"}}}, False, "", "other labels"),
+        (
+            {"namespaceSelector": {"matchLabels": {"team": "a"}}},
+            False,
+            "",
+            "the labels of a namespace are known here",
+        ),
+        (
+            {"namespaceSelector": {"matchLabels": {"team": "a"}}, "labels": {"team": "a"}},
+            True,
+            "",
+            "the namespace has the label",
+        ),
+        (
+            {"matchConditions": [{"name": "a", "expression": "x"}]},
+            True,
+            "",
+            "a condition that nobody evaluates may hold",
+        ),
+    ],
+)
+def test_a_webhook_is_called_or_listed_with_the_reason(settings, is_called, listed, because):
+    found = cluster(**settings)
+    assert found.matches(NAME, found.review("CREATE", MANIFEST, None)) == is_called, because
+    assert listed in found.left_out.get(NAME, ""), because
+    assert bool(found.left_out) == bool(listed), because
+
+
+def test_of_webhook_configurations_nobody_is_asked():
+    group = "admissionregistration.k8s.io"
+    assert [one.name for one in cluster().links] == [NAME]
+    assert list(cluster(dataclasses.replace(WIDGETS, group=group)).links) == []
