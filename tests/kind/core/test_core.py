@@ -111,10 +111,10 @@ def test_converge_says_before_it_is_applied_that_a_webhook_will_spoil_its_status
     taken = time.monotonic() - begin
     said = json.loads(done.stdout)
     contested = {one["field"]: one["actors"][0]["name"] for one in said["contested"]}
-    assert (done.code, said["notAsked"]) == (1, {}), done
+    assert (done.returncode, said["notAsked"]) == (1, {}), done
     assert contested["status.observedGeneration"] == ACTOR
     other = cluster.genguard(*words, text=json.dumps(deployment("api", "default")), check=False)
-    assert (other.code, json.loads(other.stdout)["contested"]) == (0, []), other
+    assert (other.returncode, json.loads(other.stdout)["contested"]) == (0, []), other
     assert not cluster.get("deployments", "-n", SHOP, "-l", "app=api")["items"]
     figure(f"{ACTOR} named in {taken:.1f} s; in another namespace it comes to rest")
 
