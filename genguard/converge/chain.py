@@ -1,6 +1,8 @@
 """Call mutating webhooks one after the other for a write, as an API server does, and see each step.
 
-Relies  on whoever sends the reviews: `Call` returns the answer of one webhook
+`run` sends nothing itself: it yields who is to be called with which review, and is sent the answer,
+so that it serves callers with and without an event loop.
+
 Source  apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go and reinvocationcontext.go:
         after a webhook that changed the object, those with reinvocationPolicy IfNeeded that were
         called before it are called once more, when all have been called
@@ -9,7 +11,7 @@ Source  apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go and reinvo
 import base64
 import binascii
 import copy
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -63,21 +65,26 @@ class Passed:
     missed: dict[str, str] = field(default_factory=dict)
 
 
-Call = Callable[[str, Document], Awaitable[Any]]
-"""Sends one webhook an AdmissionReview; returns its answer. Raises NotCalledError."""
+class Ask(NamedTuple):
+    """A webhook that is to be called now, and the AdmissionReview that it is to be sent."""
+
+    webhook: str
+    review: Document
+
+
+Calls = Generator[Ask, Any, Passed]
+"""Yields whom to call and takes answers, or NotCalledError thrown into it; returns the result."""
 Matches = Callable[[str, Document], bool]
 """Whether the API server calls a webhook for a review."""
 
 
-async def run(
-    links: Sequence[Link], review: Mapping[str, Any], call: Call, matches: Matches
-) -> Passed:
+def run(links: Sequence[Link], review: Mapping[str, Any], matches: Matches) -> Calls:
     """Send a write through all webhooks that match it. The review stays as it is."""
     passed = Passed(copy.deepcopy(review["request"]["object"]))
     called: list[Link] = []  # before the last change, and to be reinvoked if there is another one
     again: list[Link] = []
     for link in links:
-        has_changed = await _step(link, review, passed, call, matches, again=False)
+        has_changed = yield from _step(link, review, passed, matches, again=False)
         if passed.refused:
             return passed
         if has_changed:
@@ -87,27 +94,21 @@ async def run(
             called.append(link)
     for link in links:
         if link in again:
-            await _step(link, review, passed, call, matches, again=True)
+            yield from _step(link, review, passed, matches, again=True)
         if passed.refused:
             break
     return passed
 
 
-async def _step(
-    link: Link,
-    review: Mapping[str, Any],
-    passed: Passed,
-    call: Call,
-    matches: Matches,
-    *,
-    again: bool,
-) -> bool:
+def _step(
+    link: Link, review: Mapping[str, Any], passed: Passed, matches: Matches, *, again: bool
+) -> Generator[Ask, Any, bool]:
     """Call one webhook; return whether it changed the object."""
     asked = {**review, "request": {**review["request"], "object": passed.object}}
     if not matches(link.name, asked):
         return False
     try:
-        refused, after = _answer(await call(link.name, asked), passed.object)
+        refused, after = _answer((yield Ask(link.name, asked)), passed.object)
     except NotCalledError as error:
         passed.missed[link.name] = str(error)
         return False
@@ -118,6 +119,22 @@ async def _step(
     passed.steps.append(step)
     passed.object = after
     return step.has_changed
+
+
+def run_at_once(calls: Calls, call: Callable[[str, Document], Any]) -> Passed:
+    """Call each webhook by a function that returns its answer or raises NotCalledError."""
+    try:
+        asked = next(calls)
+        while True:
+            try:
+                answer = call(*asked)
+            except NotCalledError as error:
+                asked = calls.throw(error)
+            else:
+                asked = calls.send(answer)
+    except StopIteration as end:
+        passed: Passed = end.value
+        return passed
 
 
 class _Status(msgspec.Struct):

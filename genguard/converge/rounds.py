@@ -13,7 +13,15 @@ from itertools import permutations
 from typing import Any, Final, Protocol
 
 from genguard.blame.places import Place, leaves, show
-from genguard.converge.chain import Document, Link, Passed, changed_by, run
+from genguard.converge.chain import (
+    Calls,
+    Document,
+    Link,
+    NotCalledError,
+    Passed,
+    changed_by,
+    run,
+)
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
 from genguard.converge.fields import ABSENT, Difference, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
@@ -151,11 +159,25 @@ def _distinct(contested: Iterable[Contested]) -> Iterator[Contested]:
 async def _run(
     cluster: Cluster, review: Document, found: _Found, links: Sequence[Link] | None = None
 ) -> Passed:
-    passed = await run(
-        cluster.links if links is None else links, review, cluster.call, cluster.matches
-    )
+    calls = run(cluster.links if links is None else links, review, cluster.matches)
+    passed = await _answered(calls, cluster)
     found.missed |= passed.missed
     return passed
+
+
+async def _answered(calls: Calls, cluster: Cluster) -> Passed:
+    try:
+        asked = next(calls)
+        while True:
+            try:
+                answer = await cluster.call(*asked)
+            except NotCalledError as error:
+                asked = calls.throw(error)
+            else:
+                asked = calls.send(answer)
+    except StopIteration as end:
+        passed: Passed = end.value
+        return passed
 
 
 async def _rounds(

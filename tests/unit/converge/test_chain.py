@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from genguard.converge.chain import Link, NotCalledError, Passed, run
+from genguard.converge.chain import Link, NotCalledError, Passed, run, run_at_once
 
 Patch = list[dict[str, Any]]
 Act = Callable[[dict[str, Any]], Patch]
@@ -38,13 +38,14 @@ def doubles_once(document: dict[str, Any]) -> Patch:
     return [{"op": "replace", "path": "/spec/size", "value": 2}] if size == 1 else []
 
 
-async def through(*acting: tuple[Link, Act], matches: Callable[[str], bool] = bool) -> Passed:
+def through(*acting: tuple[Link, Act], matches: Callable[[str], bool] = bool) -> Passed:
     acts = {link.name: act for link, act in acting}
 
-    async def call(name: str, review: dict[str, Any]) -> Any:
+    def call(name: str, review: dict[str, Any]) -> Any:
         return answer(acts[name](review["request"]["object"]))
 
-    return await run([link for link, _ in acting], REVIEW, call, lambda name, _: matches(name))
+    calls = run([link for link, _ in acting], REVIEW, lambda name, _: matches(name))
+    return run_at_once(calls, call)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +83,16 @@ async def through(*acting: tuple[Link, Act], matches: Callable[[str], bool] = bo
         ),
     ],
 )
-async def test_webhooks_are_called_as_an_api_server_calls_them(acting, calls, spec, because):
-    passed = await through(*acting)
+def test_webhooks_are_called_as_an_api_server_calls_them(acting, calls, spec, because):
+    passed = through(*acting)
     assert [one.webhook for one in passed.steps] == calls, because
     assert passed.object["spec"] == spec, because
     assert REVIEW["request"]["object"] == {"metadata": {"name": "one"}, "spec": {"size": 1}}
 
 
-async def test_who_does_not_match_is_not_called():
+def test_who_does_not_match_is_not_called():
     acting = [(Link("a"), adds("a")), (Link("b"), adds("b"))]
-    passed = await through(*acting, matches=lambda name: name == "b")
+    passed = through(*acting, matches=lambda name: name == "b")
     assert [one.webhook for one in passed.steps] == ["b"]
 
 
@@ -109,13 +110,13 @@ async def test_who_does_not_match_is_not_called():
         (NotCalledError("nobody listens"), "", {"a": "nobody listens"}),
     ],
 )
-async def test_a_refusal_ends_a_write_and_a_bad_answer_is_told(said, refused, missed):
-    async def call(_: str, __: dict[str, Any]) -> Any:
+def test_a_refusal_ends_a_write_and_a_bad_answer_is_told(said, refused, missed):
+    def call(_: str, __: dict[str, Any]) -> Any:
         if isinstance(said, NotCalledError):
             raise said
         return said
 
-    passed = await run([Link("a")], REVIEW, call, lambda *_: True)
+    passed = run_at_once(run([Link("a")], REVIEW, lambda *_: True), call)
     assert passed.refused == refused
     assert passed.missed.keys() == missed.keys()
     assert all(passed.missed[name].startswith(text) for name, text in missed.items())
