@@ -83,20 +83,18 @@ def run(links: Sequence[Link], review: Mapping[str, Any], matches: Matches) -> C
     passed = Passed(copy.deepcopy(review["request"]["object"]))
     called: list[Link] = []  # before the last change, and to be reinvoked if there is another one
     again: list[Link] = []
-    for link in links:
-        has_changed = yield from _step(link, review, passed, matches, again=False)
-        if passed.refused:
-            return passed
-        if has_changed:
-            again += [one for one in called if one not in again]
-            called.clear()
-        if link.reinvoked:
-            called.append(link)
-    for link in links:
-        if link in again:
-            yield from _step(link, review, passed, matches, again=True)
-        if passed.refused:
-            break
+    for is_again in (False, True):
+        for link in links:
+            if is_again and link not in again:
+                continue
+            has_changed = yield from _step(link, review, passed, matches, again=is_again)
+            if passed.refused:
+                return passed
+            if has_changed:
+                again += called
+                called.clear()
+            if link.reinvoked:
+                called.append(link)
     return passed
 
 

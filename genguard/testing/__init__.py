@@ -25,18 +25,21 @@ if TYPE_CHECKING:
     )
     from genguard.testing.fake import Definition, FakeApiServer
     from genguard.testing.refusals import RequestRefusedError
+    from genguard.testing.webhooks import MutatingWebhook, every_order
     from genguard.testing.writes import Write
 
 __all__ = [
     "Definition",
     "FakeApiServer",
     "LoopError",
+    "MutatingWebhook",
     "NotConvergedError",
     "Recording",
     "RequestRefusedError",
     "Write",
     "assert_converges",
     "assert_no_loop",
+    "every_order",
     "find_loops",
 ]
 
@@ -44,12 +47,14 @@ _MODULES: Final = {
     "Definition": "fake",
     "FakeApiServer": "fake",
     "LoopError": "asserting",
+    "MutatingWebhook": "webhooks",
     "NotConvergedError": "asserting",
     "Recording": "asserting",
     "RequestRefusedError": "refusals",
     "Write": "writes",
     "assert_converges": "asserting",
     "assert_no_loop": "asserting",
+    "every_order": "webhooks",
     "find_loops": "asserting",
 }
 

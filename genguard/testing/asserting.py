@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from genguard.detection.finding import Finding, Severity
+from genguard.detection.suspects import Suspects
 from genguard.formats.lines import LONGEST_LINE, Line, bounded
 from genguard.replay import Replay, as_row
 from genguard.review_setup import ReviewOptions
@@ -194,7 +195,8 @@ def find_loops(recording: Recording) -> tuple[Finding, ...]:
             server_version=recording.server_version,
             custom_resources=recording.custom_resources,
         )
-        return _judge(recording.recording(), "the log of the fake API server", options)
+        lines, name = recording.recording(), "the log of the fake API server"
+        return _judge(lines, name, options, recording.suspects)
     options = ReviewOptions(audit_only=True)
     if isinstance(recording, Path | str):
         with Path(recording).open("rb") as stream:
@@ -202,8 +204,10 @@ def find_loops(recording: Recording) -> tuple[Finding, ...]:
     return _judge(recording, "the recording", options)
 
 
-def _judge(lines: Iterable[Line], name: str, options: ReviewOptions) -> tuple[Finding, ...]:
-    replay = Replay(options)
+def _judge(
+    lines: Iterable[Line], name: str, options: ReviewOptions, suspects: Suspects | None = None
+) -> tuple[Finding, ...]:
+    replay = Replay(options, suspects)
     for line in replay.lines(lines, name):
         if line["type"] == "error":
             raise ValueError(f"{line['where']}: {line['message']}")

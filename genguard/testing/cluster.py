@@ -100,8 +100,13 @@ class Cluster:
         self,
         server_version: str = DEFAULT_SERVER_VERSION,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        admit: Callable[[Document], Document] | None = None,
     ) -> None:
-        """Begin with the namespaces that a new cluster has. Raise UnknownServerVersionError."""
+        """Begin with the namespaces that a new cluster has. Raise UnknownServerVersionError.
+
+        admit  returns what mutating webhooks make of the object of a review, and leaves the review
+               as it is
+        """
         self.server_version: Final = server_version
         self.catalogue: Final = Catalogue(load_table(server_version))
         self.lock: Final = threading.RLock()
@@ -112,6 +117,7 @@ class Cluster:
         self._events: Final[deque[Event]] = deque(maxlen=MOST_EVENTS)
         self._objects: Final[dict[tuple[str, str], dict[tuple[str, str], _Stored]]] = {}
         self._now: Final = now
+        self._admit: Final = admit
         spaces = self.resource("namespaces")
         for name in NAMESPACES:
             self.create(Place(spaces), {"metadata": {"name": name}}, Call("system:apiserver"))
@@ -258,14 +264,17 @@ class Cluster:
         prepare_new(resource, document)
         if self._find(place) is not None:
             raise exists(resource.name, place.name)
+        review, asked = make_review("CREATE", place, document, None, call), document
+        if self._admit is not None:
+            document = self._admit(review)
         validate(resource, document)
-        review = make_review("CREATE", place, document, None, call)
-        self._count(document, None, review)
+        self._count(document, None, _with_object(review, document))
         if owned is None:
             leaves = find_leaves(resource.shape, document)
             owned = after_update({}, self._manager(place, call, document), {}, leaves)
         stored = self._finish(place, document, None, owned, call)
-        self._log(place, call, review, (None, document, stored), status=_CREATED)
+        documents = (None, asked, stored)
+        self._log(place, call, review, documents, status=_CREATED, admitted=document)
         return Answer(_CREATED, self._shown(place, stored), tuple(warnings))
 
     def _check_name(self, place: Place, metadata: Document) -> None:
@@ -414,19 +423,22 @@ class Cluster:
         resource, old = place.resource, stored.document
         document["metadata"].pop("resourceVersion", None)
         document["metadata"].pop("managedFields", None)
-        try:
-            check_finalizers(resource, old, document)
-            validate(resource, document)
-        except RequestRefusedError as error:
-            self._log_refused(place, old, document, call, error.status)
-            raise
         shown_old, shown_new = old, document
         if place.subresource == "scale":
             shown_old, shown_new = read_scale(resource, old), read_scale(resource, document)
-        review = make_review("UPDATE", place, shown_new, shown_old, call)
-        self._count(document, old, review)
+        review, asked = make_review("UPDATE", place, shown_new, shown_old, call), document
+        try:
+            if self._admit is not None and place.subresource != "scale":
+                shown_new = self._admit(review)
+                document = prepare_update(resource, place.subresource, old, shown_new)
+            check_finalizers(resource, old, document)
+            validate(resource, document)
+        except RequestRefusedError as error:
+            self._log_refused(place, old, asked, call, error.status)
+            raise
+        self._count(document, old, _with_object(review, shown_new))
         after = self._finish(place, document, stored, owned, call)
-        self._log(place, call, review, (old, document, after), status=_OK)
+        self._log(place, call, review, (old, asked, after), status=_OK, admitted=shown_new)
         return Answer(_OK, self._shown(place, after), tuple(warnings))
 
     def _put_scale(self, place: Place, scale: Document, call: Call) -> Answer:
@@ -686,8 +698,12 @@ class Cluster:
         documents: tuple[Document | None, Document | None, Document | None],
         *,
         status: int,
+        admitted: Document | None = None,
     ) -> None:
-        """Remember a write, with the object before it, as asked for, and after it."""
+        """Remember a write, with the object before it, as asked for, and after it.
+
+        admitted  what webhooks made of what was asked for
+        """
         before, asked, after = documents
         operation = review["request"]["operation"]
         write = Write(
@@ -695,6 +711,7 @@ class Cluster:
             dry_run=call.dry_run,
             options=review["request"]["options"] if operation == "DELETE" else None,
             review=review,
+            admitted=copy.deepcopy(admitted),
         )  # fmt: skip
         self.writes.append(write)
 
@@ -711,3 +728,7 @@ class Cluster:
 
     def _time(self) -> str:
         return timestamp(self._now())
+
+
+def _with_object(review: Document, shown: Document) -> Document:
+    return {**review, "request": {**review["request"], "object": shown}}

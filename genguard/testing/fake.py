@@ -1,11 +1,12 @@
 """The fake API server as tests use it: in a `with` block, or by the fixture `fake_api_server`."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from genguard.detection.suspects import Suspects
 from genguard.formats.documents import Unreadable, read_documents
 from genguard.formats.lines import LONGEST_LINE, bounded
 from genguard.generation.custom import CustomResource
@@ -14,6 +15,7 @@ from genguard.testing.cluster import Cluster
 from genguard.testing.patches import APPLY_PATCH, MERGE_PATCH
 from genguard.testing.preparing import read_scale
 from genguard.testing.server import HttpServer
+from genguard.testing.webhooks import Chain, MutatingWebhook
 from genguard.testing.writes import Call, Place, Write
 
 Definition = Mapping[str, Any] | Path | str
@@ -38,16 +40,20 @@ class FakeApiServer:
         *definitions: Definition,
         server_version: str = DEFAULT_SERVER_VERSION,
         user: str = "test",
+        webhooks: Sequence[MutatingWebhook] = (),
     ) -> None:
         """Prepare a server; it opens its port when it is entered, or by start().
 
         definitions     CustomResourceDefinitions, or files with them
         server_version  which Kubernetes: before `1.33`, Pods have no generation
         user            who writes by the methods below, and in requests that name no user
+        webhooks        called for each create and update, scale aside, in this order
 
-        Raises ValueError for a definition or a version that cannot be read, OSError for a file.
+        Raises ValueError for a definition or a version that cannot be read and for two webhooks of
+        one name, OSError for a file.
         """
-        self._cluster: Final = Cluster(server_version)
+        self._chain: Final = Chain(webhooks)
+        self._cluster: Final = Cluster(server_version, admit=self._chain.admit)
         self._server: HttpServer | None = None
         self._user: Final = user
         for definition in definitions:
@@ -205,6 +211,11 @@ class FakeApiServer:
             yield from _recorded(write)
 
     @property
+    def suspects(self) -> Suspects:
+        """The webhooks, for detectors."""
+        return self._chain.suspects
+
+    @property
     def custom_resources(self) -> tuple[CustomResource, ...]:
         """What is known of the custom resources, for the engine and for detectors."""
         return self._cluster.catalogue.custom
@@ -254,8 +265,10 @@ def _recorded(write: Write) -> Iterable[bytes]:
     sent = request["object"]
     phases: list[tuple[str, Any]] = []
     if write.operation != "DELETE":
-        asked = _before_storing(sent) if write.operation == "CREATE" else sent
-        phases = [("intent", asked), ("mutate", asked)]
+        shown = [sent, sent if write.admitted is None else write.admitted]
+        if write.operation == "CREATE":
+            shown = [_before_storing(one) for one in shown]
+        phases = list(zip(("intent", "mutate"), shown, strict=True))
     if not write.is_refused:
         phases.append(("outcome", _outcome(write, sent)))
     for phase, shown in phases:

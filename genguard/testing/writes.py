@@ -62,6 +62,7 @@ class Write:
     asked   the object that was asked for, before generation was counted; None for a delete
     after   the object that is stored then; None where it is gone, or the write was refused
     status  the HTTP status of the answer
+    admitted  what mutating webhooks made of it; None where they were not asked
     """
 
     time: datetime
@@ -76,6 +77,7 @@ class Write:
     dry_run: bool = False
     options: Document | None = None
     review: Document = field(default_factory=dict, repr=False)
+    admitted: Document | None = field(default=None, repr=False)
 
     @property
     def is_stored(self) -> bool:

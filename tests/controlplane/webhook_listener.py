@@ -57,6 +57,11 @@ class WebhookListener:
         self._thread.join()
         self._server.server_close()
 
+    @property
+    def url(self) -> str:
+        """Where it listens, without a path."""
+        return f"https://127.0.0.1:{self._server.server_port}"
+
     @contextmanager
     def registered(
         self,
@@ -113,7 +118,7 @@ class WebhookListener:
             "operations": ["*"],
             "resources": list(resources),
         }
-        url = f"https://127.0.0.1:{self._server.server_port}{path}"
+        url = f"{self.url}{path}"
         return {
             "name": name,
             "admissionReviewVersions": ["v1"],

@@ -77,9 +77,9 @@ def through(*acting: tuple[Link, Act], matches: Callable[[str], bool] = bool) ->
         ),
         (
             [(Link("a", reinvoked=True), adds("a")), (Link("b", reinvoked=True), adds("b"))],
-            ["a", "b", "a"],
-            {"size": 1, "a": 2, "b": 1},
-            "there is one more pass, whatever is changed in it",
+            ["a", "b", "a", "b"],
+            {"size": 1, "a": 2, "b": 2},
+            "there is one more pass, in which a change brings back those behind it",
         ),
     ],
 )

@@ -1,0 +1,140 @@
+"""Mutating webhooks beside a fake API server: functions, or servers that run somewhere."""
+
+import base64
+import itertools
+import json
+import ssl
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import URLError
+
+from genguard.admission.decode import decode_review
+from genguard.converge.chain import Document, Link, NotCalledError, run, run_at_once
+from genguard.detection.matching import matched
+from genguard.detection.suspects import Registered, Suspects, matches, read_configurations
+from genguard.testing.refusals import RequestRefusedError
+
+Answer = Callable[[dict[str, Any]], Any]
+_REFUSED: Final = 403
+_WRITES: Final = ("CREATE", "UPDATE")
+_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class MutatingWebhook:
+    """One webhook of a chain.
+
+    name        of its MutatingWebhookConfiguration, as findings name it. FakeApiServer calls
+                webhooks in the order in which it is given them, whatever their names are
+    answer      a function that is given the AdmissionReview and returns the answer, also as an
+                AdmissionReview, or only the operations of a JSON Patch; or the https URL of a
+                server
+    resources   as kubectl writes them: `deployments.apps`, `widgets.example.org/status`, `*`
+    operations  CREATE and UPDATE, or one of them
+    reinvoked   its reinvocationPolicy is IfNeeded: after a change by a later webhook it is called
+                once more
+    ca_file     of a URL: the CA certificates in PEM that its certificate is checked against
+    """
+
+    name: str
+    answer: Answer | str
+    resources: Sequence[str] = ("*",)
+    operations: Sequence[str] = _WRITES
+    reinvoked: bool = False
+    ca_file: Path | str | None = None
+
+    @property
+    def configuration(self) -> Document:
+        """The MutatingWebhookConfiguration that registers it."""
+        hook = {
+            "name": self.name,
+            "rules": [_rule(one, self.operations) for one in self.resources],
+            "reinvocationPolicy": "IfNeeded" if self.reinvoked else "Never",
+            "sideEffects": "None",
+        }
+        kind = "MutatingWebhookConfiguration"
+        return {"kind": kind, "metadata": {"name": self.name}, "webhooks": [hook]}
+
+    def call(self, review: Document) -> Any:
+        """Return the answer as an AdmissionReview. Raises NotCalledError for a URL."""
+        if isinstance(self.answer, str):
+            return _post(self.answer, review, self.ca_file)
+        answer = self.answer(review)
+        if not isinstance(answer, list | tuple):
+            return answer
+        patch = base64.b64encode(json.dumps(list(answer)).encode()).decode()
+        return {"response": {"allowed": True, "patchType": "JSONPatch", "patch": patch}}
+
+
+def every_order(webhooks: Sequence[MutatingWebhook]) -> list[tuple[MutatingWebhook, ...]]:
+    """Return the webhooks in each order: the names of others may change that of yours.
+
+    @pytest.mark.parametrize("webhooks", every_order([labels, sidecar]))
+    """
+    return list(itertools.permutations(webhooks))
+
+
+class Chain:
+    """The webhooks of a fake API server."""
+
+    def __init__(self, webhooks: Sequence[MutatingWebhook]) -> None:
+        """Take them in the order in which they are called; names must differ, or ValueError."""
+        self._webhooks: Final = {one.name: one for one in webhooks}
+        if len(self._webhooks) != len(webhooks):
+            raise ValueError("two webhooks have one name")
+        registered = read_configurations([one.configuration for one in webhooks])
+        self._registered: Final[Mapping[str, Registered]] = {
+            one.configuration: one for one in registered
+        }
+        self._links: Final = [Link(one.name, one.reinvoked) for one in webhooks]
+
+    @property
+    def suspects(self) -> Suspects:
+        """The webhooks as detectors know them."""
+        return Suspects(self._registered.values())
+
+    def admit(self, review: Document) -> Document:
+        """Return what the webhooks make of the object of a review.
+
+        Raises RequestRefusedError where one refuses the write, or cannot be called: failurePolicy
+        Fail shows it.
+        """
+        calls = run(self._links, review, self._matches)
+        passed = run_at_once(calls, lambda name, asked: self._webhooks[name].call(asked))
+        refused = passed.refused or "; ".join(f"{a}: {b}" for a, b in passed.missed.items())
+        if refused:
+            name, _, reason = refused.partition(": ")
+            message = f'admission webhook "{name}" denied the request: {reason}'
+            raise RequestRefusedError(_REFUSED, "Forbidden", message)
+        return passed.object
+
+    def _matches(self, name: str, review: Document) -> bool:
+        request = decode_review(json.dumps(review).encode())
+        return matches(self._registered[name], matched(request))
+
+
+def _rule(resource: str, operations: Sequence[str]) -> Document:
+    named, _, subresource = resource.partition("/")
+    plural, _, group = named.partition(".")
+    below = f"/{subresource}" if subresource else ""
+    return {
+        "apiGroups": ["*" if plural == "*" else group],
+        "apiVersions": ["*"],
+        "operations": list(operations),
+        "resources": ["*/*" if resource == "*" else f"{plural}{below}"],
+    }
+
+
+def _post(url: str, review: Document, ca_file: Path | str | None) -> Any:
+    context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    request = urllib.request.Request(  # noqa: S310 - the author of the test names the URL
+        url, json.dumps(review).encode(), {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS, context=context) as answer:  # noqa: S310
+            return json.load(answer)
+    except (URLError, OSError, ValueError) as error:
+        raise NotCalledError(f"{url}: {error}") from error
