@@ -82,8 +82,10 @@ def _laid(stored: Any, asked: Any, place: Place) -> Any:
 def _overwritten(asked: Any, stored: Any, place: Place) -> Iterator[Difference]:
     steps = dict(children(asked, place))
     if not steps:
-        is_empty = asked in ({}, []) and stored is not ABSENT
-        if asked is not None and not is_empty and not _same(asked, stored):
+        # Go leaves out a zero value that has omitempty, and fills in an empty object.
+        is_zero = asked in (None, False, 0, "") and stored is ABSENT
+        is_filled = asked in ({}, []) and stored is not ABSENT
+        if asked is not None and not is_zero and not is_filled and not _same(asked, stored):
             yield Difference(place, asked, stored)
         return
     found = dict(children(stored, place)) if type(stored) is type(asked) else {}

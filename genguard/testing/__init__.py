@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from genguard.testing.fake import Definition, FakeApiServer
     from genguard.testing.refusals import RequestRefusedError
+    from genguard.testing.strategies import objects_of
     from genguard.testing.webhooks import MutatingWebhook, every_order
     from genguard.testing.writes import Write
 
@@ -41,6 +42,7 @@ __all__ = [
     "assert_no_loop",
     "every_order",
     "find_loops",
+    "objects_of",
 ]
 
 _MODULES: Final = {
@@ -55,6 +57,7 @@ _MODULES: Final = {
     "assert_converges": "asserting",
     "assert_no_loop": "asserting",
     "every_order": "webhooks",
+    "objects_of": "strategies",
     "find_loops": "asserting",
 }
 

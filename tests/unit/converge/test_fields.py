@@ -41,6 +41,8 @@ CONTAINER = {"name": "c", "image": "a"}
         ({"args": ["a", "b"]}, {"args": ["a"]}, ["args[1]"], "a list without keys"),
         ({"spec": {"a": {}}}, {"spec": {"a": {"b": 1}}}, [], "an object that is filled in"),
         ({"spec": {"a": None}}, {"spec": {}}, [], "null asks for nothing"),
+        ({"paused": False, "seconds": 0}, {}, [], "zero values that are left out"),
+        ({"paused": False}, {"paused": True}, ["paused"], "a zero value that is not kept"),
         ({"emptyDir": {}}, {}, ["emptyDir"], "an empty object asks for itself"),
     ],
 )

@@ -1,0 +1,106 @@
+"""Objects made from the schema of a definition: an API server takes them, and failures shrink."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from genguard.testing import FakeApiServer, NotConvergedError, assert_converges, objects_of
+
+SPEC = {
+    "type": "object",
+    "required": ["schedule", "targets"],
+    "properties": {
+        "schedule": {"type": "string", "pattern": "^[0-9]{1,2} [0-9]{1,2}$"},
+        "replicas": {"type": "integer", "minimum": 1, "maximum": 5},
+        "mode": {"type": "string", "enum": ["Full", "Delta"]},
+        "paused": {"type": "boolean"},
+        "labels": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 5}},
+        "port": {"x-kubernetes-int-or-string": True},
+        "targets": {
+            "type": "array",
+            "minItems": 1,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string", "minLength": 1},
+                    "until": {"type": "string", "format": "date-time", "nullable": True},
+                },
+            },
+        },
+    },
+}
+STATUS = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def definition(spec: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"spec": spec, "status": STATUS}}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "backups.example.org"},
+        "spec": {
+            "group": "example.org",
+            "scope": "Namespaced",
+            "names": {"plural": "backups", "kind": "Backup"},
+            "versions": [version],
+        },
+    }
+
+
+DEFINITION = definition(SPEC)
+BACKUPS = "backups.example.org"
+
+
+@settings(max_examples=50)
+@given(objects_of(DEFINITION))
+def test_each_object_is_taken_and_kept_as_it_is(backup):
+    made = FakeApiServer(DEFINITION).create(backup)
+    spec = dict(backup["spec"])
+    kept = made["spec"]
+    for one in (*spec["targets"], *kept["targets"]):
+        if one.get("until") is None:  # null is dropped where there is no default
+            one.pop("until", None)
+    assert kept == spec
+
+
+def test_what_fails_is_shrunk_and_shown_as_writes():
+    some = {name: SPEC["properties"][name] for name in ("mode", "paused")}
+    few_fields = definition({"type": "object", "properties": some})
+
+    @settings(database=None, max_examples=20)
+    @given(objects_of(few_fields))
+    def converges(backup):
+        fake = FakeApiServer(few_fields)
+        name = fake.create(backup)["metadata"]["name"]
+
+        def reconcile():
+            found = fake.get(BACKUPS, name)
+            spec, status = found["spec"], {"observedGeneration": found["metadata"]["generation"]}
+            fake.patch(BACKUPS, name, {"status": status}, subresource="status")
+            if spec.get("mode") == "Delta":  # it never comes to an end with this mode
+                fake.patch(BACKUPS, name, {"spec": {"paused": not spec.get("paused")}})
+
+        assert_converges(fake, BACKUPS, name, step=reconcile, rounds=3)
+
+    with pytest.raises(NotConvergedError, match="it still writes after 3 rounds") as found:
+        converges()
+    assert "the last writes:" in str(found.value)
+    (note,) = [one for one in found.value.__notes__ if "converges(" in one]
+    assert "'mode': 'Delta'" in note
+    assert "paused" not in note
+
+
+def test_a_version_that_is_not_served_is_refused():
+    with pytest.raises(LookupError, match="no version v2"):
+        objects_of(DEFINITION, "v2")
