@@ -221,13 +221,13 @@ def choose_absent(field: str, absent: Iterable[Place]) -> tuple[Place, ...]:
     tokens = read_field(field)
     every = list(absent)
     below = tuple(one for one in every if _begins(one, tokens))
-    if below or not any(_begins(tokens, tuple(map(_word, one))) for one in every):
+    if below or not any(_begins(tokens, tuple(map(label, one))) for one in every):
         return below
     return (tokens,)
 
 
 def _begins(place: Place, tokens: Sequence[str]) -> bool:
-    steps = list(map(_word, place))
+    steps = list(map(label, place))
     return steps[: len(tokens)] == [one.rpartition("=")[2].strip("'\"") for one in tokens]
 
 
@@ -244,7 +244,7 @@ def _no_such(field: str, known: Iterable[Place]) -> str:
     tokens = read_field(field)
     wanted = show(tokens) or field
     last = tokens[-1] if tokens else field
-    names = {show(one): _word(one[-1]) for one in known if one}
+    names = {show(one): label(one[-1]) for one in known if one}
     words = get_close_matches(last, set(names.values()), n=_OFFERED, cutoff=_LIKE)
     near = [name for name, word in names.items() if word in words]
     near.sort(key=lambda name: SequenceMatcher(None, wanted, name).ratio(), reverse=True)
@@ -252,5 +252,6 @@ def _no_such(field: str, known: Iterable[Place]) -> str:
     return f"there is no field {wanted}{meant}"
 
 
-def _word(step: str | Item) -> str:
+def label(step: str | Item) -> str:
+    """Return a step as a text: a key, or the label of an item."""
     return step.label if isinstance(step, Item) else step

@@ -27,6 +27,11 @@ class Difference(NamedTuple):
     after: Any
     order: bool = False
 
+    @property
+    def is_omitted(self) -> bool:
+        """Whether it is a zero value that is not there: Go leaves it out where omitempty is set."""
+        return self.after is ABSENT and self.before in (False, 0, "")
+
 
 def overwritten(manifest: Mapping[str, Any], stored: Mapping[str, Any]) -> list[Difference]:
     """Return the fields that a manifest sets and that have another value in an object."""
@@ -82,10 +87,8 @@ def _laid(stored: Any, asked: Any, place: Place) -> Any:
 def _overwritten(asked: Any, stored: Any, place: Place) -> Iterator[Difference]:
     steps = dict(children(asked, place))
     if not steps:
-        # Go leaves out a zero value that has omitempty, and fills in an empty object.
-        is_zero = asked in (None, False, 0, "") and stored is ABSENT
         is_filled = asked in ({}, []) and stored is not ABSENT
-        if asked is not None and not is_zero and not is_filled and not _same(asked, stored):
+        if asked is not None and not is_filled and not _same(asked, stored):
             yield Difference(place, asked, stored)
         return
     found = dict(children(stored, place)) if type(stored) is type(asked) else {}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from genguard.blame.places import Item, Place
+from genguard.blame.places import Item, Place, label
 from genguard.converge.contest import Contest, Contested, Level
 from genguard.objects.pointer import from_pointer
 
@@ -106,9 +106,7 @@ def _begins(place: Place, steps: Sequence[str]) -> bool:
     if len(steps) > len(place):
         return False
     return all(
-        step == _ANY
-        or step == (own.label if isinstance(own, Item) else own)
-        or _is_index(own, step)
+        step in (_ANY, label(own)) or _is_index(own, step)
         for own, step in zip(place, steps, strict=False)
     )
 

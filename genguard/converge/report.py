@@ -36,7 +36,7 @@ def as_rows(verdict: Verdict) -> Iterator[Row]:
             value = _shown(step.value, verdict.object)
             text = f"{step.who} leaves {value}" if step.who else value
             yield Cell(""), Cell(""), Cell(""), Cell(printable(text), Tone.FAINT)
-        if one.note:
+        if one.note and not _is_secret(verdict.object):
             yield Cell(""), Cell(""), Cell(""), Cell(printable(one.note), Tone.FAINT)
     for name, reason in verdict.left_out.items():
         yield (Cell(printable(f"  not asked: {name}: {reason}"), Tone.FAINT),)
@@ -77,7 +77,7 @@ def _as_json(one: Contested, which: Mapping[str, str]) -> dict[str, Any]:
             {"who": step.who, "value": _value(step.value, which), "absent": step.value is ABSENT}
             for step in one.turns
         ],
-        "note": one.note,
+        "note": _HIDDEN if one.note and _is_secret(which) else one.note,
     }
 
 
@@ -118,7 +118,12 @@ def _party(one: Party) -> str:
 def _value(value: Any, which: Mapping[str, str]) -> Any:
     if value is ABSENT:
         return None
-    return _HIDDEN if which["kind"] == "Secret" else value
+    return _HIDDEN if _is_secret(which) else value
+
+
+def _is_secret(which: Mapping[str, str]) -> bool:
+    """Whether neither values nor an API server's messages about them may be shown."""
+    return which["kind"] == "Secret"
 
 
 def _shown(value: Any, which: Mapping[str, str]) -> str:

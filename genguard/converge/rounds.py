@@ -7,12 +7,13 @@ reviews that the API server would send. That also shows who changed what.
 Relies  on `Cluster`, which sends dry runs and calls webhooks
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final, Protocol
 
-from genguard.blame.places import Place, leaves, show
+from genguard.blame.places import Place, label, leaves, show
 from genguard.converge.chain import (
     Calls,
     Document,
@@ -26,12 +27,14 @@ from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Ve
 from genguard.converge.fields import ABSENT, Difference, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
 from genguard.generation.library import predict
+from genguard.objects.pointer import to_pointer
 from genguard.objects.served import Served
 
 MOST_ROUNDS: Final = 8
 _QUIET_ROUNDS: Final = 2
 """Rounds without a change after which an object is at rest: some webhooks act now and then."""
 _MOST_ORDERS: Final = 24
+_ITEM: Final = re.compile(r"\[[^\]]*\]")
 _OBSERVED: Final = "observedGeneration"
 _POINTER: Final = f"/status/{_OBSERVED}"
 _OF_MANIFESTS: Final = ("name", "namespace", "labels", "annotations", "finalizers")
@@ -65,10 +68,11 @@ class Cluster(Protocol):
     def matches(self, webhook: str, review: Document) -> bool:
         """Whether the API server calls a webhook for a review."""
 
-    def policies(self, review: Document, field: str = "") -> Sequence[str]:
-        """Return the MutatingAdmissionPolicies that may act on a review.
+    def policies(self, review: Document, pointer: str) -> Sequence[str]:
+        """Return the MutatingAdmissionPolicies that act on a review and visibly set a field.
 
-        field  a JSON Pointer: only those whose mutations name it
+        Of others it is not known what they set: the API server itself writes some fields in
+        another way, which is no fault of theirs.
         """
 
     def review(
@@ -124,7 +128,9 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     last = rounds[-1][0]
     found.contested += _overwritten(asked, applied, [first], cluster)
     found.contested += _overwritten(asked, last.object, [last], cluster)
-    if found.settles_after:
+    if last.refused:
+        found.contested.append(_denied(last))
+    elif found.settles_after:
         found.contested += await _invalid(applied, every, cluster)
     else:
         found.contested += _unsettled(asked, rounds)
@@ -198,11 +204,18 @@ async def _rounds(
     return rounds
 
 
+def _denied(passed: Passed) -> Contested:
+    """Return the contest where a webhook refuses to have the manifest applied again."""
+    name, _, reason = passed.refused.partition(": ")
+    return Contested(Contest.REFUSED, Level.FIGHT, (), (Party("webhook", name),), note=reason)
+
+
 def _refused(passed: Passed, reason: str) -> Contested | None:
     """Return the contest where a webhook made what the API server refuses."""
+    named = _ITEM.sub("", reason)  # it names an item of a list by its index
     for step in passed.steps:
         for one in differences(step.before, step.after):
-            if show(one.place) in reason or f"{one.place[-1]}" in reason:
+            if _ITEM.sub("", show(one.place)) in named:
                 party = Party("webhook", step.webhook)
                 turns = (Turn(_APPLY, one.before), Turn(step.webhook, one.after))
                 return Contested(
@@ -235,8 +248,10 @@ def _overwritten(
     for one in overwritten(asked.manifest, applied):
         names = _writers(passed, one)
         parties = tuple(Party("webhook", name) for name in names)
+        if not parties and one.is_omitted:
+            continue
         if not parties:
-            policies = cluster.policies(review)
+            policies = cluster.policies(review, to_pointer(map(label, one.place)))
             sure = Confidence.LIKELY if len(policies) == 1 else Confidence.POSSIBLE
             parties = tuple(Party("policy", name, sure) for name in policies) or (_SERVER,)
         level = Level.NOTE if parties == (_SERVER,) else Level.FIGHT

@@ -1,6 +1,6 @@
 """What webhooks cost a cluster: the same writes through kube-apiserver, with and without them.
 
-Pods are created, reported on and changed. That every write was really seen is read from
+Pods are created, reported on, changed and deleted. That every write was really seen is read from
 the API server's own metrics. `python -m tests.bench` does this last of all.
 """
 
@@ -37,13 +37,13 @@ THROUGH_KEYS: Final = (
     (f"p99_ms_{CLIENTS}", f"p99 ms, {CLIENTS} clients", 1),
 )
 LEGEND: Final = (
-    "Pods are created, and their status and spec patched, through a real kube-apiserver; "
+    "Pods are created, their status and spec patched, and deleted through a real kube-apiserver; "
     "etcd, API server, webhooks and clients share the machine. p50 and p99 with one client that "
     f"writes again as soon as it is answered; writes/s with {CLIENTS} of them. In brackets what "
     "is added to nothing registered. `follow`: what `serve --registrations follow` leaves "
     "registered, audit-only and enforcing. `another webhook`: the Go webhook in a process of its "
-    "own, called between /intent and /mutate. Deletions are not measured: /outcome is called for "
-    "them, the Go webhook and the other two phases are not."
+    "own, called between /intent and /mutate. /outcome is called for deletions as well; the Go "
+    "webhook and the other two phases are not."
 )
 COMPARED_LEGEND: Final = (
     "The same as ratios to the Go webhook in genguard's place, the median of the rounds' ratios: "
@@ -173,7 +173,6 @@ def run_through(plane: ControlPlane, effort: Effort, say: Callable[[str], None])
                 say(f"round {number + 1} of {effort.repeats}: through, {setting.name}")
                 with registered(plane, setting, servers, folder):
                     found = _measure(plane, setting, effort)
-                delete_all(plane.client)
                 for key, value in found.items():
                     samples[setting.name].setdefault(key, []).append(value)
     return samples
@@ -210,23 +209,18 @@ def write(client: Client, seconds: float) -> Sequence[float]:
     return taken
 
 
-def delete_all(client: Client) -> None:
-    """Delete all pods: the Go webhook is not asked about deletions, so they are not compared."""
-    for one in client.get(_PODS).body["items"]:
-        client.delete(f"{_PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
-
-
 def _life(client: Client, name: str) -> Iterator[Callable[[], object]]:
-    """The writes of one pod: made, running, changed."""
+    """The writes of one pod: made, running, changed, gone."""
     at = f"{_PODS}/{name}"
     ready = {"type": "Ready", "status": "True", "observedGeneration": 1}
     status = {"phase": "Running", "observedGeneration": 1, "conditions": [ready]}
     yield lambda: client.post(_PODS, workload.worker(name))
     yield lambda: client.patch(f"{at}/status", {"status": status})
     yield lambda: client.patch(at, {"spec": {"activeDeadlineSeconds": 1_000}})
+    yield lambda: client.delete(at, {"gracePeriodSeconds": 0})
 
 
-WRITES_OF_A_LIFE: Final = {"CREATE": 1, "UPDATE": 2}
+WRITES_OF_A_LIFE: Final = {"CREATE": 1, "UPDATE": 2, "DELETE": 1}
 
 
 def believe(
@@ -235,7 +229,7 @@ def believe(
     """Raise WrongAnswersError unless each webhook was called for each write that is its."""
     lives = writes / sum(WRITES_OF_A_LIFE.values())
     for one in setting.registrations:
-        wanted = lives * sum(WRITES_OF_A_LIFE.get(operation, 0) for operation in one.operations)
+        wanted = lives * sum(WRITES_OF_A_LIFE[operation] for operation in one.operations)
         called = after.get(one.hook, 0.0) - before.get(one.hook, 0.0)
         if called < wanted:
             raise WrongAnswersError(

@@ -262,6 +262,7 @@ class _Run:
         self._evaluator: Final = evaluator
         self._namespaces: Final[dict[str, Mapping[str, str]]] = {}
         self._autoscalers: Final[dict[str, Sequence[Document]]] = {}
+        self._samples: Final[dict[tuple[Served, int], tuple[Document, Document]]] = {}
 
     def prepare(self, document: Document) -> _Prepared:
         """Find the kind of a manifest, and give it a namespace where it needs one."""
@@ -299,8 +300,7 @@ class _Run:
         others = [each.manifest for each in every if each is not one and each.which == one.which]
         contested = list(asked_twice(one.manifest, others))
         contested += await self._owned(one.served, one.manifest, stored)
-        generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
-        statuses = await read_statuses(self._rest, one.served, generation)
+        statuses = await self._statuses(one.served, stored)
         asked = Asked(one.served, one.manifest, stored, statuses, contested)
         try:
             verdict = await play(asked, cluster)
@@ -308,6 +308,14 @@ class _Run:
             return _Refused(one.which, f"the API server refuses it: {error}")
         left_out = without_ignored(verdict.contested, one.which, self._options.ignores)
         return verdict._replace(contested=left_out)
+
+    async def _statuses(self, served: Served, stored: Document | None) -> tuple[Document, Document]:
+        """Return two statuses of the object's generation that its controller might report."""
+        generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
+        key = served, generation
+        if key not in self._samples:
+            self._samples[key] = await read_statuses(self._rest, served, generation)
+        return self._samples[key]
 
     async def _owned(
         self, served: Served, manifest: Document, stored: Document | None

@@ -187,12 +187,12 @@ class DryRuns:
             self._left_out[webhook] = reason
         return not reason
 
-    def policies(self, review: Document, field: str = "") -> Sequence[str]:
+    def policies(self, review: Document, pointer: str) -> Sequence[str]:
         """See Cluster.policies."""
         request = _decoded(review)
         if request is None:
             return ()
-        asked = [one for one in self._admission.policies if not field or one.sets(field)]
+        asked = [one for one in self._admission.policies if one.sets(pointer)]
         return [one.name for one in asked if self._acts(one, request)]
 
     def _acts(self, one: Registered | Policy, request: AdmissionRequest) -> bool:

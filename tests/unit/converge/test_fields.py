@@ -41,7 +41,7 @@ CONTAINER = {"name": "c", "image": "a"}
         ({"args": ["a", "b"]}, {"args": ["a"]}, ["args[1]"], "a list without keys"),
         ({"spec": {"a": {}}}, {"spec": {"a": {"b": 1}}}, [], "an object that is filled in"),
         ({"spec": {"a": None}}, {"spec": {}}, [], "null asks for nothing"),
-        ({"paused": False, "seconds": 0}, {}, [], "zero values that are left out"),
+        ({"paused": False}, {}, ["paused"], "a zero value that is left out"),
         ({"paused": False}, {"paused": True}, ["paused"], "a zero value that is not kept"),
         ({"emptyDir": {}}, {}, ["emptyDir"], "an empty object asks for itself"),
     ],
@@ -50,6 +50,15 @@ def test_a_field_that_a_manifest_sets_is_looked_for_in_what_is_stored(
     asked, stored, fields, because
 ):
     assert [show(one.place) for one in overwritten(asked, stored)] == fields, because
+
+
+@pytest.mark.parametrize(
+    ("asked", "stored", "is_omitted"),
+    [(False, {}, True), (0, {}, True), ("", {}, True), (0, {"a": 1}, False), (1, {}, False)],
+)
+def test_a_zero_value_may_be_left_out(asked, stored, is_omitted):
+    (one,) = overwritten({"a": asked}, stored)
+    assert one.is_omitted == is_omitted
 
 
 @pytest.mark.parametrize(
