@@ -1,12 +1,14 @@
 """The manifests that somebody asks for in a scenario, without a cluster: nothing is sent."""
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from genguard.testing.patches import json_patch, merge_patch
+from tests.controlplane.plane import ControlPlane
 from tests.scenarios.catalogue import Scenario
-from tests.scenarios.scene import Json
+from tests.scenarios.scene import Json, Scene, Stored
 
 _MOST = 3
 _WITHOUT_SUBRESOURCE = "gauges"
@@ -32,116 +34,79 @@ class Asked(NamedTuple):
 
 
 class EndedError(Exception):
-    """All that is needed was asked for."""
+    """What comes now needs a cluster."""
 
 
-class AskedObject:
-    """Stands for Stored: takes writes into a manifest of whoever writes."""
+class AskedObject(Stored):
+    """Takes writes into a manifest of whoever writes."""
 
-    def __init__(self, scene: "AskedScene", collection: str, body: Json, user: str) -> None:
-        self._scene, self.collection = scene, collection
-        self.path = ""
+    def __init__(self, collection: str, body: Json, user: str) -> None:
+        self.collection = collection
+        self.path = f"{collection}/{body['metadata']['name']}"
         self.manifests: list[tuple[str, Json]] = [(user, copy.deepcopy(body))]
         self._object = copy.deepcopy(body)
-        self._object.setdefault("metadata", {}).setdefault("generation", 1)
-        self._object["metadata"].setdefault("uid", "1")
+        self._object["metadata"] |= {"generation": 1, "uid": "1"}
 
     def get(self) -> Json:
         return copy.deepcopy(self._object)
 
-    @property
-    def generation(self) -> int:
-        return 1
-
     def patch(self, user: str, body: Any, subresource: str = "", **_: Any) -> Json:
-        if isinstance(body, list):
-            self._take(user, json_patch(self._object, body), subresource)
-        else:
-            self._take(user, merge_patch(self._object, body), subresource)
-        return self.get()
-
-    def spec(self, user: str, **fields: Any) -> Json:
-        return self.patch(user, {"spec": fields})
+        change = json_patch if isinstance(body, list) else merge_patch
+        return self._take(user, change(self.get(), body), subresource)
 
     def strategic(self, user: str, body: Json) -> Json:
         return self.patch(user, body)
 
-    def status(self, user: str, **fields: Any) -> Json:
-        return self.get()
-
-    def put_status(self, user: str, change: Callable[[Json], object]) -> Json:
-        return self.get()
-
     def put(self, user: str, change: Callable[[Json], object], subresource: str = "") -> Json:
         found = self.get()
         change(found)
-        self._take(user, found, subresource)
-        return self.get()
+        return self._take(user, found, subresource)
 
     def wait_for(self, holds: object) -> None:
         pass
 
-    def __getattr__(self, name: str) -> Any:
-        """The rest of a life needs a cluster."""
+    def wait_until_gone(self) -> None:
         raise EndedError
 
-    def _take(self, user: str, made: Json, subresource: str) -> None:
+    def _as(self, user: str) -> Any:
+        raise EndedError
+
+    def _take(self, user: str, made: Json, subresource: str) -> Json:
         if subresource:
-            return
+            return made
         self._object = made
-        asked = copy.deepcopy(made)
+        asked = self.get()
         if not self.collection.endswith(_WITHOUT_SUBRESOURCE):
             asked.pop("status", None)
         for name in ("uid", "generation"):
             asked["metadata"].pop(name, None)
         if user not in {one for one, _ in self.manifests[1:]}:
             self.manifests.append((user, asked))
+        return self.get()
 
 
-class AskedScene:
-    """Stands for Scene."""
+class AskedScene(Scene):
+    """Keeps what is asked for."""
 
     def __init__(self) -> None:
-        self.objects: list[AskedObject] = []
         self.namespace = "asked"
-        self._ticks = 0
+        self.objects: list[AskedObject] = []
+        self._ticks = itertools.count(1)
 
-    def create(self, collection: str, body: Json, user: str = "deployer", **_: Any) -> AskedObject:
-        found = AskedObject(self, collection, body, user)
+    @property
+    def plane(self) -> ControlPlane:  # type: ignore[override]
+        raise EndedError
+
+    def create(self, collection: str, body: Json, user: str = "deployer", **_: Any) -> Stored:
+        found = AskedObject(collection, body, user)
         self.objects.append(found)
         return found
-
-    def widget(self, name: str = "one", **spec: Any) -> AskedObject:
-        return self._custom("widgets", "Widget", name, spec)
-
-    def gauge(self, name: str = "one", **spec: Any) -> AskedObject:
-        return self._custom("gauges", "Gauge", name, spec)
-
-    def child_of(self, parent: AskedObject) -> AskedObject:
-        return self.gauge("child")
 
     def kubectl(self, *args: str) -> None:
         pass
 
-    def tick(self) -> int:
-        self._ticks += 1
-        return self._ticks
-
     def pause(self, seconds: float) -> None:
         pass
-
-    def __getattr__(self, name: str) -> Any:
-        """The rest of a scenario needs a cluster."""
-        raise EndedError
-
-    def _custom(self, plural: str, kind: str, name: str, spec: Json) -> AskedObject:
-        body = {
-            "apiVersion": "example.org/v1",
-            "kind": kind,
-            "metadata": {"name": name},
-            "spec": spec or {"size": 1},
-        }
-        return self.create(f"example.org/v1/{plural}", body)
 
 
 def asked_in(played: Scenario) -> Iterator[Asked]:
@@ -150,8 +115,8 @@ def asked_in(played: Scenario) -> Iterator[Asked]:
     try:
         for act in (played.before, played.act):
             if act is not None:
-                act(scene)  # type: ignore[arg-type]
-    except (EndedError, KeyError, StopIteration, IndexError):
+                act(scene)
+    except (EndedError, KeyError, StopIteration):
         pass  # it waits for what only a cluster does
     for one in scene.objects:
         *group, version, plural = one.collection.split("/")
