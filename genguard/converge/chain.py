@@ -136,12 +136,12 @@ def run_at_once(calls: Calls, call: Callable[[str, Document], Any]) -> Passed:
 
 
 class _Status(msgspec.Struct):
-    message: str = ""
+    message: str | None = None
 
 
 class _Response(msgspec.Struct, rename="camel"):
     allowed: bool
-    patch: str = ""
+    patch: str | None = None
     status: _Status | None = None
 
 
@@ -161,12 +161,14 @@ def _answer(answer: Any, document: Document) -> tuple[str | None, Document]:
             return said or _NO_REASON, document
         if not response.patch:
             return None, document
-        patch = jsonpatch.JsonPatch.from_string(base64.b64decode(response.patch, validate=True))
+        encoded = response.patch.replace("\n", "").replace("\r", "")  # as Go's decoder
+        patch = jsonpatch.JsonPatch.from_string(base64.b64decode(encoded, validate=True))
         after = patch.apply(document)
     except (msgspec.MsgspecError, binascii.Error, ValueError, RecursionError) as error:
-        raise NotCalledError(f"its answer is none: {error}") from error
+        raise NotCalledError(f"its answer is not valid: {error}") from error
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-        raise NotCalledError(f"its patch does not apply: {error}") from error
+        # The library's own text has values of the object.
+        raise NotCalledError(f"its patch does not apply: {type(error).__name__}") from error
     if not isinstance(after, dict):
         raise NotCalledError("its patch leaves no object")
     return None, after

@@ -100,6 +100,11 @@ class Verdict(NamedTuple):
     left_out: Mapping[str, str]
 
     @property
+    def is_known(self) -> bool:
+        """Whether everybody who acts on the object was asked."""
+        return not self.left_out
+
+    @property
     def fights(self) -> bool:
         """Whether somebody would write for ever."""
         return any(one.level is Level.FIGHT for one in self.contested)

@@ -1,8 +1,9 @@
-"""The differences that a GitOps tool is told to ignore.
+"""The differences that a GitOps tool ignores.
 
 Source  Argo CD Application spec.ignoreDifferences; Flux HelmRelease spec.driftDetection.ignore
 """
 
+import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -18,15 +19,13 @@ _IGNORABLE: Final = (Contest.OVERWRITTEN, Contest.OWNED)
 
 
 class Ignore(NamedTuple):
-    """One rule: the objects, `*` stands for all, and a field with all that is below it.
+    """One rule: the objects, and a field with all that is below it.
 
+    target   for some of group, kind, name and namespace a pattern of the whole value
     manager  instead of a field: all that this field manager owns
     """
 
-    group: str
-    kind: str
-    name: str
-    namespace: str
+    target: Mapping[str, re.Pattern[str]]
     text: str
     steps: tuple[str, ...] = ()
     manager: str = ""
@@ -43,22 +42,32 @@ def argocd_ignores(documents: Iterable[Mapping[str, Any]]) -> list[Ignore]:
 
 
 def _of_argocd(rule: Mapping[str, Any]) -> Iterator[Ignore]:
-    where = {key: rule.get(key, _ANY) for key in _TARGET}
+    given = {"group": "", **{key: value for key, value in rule.items() if key in _TARGET}}
+    # Globs; an empty name or namespace is any (argo-cd util/argo/normalizers).
+    target = {
+        key: re.compile(fnmatch.translate(value))
+        for key, value in given.items()
+        if value or key == "group"
+    }
     for text in rule.get("jsonPointers") or ():
-        yield Ignore(**where, steps=from_pointer(text), text=text)
+        yield Ignore(target, steps=from_pointer(text), text=text)
     for text in rule.get("jqPathExpressions") or ():
         steps = _jq_steps(text)
         if steps is not None:  # others may ignore less than it looks
-            yield Ignore(**where, steps=steps, text=text)
+            yield Ignore(target, steps=steps, text=text)
     for manager in rule.get("managedFieldsManagers") or ():
-        yield Ignore(**where, manager=manager, text=f"manager {manager}")
+        yield Ignore(target, manager=manager, text=f"manager {manager}")
 
 
 def flux_ignores(documents: Iterable[Mapping[str, Any]]) -> list[Ignore]:
     """Return the rules of Flux HelmReleases. Raises ValueError for a bad JSON Pointer."""
     return [
         Ignore(
-            **{key: (rule.get("target") or {}).get(key, _ANY) for key in _TARGET},
+            {
+                key: re.compile(value)  # as kustomize matches targets
+                for key, value in (rule.get("target") or {}).items()
+                if key in _TARGET
+            },
             steps=from_pointer(text),
             text=text,
         )
@@ -95,7 +104,7 @@ def _judged(one: Contested, which: Mapping[str, str], rules: Sequence[Ignore]) -
 
 
 def _ignores(rule: Ignore, which: Mapping[str, str], one: Contested) -> bool:
-    if any(getattr(rule, key) not in (_ANY, which[key]) for key in _TARGET):
+    if not all(one.fullmatch(which[key]) for key, one in rule.target.items()):
         return False
     if rule.manager:
         return any(party.name.partition(" ")[0] == rule.manager for party in one.parties)

@@ -15,14 +15,20 @@ from genguard.detection.finding import Confidence
 from genguard.objects.served import Served
 
 _REPLICAS: Final[Place] = ("spec", "replicas")
-_BY_HAND: Final = ("kubectl", "before-first-apply", "genguard")
-"""Beginnings of the names of managers behind which a person stands, who does not insist."""
+_APPLIERS: Final = (
+    *("kubectl", "before-first-apply", "genguard", "helm", "argocd", "kustomize", "flux"),
+    *("pulumi", "terraform", "HashiCorp", "ansible", "OpenAPI-Generator", "k9s", "rancher"),
+)
+"""Beginnings of the names of managers that apply manifests, as this one: they do not insist on what
+they applied before."""
 
 
 def owned_by_others(
-    manifest: Mapping[str, Any], stored: Mapping[str, Any], manager: str
+    manifest: Mapping[str, Any], stored: Mapping[str, Any], manager: str | None
 ) -> Iterator[Contested]:
-    """Yield the fields that others than `manager` own in a stored object, with another value.
+    """Yield the fields that others own in a stored object, with another value.
+
+    manager  who applies the manifest; None where nobody said, so that it may be any applier
 
     Raises UnreadableFieldsError.
     """
@@ -33,7 +39,9 @@ def owned_by_others(
             other = others[0]
             turns = (Turn("the manifest", one.before), Turn(other.manager, one.after))
             party = Party("manager", _name(other), Confidence.LIKELY)
-            level = Level.NOTE if other.manager.startswith(_BY_HAND) else Level.FIGHT
+            is_applier = other.operation == "Apply" or other.manager.startswith(_APPLIERS)
+            insists = not is_applier or (manager is not None and other.operation == "Apply")
+            level = Level.FIGHT if insists else Level.NOTE
             yield Contested(Contest.OWNED, level, one.place, (party,), turns, note=_how(other))
 
 
@@ -50,7 +58,8 @@ def scaled_by(
     manifest: Mapping[str, Any], served: Served, autoscalers: Iterable[Mapping[str, Any]]
 ) -> Iterator[Contested]:
     """Yield the replicas that a manifest sets and a HorizontalPodAutoscaler writes."""
-    replicas = (manifest.get("spec") or {}).get("replicas")
+    spec = manifest.get("spec")
+    replicas = spec.get("replicas") if isinstance(spec, Mapping) else None
     if replicas is None:
         return
     for one in autoscalers:

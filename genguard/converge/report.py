@@ -1,7 +1,7 @@
 """What `genguard converge` prints: rows for people, JSON for programs, SARIF for code scanning."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from genguard.converge.contest import REASONS, Contested, Level, Party, Verdict
@@ -47,8 +47,10 @@ def summary(verdict: Verdict) -> str:
     fights = sum(one.level is Level.FIGHT for one in verdict.contested)
     if fights:
         return f"{fights} {'fight' if fights == 1 else 'fights'}"
+    if not verdict.is_known:
+        return "not known: not everybody who acts on it was asked"
     if not verdict.settles_after:
-        return "each apply changes it again, which nobody counts"
+        return "each apply stores a new version, and metadata.generation stays the same"
     return "comes to rest"
 
 
@@ -58,6 +60,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "type": "object",
         "object": dict(verdict.object),
         "fights": verdict.fights,
+        "known": verdict.is_known,
         "settlesAfter": verdict.settles_after or None,
         "contested": [_as_json(one, verdict.object) for one in verdict.contested],
         "notAsked": dict(verdict.left_out),
@@ -81,7 +84,7 @@ def _as_json(one: Contested, which: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def as_sarif(verdicts: Iterable[Verdict], texts: Mapping[str, str], version: str) -> dict[str, Any]:
+def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str) -> dict[str, Any]:
     """Return a SARIF log of all objects.
 
     texts    the files of the manifests, by name
@@ -101,7 +104,12 @@ def as_sarif(verdicts: Iterable[Verdict], texts: Mapping[str, str], version: str
         for one in verdict.contested
     ]
     rules = [SarifRule(one.value, reason) for one, reason in REASONS.items()]
-    return make_sarif(rules, results, version, _FINGERPRINT)
+    notes = [
+        f"{name_of(verdict.object)}: not asked: {name}: {reason}"
+        for verdict in verdicts
+        for name, reason in verdict.left_out.items()
+    ]
+    return make_sarif(rules, results, version, _FINGERPRINT, notes)
 
 
 def sentence(one: Contested) -> str:

@@ -10,7 +10,7 @@ Relies  on `Cluster`, which sends dry runs and calls webhooks
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any, Final, Protocol
 
 from genguard.blame.places import Place, label, leaves, show
@@ -57,7 +57,10 @@ class Cluster(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Who is not called for dry runs, with the reason."""
+        """Who acts on these writes and is not called for dry runs, with the reason."""
+
+    async def pause(self) -> None:
+        """Wait until the clock shows another second: a webhook may write down the time."""
 
     async def apply(self, manifest: Document) -> Document:
         """Return what a forced server-side apply would store. Raises RefusedApplyError."""
@@ -126,8 +129,8 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     rounds = await _rounds(applied, asked, cluster, found)
     every = [first, *(one for one, _ in rounds)]
     last = rounds[-1][0]
-    found.contested += _overwritten(asked, applied, [first], cluster)
-    found.contested += _overwritten(asked, last.object, [last], cluster)
+    found.contested += _overwritten(asked, applied, first, cluster, found)
+    found.contested += _overwritten(asked, last.object, last, cluster, found)
     if last.refused:
         found.contested.append(_denied(last))
     elif found.settles_after:
@@ -135,7 +138,7 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     else:
         found.contested += _unsettled(asked, rounds)
     found.contested += await _status(asked, applied, cluster, found)
-    found.contested += await _orders(asked, applied, cluster, every)
+    found.contested += await _orders(asked, cluster)
     return _verdict(asked, cluster, found)
 
 
@@ -173,14 +176,14 @@ async def _run(
 
 async def _answered(calls: Calls, cluster: Cluster) -> Passed:
     try:
-        asked = next(calls)
+        ask = next(calls)
         while True:
             try:
-                answer = await cluster.call(*asked)
+                answer = await cluster.call(*ask)
             except NotCalledError as error:
-                asked = calls.throw(error)
+                ask = calls.throw(error)
             else:
-                asked = calls.send(answer)
+                ask = calls.send(answer)
     except StopIteration as end:
         passed: Passed = end.value
         return passed
@@ -193,6 +196,8 @@ async def _rounds(
     rounds: list[tuple[Passed, Document]] = []
     before, quiet = applied, 0
     for number in range(1, MOST_ROUNDS + 1):
+        if quiet and rounds[-1][0].steps:
+            await cluster.pause()
         new = overlay(before, asked.manifest)
         passed = await _run(cluster, cluster.review("UPDATE", new, before), found)
         rounds.append((passed, before))
@@ -212,16 +217,28 @@ def _denied(passed: Passed) -> Contested:
 
 def _refused(passed: Passed, reason: str) -> Contested | None:
     """Return the contest where a webhook made what the API server refuses."""
-    named = _ITEM.sub("", reason)  # it names an item of a list by its index
     for step in passed.steps:
         for one in differences(step.before, step.after):
-            if _ITEM.sub("", show(one.place)) in named:
+            if _is_about(reason, one):
                 party = Party("webhook", step.webhook)
                 turns = (Turn(_APPLY, one.before), Turn(step.webhook, one.after))
                 return Contested(
                     Contest.REFUSED, Level.FIGHT, one.place, (party,), turns, note=reason
                 )
     return None
+
+
+def _is_about(reason: str, one: Difference) -> bool:
+    """Whether a message of the API server is about a field.
+
+    It names an item of a list by its index, and of a map often the map alone: then the key or the
+    value stands in it.
+    """
+    path = re.escape(_ITEM.sub("", show(one.place)))
+    if not re.search(rf"(?<![\w.]){path}(?![\w.])", _ITEM.sub("", reason)):
+        return False
+    is_key = show(one.place).endswith("]")
+    return not is_key or label(one.place[-1]) in reason or f'"{one.after}"' in reason
 
 
 async def _invalid(
@@ -241,22 +258,28 @@ async def _invalid(
 
 
 def _overwritten(
-    asked: Asked, applied: Document, passed: Sequence[Passed], cluster: Cluster
+    asked: Asked, applied: Document, passed: Passed, cluster: Cluster, found: _Found
 ) -> Iterator[Contested]:
     operation = "CREATE" if asked.stored is None else "UPDATE"
     review = cluster.review(operation, applied, asked.stored)
+    unasked = [name for name in (*cluster.left_out, *found.missed) if "/" in name]
     for one in overwritten(asked.manifest, applied):
-        names = _writers(passed, one)
-        parties = tuple(Party("webhook", name) for name in names)
+        parties = [Party("webhook", name) for name in _writers([passed], one)]
         if not parties and one.is_omitted:
             continue
         if not parties:
-            policies = cluster.policies(review, to_pointer(map(label, one.place)))
-            sure = Confidence.LIKELY if len(policies) == 1 else Confidence.POSSIBLE
-            parties = tuple(Party("policy", name, sure) for name in policies) or (_SERVER,)
-        level = Level.NOTE if parties == (_SERVER,) else Level.FIGHT
-        turns = (Turn(_APPLY, one.before), Turn(parties[0].name, one.after))
-        yield Contested(Contest.OVERWRITTEN, level, one.place, parties, turns)
+            names = cluster.policies(review, to_pointer(map(label, one.place)))
+            parties = _suspected("policy", names, Confidence.LIKELY)
+        parties = parties or _suspected("webhook", unasked, Confidence.POSSIBLE) or [_SERVER]
+        level = Level.NOTE if parties == [_SERVER] else Level.FIGHT
+        turns = (Turn(_APPLY, one.before), Turn(parties[-1].name, one.after))
+        yield Contested(Contest.OVERWRITTEN, level, one.place, tuple(parties), turns)
+
+
+def _suspected(kind: str, names: Sequence[str], alone: Confidence) -> list[Party]:
+    """Return parties that were not seen to act; `alone` is said of one without another."""
+    sure = alone if len(names) == 1 else Confidence.POSSIBLE
+    return [Party(kind, name, sure) for name in names]
 
 
 def _writers(passed: Iterable[Passed], wanted: Difference) -> tuple[str, ...]:
@@ -290,7 +313,7 @@ def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Itera
     ).moves
     for one in differences(before, passed.object):
         names = _writers([passed], one)
-        turns = (Turn("an apply before", one.before), Turn(names[0] if names else "", one.after))
+        turns = (Turn("an apply before", one.before), Turn(names[-1] if names else "", one.after))
         is_fight = moves or _grows(one) or _sets(asked.manifest, one.place)
         level = Level.FIGHT if is_fight else Level.NOTE
         parties = tuple(Party("webhook", name) for name in names)
@@ -331,8 +354,7 @@ async def _status(
         _lost(one, passed, asked) for place, (one, passed) in lost[0].items() if place in lost[1]
     ]
     if policies and asked.served.has_status:
-        sure = Confidence.LIKELY if len(policies) == 1 else Confidence.POSSIBLE
-        parties = tuple(Party("policy", name, sure) for name in policies)
+        parties = tuple(_suspected("policy", policies, Confidence.LIKELY))
         contested.append(
             Contested(Contest.STATUS_LOST, Level.FIGHT, ("status", _OBSERVED), parties)
         )
@@ -347,24 +369,21 @@ def _lost(one: Difference, passed: Passed, asked: Asked) -> Contested:
     is_fight = is_gone and asked.served.has_status
     level = Level.FIGHT if is_fight else Level.NOTE
     parties = tuple(Party("webhook", name) for name in names)
-    turns = (Turn(_CONTROLLER, one.before), Turn(names[0] if names else "", one.after))
+    turns = (Turn(_CONTROLLER, one.before), Turn(names[-1] if names else "", one.after))
     return Contested(Contest.STATUS_LOST, level, one.place, parties, turns)
 
 
-async def _orders(
-    asked: Asked, applied: Document, cluster: Cluster, passed: Sequence[Passed]
-) -> list[Contested]:
-    """Call the webhooks that change something in every other order; name fields that differ."""
-    names = changed_by(passed)
+async def _orders(asked: Asked, cluster: Cluster) -> list[Contested]:
+    """Call the webhooks that change a manifest in other orders; name a field that differs then."""
+    operation = "CREATE" if asked.stored is None else "UPDATE"
+    start = overlay(asked.stored or {}, asked.manifest)
+    review, nobody = cluster.review(operation, start, asked.stored), _Found()
+    names = changed_by([await _run(cluster, review, nobody)])
     links = [one for one in cluster.links if one.name in names]
     if len(links) < 2:  # noqa: PLR2004 - one has no order
         return []
-    review = cluster.review("CREATE", overlay(applied, asked.manifest), asked.stored)
-    nobody = _Found()
     as_is = await _run(cluster, review, nobody, links)
-    for number, order in enumerate(permutations(links)):
-        if number >= _MOST_ORDERS:
-            break
+    for order in islice(permutations(links), 1, _MOST_ORDERS):
         other = await _run(cluster, review, nobody, order)
         changed = differences(as_is.object, other.object)
         if changed:

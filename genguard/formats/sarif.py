@@ -72,11 +72,16 @@ class SourceTexts:
 
 
 def make_sarif(
-    rules: Sequence[SarifRule], results: Iterable[SarifResult], version: str, fingerprint: str
+    rules: Sequence[SarifRule],
+    results: Iterable[SarifResult],
+    version: str,
+    fingerprint: str,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return a log with one run. `version` is genguard's.
 
     fingerprint  the name of what keeps the identity of a result when lines above it are added
+    notes        what could not be looked at
     """
     described = [
         {
@@ -89,11 +94,14 @@ def make_sarif(
     ]
     index = {one.id: number for number, one in enumerate(rules)}
     driver = {"name": "genguard", "semanticVersion": version, "rules": described}
-    run = {
+    run: dict[str, Any] = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": [_result(one, index[one.rule], fingerprint) for one in results],
     }
+    if notes:
+        told = [{"level": "warning", "message": {"text": one}} for one in notes]
+        run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": told}]
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 

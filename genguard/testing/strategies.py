@@ -4,6 +4,7 @@ Source: structural schemas (apiextensions/v1 JSONSchemaProps). Rules in CEL are 
         with `.filter()` what they refuse.
 """
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,9 +82,22 @@ def _of_type(schema: Mapping[str, Any]) -> "SearchStrategy[Any]":
     if kind == "string":
         return _texts(schema)
     if kind in ("integer", "number"):
-        least, most = schema.get("minimum", 0), schema.get("maximum", _NUMBER)
-        return some.integers(int(least), max(int(least), int(most)))
+        return _numbers(schema)
     return some.booleans() if kind == "boolean" else _objects(schema)
+
+
+def _numbers(schema: Mapping[str, Any]) -> "SearchStrategy[int]":
+    from hypothesis import strategies as some  # noqa: PLC0415
+
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is None:
+        least = 0 if most is None or most >= 0 else most - _NUMBER
+    if most is None:
+        most = least + _NUMBER
+    first = math.floor(least) + 1 if schema.get("exclusiveMinimum") else math.ceil(least)
+    last = math.ceil(most) - 1 if schema.get("exclusiveMaximum") else math.floor(most)
+    step = schema.get("multipleOf", 1)
+    return some.integers(first, last).filter(lambda number: number % step == 0)
 
 
 def _objects(schema: Mapping[str, Any]) -> "SearchStrategy[dict[str, Any]]":

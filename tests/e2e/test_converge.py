@@ -173,7 +173,7 @@ def test_an_owner_with_another_value_and_an_autoscaler_are_told(cluster: Cluster
 
 
 def test_what_argo_cd_ignores_is_a_note(cluster: Cluster, tmp_path: Path) -> None:
-    rule = {"kind": "ConfigMap", "jsonPointers": ["/metadata/annotations/journal"]}
+    rule = {"group": "", "kind": "ConfigMap", "jsonPointers": ["/metadata/annotations/journal"]}
     application = {"kind": "Application", "spec": {"ignoreDifferences": [rule]}}
     path = tmp_path / "application.yaml"
     path.write_text(json.dumps(application))

@@ -101,6 +101,26 @@ def test_what_fails_is_shrunk_and_shown_as_writes():
     assert "paused" not in note
 
 
+@pytest.mark.parametrize(
+    ("bounds", "allowed"),
+    [
+        ({"maximum": -5}, lambda number: number <= -5),
+        ({"minimum": 0.5, "maximum": 2}, lambda number: number in (1, 2)),
+        ({"minimum": 3, "exclusiveMinimum": True, "maximum": 5}, lambda number: number in (4, 5)),
+        ({"multipleOf": 10}, lambda number: number % 10 == 0),
+    ],
+)
+def test_numbers_keep_their_bounds(bounds, allowed):
+    spec = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", **bounds}}}
+
+    @settings(database=None, max_examples=20)
+    @given(objects_of(definition(spec)))
+    def each(backup):
+        assert allowed(backup["spec"]["n"])
+
+    each()
+
+
 def test_a_version_that_is_not_served_is_refused():
     with pytest.raises(LookupError, match="no version v2"):
         objects_of(DEFINITION, "v2")

@@ -168,8 +168,9 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "converge": Row(
         None,  # it needs a cluster
-        cluster=("-f", "-"),
-        waits=(("-f", "-", _ASKS), 130),
+        cluster=("-f", "examples/controller/crd.yaml"),
+        reads=("-f",),
+        waits=(("-f", "FILE", _ASKS), 130),
         misspelt=(("-f", "x", "--argo-app=a"), "--argocd-app"),
         flags=((), ("-f", "x", "-o", "yaml"), ("-f", "x", "--as-group=g")),
     ),

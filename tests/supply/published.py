@@ -28,6 +28,11 @@ COPIES = {
     "manifests/publish-status/deployment.yaml": _MANIFEST,
     "manifests/README.md": ("{address} #", "targetRevision: v{version}"),
     "charts/genguard/README.md": ("oci://{registry}/charts",),
+    "docs/converge.md": (
+        "uses: {repository}/.github/action/converge@v{version}",
+        "repo: {address}",
+        "rev: v{version}",
+    ),
     "docs/install.md": (
         "{registry}:{version}",
         "oci://{registry}/charts",

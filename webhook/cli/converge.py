@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import click
 
@@ -42,10 +43,13 @@ from webhook.cli.output import tell
 from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
 from webhook.cluster.converging import Admission, DryRuns, read_admission, read_statuses
 from webhook.cluster.discovery import discover
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.files.given import BadFileError, read_of_kind
 
 _AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
+_MANAGER: Final = "genguard-converge"
+_AT_ONCE: Final = 8
+"""Objects that are looked at side by side."""
 _FILE: Final = click.Path(path_type=Path)
 Document = dict[str, Any]
 
@@ -57,7 +61,7 @@ class _Options:
     kubeconfig: str
     context: str | None
     namespace: str
-    manager: str
+    manager: str | None
     impersonated: Mapping[str, str]
     ignores: Sequence[Ignore]
 
@@ -103,10 +107,9 @@ class _Refused:
 @click.option(
     "--field-manager",
     "manager",
-    default="genguard-converge",
-    show_default=True,
     metavar="NAME",
-    help="Apply as this manager, whose fields are not those of somebody else.",
+    help="Apply as this manager: what another one applies is a fight then. [default: any tool that "
+    "applies manifests may be the one]",
 )
 @click.option(
     "--argocd-app",
@@ -137,7 +140,7 @@ def converge(
     context: str | None,
     user: str | None,
     group: str | None,
-    manager: str,
+    manager: str | None,
     argocd: Path | None,
     flux: Path | None,
     output: str,
@@ -155,7 +158,7 @@ def converge(
     who wants another value, as a HorizontalPodAutoscaler of the replicas.
 
     The exit code is 0 when everything comes to rest, 1 when something would fight, is refused or
-    could not be looked at, 2 when the command line is wrong.
+    could not be looked at, or when there is no object, 2 when the command line is wrong.
     """
     if group and not user:
         raise click.UsageError("--as-group needs --as")
@@ -164,6 +167,9 @@ def converge(
     source = FileObjects(files, max_line, recursive=recursive)
     documents = list(source)
     ignores = _ignores(argocd, flux)
+    if not documents:
+        told = "" if source.unread else f": no object in {', '.join(files)}"
+        raise click.ClickException(f"nothing to look at{told}")
     with one_line_errors(), Evaluator() as evaluator:
         kubeconfig = kubeconfig or default_kubeconfig()
         options = _Options(
@@ -188,10 +194,8 @@ def converge(
             click.echo(line)
     for each in refused:
         tell(f"{name_of(each.which)}: {each.reason}")
-    if not found and not source.unread:
-        tell(f"No object found in {', '.join(files)}.")
-    bad = source.unread or refused or any(one.fights for one in verdicts)
-    sys.exit(1 if bad else 0)
+    is_well = all(one.is_known and not one.fights for one in verdicts)
+    sys.exit(0 if verdicts and is_well and not refused and not source.unread else 1)
 
 
 def _ignores(argocd: Path | None, flux: Path | None) -> list[Ignore]:
@@ -224,13 +228,22 @@ async def _look(
     documents: Sequence[Document], options: _Options, evaluator: Evaluator
 ) -> list[Verdict | _Refused]:
     """Look at each object. Raises NoClusterError, RefusedError or UNREACHED."""
-    async with connected(options.kubeconfig, options.context) as api:
-        api.default_headers |= options.impersonated
-        rest = Rest(api)
-        served, admission = await discover(rest), await read_admission(rest)
-        run = _Run(rest, served, admission, options, evaluator)
+    async with (
+        connected(options.kubeconfig, options.context) as api,
+        connected(options.kubeconfig, options.context) as acting,
+    ):
+        acting.default_headers |= options.impersonated
+        rest, applying = Rest(api), Rest(acting)
+        served, admission = await discover(rest), await read_admission(rest, applying)
+        run = _Run(rest, applying, served, admission, options=options, evaluator=evaluator)
         prepared = [run.prepare(one) for one in documents]
-        return [await run.look(one, prepared) for one in prepared]
+        places = asyncio.Semaphore(_AT_ONCE)  # most of the time is spent waiting
+
+        async def look(one: _Prepared) -> Verdict | _Refused:
+            async with places:
+                return await run.look(one, prepared)
+
+        return await asyncio.gather(*map(look, prepared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +261,15 @@ class _Run:
     def __init__(
         self,
         rest: Rest,
+        acting: Rest,
         served: Iterable[Served],
         admission: Admission,
+        *,
         options: _Options,
         evaluator: Evaluator,
     ) -> None:
         self._rest: Final = rest
+        self._acting: Final = acting
         self._served: Final = {
             (f"{one.group}/{one.version}".lstrip("/"), one.kind): one for one in served
         }
@@ -266,22 +282,44 @@ class _Run:
 
     def prepare(self, document: Document) -> _Prepared:
         """Find the kind of a manifest, and give it a namespace where it needs one."""
-        metadata = dict(document.get("metadata") or {})
+        given = document.get("metadata")
+        metadata = dict(given) if isinstance(given, dict) else {}
         version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
         served = self._served.get((version, kind))
-        if served is not None and served.namespaced:
-            metadata.setdefault("namespace", self._options.namespace)
+        if served is not None and not served.namespaced:
+            metadata.pop("namespace", None)  # kubectl passes over it, too
+        elif not metadata.get("namespace"):
+            metadata["namespace"] = self._options.namespace
+        name = metadata.get("name")
         which = {
             "kind": kind,
             "group": served.group if served else version.rpartition("/")[0],
             "resource": served.resource if served else kind.lower(),
             "namespace": str(metadata.get("namespace", "")),
-            "name": str(metadata.get("name", "")),
+            "name": name if isinstance(name, str) else "",
         }
-        return _Prepared(served, {**document, "metadata": metadata}, which)
+        manifest = {**document, "metadata": metadata}
+        if served is not None and served.has_status:
+            manifest.pop("status", None)  # which an apply does not write
+        return _Prepared(served, manifest, which)
 
     async def look(self, one: _Prepared, every: Sequence[_Prepared]) -> Verdict | _Refused:
-        """Look at one manifest; `every`: all of the run. Raises RefusedError or UNREACHED."""
+        """Look at one of the manifests. Raises RefusedError for a missing right."""
+        try:
+            return await self._look(one, every)
+        except RefusedApplyError as error:
+            reason = f"the API server refuses it: {error}"
+        except RefusedError as error:
+            if error.missing_right:
+                raise
+            reason = f"it could not be looked at: {error}"
+        except UNREACHED as error:
+            reason = f"it could not be looked at: {unreached(error)}"
+        if one.which["kind"] == "Secret":
+            reason = "it cannot be applied: `kubectl apply --dry-run=server` says why"
+        return _Refused(one.which, reason)
+
+    async def _look(self, one: _Prepared, every: Sequence[_Prepared]) -> Verdict | _Refused:
         if one.served is None:
             kind = f"{one.manifest.get('apiVersion', '')} {one.manifest.get('kind', '')}".strip()
             return _Refused(one.which, f"the cluster serves no {kind or 'object without a kind'}")
@@ -290,11 +328,12 @@ class _Run:
         labels = await self._labels(one.which["namespace"])
         cluster = DryRuns(
             self._rest,
+            self._acting,
             one.served,
             self._admission,
             conditions=self._evaluator,
             namespace_labels=labels,
-            manager=self._options.manager,
+            manager=self._options.manager or _MANAGER,
         )
         stored = await cluster.find(one.manifest)
         others = [each.manifest for each in every if each is not one and each.which == one.which]
@@ -302,10 +341,7 @@ class _Run:
         contested += await self._owned(one.served, one.manifest, stored)
         statuses = await self._statuses(one.served, stored)
         asked = Asked(one.served, one.manifest, stored, statuses, contested)
-        try:
-            verdict = await play(asked, cluster)
-        except RefusedApplyError as error:
-            return _Refused(one.which, f"the API server refuses it: {error}")
+        verdict = await play(asked, cluster)
         left_out = without_ignored(verdict.contested, one.which, self._options.ignores)
         return verdict._replace(contested=left_out)
 
@@ -328,7 +364,8 @@ class _Run:
                 tell(
                     f"the owners of {served}/{manifest['metadata']['name']} are not known: {error}"
                 )
-        if (manifest.get("spec") or {}).get("replicas") is not None:
+        spec = manifest.get("spec")
+        if isinstance(spec, dict) and spec.get("replicas") is not None:
             namespace = manifest["metadata"].get("namespace", "")
             found += scaled_by(manifest, served, await self._scaling(namespace))
         return found
@@ -337,7 +374,7 @@ class _Run:
         """Return the labels of a namespace; {} for one that is not there yet, or for none."""
         if namespace and namespace not in self._namespaces:
             try:
-                found = await self._rest.get(f"/api/v1/namespaces/{namespace}")
+                found = await self._rest.get(f"/api/v1/namespaces/{quote(namespace, safe='')}")
                 self._namespaces[namespace] = found["metadata"].get("labels") or {}
             except RefusedError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
@@ -348,7 +385,7 @@ class _Run:
     async def _scaling(self, namespace: str) -> Sequence[Document]:
         if namespace not in self._autoscalers:
             try:
-                listed = await self._rest.get(_AUTOSCALERS.format(namespace))
+                listed = await self._rest.get(_AUTOSCALERS.format(quote(namespace, safe="")))
                 self._autoscalers[namespace] = listed["items"]
             except RefusedError as error:
                 if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):

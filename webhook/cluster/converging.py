@@ -16,7 +16,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -47,9 +48,19 @@ _SAFE: Final = ("None", "NoneOnDryRun")
 _NO_DRY_RUN: Final = "does not support dry run"
 _NO_SIDE_EFFECTS: Final = "it does not declare that dry runs have no side effects"
 _OTHER_VERSION: Final = "it asks for another version of the kind, which only an API server makes"
+_REVIEW_VERSION: Final = "v1"
+_OLD_REVIEWS: Final = "it understands no AdmissionReview of version v1"
 _NEVER_SENT: Final = "admissionregistration.k8s.io"
 """Of this group webhooks are never called, lest one could lock out all others."""
 _DEFAULT_PORT: Final = 443
+_NEXT_SECOND: Final = 1.1
+
+
+class Client(NamedTuple):
+    """How a webhook is reached: its clientConfig and admissionReviewVersions."""
+
+    config: Mapping[str, Any]
+    versions: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +74,14 @@ class Admission:
     """
 
     registered: Mapping[str, Registered]
-    clients: Mapping[str, Mapping[str, Any]]
+    clients: Mapping[str, Client]
     unsafe: frozenset[str]
     policies: Sequence[Policy]
     user: Mapping[str, Any]
 
 
-async def read_admission(rest: Rest) -> Admission:
-    """Read webhooks and policies, and who asks. Raises RefusedError or UNREACHED."""
+async def read_admission(rest: Rest, acting: Rest) -> Admission:
+    """Read webhooks and policies, and who `acting` is. Raises RefusedError or UNREACHED."""
     documents = await configurations(rest)
     hooks = {
         f"{document['metadata']['name']}/{hook.get('name', '')}": hook
@@ -80,10 +91,16 @@ async def read_admission(rest: Rest) -> Admission:
     others = {one.name: one for one in read_configurations(documents) if not one.phase}
     return Admission(
         others,
-        {name: hooks[name].get("clientConfig") or {} for name in others},
+        {
+            name: Client(
+                hooks[name].get("clientConfig") or {},
+                hooks[name].get("admissionReviewVersions") or (),
+            )
+            for name in others
+        },
         frozenset(name for name in others if hooks[name].get("sideEffects") not in _SAFE),
         await _policies(rest),
-        await _user(rest),
+        await _user(acting),
     )
 
 
@@ -116,6 +133,7 @@ class DryRuns:
     def __init__(
         self,
         rest: Rest,
+        acting: Rest,
         served: Served,
         admission: Admission,
         *,
@@ -123,8 +141,9 @@ class DryRuns:
         namespace_labels: Mapping[str, str],
         manager: str,
     ) -> None:
-        """`manager` is the field manager that applies."""
+        """`acting` is the client of the user who applies, and `manager` the field manager."""
         self._rest: Final = rest
+        self._acting: Final = acting
         self._served: Final = served
         self._admission: Final = admission
         self._conditions: Final = conditions
@@ -133,6 +152,7 @@ class DryRuns:
         known = () if served.group == _NEVER_SENT else admission.registered.values()
         self._links: Final = tuple(Link(one.name, one.reinvoked) for one in known)
         self._left_out: dict[str, str] = {}
+        self._is_namespace: Final = (served.group, served.resource) == ("", "namespaces")
 
     @property
     def links(self) -> Sequence[Link]:
@@ -146,8 +166,10 @@ class DryRuns:
 
     def path(self, manifest: Document) -> str:
         """Return where the API server has the object."""
+        # Nothing of a manifest may become a part of the query, which says that nothing is stored.
         metadata = manifest["metadata"]
-        return f"{self._served.path(metadata.get('namespace', ''))}/{metadata['name']}"
+        collection = self._served.path(quote(metadata.get("namespace", ""), safe=""))
+        return f"{collection}/{quote(metadata['name'], safe='')}"
 
     async def find(self, manifest: Document) -> Document | None:
         """Return the stored object, None where there is none. Raises RefusedError or UNREACHED."""
@@ -159,11 +181,15 @@ class DryRuns:
             return None
         return found
 
+    async def pause(self) -> None:
+        """See Cluster.pause."""
+        await asyncio.sleep(_NEXT_SECOND)
+
     async def apply(self, manifest: Document) -> Document:
         """See Cluster.apply. What no webhook lets pass as a dry run is taken as it is asked for."""
         params = {"dryRun": "All", "force": "true", "fieldManager": self._manager}
         try:
-            applied: Document = await self._rest.call(
+            applied: Document = await self._acting.call(
                 "PATCH", self.path(manifest), manifest, params=params, content_type=_APPLY
             )
         except RefusedError as error:
@@ -183,6 +209,9 @@ class DryRuns:
         reason = _NO_SIDE_EFFECTS if webhook in self._admission.unsafe else ""
         if not one.is_exact(matched(request)):
             reason = _OTHER_VERSION
+        versions = self._admission.clients[webhook].versions
+        if versions and _REVIEW_VERSION not in versions:
+            reason = _OLD_REVIEWS
         if reason:
             self._left_out[webhook] = reason
         return not reason
@@ -197,9 +226,9 @@ class DryRuns:
 
     def _acts(self, one: Registered | Policy, request: AdmissionRequest) -> bool:
         write = matched(request)
-        covered = one.covers(
-            msgspec.structs.replace(write, namespace_labels=self._namespace_labels)
-        )
+        # A namespace is matched by its own labels.
+        labels = write.labels if self._is_namespace else self._namespace_labels
+        covered = one.covers(msgspec.structs.replace(write, namespace_labels=labels))
         if covered is Truth.FALSE:
             return False
         truths = self._conditions.evaluate(one.conditions, request) if one.conditions else {}
@@ -213,6 +242,7 @@ class DryRuns:
         version = {"group": served.group, "version": served.version}
         kind, resource = {**version, "kind": served.kind}, {**version, "resource": served.resource}
         metadata = new.get("metadata") or {}
+        namespace = metadata.get("name" if self._is_namespace else "namespace", "")
         options = {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.capitalize()}Options"}
         request = {
             "uid": str(uuid.uuid4()),
@@ -222,7 +252,7 @@ class DryRuns:
             "requestKind": kind,
             "requestResource": resource,
             "name": metadata.get("name", ""),
-            **({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
+            **({"namespace": namespace} if namespace else {}),
             "operation": operation,
             "userInfo": self._admission.user,
             "object": new,
@@ -234,22 +264,27 @@ class DryRuns:
 
     async def call(self, webhook: str, review: Document) -> Any:
         """See Cluster.call."""
-        at = self._admission.clients[webhook]
+        at = self._admission.clients[webhook].config
         seconds = self._admission.registered[webhook].timeout_seconds
         try:
             async with asyncio.timeout(seconds):
                 if at.get("url"):
                     return await _post(at["url"], at.get("caBundle") or "", review)
                 return await self._rest.call("POST", _proxy(at.get("service") or {}), review)
+        except TimeoutError as error:
+            raise NotCalledError(f"no answer within {seconds} s") from error
         except (RefusedError, *UNREACHED, OSError, ValueError) as error:
             raise NotCalledError(str(error) or type(error).__name__) from error
 
 
 def _decoded(review: Document) -> AdmissionRequest | None:
+    """Return a review as matching reads it; None for labels and the like that are not valid."""
     try:
-        return decode_review(msgspec.json.encode(review))
-    except (UndecodableReviewError, RecursionError):
+        request = decode_review(msgspec.json.encode(review))
+        matched(request)
+    except (UndecodableReviewError, msgspec.MsgspecError, RecursionError):
         return None
+    return request
 
 
 def _proxy(service: Mapping[str, Any]) -> str:

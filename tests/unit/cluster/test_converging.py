@@ -7,14 +7,14 @@ import pytest
 from genguard.detection.matching import NotEvaluated
 from genguard.detection.suspects import read_configurations
 from genguard.objects.served import Served
-from webhook.cluster.converging import Admission, DryRuns
+from webhook.cluster.converging import Admission, Client, DryRuns
 
 NAME = "mmm/hook"
 WIDGETS = Served("example.org", "v1", "widgets", "widget", "Widget", (), True, True, True)
 MANIFEST = {"metadata": {"name": "one", "namespace": "shop", "labels": {"a": "b"}}}
 
 
-def admission(*, unsafe=(), **settings):
+def admission(*, unsafe=(), versions=("v1",), **settings):
     rule = {
         "apiGroups": ["*"],
         "apiVersions": [settings.pop("version", "v1")],
@@ -25,11 +25,13 @@ def admission(*, unsafe=(), **settings):
     kind = "MutatingWebhookConfiguration"
     documents = [{"kind": kind, "metadata": {"name": "mmm"}, "webhooks": [hook]}]
     registered = {one.name: one for one in read_configurations(documents)}
-    return Admission(registered, {}, frozenset(unsafe), (), {"username": "me"})
+    clients = dict.fromkeys(registered, Client({}, versions))
+    return Admission(registered, clients, frozenset(unsafe), (), {"username": "me"})
 
 
 def cluster(served=WIDGETS, *, labels=None, **settings):
     return DryRuns(
+        None,
         None,
         served,
         admission(**settings),
@@ -44,6 +46,7 @@ def cluster(served=WIDGETS, *, labels=None, **settings):
     [
         ({}, True, "", "a rule covers it"),
         ({"unsafe": [NAME]}, False, "side effects", "it may not be called for a dry run"),
+        ({"versions": ["v1beta1"]}, False, "no AdmissionReview of version v1", "an old webhook"),
         ({"version": "v2"}, False, "another version", "it would be sent a converted object"),
         ({"version": "v2", "matchPolicy": "Exact"}, False, "", "it is not called at all"),
         ({"objectSelector": {"matchLabels": {"a": "c"}}}, False, "", "other labels"),
@@ -78,3 +81,28 @@ def test_of_webhook_configurations_nobody_is_asked():
     group = "admissionregistration.k8s.io"
     assert [one.name for one in cluster().links] == [NAME]
     assert list(cluster(dataclasses.replace(WIDGETS, group=group)).links) == []
+
+
+@pytest.mark.parametrize("name", ["x#", "x?dryRun=", "../../x", "a/b", "ä"])
+def test_nothing_of_a_name_becomes_part_of_the_query(name):
+    path = cluster().path({"metadata": {"name": name, "namespace": "n#"}})
+    assert path.startswith("/apis/example.org/v1/namespaces/n%23/widgets/")
+    assert not {"#", "?"} & set(path)
+    assert path.count("/") == 7
+
+
+@pytest.mark.parametrize("labels", [{"version": 1.0}, "none", ["a"]])
+def test_labels_that_are_not_valid_match_nothing(labels):
+    found = cluster()
+    manifest = {"metadata": {"name": "one", "namespace": "shop", "labels": labels}}
+    assert not found.matches(NAME, found.review("CREATE", manifest, None))
+
+
+def test_a_namespace_is_matched_by_its_own_labels():
+    spaces = dataclasses.replace(WIDGETS, group="", resource="namespaces", namespaced=False)
+    found = cluster(spaces, namespaceSelector={"matchLabels": {"team": "a"}})
+    for labels, is_called in (({"team": "a"}, True), ({"team": "b"}, False), ({}, False)):
+        manifest = {"metadata": {"name": "shop", "labels": labels}}
+        review = found.review("CREATE", manifest, None)
+        assert review["request"]["namespace"] == "shop"
+        assert found.matches(NAME, review) == is_called

@@ -101,10 +101,21 @@ def test_who_does_not_match_is_not_called():
     [
         ({"response": {"allowed": False, "status": {"message": "no"}}}, "a: no", {}),
         ({"response": {"allowed": False}}, "a: refused without a reason", {}),
-        ({}, "", {"a": "its answer is none"}),
-        ([], "", {"a": "its answer is none"}),
-        ({"response": {"allowed": True, "patch": "%"}}, "", {"a": "its answer is none"}),
-        ({"response": {"allowed": True, "patch": "bm9uZQ=="}}, "", {"a": "its answer is none"}),
+        (
+            {"response": {"allowed": False, "status": {"message": None}}},
+            "a: refused without a reason",
+            {},
+        ),
+        ({"response": {"allowed": True, "patch": None}}, "", {}),
+        ({"response": {"allowed": True, "patch": "W1\n0="}}, "", {}),
+        ({}, "", {"a": "its answer is not valid"}),
+        ([], "", {"a": "its answer is not valid"}),
+        ({"response": {"allowed": True, "patch": "%"}}, "", {"a": "its answer is not valid"}),
+        (
+            {"response": {"allowed": True, "patch": "bm9uZQ=="}},
+            "",
+            {"a": "its answer is not valid"},
+        ),
         (answer([{"op": "remove", "path": "/no"}]), "", {"a": "its patch does not apply"}),
         (answer([{"op": "replace", "path": "", "value": 1}]), "", {"a": "its patch leaves no"}),
         (NotCalledError("nobody listens"), "", {"a": "nobody listens"}),
@@ -121,3 +132,9 @@ def test_a_refusal_ends_a_write_and_a_bad_answer_is_told(said, refused, missed):
     assert passed.missed.keys() == missed.keys()
     assert all(passed.missed[name].startswith(text) for name, text in missed.items())
     assert passed.object == REVIEW["request"]["object"]
+
+
+def test_what_cannot_be_applied_is_told_without_a_value():
+    answered = answer([{"op": "test", "path": "/spec/size", "value": "canary"}])
+    passed = run_at_once(run([Link("a")], REVIEW, lambda *_: True), lambda *_: answered)
+    assert passed.missed == {"a": "its patch does not apply: JsonPatchTestFailed"}

@@ -21,6 +21,7 @@ def level(rules, place=("spec", "replicas"), contest=Contest.OVERWRITTEN, manage
 
 
 def argocd(**rule):
+    rule = {"group": "apps", **rule}
     return argocd_ignores([{"kind": "Application", "spec": {"ignoreDifferences": [rule]}}])
 
 
@@ -55,6 +56,13 @@ def argocd(**rule):
             False,
             "an expression that is no plain path may mean less",
         ),
+        ({"group": "", "jsonPointers": ["/spec"]}, ("spec", "replicas"), False, "the core group"),
+        (
+            {"group": "*", "kind": "Deploy*", "name": "", "jsonPointers": ["/spec"]},
+            ("spec", "replicas"),
+            True,
+            "globs, and no name is any",
+        ),
         ({"managedFieldsManagers": ["hpa"]}, ("spec", "replicas"), True, "all of a manager"),
         ({"managedFieldsManagers": ["vpa"]}, ("spec", "replicas"), False, "another manager"),
     ],
@@ -64,7 +72,7 @@ def test_rules_of_argo_cd(rule, place, is_ignored, because):
 
 
 def test_rules_of_flux():
-    ignore = [{"paths": ["/spec/replicas"], "target": {"kind": "Deployment"}}]
+    ignore = [{"paths": ["/spec/replicas"], "target": {"kind": "Deployment", "name": "we.*"}}]
     release = {"kind": "HelmRelease", "spec": {"driftDetection": {"ignore": ignore}}}
     rules = flux_ignores([release])
     assert level(rules) is Level.NOTE

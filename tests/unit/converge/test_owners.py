@@ -32,8 +32,9 @@ def stored(replicas, manager="kube-controller-manager", operation="Update"):
         (stored(5), [Level.FIGHT], "a controller wrote another value"),
         (stored(3), [], "the same value is nobody's loss"),
         (stored(5, "us"), [], "it is our own"),
-        (stored(5, "argocd", "Apply"), [Level.FIGHT], "another applier"),
+        (stored(5, "other-tool", "Apply"), [Level.FIGHT], "another applier"),
         (stored(5, "kubectl-edit"), [Level.NOTE], "a person does not insist"),
+        (stored(5, "helm"), [Level.NOTE], "a tool applies a new manifest"),
         ({"spec": {"replicas": 5}}, [], "nobody owns it"),
     ],
 )
@@ -41,6 +42,14 @@ def test_an_owner_who_wants_another_value_will_write_it_back(live, levels, becau
     found = list(owned_by_others(MANIFEST, live, "us"))
     assert [one.level for one in found] == levels, because
     assert all(one.field == "spec.replicas" for one in found)
+
+
+def test_where_nobody_said_who_applies_an_applier_may_be_the_one():
+    for manager in ("argocd-controller", "some-tool"):
+        (found,) = owned_by_others(MANIFEST, stored(5, manager, "Apply"), None)
+        assert found.level is Level.NOTE
+    (found,) = owned_by_others(MANIFEST, stored(5), None)
+    assert found.level is Level.FIGHT
 
 
 @pytest.mark.parametrize(
