@@ -11,7 +11,7 @@ Source  apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go and reinvo
 import base64
 import binascii
 import copy
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -37,12 +37,11 @@ class Link(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one call of a webhook made of an object. `again`: it was reinvoked."""
+    """What one call of a webhook made of an object."""
 
     webhook: str
     before: Document
     after: Document
-    again: bool
 
     @property
     def has_changed(self) -> bool:
@@ -87,7 +86,7 @@ def run(links: Sequence[Link], review: Mapping[str, Any], matches: Matches) -> C
         for link in links:
             if is_again and link not in again:
                 continue
-            has_changed = yield from _step(link, review, passed, matches, again=is_again)
+            has_changed = yield from _step(link, review, passed, matches)
             if passed.refused:
                 return passed
             if has_changed:
@@ -99,7 +98,7 @@ def run(links: Sequence[Link], review: Mapping[str, Any], matches: Matches) -> C
 
 
 def _step(
-    link: Link, review: Mapping[str, Any], passed: Passed, matches: Matches, *, again: bool
+    link: Link, review: Mapping[str, Any], passed: Passed, matches: Matches
 ) -> Generator[Ask, Any, bool]:
     """Call one webhook; return whether it changed the object."""
     asked = {**review, "request": {**review["request"], "object": passed.object}}
@@ -113,7 +112,7 @@ def _step(
     if refused is not None:
         passed.refused = f"{link.name}: {refused}"
         return False
-    step = Step(link.name, passed.object, after, again)
+    step = Step(link.name, passed.object, after)
     passed.steps.append(step)
     passed.object = after
     return step.has_changed
@@ -174,7 +173,6 @@ def _answer(answer: Any, document: Document) -> tuple[str | None, Document]:
     return None, after
 
 
-def changed_by(passed: Iterable[Passed]) -> tuple[str, ...]:
-    """Return the webhooks that changed a write, in the order of their first change."""
-    names = [step.webhook for one in passed for step in one.steps if step.has_changed]
-    return tuple(dict.fromkeys(names))
+def changed_by(passed: Passed) -> frozenset[str]:
+    """Return the webhooks that changed a write."""
+    return frozenset(step.webhook for step in passed.steps if step.has_changed)

@@ -52,7 +52,7 @@ def differences(
         and (new.get(place, ABSENT) not in ({}, []) or old.get(place, ABSENT) is not ABSENT)
     ]
     return found + [
-        Difference(one.place, one.before, one.after, order=True)
+        one
         for one in _overwritten(before, after, ())
         if one.order and one.place[: len(below)] == below
     ]

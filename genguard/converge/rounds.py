@@ -42,6 +42,7 @@ _OF_MANIFESTS: Final = ("name", "namespace", "labels", "annotations", "finalizer
 _APPLY: Final = "the next apply"
 _CONTROLLER: Final = "its controller"
 _SERVER: Final = Party("apiserver", "the API server")
+_Changes = list[tuple[str, list[Place]]]
 
 
 class RefusedApplyError(Exception):
@@ -99,6 +100,16 @@ class Asked:
     statuses: tuple[Document, Document] = ({}, {})
     others: Sequence[Contested] = ()
 
+    @property
+    def operation(self) -> str:
+        """What an apply is."""
+        return "CREATE" if self.stored is None else "UPDATE"
+
+    @property
+    def start(self) -> Document:
+        """What an apply asks for, before anybody acts on it."""
+        return overlay(self.stored or {}, self.manifest)
+
 
 @dataclass(slots=True)
 class _Found:
@@ -113,19 +124,18 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     Raises RefusedApplyError where nobody but the manifest is the reason.
     """
     found = _Found(list(asked.others))
-    operation = "CREATE" if asked.stored is None else "UPDATE"
     try:
         applied = await cluster.apply(asked.manifest)
     except RefusedApplyError as error:
-        start = overlay(asked.stored or {}, asked.manifest)
-        passed = await _run(cluster, cluster.review(operation, start, asked.stored), found)
+        review = cluster.review(asked.operation, asked.start, asked.stored)
+        passed = await _run(cluster, review, found)
         refused = _refused(passed, str(error))
         if refused is None:
             raise
         found.contested.append(refused)
         return _verdict(asked, cluster, found)
     again = overlay(applied, asked.manifest)
-    first = await _run(cluster, cluster.review(operation, again, asked.stored), found)
+    first = await _run(cluster, cluster.review(asked.operation, again, asked.stored), found)
     rounds = await _rounds(applied, asked, cluster, found)
     every = [first, *(one for one, _ in rounds)]
     last = rounds[-1][0]
@@ -260,11 +270,11 @@ async def _invalid(
 def _overwritten(
     asked: Asked, applied: Document, passed: Passed, cluster: Cluster, found: _Found
 ) -> Iterator[Contested]:
-    operation = "CREATE" if asked.stored is None else "UPDATE"
-    review = cluster.review(operation, applied, asked.stored)
+    review = cluster.review(asked.operation, applied, asked.stored)
+    changes = _changes(passed)
     unasked = [name for name in (*cluster.left_out, *found.missed) if "/" in name]
     for one in overwritten(asked.manifest, applied):
-        parties = [Party("webhook", name) for name in _writers([passed], one)]
+        parties = _writers(changes, one)
         if not parties and one.is_omitted:
             continue
         if not parties:
@@ -282,17 +292,22 @@ def _suspected(kind: str, names: Sequence[str], alone: Confidence) -> list[Party
     return [Party(kind, name, sure) for name in names]
 
 
-def _writers(passed: Iterable[Passed], wanted: Difference) -> tuple[str, ...]:
-    """Return the webhooks that change a field, or the object or list that it is in."""
-    found = [
-        step.webhook
-        for one in passed
-        for step in one.steps
-        if any(
-            _touches(change.place, wanted.place) for change in differences(step.before, step.after)
-        )
+def _changes(passed: Passed) -> _Changes:
+    """Return which places each call of a webhook changed."""
+    return [
+        (step.webhook, [one.place for one in differences(step.before, step.after)])
+        for step in passed.steps
     ]
-    return tuple(dict.fromkeys(found))
+
+
+def _writers(changes: _Changes, wanted: Difference) -> list[Party]:
+    """Return the webhooks that change a field, or the object or list that it is in."""
+    names = [name for name, places in changes if any(_touches(one, wanted.place) for one in places)]
+    return [Party("webhook", name) for name in dict.fromkeys(names)]
+
+
+def _last(parties: Sequence[Party]) -> str:
+    return parties[-1].name if parties else ""
 
 
 def _touches(one: Place, other: Place) -> bool:
@@ -311,13 +326,13 @@ def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Itera
         before,
         status_subresource=asked.served.has_status if "." in asked.served.group else None,
     ).moves
+    changes = _changes(passed)
     for one in differences(before, passed.object):
-        names = _writers([passed], one)
-        turns = (Turn("an apply before", one.before), Turn(names[-1] if names else "", one.after))
+        parties = _writers(changes, one)
+        turns = (Turn("an apply before", one.before), Turn(_last(parties), one.after))
         is_fight = moves or _grows(one) or _sets(asked.manifest, one.place)
         level = Level.FIGHT if is_fight else Level.NOTE
-        parties = tuple(Party("webhook", name) for name in names)
-        yield Contested(Contest.NEVER_SETTLES, level, one.place, parties, turns)
+        yield Contested(Contest.NEVER_SETTLES, level, one.place, tuple(parties), turns)
 
 
 def _grows(one: Difference) -> bool:
@@ -338,20 +353,20 @@ async def _status(
 ) -> list[Contested]:
     """Send two reports of a controller through the webhooks; what both lose is contested."""
     subresource = "status" if asked.served.has_status else ""
-    lost: list[dict[Place, tuple[Difference, Passed]]] = []
+    lost: list[dict[Place, tuple[Difference, _Changes]]] = []
     policies: Sequence[str] = ()
     for status in asked.statuses:
         if not status:
             return []
         old = {**applied, "status": asked.statuses[1 - asked.statuses.index(status)]}
         new = {**applied, "status": status}
-        passed = await _run(cluster, cluster.review("UPDATE", new, old, subresource), found)
-        changed = differences(new, passed.object, below=("status",))
-        lost.append({one.place: (one, passed) for one in changed if one.before is not ABSENT})
-        if not policies:
-            policies = cluster.policies(cluster.review("UPDATE", new, old, subresource), _POINTER)
+        review = cluster.review("UPDATE", new, old, subresource)
+        passed = await _run(cluster, review, found)
+        changed, changes = differences(new, passed.object, below=("status",)), _changes(passed)
+        lost.append({one.place: (one, changes) for one in changed if one.before is not ABSENT})
+        policies = policies or cluster.policies(review, _POINTER)
     contested = [
-        _lost(one, passed, asked) for place, (one, passed) in lost[0].items() if place in lost[1]
+        _lost(one, changes, asked) for place, (one, changes) in lost[0].items() if place in lost[1]
     ]
     if policies and asked.served.has_status:
         parties = tuple(_suspected("policy", policies, Confidence.LIKELY))
@@ -361,24 +376,21 @@ async def _status(
     return contested
 
 
-def _lost(one: Difference, passed: Passed, asked: Asked) -> Contested:
-    names = _writers([passed], one)
+def _lost(one: Difference, changes: _Changes, asked: Asked) -> Contested:
+    parties = _writers(changes, one)
     is_gone = one.after is ABSENT or one.place[-1] == _OBSERVED
     # Of a kind without the subresource it is not known whether anybody reports at all; and a value
     # that is only written in another way may suit the controller.
     is_fight = is_gone and asked.served.has_status
     level = Level.FIGHT if is_fight else Level.NOTE
-    parties = tuple(Party("webhook", name) for name in names)
-    turns = (Turn(_CONTROLLER, one.before), Turn(names[-1] if names else "", one.after))
-    return Contested(Contest.STATUS_LOST, level, one.place, parties, turns)
+    turns = (Turn(_CONTROLLER, one.before), Turn(_last(parties), one.after))
+    return Contested(Contest.STATUS_LOST, level, one.place, tuple(parties), turns)
 
 
 async def _orders(asked: Asked, cluster: Cluster) -> list[Contested]:
     """Call the webhooks that change a manifest in other orders; name a field that differs then."""
-    operation = "CREATE" if asked.stored is None else "UPDATE"
-    start = overlay(asked.stored or {}, asked.manifest)
-    review, nobody = cluster.review(operation, start, asked.stored), _Found()
-    names = changed_by([await _run(cluster, review, nobody)])
+    review, nobody = cluster.review(asked.operation, asked.start, asked.stored), _Found()
+    names = changed_by(await _run(cluster, review, nobody))
     links = [one for one in cluster.links if one.name in names]
     if len(links) < 2:  # noqa: PLR2004 - one has no order
         return []

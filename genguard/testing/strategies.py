@@ -6,10 +6,10 @@ Source: structural schemas (apiextensions/v1 JSONSchemaProps). Rules in CEL are 
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from hypothesis import strategies as some
+from hypothesis.strategies import SearchStrategy
 
 _NAMES: Final = r"[a-z]([-a-z0-9]{0,10}[a-z0-9])?"
 _TEXT: Final = 20
@@ -20,7 +20,7 @@ _TIME: Final = "2026-01-01T00:00:00Z"
 
 def objects_of(
     definition: Mapping[str, Any], version: str | None = None
-) -> "SearchStrategy[dict[str, Any]]":
+) -> SearchStrategy[dict[str, Any]]:
     """Return a strategy for objects that a CustomResourceDefinition allows, without a status.
 
         @given(objects_of(definition))
@@ -36,8 +36,6 @@ def objects_of(
 
     Raises LookupError for a version that the definition does not serve.
     """
-    from hypothesis import strategies as some  # noqa: PLC0415 - an optional package
-
     spec = definition["spec"]
     served = [one for one in spec["versions"] if one.get("served")]
     found = next((one for one in served if version in (None, one["name"])), None)
@@ -62,16 +60,12 @@ def objects_of(
     )
 
 
-def _values(schema: Mapping[str, Any]) -> "SearchStrategy[Any]":
-    from hypothesis import strategies as some  # noqa: PLC0415
-
+def _values(schema: Mapping[str, Any]) -> SearchStrategy[Any]:
     made = _of_type(schema)
     return some.none() | made if schema.get("nullable") else made
 
 
-def _of_type(schema: Mapping[str, Any]) -> "SearchStrategy[Any]":
-    from hypothesis import strategies as some  # noqa: PLC0415
-
+def _of_type(schema: Mapping[str, Any]) -> SearchStrategy[Any]:
     if schema.get("enum"):
         return some.sampled_from(list(schema["enum"]))
     if schema.get("x-kubernetes-int-or-string"):
@@ -86,9 +80,7 @@ def _of_type(schema: Mapping[str, Any]) -> "SearchStrategy[Any]":
     return some.booleans() if kind == "boolean" else _objects(schema)
 
 
-def _numbers(schema: Mapping[str, Any]) -> "SearchStrategy[int]":
-    from hypothesis import strategies as some  # noqa: PLC0415
-
+def _numbers(schema: Mapping[str, Any]) -> SearchStrategy[int]:
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is None:
         least = 0 if most is None or most >= 0 else most - _NUMBER
@@ -100,9 +92,7 @@ def _numbers(schema: Mapping[str, Any]) -> "SearchStrategy[int]":
     return some.integers(first, last).filter(lambda number: number % step == 0)
 
 
-def _objects(schema: Mapping[str, Any]) -> "SearchStrategy[dict[str, Any]]":
-    from hypothesis import strategies as some  # noqa: PLC0415
-
+def _objects(schema: Mapping[str, Any]) -> SearchStrategy[dict[str, Any]]:
     fields = {name: _values(one) for name, one in (schema.get("properties") or {}).items()}
     of_each = schema.get("additionalProperties")
     if isinstance(of_each, Mapping) and not fields:
@@ -115,9 +105,7 @@ def _objects(schema: Mapping[str, Any]) -> "SearchStrategy[dict[str, Any]]":
     )
 
 
-def _lists(schema: Mapping[str, Any]) -> "SearchStrategy[list[Any]]":
-    from hypothesis import strategies as some  # noqa: PLC0415
-
+def _lists(schema: Mapping[str, Any]) -> SearchStrategy[list[Any]]:
     least = schema.get("minItems", 0)
     most = min(schema.get("maxItems", least + _ITEMS), least + _ITEMS)
     keys = schema.get("x-kubernetes-list-map-keys") or ()
@@ -134,9 +122,7 @@ def _lists(schema: Mapping[str, Any]) -> "SearchStrategy[list[Any]]":
     )
 
 
-def _texts(schema: Mapping[str, Any]) -> "SearchStrategy[str]":
-    from hypothesis import strategies as some  # noqa: PLC0415
-
+def _texts(schema: Mapping[str, Any]) -> SearchStrategy[str]:
     if schema.get("format") in ("date-time", "date"):
         return some.just(_TIME if schema["format"] == "date-time" else _TIME[:10])
     least, most = schema.get("minLength", 0), schema.get("maxLength", _TEXT)

@@ -2,11 +2,12 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import click
@@ -29,7 +30,7 @@ from webhook import __version__
 from webhook.cel.evaluator import Evaluator
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import MANIFESTS, FileObjects, expand_or_fail
+from webhook.cli.files import MANIFESTS, FileObjects, expand_or_fail, texts_of
 from webhook.cli.options import (
     CONTEXT,
     FILENAME_HELP,
@@ -46,6 +47,7 @@ from webhook.cluster.discovery import discover
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.files.given import BadFileError, read_of_kind
 
+T = TypeVar("T")
 _AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 _MANAGER: Final = "genguard-converge"
 _AT_ONCE: Final = 8
@@ -184,7 +186,8 @@ def converge(
     verdicts = [one for one in found if isinstance(one, Verdict)]
     refused = [one for one in found if isinstance(one, _Refused)]
     if output == "sarif":
-        click.echo(json_line(as_sarif(verdicts, _texts(files, recursive=recursive), __version__)))
+        texts = texts_of(expand_or_fail(files, MANIFESTS, recursive=recursive))
+        click.echo(json_line(as_sarif(verdicts, texts, __version__)))
     elif output == "json":
         for one in verdicts:
             click.echo(json_line(as_json(one)))
@@ -215,25 +218,17 @@ def _ignores(argocd: Path | None, flux: Path | None) -> list[Ignore]:
     return found
 
 
-def _texts(files: Iterable[str], *, recursive: bool) -> dict[str, str]:
-    """The text of each file, for the lines of its fields; other sources have no lines."""
-    names = expand_or_fail(tuple(files), MANIFESTS, recursive=recursive)
-    return {
-        name: Path(name).read_text("utf-8", errors="replace") if Path(name).is_file() else ""
-        for name in names
-    }
-
-
 async def _look(
     documents: Sequence[Document], options: _Options, evaluator: Evaluator
 ) -> list[Verdict | _Refused]:
     """Look at each object. Raises NoClusterError, RefusedError or UNREACHED."""
-    async with (
-        connected(options.kubeconfig, options.context) as api,
-        connected(options.kubeconfig, options.context) as acting,
-    ):
-        acting.default_headers |= options.impersonated
-        rest, applying = Rest(api), Rest(acting)
+    async with AsyncExitStack() as stack:
+        api = await stack.enter_async_context(connected(options.kubeconfig, options.context))
+        rest = applying = Rest(api)
+        if options.impersonated:
+            acting = await stack.enter_async_context(connected(options.kubeconfig, options.context))
+            acting.default_headers |= options.impersonated
+            applying = Rest(acting)
         served, admission = await discover(rest), await read_admission(rest, applying)
         run = _Run(rest, applying, served, admission, options=options, evaluator=evaluator)
         prepared = [run.prepare(one) for one in documents]
@@ -276,9 +271,8 @@ class _Run:
         self._admission: Final = admission
         self._options: Final = options
         self._evaluator: Final = evaluator
-        self._namespaces: Final[dict[str, Mapping[str, str]]] = {}
-        self._autoscalers: Final[dict[str, Sequence[Document]]] = {}
-        self._samples: Final[dict[tuple[Served, int], tuple[Document, Document]]] = {}
+        self._reads: Final[dict[tuple[object, ...], Any]] = {}
+        self._reading: Final = asyncio.Lock()
 
     def prepare(self, document: Document) -> _Prepared:
         """Find the kind of a manifest, and give it a namespace where it needs one."""
@@ -325,7 +319,7 @@ class _Run:
             return _Refused(one.which, f"the cluster serves no {kind or 'object without a kind'}")
         if not one.which["name"]:
             return _Refused(one.which, "it has no metadata.name, without which nothing is applied")
-        labels = await self._labels(one.which["namespace"])
+        labels = await self._once(self._labels, one.which["namespace"])
         cluster = DryRuns(
             self._rest,
             self._acting,
@@ -339,19 +333,21 @@ class _Run:
         others = [each.manifest for each in every if each is not one and each.which == one.which]
         contested = list(asked_twice(one.manifest, others))
         contested += await self._owned(one.served, one.manifest, stored)
-        statuses = await self._statuses(one.served, stored)
+        generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
+        statuses = await self._once(read_statuses, self._rest, one.served, generation)
         asked = Asked(one.served, one.manifest, stored, statuses, contested)
         verdict = await play(asked, cluster)
         left_out = without_ignored(verdict.contested, one.which, self._options.ignores)
         return verdict._replace(contested=left_out)
 
-    async def _statuses(self, served: Served, stored: Document | None) -> tuple[Document, Document]:
-        """Return two statuses of the object's generation that its controller might report."""
-        generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
-        key = served, generation
-        if key not in self._samples:
-            self._samples[key] = await read_statuses(self._rest, served, generation)
-        return self._samples[key]
+    async def _once(self, read: Callable[..., Awaitable[T]], *words: object) -> T:
+        """Read what several objects need once, also for those that ask while it is read."""
+        key = read, *words
+        async with self._reading:
+            if key not in self._reads:
+                self._reads[key] = await read(*words)
+        found: T = self._reads[key]
+        return found
 
     async def _owned(
         self, served: Served, manifest: Document, stored: Document | None
@@ -367,29 +363,28 @@ class _Run:
         spec = manifest.get("spec")
         if isinstance(spec, dict) and spec.get("replicas") is not None:
             namespace = manifest["metadata"].get("namespace", "")
-            found += scaled_by(manifest, served, await self._scaling(namespace))
+            found += scaled_by(manifest, served, await self._once(self._scaling, namespace))
         return found
 
     async def _labels(self, namespace: str) -> Mapping[str, str]:
         """Return the labels of a namespace; {} for one that is not there yet, or for none."""
-        if namespace and namespace not in self._namespaces:
-            try:
-                found = await self._rest.get(f"/api/v1/namespaces/{quote(namespace, safe='')}")
-                self._namespaces[namespace] = found["metadata"].get("labels") or {}
-            except RefusedError as error:
-                if error.status != HTTPStatus.NOT_FOUND:
-                    raise
-                self._namespaces[namespace] = {}
-        return self._namespaces.get(namespace, {})
+        if not namespace:
+            return {}
+        try:
+            found = await self._rest.get(f"/api/v1/namespaces/{quote(namespace, safe='')}")
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return {}
+        return found["metadata"].get("labels") or {}
 
     async def _scaling(self, namespace: str) -> Sequence[Document]:
-        if namespace not in self._autoscalers:
-            try:
-                listed = await self._rest.get(_AUTOSCALERS.format(quote(namespace, safe="")))
-                self._autoscalers[namespace] = listed["items"]
-            except RefusedError as error:
-                if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
-                    raise
-                tell(f"HorizontalPodAutoscalers are not known: {error}")
-                self._autoscalers[namespace] = ()
-        return self._autoscalers[namespace]
+        try:
+            listed = await self._rest.get(_AUTOSCALERS.format(quote(namespace, safe="")))
+        except RefusedError as error:
+            if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+                raise
+            tell(f"HorizontalPodAutoscalers are not known: {error}")
+            return ()
+        found: Sequence[Document] = listed["items"]
+        return found

@@ -114,6 +114,17 @@ def expand_or_fail(
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
+def texts_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the text of each file by its name, for the lines of its fields.
+
+    Standard input cannot be read again, and a URL is not asked twice: they have no lines.
+    """
+    return {
+        name: Path(name).read_text("utf-8", errors="replace") if Path(name).is_file() else ""
+        for name in names
+    }
+
+
 def open_named(name: str) -> AbstractContextManager[BinaryIO]:
     """Open a file, an https URL, or standard input for `-`. Raises OSError."""
     return nullcontext(_standard_input()) if name == "-" else _open(name)

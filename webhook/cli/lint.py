@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -22,7 +21,7 @@ from genguard.linting.sarif import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.errors import next_step, one_line_errors
-from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named
+from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named, texts_of
 from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE, examples
 from webhook.cli.output import tell, with_margin
 
@@ -107,7 +106,7 @@ def lint(
     documents = [one for one in documents if _is_wanted(one, only)]
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
-        click.echo(json_line(to_sarif(found, CHECKS, _texts(names), __version__)))
+        click.echo(json_line(to_sarif(found, CHECKS, texts_of(names), __version__)))
     elif output == "openreports":
         click.echo(json_line(to_open_report(found, _resources(documents))))
     else:
@@ -127,17 +126,6 @@ def _print_findings(found: Sequence[LintFinding], output: str) -> None:
         click.echo(json_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
-
-
-def _texts(names: Sequence[str]) -> dict[str, str]:
-    """The text of each file, for the lines of its fields.
-
-    Standard input cannot be read again, and a URL is not asked twice: they have no lines.
-    """
-    return {
-        name: Path(name).read_text("utf-8", errors="replace") if Path(name).is_file() else ""
-        for name in names
-    }
 
 
 def _is_configuration(document: Any) -> bool:

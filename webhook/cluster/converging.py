@@ -28,20 +28,15 @@ from genguard.admission.review import AdmissionRequest
 from genguard.converge.chain import Document, Link, NotCalledError
 from genguard.converge.rounds import RefusedApplyError
 from genguard.converge.status_samples import status_samples
-from genguard.detection.matching import Conditions, matched
+from genguard.detection.matching import Conditions, Matched, matched
 from genguard.detection.policies import Policy, read_policies
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
+from webhook.cluster.facts import ADMISSION, POLICY_PLURALS, POLICY_VERSIONS
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import configurations
 
-_ADMISSION: Final = "/apis/admissionregistration.k8s.io"
-_POLICIES: Final = {
-    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
-    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
-}
-_VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
 _APPLY: Final = "application/apply-patch+yaml"
 _SAFE: Final = ("None", "NoneOnDryRun")
 """Values of sideEffects with which the API server sends dry runs to a webhook."""
@@ -106,11 +101,11 @@ async def read_admission(rest: Rest, acting: Rest) -> Admission:
 
 async def _policies(rest: Rest) -> tuple[Policy, ...]:
     """Return the policies in the newest served version; () where none is."""
-    for version in _VERSIONS:
+    for version in POLICY_VERSIONS:
         found = []
         try:
-            for kind, plural in _POLICIES.items():
-                listed = await rest.get(f"{_ADMISSION}/{version}/{plural}")
+            for kind, plural in POLICY_PLURALS.items():
+                listed = await rest.get(f"{ADMISSION}/{version}/{plural}")
                 found += [{**one, "kind": kind} for one in listed["items"]]
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
@@ -203,11 +198,11 @@ class DryRuns:
 
     def matches(self, webhook: str, review: Document) -> bool:
         """See Cluster.matches."""
-        request, one = _decoded(review), self._admission.registered[webhook]
-        if request is None or not self._acts(one, request):
+        found, one = _read(review), self._admission.registered[webhook]
+        if found is None or not self._acts(one, *found):
             return False
         reason = _NO_SIDE_EFFECTS if webhook in self._admission.unsafe else ""
-        if not one.is_exact(matched(request)):
+        if not one.is_exact(found[1]):
             reason = _OTHER_VERSION
         versions = self._admission.clients[webhook].versions
         if versions and _REVIEW_VERSION not in versions:
@@ -218,14 +213,11 @@ class DryRuns:
 
     def policies(self, review: Document, pointer: str) -> Sequence[str]:
         """See Cluster.policies."""
-        request = _decoded(review)
-        if request is None:
-            return ()
         asked = [one for one in self._admission.policies if one.sets(pointer)]
-        return [one.name for one in asked if self._acts(one, request)]
+        found = _read(review) if asked else None
+        return [] if found is None else [one.name for one in asked if self._acts(one, *found)]
 
-    def _acts(self, one: Registered | Policy, request: AdmissionRequest) -> bool:
-        write = matched(request)
+    def _acts(self, one: Registered | Policy, request: AdmissionRequest, write: Matched) -> bool:
         # A namespace is matched by its own labels.
         labels = write.labels if self._is_namespace else self._namespace_labels
         covered = one.covers(msgspec.structs.replace(write, namespace_labels=labels))
@@ -277,14 +269,13 @@ class DryRuns:
             raise NotCalledError(str(error) or type(error).__name__) from error
 
 
-def _decoded(review: Document) -> AdmissionRequest | None:
+def _read(review: Document) -> tuple[AdmissionRequest, Matched] | None:
     """Return a review as matching reads it; None for labels and the like that are not valid."""
     try:
         request = decode_review(msgspec.json.encode(review))
-        matched(request)
+        return request, matched(request)
     except (UndecodableReviewError, msgspec.MsgspecError, RecursionError):
         return None
-    return request
 
 
 def _proxy(service: Mapping[str, Any]) -> str:

@@ -27,9 +27,11 @@ from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_ADMISSION: Final = "/apis/admissionregistration.k8s.io"
-_WEBHOOKS: Final = f"{_ADMISSION}/v1/mutatingwebhookconfigurations"
-_PLURALS: Final = {
+ADMISSION: Final = "/apis/admissionregistration.k8s.io"
+_WEBHOOKS: Final = f"{ADMISSION}/v1/mutatingwebhookconfigurations"
+POLICY_VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
+"""The newest first."""
+POLICY_PLURALS: Final = {
     POLICY: "mutatingadmissionpolicies",
     BINDING: "mutatingadmissionpolicybindings",
 }
@@ -75,10 +77,10 @@ async def policies(
     They are read in the newest served version: v1 since 1.36, none by default before. Where none is
     served, there are no policies until UNSERVED_SECONDS have passed.
     """
-    for version in ("v1", "v1beta1", "v1alpha1"):
+    for version in POLICY_VERSIONS:
         try:
             async for known in watch_collection(
-                rest, f"{_ADMISSION}/{version}/{_PLURALS[kind]}", dict, supervisor
+                rest, f"{ADMISSION}/{version}/{POLICY_PLURALS[kind]}", dict, supervisor
             ):
                 yield known
         except RefusedError as error:
@@ -150,7 +152,7 @@ async def follow_cluster(
 
         def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
             bound[kind] = found
-            if len(bound) == len(_PLURALS):
+            if len(bound) == len(POLICY_PLURALS):
                 listeners.policies(read_policies((*bound[POLICY], *bound[BINDING])))
 
         def on_trouble(reason: str) -> None:
@@ -165,13 +167,13 @@ async def follow_cluster(
                 lambda: mutating_webhooks(rest, supervisor), listeners.webhooks, on_trouble
             ),
             **{
-                f"watch of {_PLURALS[kind]}": partial(
+                f"watch of {POLICY_PLURALS[kind]}": partial(
                     follow,
                     partial(policies, rest, supervisor, kind),
                     partial(on_policies, kind),
                     on_trouble,
                 )
-                for kind in _PLURALS
+                for kind in POLICY_PLURALS
             },
         }
         async with supervisor.running(following):
