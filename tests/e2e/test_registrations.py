@@ -71,7 +71,11 @@ def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_
             timeout=KEPT_SECONDS + PATIENCE,
             what="/intent taken away",
         )
-        assert is_called(client, mutate, _STATUS) == (mode != "--audit-only")
+        # The two registrations are changed one after the other.
+        wait_until(
+            lambda: is_called(client, mutate, _STATUS) == (mode != "--audit-only"),
+            what="/mutate follows its own need",
+        )
         user = client.as_user("widget-controller", ["system:masters"], "")
         with (
             controller(user, f"{path}/web") as written,

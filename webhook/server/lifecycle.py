@@ -7,6 +7,7 @@ start → serving → SIGTERM → draining (still answering, closing connections
 import asyncio
 import contextlib
 import gc
+import math
 import platform
 import secrets
 import signal
@@ -53,9 +54,10 @@ OPS: Final = "ops port"
 """The beginnings of the names of the tasks that accept connections; their addresses follow."""
 _PROBE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
-_IDLE_SECONDS: Final = 0.5
-"""While it drains or stands by, a connection without a request for so long is closed: a client that
-reuses it in that very moment loses its request, and under load it reuses other connections."""
+_IDLE_SECONDS: Final = 2.0
+"""While it drains or stands by, a connection without a request for so long is closed. A client that
+reuses it in that very moment loses its request. So the time counts from the start of draining:
+under load a client has used all its connections by then, and each was closed with its answer."""
 _YOUNG_OBJECTS: Final = 700
 """More new objects than were freed before Python's garbage collector looks at the youngest. Where
 reviews are of ever new objects nearly all are freed again: that is after some 1,200 reviews."""
@@ -311,10 +313,13 @@ class AdmissionService:
 
     async def _send_away(self) -> None:
         """While this server drains or stands by, close connections on which nothing is asked."""
+        began = math.inf
         while True:
             await asyncio.sleep(0.1)
-            if self._handler.sends_away and self._connections is not None:
-                self._connections.close_idle(time.monotonic() - _IDLE_SECONDS)
+            now = time.monotonic()
+            began = min(began, now) if self._handler.sends_away else math.inf
+            if self._connections is not None and now - began >= _IDLE_SECONDS:
+                self._connections.close_idle(now - _IDLE_SECONDS)
 
     async def stop(self) -> None:
         """Close the listeners, finish what is in flight, end."""
