@@ -80,9 +80,15 @@ class Replay:
         self._detection.finish(self._clock)
         found = (*self._detection.findings(), *self._audit.findings())
         samples = self._detection.ledger.samples({one.id for one in found})
+        histories = self._detection.history.snapshot()
         for finding in beneath_causes(found):
             self._counts["findings"] += 1
-            whole = with_fix(finding, self._registered, sample=samples.get(finding.id))
+            whole = with_fix(
+                finding,
+                self._registered,
+                sample=samples.get(finding.id),
+                histories=histories,
+            )
             yield msgspec.to_builtins(whole)
 
     @property

@@ -110,12 +110,41 @@ class FoundObjects(msgspec.Struct, frozen=True):
         return " and ".join(f"{count:,} {kind}" for kind, count in self.kinds.items())
 
 
+class Trial(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a step would have done to the last writes of the object: see trial.py.
+
+    ended  how many of the writes that do harm it would have ended
+    of     how many writes that do harm are remembered
+    also   what else it would have changed: fields, and in which writes
+    not_tried  why it was not tried; "" where it was
+    """
+
+    ended: int = 0
+    of: int = 0
+    also: tuple[str, ...] = ()
+    not_tried: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was tried, and ended all of them."""
+        return 0 < self.of == self.ended
+
+    @property
+    def text(self) -> str:
+        """As people read it."""
+        if self.not_tried:
+            return f"Not tried: {self.not_tried}."
+        also = f" It would also leave alone {' and '.join(self.also)}." if self.also else ""
+        return f"Ends it: {self.ended} of {self.of} of the last writes.{also}"
+
+
 class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step that ends a loop.
 
     command  a line for a shell; "" where there is none
     stanza   YAML to add to a manifest; "" where there is none
     lasting  it ends the cause; the steps before it stop the damage
+    trial    what it would have done to the last writes; None of a step that ends nothing by itself
     """
 
     title: str
@@ -123,6 +152,7 @@ class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
     command: str = ""
     stanza: str = ""
     lasting: bool = False
+    trial: Trial | None = None
 
 
 class Finding(

@@ -1,10 +1,12 @@
 """The change that ends a loop: from a finding to ordered steps, with commands ready to copy.
 
-Reads    a finding; where they are known, the registered webhooks and how genguard was installed
+Reads    a finding; where they are known, the registered webhooks, how genguard was installed, and
+         the last writes of all objects
 Result   only steps that apply: by the detector, by genguard's mode, by the type of the actors, by
          what they are (Argo CD, Flux, Helm, kubectl, an autoscaler), and by how sure it is. First
          what stops the damage, then what ends the cause. Nothing is to be changed for an actor
-         that is only possible: then a step finds out who it is
+         that is only possible: then a step finds out who it is. Each step is tried on the last
+         writes (trial.py); one that would not have ended all of them comes last
 Relies   on nothing of an object's content: names and paths alone
 
 What to do and the words for it are in fix.yaml. A detector without a plan there gets the plan for
@@ -14,17 +16,20 @@ others, so a new one needs nothing here.
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import yaml
 
-from genguard.detection.finding import Actor, Confidence, Finding, FixStep
+from genguard.detection.finding import Actor, Confidence, Finding, FixStep, Trial
+from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import shown_diff
 from genguard.detection.suspects import Registered
+from genguard.detection.trial import NOT_KEPT, Scope, Trials
 from genguard.detection.write import BY_HAND
 from genguard.formats.kube_yaml import load_document
 from genguard.generation.table import kind_of
@@ -35,6 +40,7 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
 _WRITERS: Final = ("user", "manager")
 """Types of actors that send writes."""
+_MAY_BE_ABSENT: Final = ("request.name", "request.subResource")
 _STATIC: Final = ".static.k8s.io"
 """What the names of static webhooks and policies end with (KEP-5793)."""
 
@@ -54,8 +60,7 @@ class Installation(NamedTuple):
 
 UNKNOWN_INSTALLATION: Final = Installation()
 
-Scope = Literal["status", "object", "kind", "again"]
-"""Which calls a webhook need not get any more; the words are in fix.yaml."""
+_NO_HISTORIES: Final[Mapping[str, ObjectHistory]] = MappingProxyType({})
 ToolName = Literal["argo", "kustomization", "helm_release", "manifest"]
 
 
@@ -71,16 +76,21 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StepText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The words of a step, with names in {}."""
+    """The words of a step, with names in {}; `not_tried` says why it cannot be tried."""
 
     title: str
     text: str
     lasting: bool = False
+    not_tried: str = ""
 
-    def fill(self, command: str = "", stanza: str = "", **names: str) -> FixStep:
+    def fill(
+        self, command: str = "", stanza: str = "", trial: Trial | None = None, **names: str
+    ) -> FixStep:
         """Return the step with these names."""
         title, text = self.title.format(**names), self.text.format(**names)
-        return FixStep(title, text, command, stanza, self.lasting)
+        if self.not_tried:
+            trial = Trial(not_tried=self.not_tried)
+        return FixStep(title, text, command, stanza, self.lasting, trial)
 
 
 class StepTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,13 +161,21 @@ def fix(
     found: Finding,
     registered: Sequence[Registered] = (),
     installation: Installation = UNKNOWN_INSTALLATION,
+    histories: Mapping[str, ObjectHistory] = _NO_HISTORIES,
 ) -> tuple[FixStep, ...]:
     """Return the steps, the first to take first.
 
     registered  the webhooks of the cluster, in their order; a rule is named only where it is known
+    histories   the last writes of all objects (History.snapshot), on which the steps are tried
     """
-    steps = list(_steps(found, registered, installation))
-    return tuple(sorted(steps, key=lambda one: one.lasting))
+    steps = list(_steps(found, registered, installation, Trials(found, histories)))
+    return tuple(sorted(steps, key=lambda one: (_is_refuted(one), one.lasting)))
+
+
+def _is_refuted(step: FixStep) -> bool:
+    """Whether some of the last writes would have done harm all the same."""
+    trial = step.trial
+    return trial is not None and trial.of > 0 and not trial.is_whole
 
 
 def with_fix(
@@ -165,10 +183,12 @@ def with_fix(
     registered: Sequence[Registered] = (),
     installation: Installation = UNKNOWN_INSTALLATION,
     sample: bytes | None = None,
+    histories: Mapping[str, ObjectHistory] = _NO_HISTORIES,
 ) -> Finding:
     """Return the finding with its steps, and with what happened in its sample."""
     diff = None if sample is None else shown_diff(sample)
-    return msgspec.structs.replace(found, fix=fix(found, registered, installation), diff=diff)
+    steps = fix(found, registered, installation, histories)
+    return msgspec.structs.replace(found, fix=steps, diff=diff)
 
 
 def _texts() -> StepTexts:
@@ -176,7 +196,7 @@ def _texts() -> StepTexts:
 
 
 def _steps(
-    found: Finding, registered: Sequence[Registered], installation: Installation
+    found: Finding, registered: Sequence[Registered], installation: Installation, trials: Trials
 ) -> Iterator[FixStep]:
     if found.above:
         command = f"genguard explain finding/{found.above}"
@@ -189,29 +209,28 @@ def _steps(
         yield text.fill(what=plan.writer)
         return
     if plan.restores and _is_restored(found):
-        yield from _by_genguard(found, installation)
+        yield from _by_genguard(found, installation, trials)
     sure = [one for one in found.actors if one.confidence is not Confidence.POSSIBLE]
     if sure:
         writers = [one for one in sure if one.type in _WRITERS]
         if plan.fights and _REPLICAS in found.paths:
-            yield from _autoscaled(writers)
-        yield from _of_others(
-            found, plan, [one for one in sure if one.type not in _WRITERS], registered
-        )
+            yield from _autoscaled(writers, trials)
+        others = [one for one in sure if one.type not in _WRITERS]
+        yield from _of_others(found, plan, others, registered, trials)
         if plan.fights:
-            yield from filter(None, (_of_tool(found, one) for one in writers))
-        yield from _of_writers(found, plan, writers)
+            yield from filter(None, (_of_tool(found, one, trials) for one in writers))
+        yield from _of_writers(found, plan, writers, trials)
     else:
         yield _find_out(found)
     if found.repair and found.state != "resolved":
         yield _by_hand(found, installation, is_proven=bool(sure))
 
 
-def _by_genguard(found: Finding, installation: Installation) -> Iterator[FixStep]:
+def _by_genguard(found: Finding, installation: Installation, trials: Trials) -> Iterator[FixStep]:
     """Yield what genguard does, or would do, for a value that it can restore."""
     if installation.enforcing is False:
         text = _texts().enforce if installation.enforce else _texts().enforce_by_flags
-        yield text.fill(installation.enforce)
+        yield text.fill(installation.enforce, trial=trials.restored())
     elif installation.enforcing and found.state == "open" and not found.repair:
         yield _texts().not_urgent.fill()
 
@@ -225,16 +244,20 @@ def _by_hand(found: Finding, installation: Installation, *, is_proven: bool) -> 
 
 
 def _of_others(
-    found: Finding, plan: Plan, actors: Iterable[Actor], registered: Sequence[Registered]
+    found: Finding,
+    plan: Plan,
+    actors: Iterable[Actor],
+    registered: Sequence[Registered],
+    trials: Trials,
 ) -> Iterator[FixStep]:
     """Yield what is changed about actors that are no users."""
     for actor in actors:
         if actor.type == "webhook":
-            yield _of_webhook(found, plan, actor.name, registered)
+            yield _of_webhook(found, plan, actor.name, registered, trials)
             webhook = actor.name.partition("/")[2]
             yield _texts().correct.fill(name=webhook, how=plan.webhook)
         elif actor.type == "policy":
-            yield _of_policy(found, plan, actor.name)
+            yield _of_policy(found, plan, actor.name, trials)
             name, how = f"the policy {actor.name}", load_advice().policy
             yield _texts().correct.fill(name=name, how=how)
         else:
@@ -263,12 +286,15 @@ def _find_out(found: Finding) -> FixStep:
     return _texts().find_writer.fill(_command(found, "genguard", "blame", *target, *fields))
 
 
-def _of_webhook(found: Finding, plan: Plan, name: str, registered: Sequence[Registered]) -> FixStep:
+def _of_webhook(
+    found: Finding, plan: Plan, name: str, registered: Sequence[Registered], trials: Trials
+) -> FixStep:
     """Return the step after which a webhook is called for less."""
     configuration, _, webhook = name.partition("/")
-    scope = _scope(found, plan)
-    if configuration.endswith(_STATIC):
-        return _in_manifest(found, scope, webhook, configuration)
+    is_static = configuration.endswith(_STATIC)
+    scope, trial = _scope(found, plan, trials, name if is_static else "")
+    if is_static:
+        return _in_manifest(found, scope, webhook, configuration, trial)
     known = _registered(configuration, webhook, registered)
     patch: Any = None
     if scope == "status" and known is not None:
@@ -284,25 +310,43 @@ def _of_webhook(found: Finding, plan: Plan, name: str, registered: Sequence[Regi
         text = _texts().not_called
     return text.fill(
         _patched(found, "mutatingwebhookconfiguration", configuration, form, patch),
+        trial=trial,
         webhook=webhook,
         configuration=configuration,
         scope=load_advice().scopes[scope],
     )
 
 
-def _scope(found: Finding, plan: Plan) -> Scope:
-    """Return what is taken from a webhook or policy; a kind may have no status of its own."""
-    is_whole = plan.scope == "status" and found.subresource != "status"
-    scope: Scope = "object" if is_whole else plan.scope
-    return "kind" if scope == "object" and found.objects is not None else scope
+def _scope(
+    found: Finding, plan: Plan, trials: Trials, before_intent: str = ""
+) -> tuple[Scope, Trial]:
+    """Return what is taken from a webhook or policy, and what came of trying that.
+
+    The object, or the kind of many objects, where less does not end it: a kind may have no status
+    of its own, and a webhook that changes its own work again does so in the next write as well.
+
+    before_intent  the name of a policy or static webhook
+    """
+    widest: Scope = "object" if found.objects is None else "kind"
+    is_whole = plan.scope == "object" or (plan.scope == "status" and found.subresource != "status")
+    scope = widest if is_whole else plan.scope
+    trial = trials.not_called(scope, before_intent=before_intent)
+    if trial is not NOT_KEPT and not trial.is_whole:
+        wider = trials.not_called(widest, before_intent=before_intent)
+        if wider.is_whole:
+            return widest, wider
+    return scope, trial
 
 
-def _in_manifest(found: Finding, scope: Scope, name: str, configuration: str) -> FixStep:
+def _in_manifest(
+    found: Finding, scope: Scope, name: str, configuration: str, trial: Trial
+) -> FixStep:
     """Return the step for what no API lists: the API server reads it from its own files."""
     change: dict[str, Any] = {"matchConditions": [_condition(found, scope)]}
     if scope == "again":
         change = {"reinvocationPolicy": "Never"}
-    return _texts().static.fill(stanza=_yaml(change), name=name, configuration=configuration)
+    stanza = _yaml(change)
+    return _texts().static.fill(stanza=stanza, trial=trial, name=name, configuration=configuration)
 
 
 def _registered(
@@ -339,7 +383,12 @@ def _without_rules(index: int, one: Registered, resource: str) -> list[dict[str,
 
 
 def _condition(found: Finding, scope: Scope) -> dict[str, str]:
-    """Return a matchCondition that leaves out the status of a kind, or one object."""
+    """Return a matchCondition that leaves out the status of a kind, or one object.
+
+    A request has no subResource where it is about the object itself, and no name where the server
+    is to make one. To read what is absent is an error, and with failurePolicy Fail an error refuses
+    the write (apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go).
+    """
     where = found.subject
     terms = [("request.resource.group", where.group), ("request.resource.resource", where.resource)]
     if scope == "status":
@@ -351,19 +400,27 @@ def _condition(found: Finding, scope: Scope) -> dict[str, str]:
         terms += [("request.namespace", where.namespace)] if where.namespace else []
         terms.append(("request.name", where.name))
         name = f"not-{where.resource}-{where.namespace}-{where.name}"
-    expression = " || ".join(f"{term} != {json.dumps(value)}" for term, value in terms)
+    expression = " || ".join(
+        f"!has({term}) || {term} != {json.dumps(value)}"
+        if term in _MAY_BE_ABSENT
+        else f"{term} != {json.dumps(value)}"
+        for term, value in terms
+    )
     plain = _NOT_IN_A_NAME.sub("-", name.lower())[:_LONGEST_NAME].strip("-")
     return {"name": plain, "expression": expression}
 
 
-def _of_policy(found: Finding, plan: Plan, name: str) -> FixStep:
+def _of_policy(found: Finding, plan: Plan, name: str, trials: Trials) -> FixStep:
     """Return the step after which a policy acts on less."""
-    scope: Scope = "object" if plan.scope == "again" else _scope(found, plan)
+    if plan.scope == "again":  # which a policy does not know
+        plan = msgspec.structs.replace(plan, scope="object")
+    scope, trial = _scope(found, plan, trials, name)
     if name.endswith(_STATIC):
-        return _in_manifest(found, scope, name, name)
+        return _in_manifest(found, scope, name, name, trial)
     patch = {"spec": {"matchConditions": [_condition(found, scope)]}}
     command = _patched(found, "mutatingadmissionpolicy", name, "strategic", patch)
-    return _texts().policy.fill(command, name=name, scope=load_advice().scopes[scope])
+    words = load_advice().scopes[scope]
+    return _texts().policy.fill(command, trial=trial, name=name, scope=words)
 
 
 def _tool(actor: Actor) -> ToolName | None:
@@ -372,7 +429,7 @@ def _tool(actor: Actor) -> ToolName | None:
     return next((key for key, one in load_advice().tools.items() if names & one.marks), None)
 
 
-def _of_tool(found: Finding, actor: Actor) -> FixStep | None:
+def _of_tool(found: Finding, actor: Actor, trials: Trials) -> FixStep | None:
     """Return what makes a tool leave the field, or the object, to others."""
     key = _tool(actor)
     if key is None:
@@ -381,15 +438,16 @@ def _of_tool(found: Finding, actor: Actor) -> FixStep | None:
     if found.detector == "recreation" and tool.kept_by:
         stanza = _yaml({"metadata": {"annotations": tool.kept_by}})
         return _texts().not_deleted.fill(stanza=stanza, tool=tool.name, object=_target(found))
+    trial = trials.left_alone([actor])
     if key == "argo":
-        return _texts().argo.fill(stanza=_argo(found))
+        return _texts().argo.fill(stanza=_argo(found), trial=trial)
     if key == "kustomization":
         return _texts().kustomization.fill(
-            stanza=_kustomization(found), paths=", ".join(found.paths)
+            stanza=_kustomization(found), trial=trial, paths=", ".join(found.paths)
         )
     if key == "helm_release":
-        return _texts().helm_release.fill(stanza=_helm_release(found))
-    return None if found.detector == "recreation" else _of_manifest(found, actor)
+        return _texts().helm_release.fill(stanza=_helm_release(found), trial=trial)
+    return None if found.detector == "recreation" else _of_manifest(found, actor, trial)
 
 
 def _argo(found: Finding) -> str:
@@ -422,7 +480,7 @@ def _helm_release(found: Finding) -> str:
     return _yaml({"spec": {"driftDetection": {"mode": "enabled", "ignore": [ignored]}}})
 
 
-def _of_manifest(found: Finding, actor: Actor) -> FixStep:
+def _of_manifest(found: Finding, actor: Actor, trial: Trial) -> FixStep:
     """Return the step for who applies manifests by hand or from a pipeline."""
     text, command = _texts().manifest, ""
     if actor.field_manager in ("kubectl-client-side-apply", "kubectl"):
@@ -433,7 +491,7 @@ def _of_manifest(found: Finding, actor: Actor) -> FixStep:
     elif command:
         text = _texts().manifest_by_kubectl
     fields = ", ".join(map(_field, found.paths)) or "the field"
-    return text.fill(command, fields=fields, name=actor.name)
+    return text.fill(command, trial=trial, fields=fields, name=actor.name)
 
 
 def _is_autoscaler(actor: Actor) -> bool:
@@ -446,14 +504,18 @@ def _is_by_hand(actor: Actor) -> bool:
     return manager.startswith(BY_HAND)
 
 
-def _autoscaled(actors: Sequence[Actor]) -> Iterator[FixStep]:
+def _autoscaled(actors: Sequence[Actor], trials: Trials) -> Iterator[FixStep]:
     scaler = next(filter(_is_autoscaler, actors), None)
     if scaler is not None:
-        others = " and ".join(one.name for one in actors if not _is_autoscaler(one))
-        yield _texts().autoscaler.fill(name=scaler.name, others=others or "whoever else sets it")
+        others = [one for one in actors if not _is_autoscaler(one)]
+        names = " and ".join(one.name for one in others) or "whoever else sets it"
+        trial = trials.left_alone(others)
+        yield _texts().autoscaler.fill(trial=trial, name=scaler.name, others=names)
 
 
-def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator[FixStep]:
+def _of_writers(
+    found: Finding, plan: Plan, actors: Sequence[Actor], trials: Trials
+) -> Iterator[FixStep]:
     """Yield what the owners of the other writers change; for a fight, who owns the field."""
     if plan.scope == "status":
         by_hand = [one for one in actors if _is_by_hand(one)]
@@ -470,7 +532,9 @@ def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator
     if plan.fights and len(others) > 1:
         fields = ", ".join(map(_field, found.paths)) or "the object"
         command = _command(found, "genguard", "blame", _target(found), *_namespace(found))
-        yield _texts().choose_owner.fill(command, fields=fields, names=names, how=plan.writer)
+        yield _texts().choose_owner.fill(
+            command, trial=trials.left_alone(others), fields=fields, names=names, how=plan.writer
+        )
         return
     yield _texts().correct_writers.fill(name=names, how=plan.writer)
 

@@ -199,7 +199,7 @@ class History:
 
     def of(self, key: ObjectKey) -> ObjectHistory:
         """Return the history of an object, a new history for a new object."""
-        name = _name(key)
+        name = history_name(key)
         found = self._objects.get(name)
         if found is None:
             found = self._objects[name] = ObjectHistory(slow=self._slow.of(name))
@@ -210,7 +210,14 @@ class History:
 
     def find(self, key: ObjectKey | JoinKey) -> ObjectHistory | None:
         """Return the history of an object, if there is one; this keeps it no longer."""
-        return self._objects.get(_name(key))
+        return self._objects.get(history_name(key))
+
+    def snapshot(self) -> dict[str, ObjectHistory]:
+        """Return all histories by `history_name`, as another thread may read them.
+
+        Those of objects written last are at the end.
+        """
+        return dict(self._objects)
 
     def last_writer(self, key: JoinKey, past: ObjectHistory | None) -> str:
         """Return a user who wrote more than status of an object, "" where nobody is known.
@@ -218,14 +225,14 @@ class History:
         The last one is remembered for days. `past` is the history of the object, if there is one.
         """
         if past is None:
-            return self._slow.of(_name(key)).writer
+            return self._slow.of(history_name(key)).writer
         return past.slow.writer or past.writer or ""
 
     def confirm(self, past: ObjectHistory, now: Write) -> Write | None:
         """Return the write that must have been stored: see `ObjectHistory.confirm`."""
         stored = past.confirm(now)
         if stored is not None and stored.writes_more:
-            past.slow = self._slow.add(_name(stored.object), stored)
+            past.slow = self._slow.add(history_name(stored.object), stored)
         return stored
 
     def find_uid(self, uid: str) -> ObjectHistory | None:
@@ -236,11 +243,11 @@ class History:
         """Add a write to the history of its object, and drop what is over the bounds."""
         before, leaves_before = past.bytes, past.leaf_bytes
         past.add(write)
-        past.in_turn = self._moves.add(_name(write.object), write, past.owner, past.writes)
+        past.in_turn = self._moves.add(history_name(write.object), write, past.owner, past.writes)
         self.bytes += past.bytes - before
         self.leaf_bytes += past.leaf_bytes - leaves_before
         if past.leaf_bytes:
-            self._forget_leaves_but_of(_name(write.object), past)
+            self._forget_leaves_but_of(history_name(write.object), past)
         while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
             name, oldest = self._objects.popitem(last=False)
             last = oldest.unconfirmed
@@ -320,5 +327,6 @@ def _without_leaves(write: Write) -> Write:
     )
 
 
-def _name(key: ObjectKey | JoinKey) -> str:
+def history_name(key: ObjectKey | JoinKey) -> str:
+    """Return the name of an object in a history: its uid, or all its names without one."""
     return key.uid or f"{key.group}\x00{key.resource}\x00{key.namespace}\x00{key.name}"

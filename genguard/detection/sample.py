@@ -144,12 +144,12 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
 
 
 def _rank(one: FieldValues, first: frozenset[str]) -> tuple[int, str]:
-    if _is_at_or_below(one.pointer, first):
+    if is_at_or_below(one.pointer, first):
         return 0, one.pointer
     return 1 if one.is_changed_by_webhooks else 2, one.pointer
 
 
-def _is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
+def is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
     """Whether a pointer, or the pointer of something that it is in, is among `first`.
 
     Up to 2,000 fields are held against as many pointers: each is looked up, not compared with all.

@@ -68,3 +68,5 @@ def _step(number: int, step: FixStep) -> Iterator[FindingLine]:
     yield FindingLine(f"{step.title}. {step.text}", f"  {number}. ")
     for line in (step.command or step.stanza).splitlines():
         yield FindingLine(line, "       ", is_code=True)
+    if step.trial is not None:
+        yield FindingLine(step.trial.text, "     ")

@@ -1,19 +1,26 @@
 """The commands that end a loop are taken by the real kubectl and the real API server."""
 
 import asyncio
+import itertools
 import shlex
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.fix import fix
 from genguard.detection.suspects import read_configurations
+from tests.controlplane.client import wait_until
+from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.webhook_listener import WebhookListener
+from tests.e2e.culprits import deployment
 from tests.scenarios.policies import bound
 from tests.scenarios.scene import Policy
 from webhook.cli import main
@@ -23,6 +30,7 @@ from webhook.cluster.rest import Rest
 from webhook.manifest.rendering import is_registration
 
 PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+N = itertools.count()
 KEPT = {"name": "kept", "expression": "true"}
 
 
@@ -112,6 +120,37 @@ def test_a_condition_is_added_to_those_of_this_webhook_alone(
     names = {each["name"] for each in two["matchConditions"]}
     added = "not-status-of-deployments" if subresource else "not-deployments-shop-web"
     assert names == {"kept", added}
+
+
+@pytest.mark.parametrize("subresource", ["status", ""])
+def test_with_the_condition_a_webhook_whose_failure_refuses_writes_refuses_none(
+    apiserver: ControlPlane, namespace: NamespaceFactory, subresource: str
+) -> None:
+    where, client = namespace(apiserver), apiserver.client
+    found = finding("status-clobbered", subresource=subresource)
+    found = replace(found, object=replace(found.object, namespace=where))
+    step, _ = fix(found)
+    resources = ["deployments", "deployments/status"]
+    with (
+        WebhookListener(apiserver.authority) as listener,
+        listener.registered(apiserver, where, resources, name="mmm-old", failurePolicy="Fail"),
+    ):
+        run(apiserver, step.command.replace("two.example.org", "reviews.example.org"))
+        path = f"/apis/apps/v1/namespaces/{where}/deployments"
+        client.post(path, deployment("web"))
+        made = deployment("made")
+        client.post(path, made | {"metadata": {"generateName": "made-"}})
+        client.post(path, deployment("other"))
+
+        def asked() -> set[tuple[str, str]]:
+            del listener.reviews[:]
+            for name, below in product(("web", "other"), ("", "/status")):
+                client.patch(f"{path}/{name}{below}", {"metadata": {"labels": {"n": str(next(N))}}})
+            requests = [one["request"] for one in listener.reviews]
+            return {(one["name"], one.get("subResource", "")) for one in requests}
+
+        left = {"": {("other", ""), ("other", "status")}, "status": {("web", ""), ("other", "")}}
+        wait_until(lambda: asked() == left[subresource], what="the condition in force")
 
 
 def test_a_webhook_is_not_called_again(

@@ -1,9 +1,11 @@
 """What a scenario acts with: one namespace of a real control plane, and users who write in it."""
 
+import copy
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from tests.controlplane.client import STRATEGIC_MERGE_PATCH, ApiError, Client, wait_until
@@ -50,11 +52,19 @@ class Stored:
     """One object in the cluster, as a user or a controller handles it.
 
     A user is a name, or `name@pod`: what the token of a service account says of its process.
+    `left_alone` are the fields, as RFC 6901, that a user does not write any more.
     """
 
-    def __init__(self, plane: ControlPlane, collection: str, name: str) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        collection: str,
+        name: str,
+        left_alone: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self._plane = plane
         self.path = f"{collection}/{name}"
+        self._left_alone = left_alone
 
     def get(self) -> Json:
         found: Json = self._plane.client.get(self.path).body
@@ -66,6 +76,9 @@ class Stored:
 
     def patch(self, user: str, body: Json, subresource: str = "", **params: Any) -> Json:
         """A merge patch, or what else the client makes of a mapping."""
+        body = without(body, self._left_alone.get(user, ()))
+        if not body:
+            return self.get()
         at = f"{self.path}/{subresource}" if subresource else self.path
         made: Json = self._as(user).patch(at, body, params=params or None).body
         return made
@@ -75,6 +88,9 @@ class Stored:
 
     def strategic(self, user: str, body: Json) -> Json:
         """A strategic merge patch: items of a list by their names."""
+        body = without(body, self._left_alone.get(user, ()))
+        if not body:
+            return self.get()
         made: Json = self._as(user).patch(self.path, body, content_type=STRATEGIC_MERGE_PATCH).body
         return made
 
@@ -90,7 +106,12 @@ class Stored:
         at = f"{self.path}/{subresource}" if subresource else self.path
         while True:
             found = self.get()
+            before = copy.deepcopy(found)
             change(found)
+            for pointer in self._left_alone.get(user, ()):
+                keep(pointer, before, found)
+            if found == before and user in self._left_alone:
+                return found
             try:
                 made: Json = self._as(user).put(at, found).body
             except ApiError as error:
@@ -123,8 +144,13 @@ class Stored:
 class Scene:
     """The namespace of one scenario."""
 
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
-        self.plane, self.namespace = plane, namespace
+    def __init__(
+        self,
+        plane: ControlPlane,
+        namespace: str,
+        left_alone: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        self.plane, self.namespace, self._left_alone = plane, namespace, left_alone
         self._ticks = itertools.count(1)
 
     def create(self, collection: str, body: Json, user: str = "deployer", **params: Any) -> Stored:
@@ -132,11 +158,11 @@ class Scene:
         at = self.collection(collection)
         client = self.plane.client.as_user(user, ["system:masters"])
         made = client.post(at, body, params=params or None).body
-        return Stored(self.plane, at, made["metadata"]["name"])
+        return self._stored(at, made["metadata"]["name"])
 
     def stored(self, collection: str, name: str) -> Stored:
         """An object that is there."""
-        return Stored(self.plane, self.collection(collection), name)
+        return self._stored(self.collection(collection), name)
 
     def make_way(self, user: str, before: Stored | None) -> None:
         """Delete what is in the way, and wait until it is gone."""
@@ -149,7 +175,7 @@ class Scene:
         at = self.collection(collection)
         for found in self.plane.client.get(at).body["items"]:
             if "deletionTimestamp" not in found["metadata"]:
-                Stored(self.plane, at, found["metadata"]["name"]).delete(user)
+                self._stored(at, found["metadata"]["name"]).delete(user)
 
     def wait_until_none(self, collection: str) -> None:
         at = self.collection(collection)
@@ -200,6 +226,9 @@ class Scene:
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    def _stored(self, collection: str, name: str) -> Stored:
+        return Stored(self.plane, collection, name, self._left_alone)
+
     def _custom(self, plural: str, kind: str, name: str, spec: Json) -> Stored:
         body = {
             "apiVersion": "example.org/v1",
@@ -219,3 +248,40 @@ def set_condition(status: Json, new: Json) -> None:
     """Replaces the condition of this type and leaves the others, as meta.SetStatusCondition."""
     others = [one for one in status.get("conditions", ()) if one["type"] != new["type"]]
     status["conditions"] = [*others, new]
+
+
+def without(body: Json, pointers: Sequence[str]) -> Json:
+    """A patch without these fields, and without what holds nothing else; a list goes whole."""
+    made = copy.deepcopy(body)
+    for pointer in pointers:
+        _drop(made, _names(pointer))
+    return made
+
+
+def _drop(value: Json, names: Sequence[str]) -> None:
+    name, *below = names
+    inner = value.get(name)
+    if below and isinstance(inner, dict):
+        _drop(inner, below)
+        if inner:
+            return
+    value.pop(name, None)
+
+
+def keep(pointer: str, before: Json, after: Json) -> None:
+    """Set a field as it was before; of a list its first field outside it."""
+    *above, last = _names(pointer)
+    for name in above:
+        old, new = before.get(name), after.get(name)
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            last = name
+            break
+        before, after = old, new
+    if last in before:
+        after[last] = copy.deepcopy(before[last])
+    else:
+        after.pop(last, None)
+
+
+def _names(pointer: str) -> list[str]:
+    return [one.replace("~1", "/").replace("~0", "~") for one in pointer[1:].split("/")]

@@ -1,10 +1,11 @@
 """Plays a scenario: its webhooks and a real, watching genguard registered in its namespace."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
@@ -122,18 +123,27 @@ def disturbed(
         yield listeners
 
 
-def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
+def play(
+    plane: ControlPlane,
+    played: Scenario,
+    namespace: str,
+    *,
+    fixed: Callable[[], object] = lambda: None,
+    left_alone: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Played:
     """In a namespace that exists; `defined` must be in force.
 
-    The events are of the level that the control plane logs.
+    The events are of the level that the control plane logs. `fixed` is called when all webhooks are
+    registered, before anybody acts; `left_alone` are the fields that a user leaves to others.
     """
-    trail, scene = AuditTrail(plane, namespace), Scene(plane, namespace)
+    trail, scene = AuditTrail(plane, namespace), Scene(plane, namespace, left_alone)
     if played.before is not None:
         played.before(scene)
     with disturbed(plane, played, namespace), Genguard("--audit-only", RECORD) as guard:
         # The flag RECORD names a file of the process's own folder.
         with registered(plane, namespace, guard, rules=CUSTOM):
             configurations = list(_configurations(plane))
+            fixed()
             played.act(scene)
         guard.stop(at_once=True)
         reviews = guard.recording.read_bytes()

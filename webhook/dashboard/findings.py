@@ -226,13 +226,17 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
 async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings with what happened and what ends them."""
     sources = context.sources
-    samples = sources.detecting.detection.ledger.samples({one.id for one in found})
+    detection = sources.detecting.detection
+    samples = detection.ledger.samples({one.id for one in found})
+    histories = detection.history.snapshot()
     registered = sources.suspects.registered
     enforcing = sources.about().get("mode") == "enforcing"
     installation = Installation(enforcing, sources.enforce(), sources.connected)
 
     return await context.queue.in_thread(
-        lambda: tuple(with_fix(one, registered, installation, samples.get(one.id)) for one in found)
+        lambda: tuple(
+            with_fix(one, registered, installation, samples.get(one.id), histories) for one in found
+        )
     )
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from genguard.detection.finding import Finding
+from genguard.detection.history import History
 from genguard.detection.silences import Silences
 from genguard.status.tracking import Tracking
 from tests.unit.detection.test_fix import finding
@@ -28,7 +29,7 @@ class Queue:
 
 def context(*found: Finding, mode="enforcing", samples=()):
     ledger = SimpleNamespace(samples=lambda ids: {k: v for k, v in samples if k in ids})
-    detection = SimpleNamespace(ledger=ledger)
+    detection = SimpleNamespace(ledger=ledger, history=History())
     sources = Sources(
         detecting=SimpleNamespace(findings=lambda: found, detection=detection, tracking=Tracking()),
         suspects=SimpleNamespace(registered=()),
