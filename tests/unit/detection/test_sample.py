@@ -12,7 +12,7 @@ from genguard.detection.sample import (
     MOST_BYTES,
     MOST_FIELDS,
     Letters,
-    _is_at_or_below,
+    is_at_or_below,
     sample_of,
     shown_diff,
     values_of,
@@ -74,7 +74,7 @@ def test_fields_are_not_each_compared_with_every_pointer_that_comes_first():
     ],
 )
 def test_a_field_is_first_where_it_or_what_it_is_in_was_named(pointer, first, is_it):
-    assert _is_at_or_below(pointer, frozenset(first)) is is_it
+    assert is_at_or_below(pointer, frozenset(first)) is is_it
 
 
 def states(row):
