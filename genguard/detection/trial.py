@@ -24,6 +24,7 @@ from genguard.objects.observed import restorations
 Scope = Literal["status", "object", "kind", "again"]
 """Which calls a webhook need not get any more; the words are in fix.yaml."""
 NOT_KEPT: Final = Trial(not_tried="none of the last writes is remembered field by field")
+_MAY_BE_OF_OTHERS: Final = Trial(not_tried="a policy or static webhook may have set the field")
 _MOST_OBJECTS: Final = 2_000
 """Whose writes are searched for what else a step would change."""
 
@@ -65,6 +66,8 @@ class Trials:
                 rest = [one for one in sent if not (one.holds_time or self._is_in_paths(one))]
                 if not any(self._is_undone(one, write) for one in rest):
                     ended.append(write)
+        if any(one.policies for one in harmed):
+            return _MAY_BE_OF_OTHERS
         return _trial(ended, harmed)
 
     def restored(self) -> Trial:

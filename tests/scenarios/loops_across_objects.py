@@ -30,7 +30,7 @@ def a_replica_set_with_a_fight_of_its_own(scene: Scene) -> None:
     scene.pause(1.0)
     path = scene.collection("apps/v1/replicasets")
     (found,) = scene.plane.client.get(path).body["items"]
-    below = Stored(scene.plane, path, found["metadata"]["name"])
+    below = scene.stored("apps/v1/replicasets", found["metadata"]["name"])
     for turn in range(8):
         web.spec(("gitops", "autoscaler")[turn % 2], replicas=(1, 0)[turn % 2])
         scene.pause(0.15)
