@@ -17,7 +17,7 @@ from genguard.audit.document import TOO_DEEP, UNFINISHED, audit_kind, see_events
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detection import Detection
-from genguard.detection.finding import Actor
+from genguard.detection.finding import Actor, Finding
 from genguard.detection.fix import with_fix
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
@@ -75,13 +75,17 @@ class Replay:
         self.unreadable += 1
         return {"type": "error", "where": where, "message": reason}
 
-    def findings(self) -> Iterator[ReplayLine]:
-        """Every finding; to be called after the last line."""
+    def found(self) -> list[Finding]:
+        """Return every finding, without its steps; to be called after the last line."""
         self._detection.finish(self._clock)
-        found = (*self._detection.findings(), *self._audit.findings())
+        return beneath_causes((*self._detection.findings(), *self._audit.findings()))
+
+    def findings(self) -> Iterator[ReplayLine]:
+        """Every finding with its steps; to be called after the last line."""
+        found = self.found()
         samples = self._detection.ledger.samples({one.id for one in found})
         histories = self._detection.history.snapshot()
-        for finding in beneath_causes(found):
+        for finding in found:
             self._counts["findings"] += 1
             whole = with_fix(
                 finding,

@@ -265,8 +265,12 @@ class Cluster:
         if self._find(place) is not None:
             raise exists(resource.name, place.name)
         review, asked = make_review("CREATE", place, document, None, call), document
-        if self._admit is not None:
-            document = self._admit(review)
+        try:
+            admitted = document if self._admit is None else self._admit(review)
+        except RequestRefusedError as error:
+            self._log(place, call, review, (None, asked, None), status=error.status)
+            raise
+        document = copy.deepcopy(admitted)  # storing it sets what the log must not show
         validate(resource, document)
         self._count(document, None, _with_object(review, document))
         if owned is None:
@@ -274,7 +278,7 @@ class Cluster:
             owned = after_update({}, self._manager(place, call, document), {}, leaves)
         stored = self._finish(place, document, None, owned, call)
         documents = (None, asked, stored)
-        self._log(place, call, review, documents, status=_CREATED, admitted=document)
+        self._log(place, call, review, documents, status=_CREATED, admitted=admitted)
         return Answer(_CREATED, self._shown(place, stored), tuple(warnings))
 
     def _check_name(self, place: Place, metadata: Document) -> None:
@@ -430,7 +434,9 @@ class Cluster:
         try:
             if self._admit is not None and place.subresource != "scale":
                 shown_new = self._admit(review)
-                document = prepare_update(resource, place.subresource, old, shown_new)
+                # Storing it sets its resourceVersion, which the log must not show.
+                document = copy.deepcopy(shown_new)
+                document = prepare_update(resource, place.subresource, old, document)
             check_finalizers(resource, old, document)
             validate(resource, document)
         except RequestRefusedError as error:

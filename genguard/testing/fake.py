@@ -1,7 +1,8 @@
 """The fake API server as tests use it: in a `with` block, or by the fixture `fake_api_server`."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -41,6 +42,7 @@ class FakeApiServer:
         server_version: str = DEFAULT_SERVER_VERSION,
         user: str = "test",
         webhooks: Sequence[MutatingWebhook] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Prepare a server; it opens its port when it is entered, or by start().
 
@@ -48,12 +50,13 @@ class FakeApiServer:
         server_version  which Kubernetes: before `1.33`, Pods have no generation
         user            who writes by the methods below, and in requests that name no user
         webhooks        called for each create and update, scale aside, in this order
+        now             the time of each write: a test of what takes minutes need not wait
 
         Raises ValueError for a definition or a version that cannot be read and for two webhooks of
         one name, OSError for a file.
         """
         self._chain: Final = Chain(webhooks)
-        self._cluster: Final = Cluster(server_version, admit=self._chain.admit)
+        self._cluster: Final = Cluster(server_version, now, self._chain.admit)
         self._server: HttpServer | None = None
         self._user: Final = user
         for definition in definitions:

@@ -174,6 +174,13 @@ ROWS: Final[dict[str, Row]] = {
         misspelt=(("-f", "x", "--argo-app=a"), "--argocd-app"),
         flags=((), ("-f", "x", "-o", "yaml"), ("-f", "x", "--as-group=g")),
     ),
+    "reproduce": Row(
+        None,  # it writes a folder
+        cluster=("finding/a", "-o", "FOLDER"),
+        reads=("finding/a", "-o", "FOLDER"),
+        misspelt=(("finding/a", "--keep-name"), "--keep-names"),
+        flags=((), ("finding/a",), ("a", "-o", "FOLDER"), ("finding/", "-o", "FOLDER")),
+    ),
     "lint": Row(
         ("HOOKS",),
         cluster=(),

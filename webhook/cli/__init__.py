@@ -40,6 +40,7 @@ GROUPS: Final = {
         "lint": "Check webhook configurations for what breaks clusters.",
         "rules": "Test the rules in CEL by which custom kinds are judged.",
         "replay": "Judge recorded reviews again.",
+        "reproduce": "Write the smallest test that shows a loop.",
     },
     "Other commands": {
         "version": "Print the version, and which Kubernetes versions are known.",

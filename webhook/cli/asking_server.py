@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from genguard.detection.finding import Finding
 from genguard.objects.shown import printable
 from webhook.cli.options import USUAL_SERVER
 from webhook.cluster.connection import connected, default_kubeconfig
@@ -256,3 +257,17 @@ def _connector(forward: Forward) -> aiohttp.BaseConnector:
 
 def _headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+async def finding_of(
+    name: str, choice: ServerChoice, kubeconfig: str | None, context: str | None
+) -> Finding:
+    """Return a finding of a server by its id. Raises NoServerError where there is none."""
+    async with server_of(choice, kubeconfig, context) as server:
+        found = await server.ask(f"/api/findings/{name}", {}, Finding)
+    if found is None:
+        raise NoServerError(
+            f"the server has no finding {name}: it may be another replica's, or be forgotten; "
+            "genguard findings --state all lists them"
+        )
+    return found

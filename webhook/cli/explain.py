@@ -139,22 +139,11 @@ def _finding(
 ) -> Finding:
     """Ask a server for a finding."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cli.asking_server import ServerChoice, server_of  # noqa: PLC0415
-
-    async def ask() -> Finding | None:
-        choice = ServerChoice(server, token)
-        async with server_of(choice, kubeconfig, context) as found:
-            return await found.ask(f"/api/findings/{name}", {}, Finding)
+    from webhook.cli.asking_server import ServerChoice, finding_of  # noqa: PLC0415
 
     if not name.isalnum():
         raise click.UsageError(f"{_FINDING}{name} is not finding/ID; genguard findings lists them")
-    found = asyncio.run(ask())
-    if found is None:
-        raise click.ClickException(
-            f"the server has no finding {name}: it may be another replica's, or be forgotten; "
-            "genguard findings --state all lists them"
-        )
-    return found
+    return asyncio.run(finding_of(name, ServerChoice(server, token), kubeconfig, context))
 
 
 def _print_finding(found: Finding, output: str) -> None:

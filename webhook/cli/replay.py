@@ -10,18 +10,15 @@ from typing import Final, Self
 import click
 
 from genguard.detection.finding import Severity
-from genguard.detection.suspects import Suspects
 from genguard.formats.lines import Line, bounded
 from genguard.generation.strategy import UnknownServerVersionError
-from genguard.generation.table import DEFAULT_SERVER_VERSION
 from genguard.replay import Replay, ReplayLine, as_json, as_row, not_judged_rows
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import Position, open_unpacked
-from webhook.cli.options import MAX_LINE, OUTPUT, examples
+from webhook.cli.options import MAX_LINE, OUTPUT, examples, of_recording
 from webhook.cli.output import is_terminal, tell
-from webhook.files.given import BadFileError, load_definitions, load_registrations, load_static
-from webhook.serve.flags import FILE, PATH
+from webhook.files.given import BadFileError, load_definitions, suspects_of
 
 WORTH_SHOWING: Final = 20_000_000
 """Bytes: about half a second."""
@@ -90,30 +87,7 @@ def _is_terminal() -> bool:
         ),
     ),
 )
-@click.option(
-    "--server-version",
-    default=DEFAULT_SERVER_VERSION,
-    show_default=True,
-    help="Whose rules held when it was recorded.",
-)
-@click.option(
-    "--crds",
-    type=FILE,
-    help="CustomResourceDefinitions of the recorded cluster, JSON or YAML.",
-)
-@click.option(
-    "--webhooks",
-    type=FILE,
-    help="The cluster's webhook configurations and MutatingAdmissionPolicies with their bindings, "
-    "JSON or YAML: findings then name the culprit.",
-)
-@click.option(
-    "--static-webhooks",
-    multiple=True,
-    metavar="DIR|FILE|none",
-    type=PATH,
-    help="Manifests of webhooks and policies that no API lists (KEP-5793): they are suspects, too.",
-)
+@of_recording
 @click.option(
     "--fail-on",
     type=click.Choice([one.value for one in Severity]),
@@ -145,14 +119,9 @@ def replay(
     evaluator = click.get_current_context().with_resource(Evaluator())
     try:
         definitions = load_definitions(crds) if crds else ()
-        static = load_static(static_webhooks)
-        suspects = (
-            load_registrations(webhooks, evaluator, static)
-            if webhooks
-            else Suspects(conditions=evaluator, static=static)
-        )
+        new_suspects = suspects_of(webhooks, static_webhooks, evaluator)
         options = ReviewOptions(server_version=server_version, custom_resources=definitions)
-        run = Replay(options, suspects)
+        run = Replay(options, new_suspects())
     except (BadFileError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error
     write = as_json if output == "json" else as_row

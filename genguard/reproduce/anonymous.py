@@ -1,0 +1,342 @@
+"""Replaces the names and values of a recording: it goes to another team or company.
+
+Kept are the words of Kubernetes (its kinds, fields, well-known users, field managers and condition
+types), small numbers, booleans and generations. All else is replaced: one name always by the same
+one, an older resourceVersion by a lower one, a text that continues another by one that does so too.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from genguard.generation.table import load_rows
+from genguard.reproduce.recorded import Document, RecordedWrite, objects_of, request_of
+
+KEPT_SORTS: Final = ("users", "names", "field names", "keys", "values", "numbers")
+"""What is replaced, in sorts: where the finding needs one of them as it was, it stays."""
+_BUILTIN: Final = frozenset(row.group for row in load_rows())
+_FIELDS: Final = frozenset(
+    [
+        "spec",
+        "status",
+        "metadata",
+        "conditions",
+        "observedGeneration",
+        "replicas",
+        "readyReplicas",
+        "type",
+        "reason",
+        "message",
+        "lastTransitionTime",
+        "lastUpdateTime",
+        "lastProbeTime",
+        "phase",
+        "labels",
+        "annotations",
+        "finalizers",
+        "name",
+        "kind",
+        "apiVersion",
+        "ownerReferences",
+        "template",
+        "selector",
+        "terminatingReplicas",
+        "generation",
+        "uid",
+        "namespace",
+        "controller",
+        "blockOwnerDeletion",
+        "time",
+    ]
+)
+"""Fields of custom resources that many kinds have."""
+_MAPS: Final = frozenset(
+    [
+        "labels",
+        "annotations",
+        "matchLabels",
+        "nodeSelector",
+        "data",
+        "stringData",
+        "binaryData",
+        "parameters",
+    ]
+)
+"""Fields of built-in kinds whose keys are free."""
+_TEXTS: Final = frozenset(
+    ["message", "args", "command", "env", "image", "value", "hostname", "subdomain", "host", "path"]
+)
+"""Fields of built-in kinds whose text is free, whatever it looks like."""
+_CONDITION_TYPES: Final = frozenset(
+    [
+        "Ready",
+        "Available",
+        "Progressing",
+        "ReplicaFailure",
+        "Initialized",
+        "ContainersReady",
+        "PodScheduled",
+        "Complete",
+        "Failed",
+        "Healthy",
+        "Synced",
+        "Reconciling",
+        "Stalled",
+        "Established",
+        "NamesAccepted",
+        "Degraded",
+    ]
+)
+_OWN_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+_SYSTEM: Final = ("system:serviceaccount:kube-system:", "system:kube-", "system:apiserver")
+_MANAGERS: Final = re.compile(
+    r"kubectl.*|kube-.*|helm.*|argocd.*|kustomize-controller|before-first-apply"
+)
+_WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_LARGEST: Final = 1_000
+_BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_TRUTHS: Final = ("True", "False", "Unknown", "")
+_ACCOUNT: Final = "system:serviceaccount:"
+_NODE: Final = "system:node:"
+
+
+class Anonymous:
+    """Replaces what one recording says; the same thing always by the same name."""
+
+    def __init__(self, writes: Sequence[RecordedWrite], kept: Iterable[str] = ()) -> None:
+        """`kept` are the sorts, of KEPT_SORTS, that stay as they are."""
+        self._kept: Final = frozenset(kept)
+        self._known: Final[dict[str, dict[Any, Any]]] = {}
+        lines = [line for write in writes for line in write]
+        versions = {
+            int(one["metadata"]["resourceVersion"])
+            for line in lines
+            for one in objects_of(line)
+            if str((one.get("metadata") or {}).get("resourceVersion", "")).isdecimal()
+        }
+        self._versions: Final = {str(v): str(n) for n, v in enumerate(sorted(versions), start=1)}
+        self._first: Final = min((_time(line["time"]) for line in lines), default=_BEGIN)
+        self.writes: Final = [tuple(map(self._line, write)) for write in writes]
+
+    def _line(self, line: Document) -> Document:
+        request = request_of(line)
+        made: Document = {key: request[key] for key in ("operation", "dryRun") if key in request}
+        group = request["resource"].get("group", "")
+        made["uid"] = self._uid(request.get("uid", ""))
+        for key in ("kind", "resource", "requestKind", "requestResource"):
+            if key in request:
+                made[key] = self._typed(request[key])
+        for key in ("subResource", "requestSubResource"):
+            if key in request:
+                made[key] = request[key]
+        if request.get("name"):
+            made["name"] = self.name(request["name"])
+        if request.get("namespace"):
+            made["namespace"] = self.namespace(request["namespace"])
+        made["userInfo"] = self._user_info(request.get("userInfo") or {})
+        if request.get("options"):
+            made["options"] = self._options(request["options"])
+        for key in ("object", "oldObject"):
+            if key in request:
+                made[key] = request[key] and self._object(request[key], group)
+        review = {
+            key: line["review"][key] for key in ("kind", "apiVersion") if key in line["review"]
+        }
+        return {
+            "time": self._time(line["time"]),
+            "phase": line["phase"],
+            "review": {**review, "request": made},
+        }
+
+    def name(self, text: str) -> str:
+        """Return the name of an object."""
+        return str(self._new("names", "object", text, lambda n: f"object-{n}"))
+
+    def namespace(self, text: str) -> str:
+        """Return a namespace; the first is `default`, which every cluster has."""
+        return str(self._new("names", "namespace", text, _namespace))
+
+    def user(self, text: str) -> str:
+        """Return the name of a user; it stays a service account, or a node."""
+        if text.startswith(_SYSTEM):
+            return text
+        if text.startswith(_ACCOUNT) and text.count(":") == 3:  # noqa: PLR2004 - of four parts
+            namespace, account = text.removeprefix(_ACCOUNT).split(":")
+            named = self._new("users", "account", account, lambda n: f"account-{n}")
+            return f"{_ACCOUNT}{self.namespace(namespace)}:{named}"
+        if text.startswith(_NODE):
+            node = self._new("users", "node", text[len(_NODE) :], lambda n: f"node-{n}")
+            return f"{_NODE}{node}"
+        return str(self._new("users", "user", text, lambda n: f"user-{n}"))
+
+    def group(self, text: str) -> str:
+        """Return an API group; those of Kubernetes stay."""
+        if is_builtin(text):
+            return text
+        return str(self._new("names", "group", text, _group))
+
+    def resource(self, group: str, text: str) -> str:
+        """Return the plural of a resource; those of Kubernetes stay."""
+        if is_builtin(group):
+            return text
+        return str(self._new("names", "resource", text, lambda n: f"thing{n}s"))
+
+    def _kind(self, group: str, text: str) -> str:
+        if is_builtin(group):
+            return text
+        return str(self._new("names", "kind", text, lambda n: f"Thing{n}"))
+
+    def _typed(self, named: Mapping[str, str]) -> Document:
+        group = named.get("group", "")
+        made = dict(named)
+        made["group"] = self.group(group)
+        if "kind" in named:
+            made["kind"] = self._kind(group, named["kind"])
+        if "resource" in named:
+            made["resource"] = self.resource(group, named["resource"])
+        return made
+
+    def _user_info(self, info: Document) -> Document:
+        made: Document = {"username": self.user(info.get("username", ""))}
+        extra = info.get("extra") or {}
+        if extra:
+            made["extra"] = {
+                key: [
+                    self._new("users", "process", one, lambda n: f"process-{n}") for one in values
+                ]
+                for key, values in extra.items()
+            }
+        return made
+
+    def _options(self, options: Document) -> Document:
+        made = dict(options)
+        manager = options.get("fieldManager", "")
+        if manager and not _MANAGERS.fullmatch(manager):
+            made["fieldManager"] = self._new("users", "manager", manager, lambda n: f"manager-{n}")
+        return made
+
+    def _object(self, document: Document, group: str) -> Document:
+        made: Document = {}
+        of_kubernetes = is_builtin(group)
+        for key, value in document.items():
+            if key == "apiVersion":
+                old, slash, version = str(value).rpartition("/")
+                made[key] = f"{self.group(old)}{slash}{version}"
+            elif key == "kind":
+                made[key] = self._kind(group, value)
+            elif key == "metadata":
+                made[key] = self._metadata(value or {})
+            else:
+                name = key if of_kubernetes or key in _FIELDS else self._field(key)
+                made[name] = self._value(value, (key,), of_kubernetes=of_kubernetes)
+        return made
+
+    def _metadata(self, metadata: Document) -> Document:
+        made = {}
+        for key, value in metadata.items():
+            if key in ("name", "generateName"):
+                made[key] = self.name(value)
+            elif key == "namespace":
+                made[key] = self.namespace(value)
+            elif key == "uid":
+                made[key] = self._uid(value)
+            elif key == "resourceVersion":
+                made[key] = self._versions.get(str(value), "1")
+            elif key != "generation":
+                made[key] = self._value(value, ("metadata", key), of_kubernetes=True)
+            else:
+                made[key] = value
+        return made
+
+    def _value(self, value: Any, path: Sequence[str], *, of_kubernetes: bool) -> Any:
+        if isinstance(value, dict):
+            return {
+                self._name_of(key, path, of_kubernetes=of_kubernetes): self._value(
+                    one, (*path, key), of_kubernetes=of_kubernetes
+                )
+                for key, one in value.items()
+            }
+        if isinstance(value, list):
+            return [self._value(one, path, of_kubernetes=of_kubernetes) for one in value]
+        if isinstance(value, str):
+            return self._text(value, path, of_kubernetes=of_kubernetes)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) > _LARGEST:
+            return self._new("numbers", "number", value, lambda n: _LARGEST + n)
+        return value
+
+    def _name_of(self, key: str, path: Sequence[str], *, of_kubernetes: bool) -> str:
+        if path[-1] in _MAPS:
+            domain, slash, _ = key.rpartition("/")
+            if slash and domain.endswith(_OWN_DOMAINS):
+                return key
+            named = self._new("keys", "key", key, lambda n: f"key-{n}")
+            return f"example.org/{named}" if slash and named != key else named
+        return key if of_kubernetes or key in _FIELDS else self._field(key)
+
+    def _field(self, key: str) -> str:
+        return str(self._new("field names", "field", key, lambda n: f"field{n}"))
+
+    def _text(self, value: str, path: Sequence[str], *, of_kubernetes: bool) -> str:
+        name = path[-1]
+        if _TIME.fullmatch(value) or value in self._versions:
+            return self._versions.get(value) or self._time(value)
+        if name == "uid":
+            return self._uid(value)
+        if value in _TRUTHS or (name == "type" and value in _CONDITION_TYPES):
+            return value
+        if name == "finalizers":
+            return f"example.org/{self._continued(value)}"
+        is_free = not of_kubernetes or not {*path}.isdisjoint(_MAPS | _TEXTS)
+        if not is_free and _WORD.fullmatch(value) and "conditions" not in path:
+            return value
+        if name in ("type", "reason") and _WORD.fullmatch(value):
+            return str(self._new("values", "word", value, lambda n: f"Word{n}"))
+        return self._continued(value)
+
+    def _continued(self, value: str) -> str:
+        """Return another text; one that goes on with a known text does so as well."""
+        known = self._known.setdefault("value", {})
+        if value not in known and "values" not in self._kept:
+            begun = max(
+                (one for one in known if one and value.startswith(one)), key=len, default=""
+            )
+            if begun:
+                rest = value.removeprefix(begun)
+                known[value] = f"{known[begun]}{self._continued(rest)}"
+        return str(self._new("values", "value", value, lambda n: f"value-{n}"))
+
+    def _new(self, sort: str, kind: str, key: Any, make: Callable[[int], Any]) -> Any:
+        """Return what stands for a name or value; each kind of them is counted by itself."""
+        if sort in self._kept:
+            return key
+        known = self._known.setdefault(kind, {})
+        if key not in known:
+            known[key] = make(len(known) + 1)
+        return known[key]
+
+    def _uid(self, text: str) -> str:
+        known = self._known.setdefault("uids", {})
+        return str(known.setdefault(text, f"00000000-0000-4000-8000-{len(known) + 1:012}"))
+
+    def _time(self, text: str) -> str:
+        at = _BEGIN + timedelta(seconds=round((_time(text) - self._first).total_seconds(), 6))
+        return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def is_builtin(group: str) -> bool:
+    """Whether an API group is one of Kubernetes."""
+    return group in _BUILTIN
+
+
+def _namespace(number: int) -> str:
+    return "default" if number == 1 else f"namespace-{number}"
+
+
+def _group(number: int) -> str:
+    return "example.org" if number == 1 else f"example-{number}.org"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,140 @@
+"""The writes of a recording: the lines that belong to one write, as documents."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from genguard.detection.finding import Finding
+from genguard.replay import Replay
+
+Document = dict[str, Any]
+RecordedWrite = tuple[Document, ...]
+"""The lines `{"time", "phase", "review"}` of one write, in the order in which they were shown."""
+NewReplay = Callable[[], Replay]
+"""Makes a replay that has seen nothing yet."""
+_SHOWN: Final = ("object", "oldObject")
+
+
+class Sought(NamedTuple):
+    """What tells that a finding is the same one, in a recording with fewer writes.
+
+    actor  the first; None for anybody
+    """
+
+    detector: str
+    place: tuple[str, ...]
+    subresource: str
+    actor: tuple[str, str] | None
+    paths: frozenset[str]
+
+    @classmethod
+    def of(cls, found: Finding) -> "Sought":
+        """Return what to look for."""
+        where = found.subject
+        place = (where.group, where.resource, where.namespace, where.name)
+        first = next(iter(found.actors), None)
+        actor = None if first is None else (first.type, first.name)
+        return cls(found.detector, place, found.subresource, actor, frozenset(found.paths))
+
+    def is_of(self, write: RecordedWrite) -> bool:
+        """Whether a write is of the object of the finding."""
+        request = request_of(write[0])
+        group, resource = (request["resource"].get(key, "") for key in ("group", "resource"))
+        return self.place == (group, resource, request.get("namespace", ""), name_of(request))
+
+    def matches(self, other: "Sought") -> bool:
+        """Whether another finding is the same: of its fields one is enough."""
+        is_same = self._replace(paths=other.paths, actor=other.actor) == other and (
+            self.actor is None or self.actor == other.actor
+        )
+        return is_same and (self.paths == other.paths or bool(self.paths & other.paths))
+
+
+def request_of(line: Document) -> Document:
+    """Return the AdmissionRequest of a line."""
+    request: Document = line["review"]["request"]
+    return request
+
+
+def objects_of(line: Document) -> Iterator[Document]:
+    """Yield the objects of a line that are there."""
+    request = request_of(line)
+    yield from (request[key] for key in _SHOWN if request.get(key))
+
+
+def name_of(request: Document) -> str:
+    """Return the name of the object; a create may have it in the object alone."""
+    named = request.get("name") or ((request.get("object") or {}).get("metadata") or {}).get("name")
+    return str(named or "")
+
+
+def writes_of(lines: Iterable[bytes]) -> list[RecordedWrite]:
+    """Return the writes of a recording. A bare AdmissionReview is a write of its own.
+
+    Raises ValueError for a line that is no JSON, and for one without an AdmissionRequest.
+    """
+    writes: list[list[Document]] = []
+    open_by_key: dict[tuple[str, ...], list[Document]] = {}
+    for number, raw in enumerate(lines, start=1):
+        if not raw.strip():
+            continue
+        line = _line(raw, number)
+        key = _key(request_of(line))
+        group = open_by_key.get(key)
+        if group is None or line["phase"] == "intent":
+            group = open_by_key[key] = []
+            writes.append(group)
+        group.append(line)
+        if line["phase"] == "outcome":
+            del open_by_key[key]
+    return [tuple(one) for one in writes]
+
+
+def _line(raw: bytes, number: int) -> Document:
+    try:
+        line = json.loads(raw)
+        if "request" in line:
+            line = {"time": "1970-01-01T00:00:00Z", "phase": "mutate", "review": line}
+        request_of(line)["resource"].get("resource")
+        _time(line)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError(f"line {number} is no recorded AdmissionReview") from None
+    found: Document = line
+    return found
+
+
+def _key(request: Document) -> tuple[str, ...]:
+    """Return what the phases of one write have in common: see genguard/admission/join.py."""
+    old = (request.get("oldObject") or {}).get("metadata") or {}
+    resource = request["resource"]
+    return (
+        resource.get("group", ""),
+        resource.get("resource", ""),
+        request.get("subResource", ""),
+        request.get("namespace", ""),
+        request.get("name", ""),
+        request.get("operation", ""),
+        (request.get("userInfo") or {}).get("username", ""),
+        old.get("resourceVersion", ""),
+        str(request.get("dryRun")),
+    )
+
+
+def encode(writes: Iterable[RecordedWrite]) -> list[bytes]:
+    """Return the lines of a recording, in the order of their times."""
+    lines = sorted((line for write in writes for line in write), key=_time)
+    return [json.dumps(one, separators=(",", ":")).encode() for one in lines]
+
+
+def _time(line: Document) -> datetime:
+    return datetime.fromisoformat(line["time"])
+
+
+def findings_in(writes: Sequence[RecordedWrite], new_replay: NewReplay) -> list[Finding]:
+    """Return what is found in these writes, those folded beneath others as well."""
+    replay = new_replay()
+    for line in replay.lines(encode(writes), "recording"):
+        if line["type"] == "error":
+            return []
+    return replay.found()

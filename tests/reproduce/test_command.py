@@ -1,0 +1,139 @@
+"""`genguard reproduce`: what it writes, and what it says where it cannot."""
+
+import gzip
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from genguard.detection.fix import with_fix
+from genguard.replay import Replay
+from genguard.reproduce.handing_over import folder_of
+from genguard.reproduce.reproducer import reproducer
+from genguard.reproduce.sampled import sampled
+from genguard.review_setup import ReviewOptions
+from tests.reproduce.making import found_in, is_red
+from tests.reproduce.making import writes_of as writes_of_lines
+from tests.scenarios import recording
+from webhook.cli import main
+
+NAME = "deployment-status-zeroed"
+WEBHOOKS = f"--webhooks={recording.webhooks_of(NAME)}"
+FILES = {
+    "README.md", "go.mod", "go.sum", "loop.json", "reproduce_test.go", "reviews.ndjson",
+    "test_reproduce.py",
+}  # fmt: skip
+
+
+def run(*arguments: str | Path, given: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["reproduce", *map(str, arguments)], input=given)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("recorded") / "reviews.ndjson"
+    file.write_bytes(b"\n".join(recording.read_lines(NAME)))
+    return file
+
+
+@pytest.fixture(scope="module")
+def finding() -> str:
+    writes = writes_of_lines(recording.read_lines(NAME))
+    return f"finding/{found_in(NAME, writes).id}"
+
+
+def test_a_recording_becomes_a_folder_that_is_red_and_green(recorded, finding, tmp_path):
+    folder = tmp_path / "new" / "reproduce"
+    result = run(finding, "-o", folder, WEBHOOKS, recorded)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"{folder}: 1 kind(s) of write, 2 field(s); read {folder}/README.md\n"
+    assert {one.name for one in folder.iterdir()} == FILES
+    assert is_red(folder)
+    assert not is_red(folder, WITHOUT_CULPRIT="1")
+    replayed = CliRunner().invoke(main, ["replay", "-o", "json", str(folder / "reviews.ndjson")])
+    detectors = [json.loads(one).get("detector") for one in replayed.stdout.splitlines()]
+    assert "observed-generation-cleared" in detectors
+    assert "a mutating webhook" in (folder / "README.md").read_text()
+
+
+def test_standard_input_and_gzip_are_read(recorded, finding, tmp_path):
+    packed = tmp_path / "reviews.ndjson.gz"
+    packed.write_bytes(gzip.compress(recorded.read_bytes()))
+    assert run(finding, "-o", tmp_path / "a", WEBHOOKS, packed).exit_code == 0
+    given = recorded.read_bytes()
+    assert run(finding, "-o", tmp_path / "b", WEBHOOKS, "-", given=given).exit_code == 0
+
+
+def test_names_are_kept_where_that_is_asked_for(recorded, finding, tmp_path):
+    folder = tmp_path / "kept"
+    assert run(finding, "-o", folder, "--keep-names", WEBHOOKS, recorded).exit_code == 0
+    assert NAME in (folder / "reviews.ndjson").read_text()
+    assert is_red(folder)
+
+
+def test_the_one_write_that_a_server_keeps_is_enough_for_what_a_webhook_does(tmp_path):
+    writes = writes_of_lines(recording.read_lines(NAME))
+    options = ReviewOptions(audit_only=True)
+    replay = Replay(options)
+    list(replay.lines(recording.read_lines(NAME), "recording"))
+    shown = next(
+        one
+        for one in replay.findings()
+        if one["detector"] == "observed-generation-cleared" and "diff" in one
+    )
+    found = msgspec.convert(shown, type(with_fix(found_in(NAME, writes))))
+    made = reproducer(
+        [sampled(found, found.diff)],
+        found,
+        lambda: Replay(options),
+        server_version="1.36",
+        is_sample=True,
+    )
+    for file, content in folder_of(made).items():
+        (tmp_path / file).write_bytes(content)
+    assert is_red(tmp_path)
+    assert not is_red(tmp_path, WITHOUT_CULPRIT="1")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("deploy/web", "deploy/web is not finding/ID"),
+        ("finding/", "finding/ is not finding/ID"),
+        ("finding/a b", "finding/a b is not finding/ID"),
+    ],
+)
+def test_what_is_no_finding_is_a_usage_error(recorded, tmp_path, name, said):
+    result = run(name, "-o", tmp_path / "a", recorded)
+    assert (result.exit_code, said in result.stderr) == (2, True)
+
+
+def test_an_unknown_finding_lists_those_of_the_recording(recorded, finding, tmp_path):
+    result = run("finding/0000", "-o", tmp_path / "a", WEBHOOKS, recorded)
+    assert result.exit_code == 1
+    assert "the recording has no finding/0000; it has finding/" in result.stderr
+    assert finding in result.stderr
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_folder_with_something_in_it_is_left_alone(recorded, finding, tmp_path):
+    (tmp_path / "kept").write_text("kept")
+    result = run(finding, "-o", tmp_path, WEBHOOKS, recorded)
+    assert (result.exit_code, "not empty" in result.stderr) == (2, True)
+    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+
+
+def test_an_audit_log_and_an_empty_file_are_no_recordings(finding, tmp_path):
+    log, empty = tmp_path / "audit.log", tmp_path / "empty"
+    log.write_text('{"kind":"Event","apiVersion":"audit.k8s.io/v1"}\n')
+    empty.touch()
+    result = run(finding, "-o", tmp_path / "a", log)
+    assert result.exit_code == 1
+    assert f"{log}: line 1 is no recorded AdmissionReview" in result.stderr
+    assert "not audit logs" in result.stderr
+    result = run(finding, "-o", tmp_path / "a", empty)
+    assert (result.exit_code, "the recording is empty" in result.stderr) == (1, True)
+    result = run(finding, "-o", tmp_path / "a", tmp_path / "none")
+    assert (result.exit_code, "No such file" in result.stderr) == (1, True)
