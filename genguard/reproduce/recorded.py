@@ -98,7 +98,7 @@ def _line(raw: bytes, number: int) -> Document:
             line = {"time": "1970-01-01T00:00:00Z", "phase": "mutate", "review": line}
         request_of(line)["resource"].get("resource")
         _time(line)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ValueError(f"line {number} is no recorded AdmissionReview") from None
     found: Document = line
     return found

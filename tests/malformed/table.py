@@ -178,6 +178,7 @@ ROWS: Final[dict[str, Row]] = {
         None,  # it writes a folder
         cluster=("finding/a", "-o", "FOLDER"),
         reads=("finding/a", "-o", "FOLDER"),
+        waits=(("finding/a", "-o", "FOLDER", _ASKS), 130),
         misspelt=(("finding/a", "--keep-name"), "--keep-names"),
         flags=((), ("finding/a",), ("a", "-o", "FOLDER"), ("finding/", "-o", "FOLDER")),
     ),

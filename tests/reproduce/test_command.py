@@ -134,6 +134,6 @@ def test_an_audit_log_and_an_empty_file_are_no_recordings(finding, tmp_path):
     assert f"{log}: line 1 is no recorded AdmissionReview" in result.stderr
     assert "not audit logs" in result.stderr
     result = run(finding, "-o", tmp_path / "a", empty)
-    assert (result.exit_code, "the recording is empty" in result.stderr) == (1, True)
+    assert (result.exit_code, f"{empty}: no recorded reviews" in result.stderr) == (1, True)
     result = run(finding, "-o", tmp_path / "a", tmp_path / "none")
     assert (result.exit_code, "No such file" in result.stderr) == (1, True)

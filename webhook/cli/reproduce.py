@@ -3,13 +3,13 @@
 import asyncio
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from genguard.detection.finding import Finding
-from genguard.formats.lines import LongLine, bounded
+from genguard.formats.lines import Line, LongLine, bounded
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.replay import Replay
 from genguard.reproduce.handing_over import folder_of
@@ -115,7 +115,7 @@ def reproduce(
     with one_line_errors():
         writes = list(_recorded(files, max_line))
         if files:
-            found = _in_recording(name, writes, lambda: Replay(options, new_suspects()))
+            found = _in_recording(name, files, writes, lambda: Replay(options, new_suspects()))
         else:
             found = _of_server(name, server, token, kubeconfig, context)
             writes = _kept(found)
@@ -161,8 +161,7 @@ def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
     for name in files:
         try:
             with open_unpacked(name) as (stream, _):
-                lines = (one for one in bounded(stream, max_line) if not isinstance(one, LongLine))
-                yield from writes_of(lines)
+                yield from writes_of(_short(name, bounded(stream, max_line)))
         except ValueError as error:
             raise click.ClickException(
                 f"{name}: {error}; reproduce reads recordings of serve --record, not audit logs"
@@ -172,9 +171,18 @@ def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
             raise click.ClickException(f"{name}: {reason}") from error
 
 
-def _in_recording(name: str, writes: Sequence[RecordedWrite], new_replay: NewReplay) -> Finding:
+def _short(name: str, lines: Iterable[Line]) -> Iterator[bytes]:
+    for line in lines:
+        if isinstance(line, LongLine):
+            raise click.ClickException(f"{name}: {line}: raise --max-line to read it")
+        yield line
+
+
+def _in_recording(
+    name: str, files: Sequence[str], writes: Sequence[RecordedWrite], new_replay: NewReplay
+) -> Finding:
     if not writes:
-        raise click.ClickException("the recording is empty")
+        raise click.ClickException(f"{', '.join(files)}: no recorded reviews")
     known = findings_in(writes, new_replay)
     found = next((one for one in known if one.id == name), None)
     if found is not None and found.objects is not None:
