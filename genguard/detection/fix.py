@@ -29,7 +29,7 @@ from genguard.detection.finding import Actor, Confidence, Finding, FixStep, Tria
 from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import shown_diff
 from genguard.detection.suspects import Registered
-from genguard.detection.trial import NOT_KEPT, Scope, Trials
+from genguard.detection.trial import NOT_KEPT, Scope, Trials, TriesAgain
 from genguard.detection.write import BY_HAND
 from genguard.formats.kube_yaml import load_document
 from genguard.generation.table import kind_of
@@ -162,20 +162,23 @@ def fix(
     registered: Sequence[Registered] = (),
     installation: Installation = UNKNOWN_INSTALLATION,
     histories: Mapping[str, ObjectHistory] = _NO_HISTORIES,
+    tries_again: TriesAgain | None = None,
 ) -> tuple[FixStep, ...]:
     """Return the steps, the first to take first.
 
     registered  the webhooks of the cluster, in their order; a rule is named only where it is known
     histories   the last writes of all objects (History.snapshot), on which the steps are tried
+    tries_again  tries a step on all recorded reviews, too
     """
-    steps = list(_steps(found, registered, installation, Trials(found, histories)))
+    trials = Trials(found, histories, tries_again)
+    steps = list(_steps(found, registered, installation, trials))
     return tuple(sorted(steps, key=lambda one: (_is_refuted(one), one.lasting)))
 
 
 def _is_refuted(step: FixStep) -> bool:
-    """Whether some of the last writes would have done harm all the same."""
+    """Whether some writes would have done harm all the same."""
     trial = step.trial
-    return trial is not None and trial.of > 0 and not trial.is_whole
+    return trial is not None and trial.of > 0 and (not trial.is_whole or bool(trial.again))
 
 
 def with_fix(
@@ -184,10 +187,12 @@ def with_fix(
     installation: Installation = UNKNOWN_INSTALLATION,
     sample: bytes | None = None,
     histories: Mapping[str, ObjectHistory] = _NO_HISTORIES,
+    *,
+    tries_again: TriesAgain | None = None,
 ) -> Finding:
     """Return the finding with its steps, and with what happened in its sample."""
     diff = None if sample is None else shown_diff(sample)
-    steps = fix(found, registered, installation, histories)
+    steps = fix(found, registered, installation, histories, tries_again)
     return msgspec.structs.replace(found, fix=steps, diff=diff)
 
 
@@ -310,7 +315,7 @@ def _of_webhook(
         text = _texts().not_called
     return text.fill(
         _patched(found, "mutatingwebhookconfiguration", configuration, form, patch),
-        trial=trial,
+        trial=trials.patched(trial, name, patch),
         webhook=webhook,
         configuration=configuration,
         scope=load_advice().scopes[scope],
@@ -533,7 +538,11 @@ def _of_writers(
         fields = ", ".join(map(_field, found.paths)) or "the object"
         command = _command(found, "genguard", "blame", _target(found), *_namespace(found))
         yield _texts().choose_owner.fill(
-            command, trial=trials.left_alone(others), fields=fields, names=names, how=plan.writer
+            command,
+            trial=trials.left_alone(others, but_one=True),
+            fields=fields,
+            names=names,
+            how=plan.writer,
         )
         return
     yield _texts().correct_writers.fill(name=names, how=plan.writer)

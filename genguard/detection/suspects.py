@@ -216,6 +216,10 @@ class Suspects:
         }
         self._implied: dict[Writes, tuple[Phase, ...]] = {}
 
+    def anew(self) -> "Suspects":
+        """Return the same registrations, and no evidence yet."""
+        return Suspects(self.registered, self._policies.values(), self._conditions, self._static)
+
     @property
     def others(self) -> tuple[Registered, ...]:
         """Those that are called between genguard's intent and its mutate."""

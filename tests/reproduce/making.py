@@ -17,7 +17,7 @@ from genguard.review_setup import ReviewOptions
 from tests.scenarios import recording
 from tests.scenarios.judging import _is_wanted, expectations
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_definitions, suspects_of
+from webhook.files.given import load_definitions, load_suspects
 
 EXPECTED = expectations()
 _SAME = ("detector", "resource", "name", "subresource", "severity", "causedBy")
@@ -28,9 +28,9 @@ def new_replays(name: str) -> NewReplay:
     """What replays a scenario, with the registrations that were there."""
     static = recording.static_of(name)
     given = [static] if static.exists() else []
-    suspects = suspects_of(recording.webhooks_of(name), given, CONDITIONS)
+    suspects = load_suspects(recording.webhooks_of(name), given, CONDITIONS)
     options = ReviewOptions(custom_resources=load_definitions(recording.DEFINITIONS))
-    return lambda: Replay(options, suspects())
+    return lambda: Replay(options, suspects.anew())
 
 
 def found_in(name: str, writes: list[RecordedWrite]) -> Finding:

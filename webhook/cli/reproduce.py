@@ -30,7 +30,7 @@ from webhook.cli.options import (
     of_recording,
 )
 from webhook.cli.output import tell
-from webhook.files.given import BadFileError, load_definitions, suspects_of
+from webhook.files.given import BadFileError, load_definitions, load_suspects
 
 _FINDING = "finding/"
 _NAMED = 5
@@ -108,21 +108,21 @@ def reproduce(
         options = ReviewOptions(
             audit_only=True, server_version=server_version, custom_resources=definitions
         )
-        new_suspects = suspects_of(webhooks, static_webhooks, evaluator)
+        suspects = load_suspects(webhooks, static_webhooks, evaluator)
         Replay(options)
     except (BadFileError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error
     with one_line_errors():
         writes = list(_recorded(files, max_line))
         if files:
-            found = _in_recording(name, files, writes, lambda: Replay(options, new_suspects()))
+            found = _in_recording(name, files, writes, lambda: Replay(options, suspects.anew()))
         else:
             found = _of_server(name, server, token, kubeconfig, context)
             writes = _kept(found)
         made = _made(
             writes,
             found,
-            lambda: Replay(options, new_suspects()),
+            lambda: Replay(options, suspects.anew()),
             server_version,
             keeps_names=keep_names,
             is_sample=not files,

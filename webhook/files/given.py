@@ -3,7 +3,7 @@
 Manifests of webhooks and policies that no API lists (--static-webhooks) as well.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,18 +68,14 @@ def load_registrations(
     return Suspects(registered, policies, conditions, static)
 
 
-def suspects_of(
+def load_suspects(
     webhooks: Path | None, static_webhooks: Sequence[Path], conditions: Conditions
-) -> Callable[[], Suspects]:
-    """Return what makes the suspects of --webhooks and --static-webhooks, which are read once.
-
-    Suspects learn from the writes that they are shown: each replay needs its own. Raises
-    BadFileError.
-    """
+) -> Suspects:
+    """Read the suspects of --webhooks and --static-webhooks. Raises BadFileError."""
     static = load_static(static_webhooks)
-    known = None if webhooks is None else load_registrations(webhooks, conditions, static)
-    registered, policies = ((), ()) if known is None else (known.registered, known.policies)
-    return lambda: Suspects(registered, policies, conditions, static)
+    if webhooks is None:
+        return Suspects(conditions=conditions, static=static)
+    return load_registrations(webhooks, conditions, static)
 
 
 def read_of_kind(path: Path, flag: str, kind: str) -> tuple[dict[str, Any], ...]:
