@@ -64,7 +64,7 @@ def test_a_step_that_concerns_nothing_leaves_each_review_as_it_is(name):
     assert list(step.lines(lines)) == lines
 
 
-def run(*arguments):
+def run(*arguments: object):
     return CliRunner().invoke(main, ["replay", "--try-fix", *map(str, arguments)])
 
 
