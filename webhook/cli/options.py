@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from genguard.formats.lines import LONGEST_LINE
-from genguard.generation.table import DEFAULT_SERVER_VERSION
-from webhook.serve.flags import FILE, PATH
 
 if TYPE_CHECKING:
     from genguard.status.targets import RequestedTarget
@@ -96,33 +94,6 @@ MAX_LINE: Final = click.option(
     show_default=True,
     help="Leave out lines of a file that are longer, and report them.",
 )
-_RECORDED: Final = (
-    click.option(
-        "--server-version",
-        default=DEFAULT_SERVER_VERSION,
-        show_default=True,
-        help="Whose rules held when it was recorded.",
-    ),
-    click.option(
-        "--crds",
-        type=FILE,
-        help="CustomResourceDefinitions of the recorded cluster, JSON or YAML.",
-    ),
-    click.option(
-        "--webhooks",
-        type=FILE,
-        help="The cluster's webhook configurations and MutatingAdmissionPolicies with their "
-        "bindings, JSON or YAML: findings then name the culprit.",
-    ),
-    click.option(
-        "--static-webhooks",
-        multiple=True,
-        metavar="DIR|FILE|none",
-        type=PATH,
-        help="Manifests of webhooks and policies that no API lists (KEP-5793): they are suspects, "
-        "too.",
-    ),
-)
 _OBJECTS: Final = (
     NAMESPACE,
     click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace."),
@@ -143,11 +114,6 @@ def examples(*pairs: tuple[str, str]) -> str:
 def asks_cluster(verb: F) -> F:
     """Add KIND/NAME and the flags that say where to look for objects."""
     return with_flags(verb, _OBJECTS)
-
-
-def of_recording(verb: F) -> F:
-    """Add the flags that say what was there when reviews were recorded."""
-    return with_flags(verb, _RECORDED)
 
 
 def asks_server(verb: F) -> F:

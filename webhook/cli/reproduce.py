@@ -27,9 +27,9 @@ from webhook.cli.options import (
     MAX_LINE,
     asks_server,
     examples,
-    of_recording,
 )
 from webhook.cli.output import tell
+from webhook.cli.recording import of_recording
 from webhook.files.given import BadFileError, load_definitions, load_suspects
 
 _FINDING = "finding/"

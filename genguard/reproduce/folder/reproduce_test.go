@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -371,6 +372,14 @@ func pointer(field []string) string {
 func at(document object, field []string) (any, bool) {
 	var value any = document
 	for _, name := range field {
+		if items, isList := value.([]any); isList {
+			index, err := strconv.Atoi(name)
+			if err != nil || index >= len(items) {
+				return nil, false
+			}
+			value = items[index]
+			continue
+		}
 		inner, isObject := value.(object)
 		if !isObject {
 			return nil, false
