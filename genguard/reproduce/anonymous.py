@@ -8,98 +8,57 @@ one, an older resourceVersion by a lower one, a text that continues another by o
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 from typing import Any, Final
 
+import msgspec
+
+from genguard.formats.kube_yaml import load_document
 from genguard.generation.table import load_rows
 from genguard.reproduce.recorded import Document, RecordedWrite, objects_of, request_of
 
 KEPT_SORTS: Final = ("users", "names", "field names", "keys", "values", "numbers")
 """What is replaced, in sorts: where the finding needs one of them as it was, it stays."""
 _BUILTIN: Final = frozenset(row.group for row in load_rows())
-_FIELDS: Final = frozenset(
-    [
-        "spec",
-        "status",
-        "metadata",
-        "conditions",
-        "observedGeneration",
-        "replicas",
-        "readyReplicas",
-        "type",
-        "reason",
-        "message",
-        "lastTransitionTime",
-        "lastUpdateTime",
-        "lastProbeTime",
-        "phase",
-        "labels",
-        "annotations",
-        "finalizers",
-        "name",
-        "kind",
-        "apiVersion",
-        "ownerReferences",
-        "template",
-        "selector",
-        "terminatingReplicas",
-        "generation",
-        "uid",
-        "namespace",
-        "controller",
-        "blockOwnerDeletion",
-        "time",
-    ]
-)
-"""Fields of custom resources that many kinds have."""
-_MAPS: Final = frozenset(
-    [
-        "labels",
-        "annotations",
-        "matchLabels",
-        "nodeSelector",
-        "data",
-        "stringData",
-        "binaryData",
-        "parameters",
-    ]
-)
-"""Fields of built-in kinds whose keys are free."""
-_TEXTS: Final = frozenset(
-    ["message", "args", "command", "env", "image", "value", "hostname", "subdomain", "host", "path"]
-)
-"""Fields of built-in kinds whose text is free, whatever it looks like."""
-_CONDITION_TYPES: Final = frozenset(
-    [
-        "Ready",
-        "Available",
-        "Progressing",
-        "ReplicaFailure",
-        "Initialized",
-        "ContainersReady",
-        "PodScheduled",
-        "Complete",
-        "Failed",
-        "Healthy",
-        "Synced",
-        "Reconciling",
-        "Stalled",
-        "Established",
-        "NamesAccepted",
-        "Degraded",
-    ]
-)
+_KINDS: Final = frozenset(row.kind for row in load_rows())
 _OWN_DOMAINS: Final = ("kubernetes.io", "k8s.io")
-_SYSTEM: Final = ("system:serviceaccount:kube-system:", "system:kube-", "system:apiserver")
-_MANAGERS: Final = re.compile(
-    r"kubectl.*|kube-.*|helm.*|argocd.*|kustomize-controller|before-first-apply"
-)
 _WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _LARGEST: Final = 1_000
 _BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _TRUTHS: Final = ("True", "False", "Unknown", "")
 _ACCOUNT: Final = "system:serviceaccount:"
+_OF_SYSTEM: Final = "system:serviceaccount:kube-system:"
 _NODE: Final = "system:node:"
+_PLAIN: Final = re.compile(r"[a-z][A-Za-z0-9]*|x-kubernetes-[a-z-]+")
+"""The name of a field of a built-in kind."""
+
+
+class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The words of kept.yaml, which explains them."""
+
+    fields: str
+    maps: str
+    texts: str
+    condition_types: str
+    accounts: str
+    users: str
+    managers: str
+    quantities: str
+
+
+_kept: Final = msgspec.convert(
+    load_document(resources.files("genguard.reproduce").joinpath("kept.yaml").read_bytes()), _Kept
+)
+_FIELDS: Final = frozenset(_kept.fields.split())
+_MAPS: Final = frozenset(_kept.maps.split())
+_TEXTS: Final = frozenset(_kept.texts.split())
+_CONDITION_TYPES: Final = frozenset(_kept.condition_types.split())
+_USERS: Final = frozenset(
+    [*_kept.users.split(), *(f"{_OF_SYSTEM}{one}" for one in _kept.accounts.split())]
+)
+_MANAGERS: Final = frozenset(_kept.managers.split())
+_QUANTITIES: Final = frozenset(_kept.quantities.split())
 
 
 class Anonymous:
@@ -160,7 +119,7 @@ class Anonymous:
 
     def user(self, text: str) -> str:
         """Return the name of a user; it stays a service account, or a node."""
-        if text.startswith(_SYSTEM):
+        if text in _USERS:
             return text
         if text.startswith(_ACCOUNT) and text.count(":") == 3:  # noqa: PLR2004 - of four parts
             namespace, account = text.removeprefix(_ACCOUNT).split(":")
@@ -184,7 +143,7 @@ class Anonymous:
         return str(self._new("names", "resource", text, lambda n: f"thing{n}s"))
 
     def _kind(self, group: str, text: str) -> str:
-        if is_builtin(group):
+        if is_builtin(group) and text in _KINDS:
             return text
         return str(self._new("names", "kind", text, lambda n: f"Thing{n}"))
 
@@ -200,20 +159,19 @@ class Anonymous:
 
     def _user_info(self, info: Document) -> Document:
         made: Document = {"username": self.user(info.get("username", ""))}
-        extra = info.get("extra") or {}
+        extra = {
+            key: [self._new("users", "process", one, lambda n: f"process-{n}") for one in values]
+            for key, values in (info.get("extra") or {}).items()
+            if key.partition("/")[0].endswith(_OWN_DOMAINS)
+        }
         if extra:
-            made["extra"] = {
-                key: [
-                    self._new("users", "process", one, lambda n: f"process-{n}") for one in values
-                ]
-                for key, values in extra.items()
-            }
+            made["extra"] = extra
         return made
 
     def _options(self, options: Document) -> Document:
         made = dict(options)
         manager = options.get("fieldManager", "")
-        if manager and not _MANAGERS.fullmatch(manager):
+        if manager and manager not in _MANAGERS:
             made["fieldManager"] = self._new("users", "manager", manager, lambda n: f"manager-{n}")
         return made
 
@@ -244,10 +202,10 @@ class Anonymous:
                 made[key] = self._uid(value)
             elif key == "resourceVersion":
                 made[key] = self._versions.get(str(value), "1")
-            elif key != "generation":
-                made[key] = self._value(value, ("metadata", key), of_kubernetes=True)
-            else:
+            elif key == "generation":
                 made[key] = value
+            elif key != "managedFields":
+                made[key] = self._value(value, ("metadata", key), of_kubernetes=True)
         return made
 
     def _value(self, value: Any, path: Sequence[str], *, of_kubernetes: bool) -> Any:
@@ -267,7 +225,9 @@ class Anonymous:
         return value
 
     def _name_of(self, key: str, path: Sequence[str], *, of_kubernetes: bool) -> str:
-        if path[-1] in _MAPS:
+        if path[-1] in _MAPS or (of_kubernetes and not _PLAIN.fullmatch(key)):
+            if key in _QUANTITIES:
+                return key
             domain, slash, _ = key.rpartition("/")
             if slash and domain.endswith(_OWN_DOMAINS):
                 return key
@@ -284,13 +244,12 @@ class Anonymous:
             return self._versions.get(value) or self._time(value)
         if name == "uid":
             return self._uid(value)
-        if value in _TRUTHS or (name == "type" and value in _CONDITION_TYPES):
+        if name == "kind":
+            return value if value in _KINDS else self._kind("", value)
+        if _is_word_of_api(value, path, of_kubernetes=of_kubernetes):
             return value
         if name == "finalizers":
             return f"example.org/{self._continued(value)}"
-        is_free = not of_kubernetes or not {*path}.isdisjoint(_MAPS | _TEXTS)
-        if not is_free and _WORD.fullmatch(value) and "conditions" not in path:
-            return value
         if name in ("type", "reason") and _WORD.fullmatch(value):
             return str(self._new("values", "word", value, lambda n: f"Word{n}"))
         return self._continued(value)
@@ -323,6 +282,14 @@ class Anonymous:
     def _time(self, text: str) -> str:
         at = _BEGIN + timedelta(seconds=round((_time(text) - self._first).total_seconds(), 6))
         return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _is_word_of_api(value: str, path: Sequence[str], *, of_kubernetes: bool) -> bool:
+    """Whether a text is one of few that Kubernetes knows: `RollingUpdate`, `True`, `Ready`."""
+    if value in _TRUTHS or (path[-1] == "type" and value in _CONDITION_TYPES):
+        return True
+    is_free = not of_kubernetes or not {*path}.isdisjoint(_MAPS | _TEXTS)
+    return not is_free and "conditions" not in path and _WORD.fullmatch(value) is not None
 
 
 def is_builtin(group: str) -> bool:

@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from genguard.reproduce.anonymous import Anonymous
 from genguard.reproduce.handing_over import folder_of
+from genguard.reproduce.recorded import encode, writes_of
 from tests.reproduce.making import made_of
+from tests.reviews import make_review
 
 CANARY = "kanarienvogel"
 _MAPS = ("labels", "annotations", "matchLabels", "data")
@@ -66,3 +69,97 @@ def test_no_name_and_no_value_of_a_cluster_is_handed_over(name):
     for file, content in folder_of(made).items():
         assert CANARY.encode() not in content, file
         assert name.encode() not in content, file
+
+
+POD = {
+    "metadata": {
+        "name": CANARY,
+        "generateName": f"{CANARY}-",
+        "namespace": CANARY,
+        "labels": {
+            CANARY: CANARY,
+            f"{CANARY}.example/team": "Kanarienvogel",
+            "kubernetes.io/os": CANARY,
+        },
+        "annotations": {f"{CANARY}.example/owner": CANARY},
+        "finalizers": [f"{CANARY}.example/keep"],
+        "ownerReferences": [
+            {
+                "apiVersion": f"{CANARY}.example/v1",
+                "kind": "Kanarienvogel",
+                "name": CANARY,
+                "uid": CANARY,
+            }
+        ],
+        "managedFields": [{"manager": CANARY, "fieldsV1": {f"f:{CANARY}": {}}}],
+        "resourceVersion": "7",
+        "uid": CANARY,
+    },
+    "spec": {
+        "serviceAccountName": CANARY,
+        "nodeName": CANARY,
+        "hostname": "Kanarienvogel",
+        "priorityClassName": CANARY,
+        "containers": [
+            {
+                "name": CANARY,
+                "image": f"registry.{CANARY}.example/{CANARY}:1",
+                "args": ["Kanarienvogel", f"--{CANARY}"],
+                "env": [{"name": "KANARIENVOGEL", "value": "Kanarienvogel"}],
+                "envFrom": [{"secretRef": {"name": CANARY}}],
+                "resources": {"limits": {f"{CANARY}.example/gpu": "1", "cpu": "1"}},
+                "volumeMounts": [{"name": CANARY, "mountPath": f"/{CANARY}"}],
+            }
+        ],
+        "volumes": [
+            {"name": CANARY, "csi": {"driver": CANARY, "volumeAttributes": {CANARY: CANARY}}}
+        ],
+        "nodeSelector": {CANARY: CANARY},
+        "tolerations": [{"key": f"{CANARY}.example/taint", "operator": "Exists"}],
+    },
+    "status": {
+        "message": "Kanarienvogel",
+        "conditions": [{"type": "Kanarienvogel", "reason": "Kanarienvogel", "message": CANARY}],
+    },
+}
+
+
+@pytest.mark.parametrize("resource", ["pods", "secrets", "backups.kanarienvogel.example"])
+def test_whatever_an_object_and_a_request_say_is_replaced(resource):
+    document = {**POD, "data": {CANARY: CANARY}, "stringData": {CANARY: "Kanarienvogel"}}
+    if "." in resource:  # all but a few fields of a custom resource are free
+        document |= {
+            "kanarienvogel": 1,
+            "spec": {"kanarienvogel": {"kanarienvogel": "Kanarienvogel"}},
+        }
+    review = make_review("UPDATE", resource, document, document, name=CANARY, user=CANARY)
+    request = review["request"]
+    request["namespace"] = CANARY
+    request["options"] = {"kind": "UpdateOptions", "fieldManager": f"helm-{CANARY}"}
+    request["userInfo"]["groups"] = [CANARY]
+    request["userInfo"]["extra"] = {
+        f"{CANARY}.example/tenant": [CANARY],
+        "authentication.kubernetes.io/pod-name": [CANARY],
+    }
+    line = {"time": "2026-01-01T00:00:00Z", "phase": "mutate", "review": review}
+    made = Anonymous(writes_of([json.dumps(line).encode()])).writes
+    (text,) = encode(made)
+    assert CANARY not in text.decode().lower()
+    assert "kubernetes.io/os" in text.decode() or "." in resource
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        CANARY,
+        f"system:serviceaccount:kube-system:{CANARY}",
+        f"system:serviceaccount:{CANARY}:{CANARY}",
+        f"system:node:{CANARY}",
+        f"system:{CANARY}",
+    ],
+)
+def test_users_are_replaced_but_those_of_kubernetes(user):
+    names = Anonymous(())
+    assert CANARY not in names.user(user)
+    known = "system:serviceaccount:kube-system:deployment-controller"
+    assert names.user(known) == known
