@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,7 @@ from tests.kind.draws import (
 )
 from tests.kind.load import assert_nothing_lost
 from tests.kind.switching import Switch
+from tests.reproduce.making import is_red
 
 SHOP = "shop"
 README_PORT = 8080
@@ -117,6 +119,23 @@ def test_converge_says_before_it_is_applied_that_a_webhook_will_spoil_its_status
     assert (other.returncode, json.loads(other.stdout)["contested"]) == (0, []), other
     assert not cluster.get("deployments", "-n", SHOP, "-l", "app=api")["items"]
     figure(f"{ACTOR} named in {taken:.1f} s; in another namespace it comes to rest")
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_step_that_is_shown_was_tried_and_the_finding_becomes_a_test(
+    cluster: Cluster, figure: Figure, tmp_path: Path
+) -> None:
+    (found,) = cluster.findings(namespace=SHOP, detector=DETECTOR)
+    tried = [one["trial"] for one in found["fix"] if one.get("trial", {}).get("of")]
+    assert tried
+    assert all(one["ended"] == one["of"] for one in tried)
+    folder = tmp_path / "reproduce"
+    cluster.genguard("reproduce", f"finding/{found['id']}", "-o", str(folder))
+    assert is_red(folder)
+    assert not is_red(folder, WITHOUT_CULPRIT="1")
+    handed_over = "".join(one.read_text() for one in folder.iterdir())
+    assert ACTOR.partition("/")[0] not in handed_over
+    figure(f"tried on {tried[0]['of']} writes; red with the webhook, green without")
 
 
 @pytest.mark.usefixtures("shop")
