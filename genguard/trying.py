@@ -56,7 +56,7 @@ class StepTaken:
         for line in lines:
             try:
                 changed = line if isinstance(line, LongLine) else self._changed(line)
-            except (UndecodableReviewError, msgspec.MsgspecError, RecursionError):
+            except (UndecodableReviewError, msgspec.MsgspecError, ValueError, RecursionError):
                 changed = line  # replay says what is wrong with it
             if changed is not None:
                 yield changed
@@ -276,8 +276,9 @@ def _merged_items(*sides: list[Any], keeps_ours: bool) -> list[Any]:
 
 
 def _by_name(items: Sequence[Any], key: str) -> dict[Any, Any] | None:
-    named = {one.get(key): one for one in items if isinstance(one, dict)}
-    return named if len(named) == len(items) and None not in named else None
+    found = [one for one in items if isinstance(one, dict) and isinstance(one.get(key), str)]
+    named = {one[key]: one for one in found}
+    return named if len(named) == len(items) else None
 
 
 def with_field_of(target: Any, source: Any, path: Sequence[str]) -> Any:

@@ -514,7 +514,7 @@ def _autoscaled(actors: Sequence[Actor], trials: Trials) -> Iterator[FixStep]:
     if scaler is not None:
         others = [one for one in actors if not _is_autoscaler(one)]
         names = " and ".join(one.name for one in others) or "whoever else sets it"
-        trial = trials.left_alone(others)
+        trial = trials.left_alone(others) if others else None
         yield _texts().autoscaler.fill(trial=trial, name=scaler.name, others=names)
 
 

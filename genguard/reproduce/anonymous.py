@@ -21,12 +21,14 @@ KEPT_SORTS: Final = ("users", "names", "field names", "keys", "values", "numbers
 """What is replaced, in sorts: where the finding needs one of them as it was, it stays."""
 _BUILTIN: Final = frozenset(row.group for row in load_rows())
 _KINDS: Final = frozenset(row.kind for row in load_rows())
-_OWN_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+_EXTRA: Final = "authentication.kubernetes.io/"
+"""What the keys of userInfo.extra begin with that the API server itself sets."""
+_OPTIONS: Final = ("kind", "apiVersion", "force")
+_QUANTITY: Final = re.compile(r"[0-9]{1,3}([numkMGTP]i?|%)?")
 _WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _LARGEST: Final = 1_000
 _BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_TRUTHS: Final = ("True", "False", "Unknown", "")
 _ACCOUNT: Final = "system:serviceaccount:"
 _OF_SYSTEM: Final = "system:serviceaccount:kube-system:"
 _NODE: Final = "system:node:"
@@ -44,7 +46,8 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accounts: str
     users: str
     managers: str
-    quantities: str
+    keys: str
+    words: str
 
 
 _kept: Final = msgspec.convert(
@@ -58,7 +61,8 @@ _USERS: Final = frozenset(
     [*_kept.users.split(), *(f"{_OF_SYSTEM}{one}" for one in _kept.accounts.split())]
 )
 _MANAGERS: Final = frozenset(_kept.managers.split())
-_QUANTITIES: Final = frozenset(_kept.quantities.split())
+_KEYS: Final = frozenset(_kept.keys.split())
+_WORDS: Final = frozenset(_kept.words.split())
 
 
 class Anonymous:
@@ -143,7 +147,7 @@ class Anonymous:
         return str(self._new("names", "resource", text, lambda n: f"thing{n}s"))
 
     def _kind(self, group: str, text: str) -> str:
-        if is_builtin(group) and text in _KINDS:
+        if is_builtin(group) and text in (*_KINDS, "Scale"):
             return text
         return str(self._new("names", "kind", text, lambda n: f"Thing{n}"))
 
@@ -162,17 +166,18 @@ class Anonymous:
         extra = {
             key: [self._new("users", "process", one, lambda n: f"process-{n}") for one in values]
             for key, values in (info.get("extra") or {}).items()
-            if key.partition("/")[0].endswith(_OWN_DOMAINS)
+            if values and key.startswith(_EXTRA)
         }
         if extra:
             made["extra"] = extra
         return made
 
     def _options(self, options: Document) -> Document:
-        made = dict(options)
+        made: Document = {key: options[key] for key in _OPTIONS if key in options}
         manager = options.get("fieldManager", "")
-        if manager and manager not in _MANAGERS:
-            made["fieldManager"] = self._new("users", "manager", manager, lambda n: f"manager-{n}")
+        if manager:
+            new = self._new("users", "manager", manager, lambda n: f"manager-{n}")
+            made["fieldManager"] = manager if manager in _MANAGERS else new
         return made
 
     def _object(self, document: Document, group: str) -> Document:
@@ -180,8 +185,7 @@ class Anonymous:
         of_kubernetes = is_builtin(group)
         for key, value in document.items():
             if key == "apiVersion":
-                old, slash, version = str(value).rpartition("/")
-                made[key] = f"{self.group(old)}{slash}{version}"
+                made[key] = self._api_version(str(value))
             elif key == "kind":
                 made[key] = self._kind(group, value)
             elif key == "metadata":
@@ -191,10 +195,16 @@ class Anonymous:
                 made[name] = self._value(value, (key,), of_kubernetes=of_kubernetes)
         return made
 
+    def _api_version(self, text: str) -> str:
+        group, slash, version = text.rpartition("/")
+        return f"{self.group(group)}{slash}{version}"
+
     def _metadata(self, metadata: Document) -> Document:
         made = {}
         for key, value in metadata.items():
-            if key in ("name", "generateName"):
+            if not value:
+                made[key] = value
+            elif key in ("name", "generateName"):
                 made[key] = self.name(value)
             elif key == "namespace":
                 made[key] = self.namespace(value)
@@ -220,17 +230,17 @@ class Anonymous:
             return [self._value(one, path, of_kubernetes=of_kubernetes) for one in value]
         if isinstance(value, str):
             return self._text(value, path, of_kubernetes=of_kubernetes)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) > _LARGEST:
+        is_generation = path[-1] in ("observedGeneration", "generation")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and abs(value) > _LARGEST and not is_generation:
             return self._new("numbers", "number", value, lambda n: _LARGEST + n)
         return value
 
     def _name_of(self, key: str, path: Sequence[str], *, of_kubernetes: bool) -> str:
         if path[-1] in _MAPS or (of_kubernetes and not _PLAIN.fullmatch(key)):
-            if key in _QUANTITIES:
+            if key in _KEYS:
                 return key
-            domain, slash, _ = key.rpartition("/")
-            if slash and domain.endswith(_OWN_DOMAINS):
-                return key
+            slash = "/" in key
             named = self._new("keys", "key", key, lambda n: f"key-{n}")
             return f"example.org/{named}" if slash and named != key else named
         return key if of_kubernetes or key in _FIELDS else self._field(key)
@@ -240,31 +250,36 @@ class Anonymous:
 
     def _text(self, value: str, path: Sequence[str], *, of_kubernetes: bool) -> str:
         name = path[-1]
-        if _TIME.fullmatch(value) or value in self._versions:
+        at = _time_or_none(value)
+        if at is not None or value in self._versions:
             return self._versions.get(value) or self._time(value)
         if name == "uid":
             return self._uid(value)
         if name == "kind":
-            return value if value in _KINDS else self._kind("", value)
-        if _is_word_of_api(value, path, of_kubernetes=of_kubernetes):
+            return self._kind("", value)
+        if name == "apiVersion":
+            return self._api_version(value)
+        if _is_known(value, path, of_kubernetes=of_kubernetes):
             return value
-        if name == "finalizers":
-            return f"example.org/{self._continued(value)}"
         if name in ("type", "reason") and _WORD.fullmatch(value):
             return str(self._new("values", "word", value, lambda n: f"Word{n}"))
-        return self._continued(value)
+        named = self._known.get("object", {}).get(value) if name == "name" else None
+        new = str(named) if named else self._continued(value)
+        return f"example.org/{new}" if name == "finalizers" and new != value else new
 
     def _continued(self, value: str) -> str:
         """Return another text; one that goes on with a known text does so as well."""
-        known = self._known.setdefault("value", {})
-        if value not in known and "values" not in self._kept:
-            begun = max(
-                (one for one in known if one and value.startswith(one)), key=len, default=""
-            )
-            if begun:
-                rest = value.removeprefix(begun)
-                known[value] = f"{known[begun]}{self._continued(rest)}"
-        return str(self._new("values", "value", value, lambda n: f"value-{n}"))
+        if "values" in self._kept:
+            return value
+        known, made, rest = self._known.setdefault("value", {}), "", value
+        while rest and rest not in known:
+            begun = max((one for one in known if one and rest.startswith(one)), key=len, default="")
+            if not begun:
+                break
+            made, rest = made + known[begun], rest.removeprefix(begun)
+        if rest:
+            made += str(self._new("values", "value", rest, lambda n: f"value-{n}"))
+        return str(known.setdefault(value, made))
 
     def _new(self, sort: str, kind: str, key: Any, make: Callable[[int], Any]) -> Any:
         """Return what stands for a name or value; each kind of them is counted by itself."""
@@ -284,12 +299,16 @@ class Anonymous:
         return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _is_word_of_api(value: str, path: Sequence[str], *, of_kubernetes: bool) -> bool:
+def _is_known(value: str, path: Sequence[str], *, of_kubernetes: bool) -> bool:
     """Whether a text is one of few that Kubernetes knows: `RollingUpdate`, `True`, `Ready`."""
-    if value in _TRUTHS or (path[-1] == "type" and value in _CONDITION_TYPES):
+    if not value or (path[-1] == "type" and value in _CONDITION_TYPES):
+        return True
+    if path[-1] == "status" and value in _WORDS:
         return True
     is_free = not of_kubernetes or not {*path}.isdisjoint(_MAPS | _TEXTS)
-    return not is_free and "conditions" not in path and _WORD.fullmatch(value) is not None
+    if is_free:
+        return of_kubernetes and path[-1] in _KEYS and _QUANTITY.fullmatch(value) is not None
+    return "conditions" not in path and (value in _WORDS or bool(_QUANTITY.fullmatch(value)))
 
 
 def is_builtin(group: str) -> bool:
@@ -306,4 +325,15 @@ def _group(number: int) -> str:
 
 
 def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    """Return a time; one without an offset is in UTC. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _time_or_none(text: str) -> datetime | None:
+    """Return a time that a recording may have; None for any other text."""
+    try:
+        at = _time(text) if _TIME.fullmatch(text) else None
+    except ValueError:
+        return None
+    return at if at and at.year > 1 else None

@@ -16,8 +16,9 @@ _LONGEST: Final = 60
 """Characters of a value in a table."""
 _WEBHOOK: Final = (
     "Both tests have a webhook that does what the recording shows (`effects` in `loop.json`). Put "
-    "yours in its place: `WEBHOOK_URL=https://127.0.0.1:9443/mutate WEBHOOK_CA=ca.pem pytest`. It "
-    "is corrected when that is green."
+    "yours in its place: `WEBHOOK_URL=https://127.0.0.1:9443/mutate WEBHOOK_CA=ca.pem pytest`. As "
+    "it is now that must be red; if it is green, your webhook looks at a name that was replaced "
+    "here: ask for a folder that `--keep-names` made. Corrected, it is green."
 )
 _WRITER: Final = (
     "`WITHOUT_CULPRIT=1` leaves the writes of `{}` out. Both tests read all writes from "
@@ -28,9 +29,11 @@ _WRITER: Final = (
 def folder_of(made: Reproducer) -> dict[str, bytes]:
     """Return the content of each file by its name."""
     package = resources.files("genguard.reproduce")
+    crds = {"apiVersion": "v1", "kind": "List", "items": made.loop.definitions}
     return {
         "README.md": _readme(made, package.joinpath("readme.md").read_text()).encode(),
         "loop.json": msgspec.json.format(msgspec.json.encode(made.loop), indent=2) + b"\n",
+        "crds.json": msgspec.json.format(msgspec.json.encode(crds), indent=2) + b"\n",
         "reviews.ndjson": b"".join(line + b"\n" for line in made.lines),
         **{name: package.joinpath("folder", name).read_bytes() for name in _COPIED},
     }
@@ -49,6 +52,7 @@ def _readme(made: Reproducer, template: str) -> str:
         count=made.fields,
         kept=kept,
         table="\n".join(_table(loop)),
+        version=loop.server_version,
         how_to_try=_WRITER.format(loop.culprit) if loop.culprit else _WEBHOOK,
         how=plan.writer if loop.culprit else plan.webhook,
     )

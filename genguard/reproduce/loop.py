@@ -18,6 +18,7 @@ import msgspec
 
 from genguard.detection.finding import Finding
 from genguard.formats.kube_yaml import load_document
+from genguard.objects.pointer import to_pointer
 from genguard.reproduce.anonymous import is_builtin
 from genguard.reproduce.recorded import Document, RecordedWrite, name_of, request_of
 
@@ -30,6 +31,11 @@ _OF_SERVER: Final = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "generateName",
 )  # fmt: skip
 _ABSENT: Final = object()
+_SCALE: Final = "scale"
+_PATHS_OF_SCALE: Final = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+}
 _VERBS: Final = {"CREATE": "create", "UPDATE": "patch", "DELETE": "delete"}
 Field = tuple[str, ...]
 
@@ -89,6 +95,13 @@ class Effect(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     users: tuple[str, ...] = ()
 
 
+class Beginning(msgspec.Struct, frozen=True):
+    """An object that is there at the beginning; `resource` as in Write."""
+
+    resource: str
+    document: Document
+
+
 class Loop(msgspec.Struct, frozen=True, rename="camel"):
     """Everything that the tests need; loop.json has it.
 
@@ -100,6 +113,7 @@ class Loop(msgspec.Struct, frozen=True, rename="camel"):
     order        the writes as they follow each other: each by its place in `writes`, and that of
                  its change. The tests repeat it until there were WRITES_PLAYED
     seconds      from one write to the next
+    server_version  of Kubernetes, whose rules held
     """
 
     detector: str
@@ -107,21 +121,31 @@ class Loop(msgspec.Struct, frozen=True, rename="camel"):
     paths: tuple[str, ...]
     culprit: str
     definitions: tuple[Document, ...]
-    objects: tuple[Document, ...]
+    objects: tuple[Beginning, ...]
     writes: tuple[Write, ...]
     effects: tuple[Effect, ...]
     order: tuple[tuple[int, int], ...]
     seconds: float
+    server_version: str
     played: int = WRITES_PLAYED
 
 
 def loop_of(
-    writes: Sequence[RecordedWrite], found: Finding, definitions: Iterable[Document], severity: str
+    writes: Sequence[RecordedWrite],
+    found: Finding,
+    definitions: Iterable[Document],
+    *,
+    severity: str,
+    server_version: str,
 ) -> Loop:
     """Return the loop of a reduced recording; `severity` is that of its finding in the whole one.
 
-    A webhook makes it where the writes show that one has changed a field of the finding.
+    A webhook makes it where the writes show that one has changed a field of the finding, or an
+    object of which no field is named.
     """
+    if not any(line["phase"] == "outcome" for write in writes for line in write):
+        # Nobody knows then what was refused.
+        writes = [(*write, {**write[-1], "phase": "outcome"}) for write in writes]
     kinds: dict[tuple[Any, ...], list[RecordedWrite]] = {}
     for write in writes:
         kinds.setdefault(_kind_of(write), []).append(write)
@@ -151,13 +175,23 @@ def loop_of(
         found.detector,
         "info" if severity == "info" else "warning",
         found.paths,
-        "" if effects else (users or [_user(writes[-1])])[-1],
+        "" if _is_by_webhook(effects, found) else (users or [_user(writes[-1])])[-1],
         tuple(moves.definitions),
         tuple(_beginning(writes, {one.field for write in made for one in write.held})),
         tuple(made),
         effects,
         tuple(order),
         _pace(writes),
+        server_version,
+    )
+
+
+def _is_by_webhook(effects: Sequence[Effect], found: Finding) -> bool:
+    changed = [to_pointer(one.field) for one in effects]
+    return any(
+        not found.paths or f"{path}/".startswith(f"{at}/") or f"{at}/".startswith(f"{path}/")
+        for at in changed
+        for path in found.paths or ("",)
     )
 
 
@@ -439,7 +473,7 @@ def _merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Document:
     return patch
 
 
-def _beginning(writes: Sequence[RecordedWrite], held: AbstractSet[Field]) -> Iterator[Document]:
+def _beginning(writes: Sequence[RecordedWrite], held: AbstractSet[Field]) -> Iterator[Beginning]:
     """Yield the objects that are there before the first write, without fields of numbers."""
     seen = set()
     for write in writes:
@@ -450,7 +484,7 @@ def _beginning(writes: Sequence[RecordedWrite], held: AbstractSet[Field]) -> Ite
             continue
         seen.add(where)
         if request["operation"] != "CREATE" and request.get("oldObject"):
-            yield _dropped(_whole(request["oldObject"]), held)
+            yield Beginning(plural, _dropped(_whole(request["oldObject"]), held))
 
 
 def _dropped(document: Document, fields: AbstractSet[Field], at: Field = ()) -> Document:
@@ -473,10 +507,14 @@ def definitions_of(
         resource = request["resource"]
         if not is_builtin(resource.get("group", "")):
             plural = f"{resource['resource']}.{resource['group']}"
-            _, below = found.setdefault(plural, (request, set()))
+            known, below = found.setdefault(plural, (request, set()))
+            if known.get("subResource") == _SCALE:  # which is of another kind
+                found[plural] = request, below
             below.add(request.get("subResource", ""))
     for plural, (request, below) in found.items():
         resource, kind = request["resource"], request["kind"]["kind"]
+        if kind == "Scale":
+            kind = "Scaled"
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         version = {
             "name": resource["version"],
@@ -484,8 +522,10 @@ def definitions_of(
             "storage": True,
             "schema": {"openAPIV3Schema": schema},
         }
-        if "status" in below or plural in with_status:
-            version["subresources"] = {"status": {}}
+        version["subresources"] = {
+            **({"status": {}} if "status" in below or plural in with_status else {}),
+            **({_SCALE: _PATHS_OF_SCALE} if _SCALE in below else {}),
+        }
         names = {"plural": resource["resource"], "kind": kind, "listKind": f"{kind}List"}
         yield {
             "apiVersion": "apiextensions.k8s.io/v1",

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from genguard.detection.finding import Finding
@@ -69,17 +69,26 @@ def name_of(request: Document) -> str:
     return str(named or "")
 
 
-def writes_of(lines: Iterable[bytes]) -> list[RecordedWrite]:
-    """Return the writes of a recording. A bare AdmissionReview is a write of its own.
+class Recorded(NamedTuple):
+    """The writes of a recording, and what is wrong with the lines that were left out."""
 
-    Raises ValueError for a line that is no JSON, and for one without an AdmissionRequest.
-    """
+    writes: list[RecordedWrite]
+    faults: list[str]
+
+
+def writes_of(lines: Iterable[bytes]) -> Recorded:
+    """Return the writes of a recording. A bare AdmissionReview is a write of its own."""
     writes: list[list[Document]] = []
+    faults: list[str] = []
     open_by_key: dict[tuple[str, ...], list[Document]] = {}
     for number, raw in enumerate(lines, start=1):
         if not raw.strip():
             continue
-        line = _line(raw, number)
+        try:
+            line = _line(raw, number)
+        except ValueError as error:
+            faults.append(str(error))
+            continue
         key = _key(request_of(line))
         group = open_by_key.get(key)
         if group is None or line["phase"] == "intent":
@@ -88,7 +97,7 @@ def writes_of(lines: Iterable[bytes]) -> list[RecordedWrite]:
         group.append(line)
         if line["phase"] == "outcome":
             del open_by_key[key]
-    return [tuple(one) for one in writes]
+    return Recorded([tuple(one) for one in writes], faults)
 
 
 def _line(raw: bytes, number: int) -> Document:
@@ -96,7 +105,7 @@ def _line(raw: bytes, number: int) -> Document:
         line = json.loads(raw)
         if "request" in line:
             line = {"time": "1970-01-01T00:00:00Z", "phase": "mutate", "review": line}
-        request_of(line)["resource"].get("resource")
+        _key(request_of(line))
         _time(line)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ValueError(f"line {number} is no recorded AdmissionReview") from None
@@ -128,13 +137,13 @@ def encode(writes: Iterable[RecordedWrite]) -> list[bytes]:
 
 
 def _time(line: Document) -> datetime:
-    return datetime.fromisoformat(line["time"])
+    at = datetime.fromisoformat(line["time"])
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def findings_in(writes: Sequence[RecordedWrite], new_replay: NewReplay) -> list[Finding]:
     """Return what is found in these writes, those folded beneath others as well."""
     replay = new_replay()
-    for line in replay.lines(encode(writes), "recording"):
-        if line["type"] == "error":
-            return []
+    for _ in replay.lines(encode(writes), "recording"):
+        pass
     return replay.found()

@@ -61,7 +61,13 @@ def reproducer(
     again = checked.again(made)
     if again is None:
         raise NotFoundError("without the registrations of the cluster the finding is not made")
-    loop = loop_of(made.writes, again, checked.definitions(made), found.severity)
+    loop = loop_of(
+        made.writes,
+        again,
+        checked.definitions(made),
+        severity=found.severity,
+        server_version=server_version,
+    )
     lines = tuple(encode(made.writes))
     return Reproducer(lines, again, loop, tuple(kept), len(fields_of(made.writes)))
 

@@ -142,7 +142,7 @@ def test_whatever_an_object_and_a_request_say_is_replaced(resource):
         "authentication.kubernetes.io/pod-name": [CANARY],
     }
     line = {"time": "2026-01-01T00:00:00Z", "phase": "mutate", "review": review}
-    made = Anonymous(writes_of([json.dumps(line).encode()])).writes
+    made = Anonymous(writes_of([json.dumps(line).encode()]).writes).writes
     (text,) = encode(made)
     assert CANARY not in text.decode().lower()
     assert "kubernetes.io/os" in text.decode() or "." in resource

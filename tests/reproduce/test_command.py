@@ -22,8 +22,8 @@ from webhook.cli import main
 NAME = "deployment-status-zeroed"
 WEBHOOKS = f"--webhooks={recording.webhooks_of(NAME)}"
 FILES = {
-    "README.md", "go.mod", "go.sum", "loop.json", "reproduce_test.go", "reviews.ndjson",
-    "test_reproduce.py",
+    "README.md", "crds.json", "go.mod", "go.sum", "loop.json", "reproduce_test.go",
+    "reviews.ndjson", "test_reproduce.py",
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def finding() -> str:
-    writes = writes_of_lines(recording.read_lines(NAME))
+    writes = writes_of_lines(recording.read_lines(NAME)).writes
     return f"finding/{found_in(NAME, writes).id}"
 
 
@@ -74,7 +74,7 @@ def test_names_are_kept_where_that_is_asked_for(recorded, finding, tmp_path):
 
 
 def test_the_one_write_that_a_server_keeps_is_enough_for_what_a_webhook_does(tmp_path):
-    writes = writes_of_lines(recording.read_lines(NAME))
+    writes = writes_of_lines(recording.read_lines(NAME)).writes
     options = ReviewOptions(audit_only=True)
     replay = Replay(options)
     list(replay.lines(recording.read_lines(NAME), "recording"))
@@ -116,6 +116,14 @@ def test_an_unknown_finding_lists_those_of_the_recording(recorded, finding, tmp_
     assert "the recording has no finding/0000; it has finding/" in result.stderr
     assert finding in result.stderr
     assert not (tmp_path / "a").exists()
+
+
+def test_lines_that_cannot_be_read_are_left_out_and_counted(recorded, finding, tmp_path):
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(b"[" * 50_000 + b"\n" + recorded.read_bytes() + b'\n{"time": "2026')
+    result = run(finding, "-o", tmp_path / "a", WEBHOOKS, damaged)
+    assert result.exit_code == 0
+    assert f"{damaged}: line 1 is no recorded AdmissionReview; 2 left out" in result.stderr
 
 
 def test_a_folder_with_something_in_it_is_left_alone(recorded, finding, tmp_path):

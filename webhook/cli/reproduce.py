@@ -161,14 +161,18 @@ def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
     for name in files:
         try:
             with open_unpacked(name) as (stream, _):
-                yield from writes_of(_short(name, bounded(stream, max_line)))
-        except ValueError as error:
-            raise click.ClickException(
-                f"{name}: {error}; reproduce reads recordings of serve --record, not audit logs"
-            ) from error
+                found = writes_of(_short(name, bounded(stream, max_line)))
         except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or "is no whole gzip file"
             raise click.ClickException(f"{name}: {reason}") from error
+        if found.faults and not found.writes:
+            raise click.ClickException(
+                f"{name}: {found.faults[0]}; reproduce reads recordings of serve --record, not "
+                "audit logs"
+            )
+        if found.faults:
+            tell(f"{name}: {found.faults[0]}; {len(found.faults)} left out in all.")
+        yield from found.writes
 
 
 def _short(name: str, lines: Iterable[Line]) -> Iterator[bytes]:

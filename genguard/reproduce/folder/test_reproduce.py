@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import random
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,11 +47,14 @@ def clock() -> Clock:
 @pytest.fixture
 def server(clock: Clock) -> Iterator[FakeApiServer]:
     """An API server with what is there at the beginning, and its webhooks."""
-    with FakeApiServer(*LOOP["definitions"], webhooks=webhooks(), now=clock) as started:
+    version = LOOP["serverVersion"]
+    with FakeApiServer(
+        *LOOP["definitions"], server_version=version, webhooks=webhooks(), now=clock
+    ) as started:
         for name in sorted({one["namespace"] for one in LOOP["writes"]} - {"", "default"}):
             started.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for document in LOOP["objects"]:
-            started.create(document, user="somebody")
+        for one in LOOP["objects"]:
+            started.create(one["document"], user="somebody")
         yield started
 
 
@@ -166,19 +170,20 @@ class Culprit:
 
     def __init__(self) -> None:
         """Begin without a call."""
-        self.calls = itertools.count()
+        self.calls: Counter[int] = Counter()
 
     def __call__(self, review: dict[str, Any]) -> Any:
         """Return the operations of its JSON Patch."""
-        request, call = review["request"], next(self.calls)
+        request = review["request"]
         after = copy.deepcopy(request["object"])
-        for effect in LOOP["effects"]:
+        for number, effect in enumerate(LOOP["effects"]):
             target = effect["resource"], effect["operation"]
             user = request["userInfo"]["username"]
             if target == (target_of(request), request["operation"]) and (
                 user in effect.get("users", [user])
             ):
-                self.change(after, effect, call)
+                self.change(after, effect, self.calls[number])
+                self.calls[number] += 1
         return jsonpatch.make_patch(request["object"], after).patch
 
     def change(self, value: Any, effect: dict[str, Any], call: int) -> None:
