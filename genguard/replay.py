@@ -18,7 +18,7 @@ from genguard.audit.document import TOO_DEEP, UNFINISHED, audit_kind, see_events
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detection import Detection
-from genguard.detection.finding import Actor, Finding
+from genguard.detection.finding import Actor, Finding, FixStep
 from genguard.detection.fix import with_fix
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
@@ -262,7 +262,7 @@ def as_row(line: ReplayLine) -> str:
     if line["type"] == "error":
         return printable(f"{line['where']}: {line['message']}")
     if line["type"] == "finding":
-        return printable(_finding_row(line))
+        return "\n".join(map(printable, (_finding_row(line), *_tried_rows(line))))
     if line["type"] == "summary":
         return printable(_summary_row(line))
     target = "/".join(part for part in (line.get("namespace"), line.get("name")) if part)
@@ -291,6 +291,13 @@ def _summary_row(line: ReplayLine) -> str:
         if isinstance(value, dict) and value
     ]
     return ", ".join(counts)
+
+
+def _tried_rows(finding: ReplayLine) -> Iterator[str]:
+    """Yield a row for each step that was tried on all reviews."""
+    for step in msgspec.convert(finding.get("fix", ()), list[FixStep]):
+        if step.trial is not None and step.trial.again is not None:
+            yield f"{'':9}{step.title}. {step.trial.text}"
 
 
 def _finding_row(line: ReplayLine) -> str:

@@ -5,20 +5,19 @@ Result  the same lines: byte for byte, where the step concerns nothing; elsewher
         webhook changed that is not called any more, or with what writers leave alone. What would
         have been stored goes on into later reviews. A write that then asks for nothing would not
         have been sent: its lines are left out
-Relies  on everybody else asking for what was recorded. Of what is not called before /intent
-        (policies, static webhooks) no review shows what was asked for: that cannot be undone
+Relies  on everybody else asking for what was recorded. What acts before /intent (a policy or
+        static webhook) cannot be undone: no review shows what was asked for
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Final
 
 import jsonpatch
 import msgspec
 
 from genguard.admission.decode import decode_review
-from genguard.admission.errors import UndecodableReviewError
 from genguard.admission.review import AdmissionRequest, Phase
 from genguard.detection.matching import matched
 from genguard.detection.suspects import Registered, Suspects
@@ -30,8 +29,13 @@ from genguard.objects.pointer import from_pointer
 from genguard.objects.selectors import Truth, every
 
 _ITEM_KEYS: Final = ("type", "name", "uid")
-_NOT_ASKED_FOR: Final = frozenset({"resourceVersion", "generation", "managedFields"})
-"""Fields of metadata that are the API server's, or change with each write."""
+_MOST_WRITES: Final = 1_000
+"""Between their reviews: of one that is refused, the outcome never comes."""
+_MOST_STORED: Final = 8
+"""Of one object: writes that were asked for at once, of which one is stored."""
+_OF_EACH_WRITE: Final = frozenset({"resourceVersion", "managedFields"})
+_NOT_ASKED_FOR: Final = _OF_EACH_WRITE | {"generation"}
+"""Fields of metadata that the API server sets."""
 
 
 class StepTaken:
@@ -44,24 +48,23 @@ class StepTaken:
         self._engine: Final = engine
         self._others: Final = suspects.others
         self._conditions: Final = suspects.conditions
-        self._before: Final = _find(suspects.others, taken.webhook) if taken.webhook else None
-        self._after: Final = self._before and _patched(self._before, suspects.registered, taken)
+        self._webhook: Final = _before_and_after(taken, suspects) if taken.webhook else None
         self._writes: Final[dict[object, _Write]] = {}
-        self._stored: Final[dict[object, tuple[Any, Any]]] = {}
+        self._stored: Final[dict[object, deque[tuple[Any, Any]]]] = {}
         self.is_decided = True
-        """Every condition could be evaluated."""
+        """Whether each write is known to meet the conditions that the step adds, or not to."""
 
     def lines(self, lines: Iterable[Line]) -> Iterator[Line]:
         """Yield the lines with the step taken; what is no recorded review stays as it is."""
         for line in lines:
             try:
-                changed = line if isinstance(line, LongLine) else self._changed(line)
-            except (UndecodableReviewError, msgspec.MsgspecError, ValueError, RecursionError):
-                changed = line  # replay says what is wrong with it
-            if changed is not None:
-                yield changed
+                found = line if isinstance(line, LongLine) else self._line(line)
+            except Exception:  # noqa: BLE001 - replay says what is wrong with it
+                found = line
+            if found is not None:
+                yield found
 
-    def _changed(self, line: bytes) -> bytes | None:
+    def _line(self, line: bytes) -> bytes | None:
         """Return a line as it would have been; None where it would not have come."""
         recording = msgspec.json.decode(line)
         if not (isinstance(recording, dict) and {"phase", "review"} <= recording.keys()):
@@ -73,6 +76,8 @@ class StepTaken:
         write = self._writes.get(key)
         if write is None or phase is Phase.INTENT:
             write = self._writes[key] = self._begun(request, told, where)
+            if len(self._writes) > _MOST_WRITES:
+                del self._writes[next(iter(self._writes))]
         else:
             self._go_on(write, phase, told.get("object"))
         if phase is Phase.OUTCOME:
@@ -84,36 +89,31 @@ class StepTaken:
                 new = write.new = self._counted(review, changed)
                 changed["object"] = new
             line = msgspec.json.encode({**recording, "review": {**review, "request": changed}})
-        if not request.wire.dry_run:
+        if phase is Phase.OUTCOME and not request.wire.dry_run:
             self._store(where, write)
-        return None if left_out or write.is_called_once_more else line
+        return None if left_out or write.is_round_left_out else line
 
     def _begun(self, request: AdmissionRequest, told: Any, where: object) -> "_Write":
         """Return a write at its first review."""
-        recorded_old, recorded = told.get("oldObject"), told.get("object")
-        old, new = recorded_old, recorded
-        if recorded_old is not None:
-            if where in self._stored:
-                was, is_now = self._stored[where]
-                old = merged(was, recorded_old, is_now)
-            new = recorded if recorded is None else merged(recorded_old, recorded, old)
+        was, recorded = told.get("oldObject"), told.get("object")
+        write = _Write(was, recorded, was, recorded)
+        if was is not None:
+            write.old = self._as_stored(where, was)
+        if was is not None and recorded is not None:
+            write.new = merged(was, recorded, write.old)
             if any(is_sent_by(one, request) for one in self._taken.writers):
-                new = new if new is None else self._without_paths(new, old)
-        write = _Write(recorded_old, recorded, old, new)
-        if old is not None and new is not None and not _asks(old, new):
-            write.is_left_out = _asks(recorded_old, recorded)
-        if self._before and self._after:
-            write.is_called = self._is_called(self._after, request)
-            write.is_called_again = write.is_called and self._after.reinvoked
-            if not self._is_called(self._before, request):
-                write.is_called = write.is_called_again = True  # it has changed nothing here
-            others = [one for one in self._others if self._is_called(one, request)]
-            write.is_alone = others == [self._before]
+                write.new = self._without_paths(write.new, write.old)
+            write.is_left_out = _asks(was, recorded) and not _asks(write.old, write.new)
+        if self._webhook is not None and self._may_call(self._webhook[0], request):
+            before, after = self._webhook
+            write.is_called = self._may_call(after, request, len(before.conditions))
+            write.is_called_again = write.is_called and after.reinvoked >= before.reinvoked
+            write.is_alone = [x for x in self._others if self._may_call(x, request)] == [before]
         return write
 
     def _go_on(self, write: "_Write", phase: Phase, recorded: Any) -> None:
         """Take a write to its next review."""
-        write.is_called_once_more = False
+        write.is_round_left_out = False
         if recorded is None or write.new is None:
             return
         if phase is Phase.OUTCOME:
@@ -128,7 +128,7 @@ class StepTaken:
             is_whole = write.is_alone and phase is Phase.MUTATE
             new = write.new if is_whole else self._without_paths(new, write.new)
             is_again = bool(write.calls) and phase is Phase.MUTATE
-            write.is_called_once_more = is_again and new == write.new
+            write.is_round_left_out = is_again and new == write.new
         write.calls += phase is Phase.MUTATE
         write.recorded, write.new = recorded, new
 
@@ -138,12 +138,19 @@ class StepTaken:
             new = with_field_of(new, source, path)
         return new
 
-    def _is_called(self, one: Registered, request: AdmissionRequest) -> bool:
+    def _may_call(
+        self, one: Registered, request: AdmissionRequest, known: int | None = None
+    ) -> bool:
+        """Whether the API server may call a webhook; `known`: how many conditions it had before."""
+        covered = one.covers(matched(request))
+        if covered is Truth.FALSE:
+            return False
         truths = self._conditions.evaluate(one.conditions, request)
-        if one is self._after and self._before is not None:
-            added = one.conditions[len(self._before.conditions) :]
-            self.is_decided &= Truth.UNKNOWN not in [truths[each] for each in added]
-        return every((one.covers(matched(request)), *truths.values())) is not Truth.FALSE
+        answer = every((covered, *truths.values()))
+        if known is not None and answer is not Truth.FALSE:
+            added = [truths[each] for each in one.conditions[known:]]
+            self.is_decided = self.is_decided and Truth.UNKNOWN not in added
+        return answer is not Truth.FALSE
 
     def _counted(self, review: Any, told: Any) -> Any:
         """Return an object with the generation that the API server would have given it."""
@@ -156,12 +163,27 @@ class StepTaken:
             return new
         return {**new, "metadata": {**new["metadata"], "generation": generation}}
 
+    def _as_stored(self, where: object, recorded: Any) -> Any:
+        """Return a stored object as it would have been.
+
+        A write that met a conflict was reviewed as well: what was stored is known by its content.
+        """
+        known = self._stored.get(where)
+        if not known:
+            return recorded
+        content = _without(recorded, _OF_EACH_WRITE)
+        same = (one for one in reversed(known) if _without(one[0], _OF_EACH_WRITE) == content)
+        was, is_now = next(same, known[-1])
+        return merged(was, recorded, is_now)
+
     def _store(self, where: object, write: "_Write") -> None:
+        """Keep what a write stores, for an object that is not as it was recorded."""
         now = write.old if write.is_left_out else write.new
-        if write.recorded is None or write.recorded == now:
+        if write.recorded is None:
             self._stored.pop(where, None)
-        else:
-            self._stored[where] = write.recorded, now
+        elif where in self._stored or write.recorded != now:
+            known = self._stored.setdefault(where, deque(maxlen=_MOST_STORED))
+            known.append((write.recorded, now))
 
 
 @dataclass(slots=True)
@@ -170,6 +192,11 @@ class _Write:
 
     recorded  the object of its last review
     old, new  the objects as they would have been
+    is_left_out        it asks for nothing any more
+    is_called, is_called_again  the webhook of the step still is, at first and when reinvoked
+    is_alone           no other webhook is called
+    is_round_left_out  without the webhook, /mutate would not have been called once more
+    calls              of /mutate
     """
 
     recorded_old: Any
@@ -180,14 +207,15 @@ class _Write:
     is_called: bool = True
     is_called_again: bool = True
     is_alone: bool = False
-    is_called_once_more: bool = False
+    is_round_left_out: bool = False
     calls: int = 0
 
 
 def _place(request: AdmissionRequest) -> object:
     """Return what the object is stored as; a Scale is no part of what it scales."""
     wire = request.wire
-    return wire.kind, wire.resource, wire.namespace, _name(request)
+    name = wire.name or (request.object and request.object.metadata.name)
+    return wire.kind, wire.resource, wire.namespace, name
 
 
 def _key_of_create(request: AdmissionRequest) -> object:
@@ -195,42 +223,32 @@ def _key_of_create(request: AdmissionRequest) -> object:
     return wire.resource, wire.sub_resource, wire.namespace, wire.name, wire.user_info.username
 
 
-def _name(request: AdmissionRequest) -> str:
-    return request.wire.name or (request.object and request.object.metadata.name) or ""
-
-
-def _find(registered: Iterable[Registered], name: str) -> Registered:
-    found = next((one for one in registered if one.name == name), None)
-    if found is None:
-        raise LookupError(name)
-    return found
-
-
-def _patched(one: Registered, registered: Iterable[Registered], taken: Taken) -> Registered:
-    """Return a webhook after the patch that the command of the step sends."""
+def _before_and_after(taken: Taken, suspects: Suspects) -> tuple[Registered, Registered]:
+    """Return a webhook before and after the patch that the command of the step sends."""
+    one = next((one for one in suspects.others if one.name == taken.webhook), None)
+    if one is None:
+        raise LookupError(taken.webhook)
     patch = msgspec.json.decode(taken.patch)
     if isinstance(patch, list):
-        within = [each for each in registered if each.configuration == one.configuration]
+        within = [x for x in suspects.registered if x.configuration == one.configuration]
         hooks = [{"name": each.webhook, "rules": list(each.rules)} for each in within]
         after = jsonpatch.apply_patch({"webhooks": hooks}, patch)["webhooks"]
-        return replace(one, rules=tuple(after[within.index(one)]["rules"]))
+        return one, replace(one, rules=tuple(after[within.index(one)]["rules"]))
     (hook,) = patch["webhooks"]
     added = [each["expression"] for each in hook.get("matchConditions", ())]
-    return replace(
-        one,
-        conditions=(*one.conditions, *added),
-        reinvoked=one.reinvoked and hook.get("reinvocationPolicy") != "Never",
-    )
+    reinvoked = one.reinvoked and hook.get("reinvocationPolicy") != "Never"
+    return one, replace(one, conditions=(*one.conditions, *added), reinvoked=reinvoked)
 
 
 def _asks(old: Any, new: Any) -> bool:
     """Whether an update asks for anything."""
-    return bool(_asked_for(old) != _asked_for(new))
+    return bool(_without(old, _NOT_ASKED_FOR) != _without(new, _NOT_ASKED_FOR))
 
 
-def _asked_for(document: Any) -> Any:
+def _without(document: Any, fields: Container[str]) -> Any:
+    """Return an object without some fields of its metadata."""
     metadata = document.get("metadata", {})
-    kept = {key: value for key, value in metadata.items() if key not in _NOT_ASKED_FOR}
+    kept = {key: value for key, value in metadata.items() if key not in fields}
     return {**document, "metadata": kept}
 
 
@@ -243,15 +261,27 @@ def merged(base: Any, theirs: Any, ours: Any, *, keeps_ours: bool = False) -> An
         return theirs
     if base == theirs:
         return ours
-    if all(isinstance(one, dict) for one in (base, theirs, ours)):
+    sides = base, theirs, ours
+    if all(isinstance(one, dict) for one in sides):
         return _merged_fields(base, theirs, ours, keeps_ours=keeps_ours)
-    if all(isinstance(one, list) for one in (base, theirs, ours)):
-        return _merged_items(base, theirs, ours, keeps_ours=keeps_ours)
+    if all(isinstance(one, list) for one in sides):
+        # Items are matched as the API server does, by what names them; else by their place.
+        for key in _ITEM_KEYS:
+            was, is_theirs, is_ours = (_by_name(one, key) for one in sides)
+            if was is not None and is_theirs is not None and is_ours is not None:
+                found = _merged_fields(was, is_theirs, is_ours, keeps_ours=keeps_ours)
+                order = is_ours if [*was] == [*is_theirs] else is_theirs
+                return [found[one] for one in dict.fromkeys((*order, *found)) if one in found]
+        if len(base) == len(theirs) == len(ours):
+            items = zip(*sides, strict=True)
+            return [merged(*each, keeps_ours=keeps_ours) for each in items]
     return ours if keeps_ours else theirs
 
 
-def _merged_fields(*sides: dict[Any, Any], keeps_ours: bool) -> dict[Any, Any]:
-    _, theirs, ours = sides
+def _merged_fields(
+    base: dict[Any, Any], theirs: dict[Any, Any], ours: dict[Any, Any], *, keeps_ours: bool
+) -> dict[Any, Any]:
+    sides = base, theirs, ours
     found = {
         key: merged(*(one.get(key, ABSENT) for one in sides), keeps_ours=keeps_ours)
         for key in dict.fromkeys((*theirs, *ours))
@@ -259,25 +289,10 @@ def _merged_fields(*sides: dict[Any, Any], keeps_ours: bool) -> dict[Any, Any]:
     return {key: value for key, value in found.items() if value is not ABSENT}
 
 
-def _merged_items(*sides: list[Any], keeps_ours: bool) -> list[Any]:
-    """Match items as the API server does, by what names them; else by their place."""
-    _, theirs, ours = sides
-    for key in _ITEM_KEYS:
-        named = [known for one in sides if (known := _by_name(one, key)) is not None]
-        if len(named) == len(sides):
-            found = _merged_fields(*named, keeps_ours=keeps_ours)
-            order = named[2] if [*named[0]] == [*named[1]] else named[1]
-            first = [name for name in order if name in found]
-            return [found[name] for name in dict.fromkeys((*first, *found))]
-    if all(len(one) == len(other) for one, other in pairwise(sides)):
-        items = zip(*sides, strict=True)
-        return [merged(*each, keeps_ours=keeps_ours) for each in items]
-    return ours if keeps_ours else theirs
-
-
 def _by_name(items: Sequence[Any], key: str) -> dict[Any, Any] | None:
-    found = [one for one in items if isinstance(one, dict) and isinstance(one.get(key), str)]
-    named = {one[key]: one for one in found}
+    named = {
+        one[key]: one for one in items if isinstance(one, dict) and isinstance(one.get(key), str)
+    }
     return named if len(named) == len(items) else None
 
 

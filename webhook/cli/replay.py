@@ -77,6 +77,10 @@ def _is_file(name: str) -> bool:
     return name != "-" and Path(name).is_file()
 
 
+def _is_read_once(name: str) -> bool:
+    return name == "-" or Path(name).is_fifo()
+
+
 def _is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
@@ -127,9 +131,9 @@ def replay(
     The exit code is 0 when nothing was found that is severe enough for --fail-on, 1 when something
     was, or when a line or a file could not be read, 2 when the command line is wrong.
     """
-    if tries_fix and "-" in files:
+    if tries_fix and any(map(_is_read_once, files)):
         raise click.UsageError(
-            "--try-fix reads the files more than once: give a file, not standard input"
+            "--try-fix reads the files more than once: give a file, not standard input or a pipe"
         )
     evaluator = click.get_current_context().with_resource(Evaluator())
     try:
