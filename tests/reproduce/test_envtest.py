@@ -10,6 +10,8 @@ from genguard.reproduce.handing_over import folder_of
 from tests.controlplane.build import binaries
 from tests.reproduce.making import made_of
 
+pytestmark = pytest.mark.timeout(1_800)  # of which the first build takes most
+
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -19,8 +21,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in folder_of(made).items():
         (folder / name).write_bytes(content)
     built = folder / "reproduce.test"
-    subprocess.run(["go", "vet", "."], cwd=folder, check=True, timeout=900)
-    subprocess.run(["go", "test", "-c", "-o", str(built), "."], cwd=folder, check=True, timeout=900)
+    subprocess.run(
+        ["go", "test", "-c", "-o", str(built), "."], cwd=folder, check=True, timeout=1500
+    )
     return built
 
 
