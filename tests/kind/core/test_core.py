@@ -125,12 +125,15 @@ def test_converge_says_before_it_is_applied_that_a_webhook_will_spoil_its_status
 def test_the_step_that_is_shown_was_tried_and_the_finding_becomes_a_test(
     cluster: Cluster, figure: Figure, tmp_path: Path
 ) -> None:
+    """The active pod remembers the last writes; a standby shows what was saved, untried."""
     (found,) = cluster.findings(namespace=SHOP, detector=DETECTOR)
-    tried = [one["trial"] for one in found["fix"] if one.get("trial", {}).get("of")]
-    assert tried
+    name = f"finding/{found['id']}"
+    explained = json.loads(cluster.genguard("explain", name, "-o", "json").stdout)
+    tried = [one["trial"] for one in explained["fix"] if one.get("trial", {}).get("of")]
+    assert tried, explained["fix"]
     assert all(one["ended"] == one["of"] for one in tried)
     folder = tmp_path / "reproduce"
-    cluster.genguard("reproduce", f"finding/{found['id']}", "-o", str(folder))
+    cluster.genguard("reproduce", name, "-o", str(folder))
     assert is_red(folder)
     assert not is_red(folder, WITHOUT_CULPRIT="1")
     handed_over = "".join(one.read_text() for one in folder.iterdir())
