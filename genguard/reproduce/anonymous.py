@@ -15,7 +15,7 @@ import msgspec
 
 from genguard.formats.kube_yaml import load_document
 from genguard.generation.table import load_rows
-from genguard.reproduce.recorded import Document, RecordedWrite, objects_of, request_of
+from genguard.reproduce.recorded import Document, RecordedWrite, moment, objects_of, request_of
 
 KEPT_SORTS: Final = ("users", "names", "field names", "keys", "values", "numbers")
 """What is replaced, in sorts: where the finding needs one of them as it was, it stays."""
@@ -50,19 +50,19 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: str
 
 
-_kept: Final = msgspec.convert(
+_words: Final = msgspec.convert(
     load_document(resources.files("genguard.reproduce").joinpath("kept.yaml").read_bytes()), _Kept
 )
-_FIELDS: Final = frozenset(_kept.fields.split())
-_MAPS: Final = frozenset(_kept.maps.split())
-_TEXTS: Final = frozenset(_kept.texts.split())
-_CONDITION_TYPES: Final = frozenset(_kept.condition_types.split())
+_FIELDS: Final = frozenset(_words.fields.split())
+_MAPS: Final = frozenset(_words.maps.split())
+_TEXTS: Final = frozenset(_words.texts.split())
+_CONDITION_TYPES: Final = frozenset(_words.condition_types.split())
 _USERS: Final = frozenset(
-    [*_kept.users.split(), *(f"{_OF_SYSTEM}{one}" for one in _kept.accounts.split())]
+    [*_words.users.split(), *(f"{_OF_SYSTEM}{one}" for one in _words.accounts.split())]
 )
-_MANAGERS: Final = frozenset(_kept.managers.split())
-_KEYS: Final = frozenset(_kept.keys.split())
-_WORDS: Final = frozenset(_kept.words.split())
+_MANAGERS: Final = frozenset(_words.managers.split())
+_KEYS: Final = frozenset(_words.keys.split())
+_WORDS: Final = frozenset(_words.words.split())
 
 
 class Anonymous:
@@ -80,7 +80,7 @@ class Anonymous:
             if str((one.get("metadata") or {}).get("resourceVersion", "")).isdecimal()
         }
         self._versions: Final = {str(v): str(n) for n, v in enumerate(sorted(versions), start=1)}
-        self._first: Final = min((_time(line["time"]) for line in lines), default=_BEGIN)
+        self._first: Final = min((moment(line["time"]) for line in lines), default=_BEGIN)
         self.writes: Final = [tuple(map(self._line, write)) for write in writes]
 
     def _line(self, line: Document) -> Document:
@@ -295,7 +295,7 @@ class Anonymous:
         return str(known.setdefault(text, f"00000000-0000-4000-8000-{len(known) + 1:012}"))
 
     def _time(self, text: str) -> str:
-        at = _BEGIN + timedelta(seconds=round((_time(text) - self._first).total_seconds(), 6))
+        at = _BEGIN + timedelta(seconds=round((moment(text) - self._first).total_seconds(), 6))
         return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -324,16 +324,10 @@ def _group(number: int) -> str:
     return "example.org" if number == 1 else f"example-{number}.org"
 
 
-def _time(text: str) -> datetime:
-    """Return a time; one without an offset is in UTC. Raises ValueError."""
-    at = datetime.fromisoformat(text)
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
 def _time_or_none(text: str) -> datetime | None:
     """Return a time that a recording may have; None for any other text."""
     try:
-        at = _time(text) if _TIME.fullmatch(text) else None
+        at = moment(text) if _TIME.fullmatch(text) else None
     except ValueError:
         return None
     return at if at and at.year > 1 else None

@@ -7,7 +7,6 @@ Result  each kind of write once, with the values that it had in turn: two writer
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -18,9 +17,11 @@ import msgspec
 
 from genguard.detection.finding import Finding
 from genguard.formats.kube_yaml import load_document
+from genguard.objects.fields import ABSENT
 from genguard.objects.pointer import to_pointer
+from genguard.patch.merge import merge_patch
 from genguard.reproduce.anonymous import is_builtin
-from genguard.reproduce.recorded import Document, RecordedWrite, name_of, request_of
+from genguard.reproduce.recorded import Document, RecordedWrite, moment, name_of, request_of
 
 WRITES_PLAYED: Final = 120
 """Most loops are a warning after ten rounds, storms after thirty writes."""
@@ -30,7 +31,6 @@ _OF_SERVER: Final = (
     "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
     "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "generateName",
 )  # fmt: skip
-_ABSENT: Final = object()
 _SCALE: Final = "scale"
 _PATHS_OF_SCALE: Final = {
     "specReplicasPath": ".spec.replicas",
@@ -153,7 +153,7 @@ def loop_of(
     made = [_write(several, writes) for several in kinds.values()]
     places = {kind: place for place, kind in enumerate(kinds)}
     order: list[tuple[int, int]] = []
-    moves = _Moves(list(definitions))
+    moves = _Moves()
     for write in writes:
         place = places[_kind_of(write)]
         where = moves.before(write)
@@ -164,8 +164,7 @@ def loop_of(
                 made.append(move)
             order.append((made.index(move), 0))
         changes = made[place].changes
-        kind = request_of(write[0])["kind"]["kind"]
-        change = _change(write, made[place].verb, kind)
+        change = _change(write, made[place].verb)
         order.append((place, changes.index(change) if changes else 0))
     order = order if effects else _never_idle(made, order)
     if len(order) > 1 and order[0][0] == order[-1][0]:
@@ -176,7 +175,7 @@ def loop_of(
         "info" if severity == "info" else "warning",
         found.paths,
         "" if _is_by_webhook(effects, found) else (users or [_user(writes[-1])])[-1],
-        tuple(moves.definitions),
+        tuple(definitions),
         tuple(_beginning(writes, {one.field for write in made for one in write.held})),
         tuple(made),
         effects,
@@ -209,24 +208,15 @@ def _never_idle(made: list[Write], order: Sequence[tuple[int, int]]) -> list[tup
             where = write.resource, write.namespace, write.name
             change, state = write.changes[turn], states.get(where, {})
             numbers = {*write.renewed, *(one.field for one in write.held)}
-            if _merged(state, change) == state and _dropped(change, numbers) == change:
+            if merge_patch(state, change) == state and _dropped(change, numbers) == change:
                 change = _other_values(change)
                 if change not in write.changes:
                     write = msgspec.structs.replace(write, changes=(*write.changes, change))
                     made[place] = write
                 at = write.changes.index(change)
-            states[where] = _merged(state, change)
+            states[where] = merge_patch(state, change)
         found.append((place, at))
     return found
-
-
-def _merged(document: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict) or not isinstance(document, dict):
-        return patch
-    made = {key: value for key, value in document.items() if patch.get(key, value) is not None}
-    return made | {
-        key: _merged(document.get(key), value) for key, value in patch.items() if value is not None
-    }
 
 
 def _other_values(change: Any) -> Any:
@@ -252,7 +242,7 @@ def _kind_of(write: RecordedWrite) -> tuple[Any, ...]:
 
 def _pace(writes: Sequence[RecordedWrite]) -> float:
     """Return the usual seconds between two writes."""
-    times = [datetime.fromisoformat(write[0]["time"]).timestamp() for write in writes]
+    times = [moment(write[0]["time"]).timestamp() for write in writes]
     gaps = [after - before for before, after in pairwise(sorted(times))]
     return round(min(max(median(gaps), _FASTEST), _SLOWEST), 3) if gaps else _SLOWEST
 
@@ -268,12 +258,8 @@ def _user(write: RecordedWrite) -> str:
     return str((request_of(write[0]).get("userInfo") or {}).get("username", ""))
 
 
-def _operation(write: RecordedWrite) -> str:
-    return str(request_of(write[0])["operation"])
-
-
 def _is_refused(write: RecordedWrite) -> bool:
-    return bool(write[-1]["phase"] != "outcome" and _operation(write) != "DELETE")
+    return bool(write[-1]["phase"] != "outcome" and request_of(write[0])["operation"] != "DELETE")
 
 
 def _asked(write: RecordedWrite) -> tuple[Document, Document]:
@@ -288,14 +274,13 @@ def _write(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite]) ->
     verb = _VERBS[request["operation"]]
     if verb == "patch" and all(_version(old) != _version(new) for old, new in pairs):
         verb = "put"
-    kind = request["kind"]["kind"]
-    changes = [_change(one, verb, kind) for one in several]
+    changes = [_change(one, verb) for one in several]
     values: dict[Field, list[Any]] = {}
     held: dict[Field, list[set[Held]]] = {}
     for write in several if verb == "patch" else ():
         old, new = _asked(write)
         for field, _, value in _differences(old, new):
-            if value is not _ABSENT:
+            if value is not ABSENT:
                 values.setdefault(field, []).append(value)
                 if field[-1] == "observedGeneration" or _others_then(write, writes):
                     held.setdefault(field, []).append(set(_held(field, value, write, writes)))
@@ -327,29 +312,32 @@ def _moves_generation(write: RecordedWrite) -> bool:
     shown = [request_of(line).get("object") for line in write if line["phase"] != "outcome"]
     if any(one != shown[0] for one in shown):
         return False  # a webhook does
-    before, after = (
-        (request_of(line).get(key) or {}).get("metadata", {}).get("generation", 0)
-        for line, key in ((write[0], "oldObject"), (write[-1], "object"))
-    )
-    return bool(after > before)
+    before, after = _generations(write)
+    return after > before
 
 
-def _change(write: RecordedWrite, verb: str, kind: str) -> Document:
+def _generations(write: RecordedWrite) -> tuple[int, int]:
+    """Return the generation before a write and after it; 0 where there is none."""
+    before, after = request_of(write[0]).get("oldObject"), request_of(write[-1]).get("object")
+    found = [((one or {}).get("metadata") or {}).get("generation", 0) for one in (before, after)]
+    return int(found[0]), int(found[1])
+
+
+def _change(write: RecordedWrite, verb: str) -> Document:
     old, new = _asked(write)
     if verb == "delete":
-        return {"metadata": {"name": _where(request_of(write[0]))[3]}}
+        return {"metadata": {"name": name_of(request_of(write[0]))}}
     if verb != "patch":
         return _whole(new)
-    patch: Document = with_base(
-        _merge_patch(_own(old), _own(new)), _bases().get(kind, {}), is_whole=False
-    )
+    base = _bases().get(request_of(write[0])["kind"]["kind"], {})
+    patch: Document = _with_base(_merge_patch(_own(old), _own(new)), base, is_whole=False)
     return patch
 
 
 def _whole(document: Document) -> Document:
     """Return an object as somebody creates it, with what its kind must have."""
     base = _bases().get(document.get("kind", ""), {})
-    whole: Document = with_base(_own(document, with_kind=True), base)
+    whole: Document = _with_base(_own(document, with_kind=True), base)
     return whole
 
 
@@ -359,18 +347,18 @@ def _bases() -> dict[str, Document]:
     return msgspec.convert(load_document(text), dict[str, dict[str, Any]])
 
 
-def with_base(value: Any, base: Any, *, is_whole: bool = True) -> Any:
+def _with_base(value: Any, base: Any, *, is_whole: bool = True) -> Any:
     """Return an object, or a merge patch, in which each item of a list has what it must have.
 
     is_whole  what is missing is added; a patch gets no field that it does not change
     """
     if isinstance(value, list) and isinstance(base, list) and base:
-        return [with_base(one, base[0]) for one in value]
+        return [_with_base(one, base[0]) for one in value]
     if not isinstance(value, dict) or not isinstance(base, dict):
         return value
     made = {**base, **value} if is_whole else dict(value)
     return {
-        key: with_base(value[key], base.get(key), is_whole=is_whole) if key in value else one
+        key: _with_base(value[key], base.get(key), is_whole=is_whole) if key in value else one
         for key, one in made.items()
     }
 
@@ -426,19 +414,13 @@ def _is_renewed(values: Sequence[Any]) -> bool:
 class _Moves:
     """Finds where generation moved between two writes: a change of the spec was left out."""
 
-    def __init__(self, definitions: Iterable[Document]) -> None:
-        self.definitions: Final = tuple(definitions)
+    def __init__(self) -> None:
         self._known: Final[dict[tuple[str, str, str], int]] = {}
 
     def before(self, write: RecordedWrite) -> tuple[str, str, str] | None:
         """Return the object, where somebody must have changed its spec before this write."""
-        request = request_of(write[0])
-        plural, _, namespace, name = _where(request)
-        where = plural, namespace, name
-        first, last = (
-            (request_of(line).get(key) or {}).get("metadata", {}).get("generation", 0)
-            for line, key in ((write[0], "oldObject"), (write[-1], "object"))
-        )
+        where = _object(write)
+        first, last = _generations(write)
         known = self._known.get(where, first)
         self._known[where] = max(first, last)
         return where if first > known else None
@@ -463,12 +445,12 @@ def _own(document: Document, *, with_kind: bool = False) -> Document:
 def _merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Document:
     patch: Document = {key: None for key in old if key not in new}
     for key, value in new.items():
-        before = old.get(key, _ABSENT)
+        before = old.get(key, ABSENT)
         if isinstance(before, dict) and isinstance(value, dict):
             below = _merge_patch(before, value)
             if below:
                 patch[key] = below
-        elif before is _ABSENT or before != value:
+        elif before is ABSENT or before != value:
             patch[key] = value
     return patch
 
@@ -477,14 +459,12 @@ def _beginning(writes: Sequence[RecordedWrite], held: AbstractSet[Field]) -> Ite
     """Yield the objects that are there before the first write, without fields of numbers."""
     seen = set()
     for write in writes:
-        request = request_of(write[0])
-        plural, _, namespace, name = _where(request)
-        where = plural, namespace, name
+        request, where = request_of(write[0]), _object(write)
         if where in seen or (request.get("oldObject") or {}).get("kind") == "Scale":
             continue
         seen.add(where)
         if request["operation"] != "CREATE" and request.get("oldObject"):
-            yield Beginning(plural, _dropped(_whole(request["oldObject"]), held))
+            yield Beginning(where[0], _dropped(_whole(request["oldObject"]), held))
 
 
 def _dropped(document: Document, fields: AbstractSet[Field], at: Field = ()) -> Document:
@@ -545,12 +525,12 @@ def _differences(old: Any, new: Any, field: Field = ()) -> Iterator[tuple[Field,
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
             if field != ("metadata",) or key not in _OF_SERVER:
-                yield from _differences(old.get(key, _ABSENT), new.get(key, _ABSENT), (*field, key))
-    elif old is _ABSENT and isinstance(new, dict) and new:
+                yield from _differences(old.get(key, ABSENT), new.get(key, ABSENT), (*field, key))
+    elif old is ABSENT and isinstance(new, dict) and new:
         yield from _differences({}, new, field)
-    elif new is _ABSENT and isinstance(old, dict) and old:
+    elif new is ABSENT and isinstance(old, dict) and old:
         yield from _differences(old, {}, field)
-    elif old is _ABSENT or new is _ABSENT or old != new:
+    elif old is ABSENT or new is ABSENT or old != new:
         yield field, old, new
 
 
@@ -588,10 +568,10 @@ def _does(seen: Sequence[tuple[Any, Any]], *, is_unasked: bool) -> tuple[str, tu
     is_unasked  it changed the field in a write that asks for nothing: who sets always the same
                 value would have set it before
     """
-    values = [new for _, new in seen if new is not _ABSENT]
+    values = [new for _, new in seen if new is not ABSENT]
     if not values:
         return "remove", ()
-    texts = [("" if old is _ABSENT else old, new) for old, new in seen]
+    texts = [("" if old is ABSENT else old, new) for old, new in seen]
     if all(isinstance(old, str) and isinstance(new, str) for old, new in texts):
         added = {new.removeprefix(old) for old, new in texts}
         if (

@@ -106,7 +106,7 @@ def _line(raw: bytes, number: int) -> Document:
         if "request" in line:
             line = {"time": "1970-01-01T00:00:00Z", "phase": "mutate", "review": line}
         _key(request_of(line))
-        _time(line)
+        moment(line["time"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ValueError(f"line {number} is no recorded AdmissionReview") from None
     found: Document = line
@@ -132,12 +132,15 @@ def _key(request: Document) -> tuple[str, ...]:
 
 def encode(writes: Iterable[RecordedWrite]) -> list[bytes]:
     """Return the lines of a recording, in the order of their times."""
-    lines = sorted((line for write in writes for line in write), key=_time)
+    lines = sorted(
+        (line for write in writes for line in write), key=lambda one: moment(one["time"])
+    )
     return [json.dumps(one, separators=(",", ":")).encode() for one in lines]
 
 
-def _time(line: Document) -> datetime:
-    at = datetime.fromisoformat(line["time"])
+def moment(text: str) -> datetime:
+    """Return a time; one without an offset is in UTC. Raises ValueError."""
+    at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

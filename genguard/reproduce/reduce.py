@@ -139,7 +139,7 @@ def _documents(writes: Sequence[RecordedWrite]) -> list[Document]:
 
 
 def _below(writes: Sequence[RecordedWrite], field: Field) -> list[Field]:
-    """Return the fields directly below one, in any of the objects; the last of a list first."""
+    """Return the fields directly below one, in any of the objects."""
     names: dict[str | int, None] = {}
     for document in _documents(writes):
         inner = _at(document, field)

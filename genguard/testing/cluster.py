@@ -18,6 +18,7 @@ from genguard.admission.decode import decode_review
 from genguard.generation.custom import BadDefinitionError
 from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table
 from genguard.objects.equality import same_json
+from genguard.patch.merge import merge_patch
 from genguard.testing.deleting import end, is_over
 from genguard.testing.ownership import (
     Manager,
@@ -35,7 +36,6 @@ from genguard.testing.patches import (
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
     json_patch,
-    merge_patch,
     strategic_merge_patch,
 )
 from genguard.testing.preparing import (

@@ -1,4 +1,4 @@
-"""Patches as the API server applies them: JSON Patch, merge patch and strategic merge patch."""
+"""Patches as the API server applies them: JSON Patch and strategic merge patch."""
 
 import copy
 from collections.abc import Mapping
@@ -33,19 +33,6 @@ def json_patch(document: Mapping[str, Any], operations: Any) -> Any:
         raise invalid("the server rejected our request due to an error in our request") from error
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError) as error:
         raise invalid(f"the JSON Patch does not apply: {error}") from error
-
-
-def merge_patch(document: Any, patch: Any) -> Any:
-    """Return a document after an RFC 7386 patch; `document` stays as it is."""
-    if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
-    merged = dict(document) if isinstance(document, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = merge_patch(merged.get(name), value)
-    return merged
 
 
 def strategic_merge_patch(shape: Shape, document: Any, patch: Any) -> Any:

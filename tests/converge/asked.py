@@ -5,7 +5,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from genguard.testing.patches import json_patch, merge_patch
+from genguard.patch.merge import merge_patch
+from genguard.testing.patches import json_patch
 from tests.controlplane.plane import ControlPlane
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.scene import Json, Scene, Stored
