@@ -34,6 +34,7 @@ from genguard.blame.report import (
     Writer,
     covers,
     is_written,
+    next_turn,
 )
 from genguard.blame.seen import rfc3339
 from genguard.detection.finding import Confidence
@@ -89,7 +90,10 @@ class AuditBlame:
 
         Raises msgspec.MsgspecError, UnicodeDecodeError and RecursionError if it cannot be read.
         """
-        event = read_event(text)
+        self.take(read_event(text))
+
+    def take(self, event: Event) -> None:
+        """Note one event."""
         if event.stage == _COMPLETE:
             self.events += 1
             self._see(event)
@@ -143,6 +147,7 @@ class _Story:
         self._written: dict[Place, Writer] = {}
         self._removed: dict[Place, Writer] = {}
         self._changers: dict[Place, tuple[Changer, ...]] = {}
+        self._turns: dict[Place, tuple[Writer, ...]] = {}
         self._deeds: list[Deed] = []
         self._is_gone = False
         self._unseen = 0
@@ -208,6 +213,7 @@ class _Story:
                 also=also,
                 changed_by=changers,
                 removed=place in self._removed,
+                turns=self._turns.get(place, ()),
             )
             yield place, row
 
@@ -290,7 +296,7 @@ class _Story:
 
     def _begin(self, by: Writer) -> None:
         self._stored, self.document = {}, None
-        self._written, self._removed, self._changers = {}, {}, {}
+        self._written, self._removed, self._changers, self._turns = {}, {}, {}, {}
         self._is_gone, self._first_unknown, self._unseen = False, False, 0
         self._do("created", by)
 
@@ -348,6 +354,7 @@ class _Story:
     def _claim(self, places: Collection[Place], by: Writer) -> None:
         for place in places:
             self._written[place] = by
+            self._turns[place] = next_turn(self._turns.get(place, ()), by)
             self._removed.pop(place, None)
             self._changers.pop(place, None)
         is_created = bool(self._deeds) and self._deeds[-1] == Deed("created", by)
@@ -359,6 +366,7 @@ class _Story:
             self._written.pop(place, None)
             self._changers.pop(place, None)
             self._removed[place] = by
+            self._turns[place] = next_turn(self._turns.get(place, ()), by)
 
     def _note_calls(
         self, calls: Iterable[Call], after: Mapping[str, Any] | None, by: Writer

@@ -37,6 +37,7 @@ _OF_SERVER: Final = frozenset(
 """Fields of metadata that the API server sets, or that say which object it is."""
 _NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
 _MOST_NOTED: Final = 3
+MOST_TURNS: Final = 4
 
 
 class Writer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -88,6 +89,8 @@ class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
              was seen
     removed  the object has the field no more: those of changed_by removed it from the request of
              the writer; without any, the writer did
+    turns    who wrote it in turn, the latest last and MOST_TURNS at most; () where only
+             managedFields tell
     """
 
     field: str
@@ -97,6 +100,7 @@ class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     changed_by: tuple[Changer, ...] = ()
     findings: tuple[str, ...] = ()
     removed: bool = False
+    turns: tuple[Writer, ...] = ()
 
 
 class BlamedObject(msgspec.Struct, frozen=True, rename="camel"):
@@ -197,6 +201,7 @@ def _gone_row(place: Place, known: Seen) -> BlamedField:
         changed_by=changers,
         findings=tuple(one.id for one in findings),
         removed=True,
+        turns=_turns(one for one in known.writes if covers(one.changed, place)),
     )
 
 
@@ -231,7 +236,22 @@ def _row(
         also=tuple(writers[1:]),
         changed_by=tuple(_changers(place, known, findings)),
         findings=tuple(one.id for one in findings),
+        turns=_turns(writes),
     )
+
+
+def next_turn(turns: tuple[Writer, ...], by: Writer) -> tuple[Writer, ...]:
+    """Return who wrote a field in turn, after one more write of it."""
+    before = turns[:-1] if turns and turns[-1].name == by.name else turns
+    return (*before[1 - MOST_TURNS :], by)
+
+
+def _turns(writes: Iterable[SeenWrite]) -> tuple[Writer, ...]:
+    """Return who wrote in turn; the latest of the writes comes first."""
+    turns: tuple[Writer, ...] = ()
+    for one in reversed(tuple(writes)):
+        turns = next_turn(turns, _of_write(one))
+    return turns
 
 
 def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:

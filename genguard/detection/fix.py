@@ -29,7 +29,7 @@ from genguard.detection.finding import Actor, Confidence, Finding, FixStep, Tria
 from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import shown_diff
 from genguard.detection.suspects import Registered
-from genguard.detection.trial import NOT_KEPT, Scope, Trials, TriesAgain
+from genguard.detection.trial import Scope, Trials, TriesAgain
 from genguard.detection.write import BY_HAND
 from genguard.formats.kube_yaml import load_document
 from genguard.generation.table import kind_of
@@ -161,13 +161,14 @@ def fix(
     found: Finding,
     registered: Sequence[Registered] = (),
     installation: Installation = UNKNOWN_INSTALLATION,
-    histories: Mapping[str, ObjectHistory] = _NO_HISTORIES,
+    histories: Mapping[str, ObjectHistory] | None = _NO_HISTORIES,
     tries_again: TriesAgain | None = None,
 ) -> tuple[FixStep, ...]:
     """Return the steps, the first to take first.
 
     registered  the webhooks of the cluster, in their order; a rule is named only where it is known
-    histories   the last writes of all objects (History.snapshot), on which the steps are tried
+    histories   the last writes of all objects (History.snapshot), on which the steps are tried;
+                None where another replica judges, and so has them
     tries_again  tries a step on all recorded reviews, too
     """
     trials = Trials(found, histories, tries_again)
@@ -186,7 +187,7 @@ def with_fix(
     registered: Sequence[Registered] = (),
     installation: Installation = UNKNOWN_INSTALLATION,
     sample: bytes | None = None,
-    histories: Mapping[str, ObjectHistory] = _NO_HISTORIES,
+    histories: Mapping[str, ObjectHistory] | None = _NO_HISTORIES,
     *,
     tries_again: TriesAgain | None = None,
 ) -> Finding:
@@ -336,7 +337,7 @@ def _scope(
     is_whole = plan.scope == "object" or (plan.scope == "status" and found.subresource != "status")
     scope = widest if is_whole else plan.scope
     trial = trials.not_called(scope, before_intent=before_intent)
-    if trial is not NOT_KEPT and not trial.is_whole:
+    if trial.of and not trial.is_whole:
         wider = trials.not_called(widest, before_intent=before_intent)
         if wider.is_whole:
             return widest, wider

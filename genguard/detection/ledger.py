@@ -86,7 +86,7 @@ class Ledger:
         """When a review of nobody knows which object was last not judged."""
         self._last: tuple[Finding, ...] = ()
         self._culprits: Final = Culprits()
-        self._follows = False
+        self.follows = False
         """Another ledger makes the findings: here they are shown as they were made there."""
         self._may_be_static = suspects.may_be_static
         self._changed()
@@ -274,7 +274,7 @@ class Ledger:
 
     def _each(self) -> tuple[Finding, ...]:
         """Return the findings of single objects, oldest first."""
-        if self._follows:
+        if self.follows:
             return self._last
         if self._may_be_static != self._suspects.may_be_static:
             # The version of the API server is known now: who was certain may be so no longer.
@@ -350,12 +350,12 @@ class Ledger:
             if entry.by_others:
                 self._suspects.changed(entry.place)
         order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
-        self._follows = True
+        self.follows = True
         self._last = tuple(one.cached for one in order if one.cached is not None)
 
     def lead(self) -> None:
         """Go on with what is known: from now on findings are made here."""
-        self._follows = False
+        self.follows = False
         for entry in self._entries.values():
             entry.cached = None
         self._changed()

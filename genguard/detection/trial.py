@@ -26,6 +26,7 @@ from genguard.objects.observed import restorations
 Scope = Literal["status", "object", "kind", "again"]
 """Which calls a webhook need not get any more; the words are in fix.yaml."""
 NOT_KEPT: Final = Trial(not_tried="none of the last writes is remembered field by field")
+_KEPT_BY_LEADER: Final = Trial(not_tried="the replica that leads remembers the last writes: ask it")
 _MAY_BE_OF_OTHERS: Final = Trial(not_tried="a policy or static webhook may have set the field")
 _MOST_OBJECTS: Final = 2_000
 """Whose writes are searched for what else a step would change."""
@@ -56,13 +57,16 @@ class Trials:
     def __init__(
         self,
         found: Finding,
-        histories: Mapping[str, ObjectHistory],
+        histories: Mapping[str, ObjectHistory] | None,
         tries_again: TriesAgain | None = None,
     ) -> None:
         """Take the histories of all objects, as History.snapshot returns them.
 
+        histories    None where another replica judges, and so has them
         tries_again  tries a step on all reviews, where they can be read again
         """
+        self._untried: Final = _KEPT_BY_LEADER if histories is None else NOT_KEPT
+        histories = histories or {}
         self._tries_again: Final = tries_again
         examples = (found.object,) if found.objects is None else found.objects.examples
         self._names: Final = {
@@ -79,12 +83,12 @@ class Trials:
         if before_intent:
             harmed = [w for w in self._writes if before_intent in {one.name for one in w.policies}]
             ended = [w for w in harmed if self._leaves_out(scope, w)]
-            return _trial(ended, harmed)
+            return self._trial(ended, harmed)
         harmed = [w for w in self._writes if self._is_harmed(_by_webhooks(w))]
         if scope == "again":
-            return _trial([w for w in harmed if not self._is_changed_anew(w)], harmed)
+            return self._trial([w for w in harmed if not self._is_changed_anew(w)], harmed)
         ended = [w for w in harmed if self._leaves_out(scope, w)]
-        return _trial(ended, harmed, self._also(scope))
+        return self._trial(ended, harmed, self._also(scope))
 
     def patched(self, trial: Trial, webhook: str, patch: object) -> Trial:
         """Try the patch of a webhook's configuration on all reviews, too."""
@@ -109,7 +113,7 @@ class Trials:
         kept = [(one,) for one in actors] if but_one else [()]
         leaving = [tuple(one for one in actors if one not in each) for each in kept]
         steps = [Taken(paths=self._found.paths, writers=each) for each in leaving]
-        return self._on_all(_trial(ended, harmed), steps)
+        return self._on_all(self._trial(ended, harmed), steps)
 
     def _on_all(self, trial: Trial, steps: Iterable[Taken]) -> Trial:
         """Try steps on all reviews; of several, each of which is said to end it, the worst one."""
@@ -126,7 +130,12 @@ class Trials:
             named = self._found.actors
             set_by = [w for w in self._writes if any(_is_by(w, one) for one in named)]
             harmed = [w for w in set_by if self._is_harmed(_sent(w))]
-        return _trial([w for w in harmed if _is_cleared(w)], harmed)
+        return self._trial([w for w in harmed if _is_cleared(w)], harmed)
+
+    def _trial(
+        self, ended: Sequence[Write], harmed: Sequence[Write], also: tuple[str, ...] = ()
+    ) -> Trial:
+        return Trial(len(ended), len(harmed), also) if harmed else self._untried
 
     def _is_harmed(self, changes: Iterable[Change]) -> bool:
         return any(map(self._is_in_paths, changes))
@@ -184,10 +193,6 @@ class Trials:
             and (one.writes[0].object.group, one.writes[0].object.resource) == kind
         )
         yield from chain.from_iterable(islice(others, _MOST_OBJECTS))
-
-
-def _trial(ended: Sequence[Write], harmed: Sequence[Write], also: tuple[str, ...] = ()) -> Trial:
-    return Trial(len(ended), len(harmed), also) if harmed else NOT_KEPT
 
 
 def _by_webhooks(write: Write) -> tuple[Change, ...]:

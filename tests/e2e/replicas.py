@@ -45,10 +45,10 @@ class Replicas:
         return {phase: self.metrics(name, phase=phase, **labels) for phase in PHASES}
 
     def findings(self, *, namespace: str) -> list[dict[str, Json]]:
-        """What each replica shows of one namespace, by id."""
+        """What each replica shows of one namespace, by id; only the leader tries the steps."""
         return [
             {
-                one["id"]: one
+                one["id"]: {key: value for key, value in one.items() if key != "fix"}
                 for one in replica.findings()
                 if "objects" not in one and one["object"]["namespace"] == namespace
             }
@@ -61,7 +61,7 @@ class Replicas:
 
     def wait_to_judge_as_one(self) -> None:
         """What one sees all of them count."""
-        wait_until(lambda: all(self.metrics("genguard_store_shared")), what="facts shared by all")
+        wait_until(lambda: all(one.is_sharing for one in self.each), what="facts shared by all")
 
     def wait_for_store(self) -> None:
         wait_until(lambda: self.have_store, what="the store asked by all")

@@ -23,6 +23,7 @@ from tests.scenarios.scene import Json, Scene, Stored
 from tests.scenarios.stage import CUSTOM, defined, disturbed
 from tests.store.alertmanager import Alertmanager
 from tests.store.proxy import Proxy
+from tests.store.replica import Replica
 from tests.store.server import StoreServer
 
 _PASSWORD = "changed-by-somebody"  # noqa: S105
@@ -92,7 +93,9 @@ def test_the_loop_of_kep_5067_ends_though_intents_come_in_elsewhere(
 
 CLOBBERED = ("observed-generation-cleared", "status-clobbered")
 """Detectors that count each write that another webhook has spoilt."""
-SPREAD = ("custom-status-zeroed", "phase-overwritten", "one-condition-of-two-owners")
+BY_WEBHOOK = ("custom-status-zeroed", "phase-overwritten")
+"""The steps that end them are no new program: they can be tried on the last writes."""
+SPREAD = (*BY_WEBHOOK, "one-condition-of-two-owners")
 
 
 @pytest.mark.parametrize("name", SPREAD)
@@ -109,7 +112,17 @@ def test_a_loop_is_one_finding_with_one_count_wherever_its_writes_were_seen(
         clobbered = sum(len(listener.reviews) for listener in listeners)
         found = wait_until(lambda: _agreed(guards, where, clobbered), what="the same everywhere")
         assert not list(complaints(Result(found), expectations()[name]))
+        for replica in guards.each:
+            tries = name in BY_WEBHOOK and replica.metric("genguard_leader") == 1
+            assert ("of" in _trials(replica, where)) == tries
         _assert_told_once(shared, where, found)
+
+
+def _trials(replica: Replica, namespace: str) -> set[str]:
+    """What is known of the steps that could be tried on the last writes."""
+    found = [one for one in replica.findings() if one["object"]["namespace"] == namespace]
+    steps = [step for one in found for step in one["fix"]]
+    return {key for step in steps for key in step.get("trial", ())}
 
 
 def _agreed(guards: Replicas, namespace: str, clobbered: int) -> list[Json]:

@@ -40,4 +40,8 @@ class Loop:
 
 
 def findings(server: Replica) -> dict[str, dict[str, Any]]:
-    return {one["id"]: one for one in server.findings()}
+    """What all replicas show alike: only the leader tries the steps that end a loop."""
+    return {
+        one["id"]: {key: value for key, value in one.items() if key != "fix"}
+        for one in server.findings()
+    }

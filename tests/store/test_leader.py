@@ -55,6 +55,8 @@ def test_a_loop_that_no_replica_sees_alone_is_one_finding_one_alert_and_told_onc
             both = (one, two)
             wait_until(lambda: all(each.has_store for each in both), what="store asked")
             wait_until(lambda: _leaders(*both), what="a leader")
+            # What is published before a replica reads for the first time is no news to it.
+            wait_until(lambda: all(each.is_sharing for each in both), what="facts shared by both")
             Loop().spread(both, lambda: any(map(_opened, both)), "a loop told in a log")
             found = wait_until(lambda: _agreed(one, two), what="the same finding at both")
 

@@ -164,7 +164,7 @@ def test_no_admission_fails_and_the_store_comes_back(
 
 
 def _is_shared(replica: Replica) -> bool:
-    return replica.has_store and replica.metric("genguard_store_shared") == 1
+    return replica.has_store and replica.is_sharing
 
 
 def test_while_the_store_comes_and_goes_no_admission_fails_and_a_loop_is_found_by_both(

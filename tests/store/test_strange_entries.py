@@ -79,7 +79,7 @@ def site() -> Iterator[Site]:
 
 
 def is_shared(replica: Replica) -> bool:
-    return replica.has_store and replica.metric("genguard_store_shared") == 1
+    return replica.has_store and replica.is_sharing
 
 
 def _read(site: Site) -> float:

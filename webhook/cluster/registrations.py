@@ -158,6 +158,8 @@ class Follower:
                 covered = _covered(rules, needs)
                 if covered != now[phase]:
                     await self._write(phase, found[phase], rules)
+                    for one in now[phase] - covered:  # what comes back has its minute again
+                        self._unneeded.pop((phase, one), None)
                     self._left[phase] = now[phase] = covered
         phases = {
             one.writes: tuple(phase for phase in _MUTATING if one.writes in now[phase])

@@ -27,8 +27,10 @@ class Queue:
         return make()
 
 
-def context(*found: Finding, mode="enforcing", samples=()):
-    ledger = SimpleNamespace(samples=lambda ids: {k: v for k, v in samples if k in ids})
+def context(*found: Finding, mode="enforcing", samples=(), follows=False):
+    ledger = SimpleNamespace(
+        follows=follows, samples=lambda ids: {k: v for k, v in samples if k in ids}
+    )
     detection = SimpleNamespace(ledger=ledger, history=History())
     sources = Sources(
         detecting=SimpleNamespace(findings=lambda: found, detection=detection, tracking=Tracking()),
@@ -55,6 +57,16 @@ async def test_the_steps_of_one_finding_fit_what_the_server_does(mode, first):
     step = data.model.fix[0]
     assert step.title == first
     assert (step.command == "genguard install --replicas 3 --ha") == (mode == "audit-only")
+
+
+@pytest.mark.parametrize(
+    ("follows", "says"),
+    [(True, "the replica that leads remembers the last writes"), (False, "none of the last")],
+)
+async def test_where_another_replica_judges_it_is_said_who_remembers_the_writes(follows, says):
+    asked = context(CLEARED, mode="audit-only", follows=follows)
+    data = await findings.load_finding(asked, {"id": "f1"}, 0.0)
+    assert says in data.model.fix[0].trial.text
 
 
 async def test_a_finding_that_is_not_known_is_missing():
