@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,6 +115,37 @@ def test_each_field_names_its_writer_and_who_deleted_it_is_in_the_audit_log(
     }  # fmt: skip
     available = found["status.conditions[Available].status"]["writer"]
     assert available["user"].endswith("deployment-controller")
+
+
+def test_who_writes_a_field_back_is_known_before_the_next_apply(
+    audited: ControlPlane, namespace: NamespaceFactory, tmp_path: Path
+) -> None:
+    name = namespace(audited)
+    path = f"/apis/apps/v1/namespaces/{name}/deployments/web"
+    operator = audited.client.as_user("operator", MASTERS)
+    manifest = tmp_path / "web.yaml"
+    wanted = deployment("web", 1, "image:1") | {"apiVersion": "apps/v1", "kind": "Deployment"}
+    wanted["spec"]["revisionHistoryLimit"] = 7
+    manifest.write_text(json.dumps(wanted))
+    with (
+        Genguard("--audit-only", f"--kubeconfig={audited.kubeconfig}") as guard,
+        registered(audited, name, guard),
+    ):
+        for _ in range(3):
+            apply(audited, path)
+            live = operator.get(path).body
+            live["spec"]["revisionHistoryLimit"] = 2
+            operator.put(path, live, params={"fieldManager": "operator"})
+        apply(audited, path)
+        asked = ("converge", f"--filename={manifest}", "-n", name, "-o", "json")
+        unknown = json.loads(run(audited, *asked).out)
+        assert LIMIT not in [one["field"] for one in unknown["contested"]]
+        for source in (f"--audit={audited.audit_log}", f"--server={guard.ops_url}"):
+            found = json.loads(run(audited, *asked, source, code=1).out)["contested"]
+            (fight,) = [one for one in found if one["level"] == "fight"]
+            assert (fight["contest"], fight["field"]) == ("owned-by-another", LIMIT)
+            assert fight["actors"][0]["name"] == "operator"
+            assert fight["actors"][0]["confidence"] == "certain"
 
 
 EVERYWHERE = (

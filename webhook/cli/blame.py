@@ -2,8 +2,7 @@
 
 import asyncio
 import sys
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -11,27 +10,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 import msgspec
 
-from genguard.audit.document import (
-    UNFINISHED,
-    audit_kind,
-    is_unfinished,
-    see_events,
-    why_unreadable,
-)
 from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
 from genguard.blame.drawing import annotated, table
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.places import NoSuchFieldError, Place, find_place
 from genguard.blame.report import Blame, BlamedObject, blame_live
-from genguard.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
-from genguard.formats.lines import Line, LongLine, bounded
 from genguard.formats.nesting import TOO_DEEP
 from genguard.generation.table import load_rows
 from genguard.objects.served import Served, UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
 from webhook.cli import output as terminal
+from webhook.cli.audit_logs import read_audit_logs
 from webhook.cli.errors import next_step, one_line_errors
-from webhook.cli.files import LOGS, expand_or_fail, open_unpacked
+from webhook.cli.files import LOGS, expand_or_fail
 from webhook.cli.options import (
     CONTEXT,
     FILENAME_HELP,
@@ -139,7 +130,7 @@ def blame(
     if files:
         log = AuditBlame(kind_in_log(kind, load_rows()), name, namespace or "")
         named = expand_or_fail(files, LOGS, recursive=recursive)
-        unread = _read(log, named, max_line)
+        unread = read_audit_logs(log.see, named, max_line)
         try:
             story = log.find()
             _print(story.report(field), story.document, field, output)
@@ -157,46 +148,12 @@ def blame(
         _print(found, document, field, output)
 
 
-def _read(log: AuditBlame, files: tuple[str, ...], max_line: int) -> int:
-    """Read every file; return how many lines could not be read, each told on standard error."""
-    unread = 0
-    for name in files:
-        try:
-            with open_unpacked(name) as (stream, _):
-                for number, line in enumerate(bounded(stream, max_line), start=1):
-                    for trouble in _read_line(log, line):
-                        unread += 1
-                        tell(f"{name}:{number}: {trouble}")
-        except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or "is no whole gzip file"
-            raise click.ClickException(f"{name}: {reason}") from error
-    return unread
-
-
-def _read_line(log: AuditBlame, line: Line) -> Iterator[str]:
-    """Read one line; yield what is wrong with it, or with each of its events."""
-    if isinstance(line, LongLine):
-        yield f"{line}: raise --max-line to read it"
-        return
-    if not line or line.isspace():
-        return
-    try:
-        kind = audit_kind(line)
-        if kind:
-            yield from (one for one in see_events(line, kind, log.see) if one != UNFINISHED)
-        else:
-            yield "no event of an audit log (audit.k8s.io/v1)"
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        if not is_unfinished(line, error):
-            yield f"no event of an audit log that can be read: {why_unreadable(error)}"
-
-
 async def _of_cluster(
     kind: str, name: str, field: str, options: _ClusterOptions
 ) -> tuple[Blame, dict[str, Any]]:
     """Raise NoSuchFieldError, UnreadableFieldsError and what one_line_errors reports."""
     # Imported here: blame -f needs none of it, and the API client loads for half a second.
-    from webhook.cli.asking_server import ServerChoice, server_beside  # noqa: PLC0415
+    from webhook.cli.asking_server import ServerChoice, seen_by, server_beside  # noqa: PLC0415
     from webhook.cluster.connection import (  # noqa: PLC0415
         connected,
         default_kubeconfig,
@@ -225,35 +182,12 @@ async def _of_cluster(
                 raise
             raise UnknownTargetError(await _gone(rest, served, where, server)) from error
         where = _blamed(served, within, name, document["metadata"].get("uid", ""))
-        known = await _known(server, where, document) if server else None
+        known = await seen_by(server, where, document) if server else None
         return blame_live(where, document, known, field), document
 
 
 def _blamed(served: Served, namespace: str, name: str, uid: str) -> BlamedObject:
     return BlamedObject(served.group, served.version, served.resource, namespace, name, uid)
-
-
-async def _known(server: "Server", where: BlamedObject, document: Mapping[str, Any]) -> Seen:
-    """Ask a server for what it saw of an object; raises NoServerError."""
-    query = {
-        "group": where.group,
-        "resource": where.resource,
-        "namespace": where.namespace,
-        "name": where.name,
-        "uid": where.uid,
-    }
-    answer = await server.ask("/api/object", query, ObjectAnswer)
-    resource = f"{where.resource}.{where.group}".rstrip(".")
-    called = {
-        subresource: await server.ask(
-            "/api/webhooks",
-            {"resource": resource, "subresource": subresource, "namespace": where.namespace},
-            WebhooksAnswer,
-        )
-        or WebhooksAnswer()
-        for subresource in ("", "status")
-    }
-    return seen(answer or ObjectAnswer(), called, document)
 
 
 async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: "Server | None") -> str:

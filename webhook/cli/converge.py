@@ -12,7 +12,10 @@ from urllib.parse import quote
 
 import click
 
+from genguard.audit.event import ObjectReference, read_event
+from genguard.blame.audited import AuditBlame, NotInLogError
 from genguard.blame.managed import UnreadableFieldsError
+from genguard.blame.report import BlamedField, BlamedObject, blame_live
 from genguard.converge.contest import Contested, Verdict
 from genguard.converge.ignoring import (
     Ignore,
@@ -20,7 +23,13 @@ from genguard.converge.ignoring import (
     flux_ignores,
     without_ignored,
 )
-from genguard.converge.owners import asked_twice, owned_by_others, scaled_by
+from genguard.converge.owners import (
+    asked_twice,
+    latest,
+    owned_by_others,
+    resized_by,
+    scaled_by,
+)
 from genguard.converge.report import as_json, as_rows, as_sarif, name_of
 from genguard.converge.rounds import Asked, RefusedApplyError
 from genguard.converge.rounds import converge as play
@@ -29,8 +38,10 @@ from genguard.objects.shown import json_line
 from webhook import __version__
 from webhook.cel.evaluator import Evaluator
 from webhook.cli import output as terminal
+from webhook.cli.asking_server import Server, ServerChoice, seen_by, server_beside
+from webhook.cli.audit_logs import read_audit_logs
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import MANIFESTS, FileObjects, expand_or_fail, texts_of
+from webhook.cli.files import LOGS, MANIFESTS, FileObjects, expand_or_fail, texts_of
 from webhook.cli.options import (
     CONTEXT,
     FILENAME_HELP,
@@ -38,6 +49,7 @@ from webhook.cli.options import (
     MAX_LINE,
     NAMESPACE,
     RECURSIVE,
+    asks_server,
     examples,
 )
 from webhook.cli.output import tell
@@ -49,6 +61,7 @@ from webhook.files.given import BadFileError, read_of_kind
 
 T = TypeVar("T")
 _AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
+_VERTICAL: Final = ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler")
 _MANAGER: Final = "genguard-converge"
 _AT_ONCE: Final = 8
 """Objects that are looked at side by side."""
@@ -66,6 +79,9 @@ class _Options:
     manager: str | None
     impersonated: Mapping[str, str]
     ignores: Sequence[Ignore]
+    server: ServerChoice | None
+    logs: Sequence[str]
+    max_line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +100,10 @@ class _Refused:
             "genguard converge -f web.yaml --argocd-app application.yaml",
         ),
         ("What another tool renders", "genguard converge -f - -n shop"),
+        (
+            "With who wrote its fields lately, by a running genguard and an audit log",
+            "genguard converge -f web.yaml --server genguard-system --audit audit.log",
+        ),
     ),
 )
 @click.option(
@@ -112,6 +132,14 @@ class _Refused:
     metavar="NAME",
     help="Apply as this manager: what another one applies is a fight then. [default: any tool that "
     "applies manifests may be the one]",
+)
+@asks_server
+@click.option(
+    "--audit",
+    "logs",
+    multiple=True,
+    metavar="AUDIT-LOG",
+    help="An audit log of the API server, plain or .gz, the oldest first: who writes a field back.",
 )
 @click.option(
     "--argocd-app",
@@ -143,6 +171,9 @@ def converge(
     user: str | None,
     group: str | None,
     manager: str | None,
+    server: str | None,
+    token: str,
+    logs: tuple[str, ...],
     argocd: Path | None,
     flux: Path | None,
     output: str,
@@ -157,7 +188,9 @@ def converge(
 
     A fight is a field that two write for ever: a webhook that overwrites what the manifest asks
     for, that never leaves an object alone, or that takes away what a controller reports; an owner
-    who wants another value, as a HorizontalPodAutoscaler of the replicas.
+    who wants another value, as a HorizontalPodAutoscaler of the replicas; somebody who has written
+    a field back before. Owners come from managedFields; --server and --audit also know who wrote
+    in turn.
 
     The exit code is 0 when everything comes to rest, 1 when something would fight, is refused or
     could not be looked at, or when there is no object, 2 when the command line is wrong.
@@ -181,8 +214,11 @@ def converge(
             manager,
             impersonated,
             ignores,
+            ServerChoice(server, token) if server else None,
+            expand_or_fail(logs, LOGS, recursive=recursive),
+            max_line,
         )
-        found = asyncio.run(_look(documents, options, evaluator))
+        found, unread = asyncio.run(_look(documents, options, evaluator))
     verdicts = [one for one in found if isinstance(one, Verdict)]
     refused = [one for one in found if isinstance(one, _Refused)]
     if output == "sarif":
@@ -198,7 +234,8 @@ def converge(
     for each in refused:
         tell(f"{name_of(each.which)}: {each.reason}")
     is_well = all(one.is_known and not one.fights for one in verdicts)
-    sys.exit(0 if verdicts and is_well and not refused and not source.unread else 1)
+    is_read = not (source.unread or unread)
+    sys.exit(0 if verdicts and is_well and is_read and not refused else 1)
 
 
 def _ignores(argocd: Path | None, flux: Path | None) -> list[Ignore]:
@@ -220,8 +257,11 @@ def _ignores(argocd: Path | None, flux: Path | None) -> list[Ignore]:
 
 async def _look(
     documents: Sequence[Document], options: _Options, evaluator: Evaluator
-) -> list[Verdict | _Refused]:
-    """Look at each object. Raises NoClusterError, RefusedError or UNREACHED."""
+) -> tuple[list[Verdict | _Refused], int]:
+    """Look at each object; return also how many lines of audit logs could not be read.
+
+    Raises NoClusterError, NoServerError, RefusedError or UNREACHED.
+    """
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(connected(options.kubeconfig, options.context))
         rest = applying = Rest(api)
@@ -230,15 +270,19 @@ async def _look(
             acting.default_headers |= options.impersonated
             applying = Rest(acting)
         served, admission = await discover(rest), await read_admission(rest, applying)
-        run = _Run(rest, applying, served, admission, options=options, evaluator=evaluator)
+        server: Server | None = None
+        if options.server:
+            server = await stack.enter_async_context(server_beside(options.server, rest))
+        run = _Run(rest, applying, served, admission, server, options=options, evaluator=evaluator)
         prepared = [run.prepare(one) for one in documents]
+        unread = run.read_logs(prepared)
         places = asyncio.Semaphore(_AT_ONCE)  # most of the time is spent waiting
 
         async def look(one: _Prepared) -> Verdict | _Refused:
             async with places:
                 return await run.look(one, prepared)
 
-        return await asyncio.gather(*map(look, prepared))
+        return await asyncio.gather(*map(look, prepared)), unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +303,7 @@ class _Run:
         acting: Rest,
         served: Iterable[Served],
         admission: Admission,
+        server: Server | None,
         *,
         options: _Options,
         evaluator: Evaluator,
@@ -269,6 +314,9 @@ class _Run:
             (f"{one.group}/{one.version}".lstrip("/"), one.kind): one for one in served
         }
         self._admission: Final = admission
+        self._server: Final = server
+        self._logged: Final[dict[tuple[str, ...], AuditBlame]] = {}
+        """What audit logs say of each object, by the values of `which`; {} without logs."""
         self._options: Final = options
         self._evaluator: Final = evaluator
         self._reads: Final[dict[tuple[object, ...], Any]] = {}
@@ -296,6 +344,26 @@ class _Run:
         if served is not None and served.has_status:
             manifest.pop("status", None)  # which an apply does not write
         return _Prepared(served, manifest, which)
+
+    def read_logs(self, prepared: Iterable[_Prepared]) -> int:
+        """Read the audit logs once, for all manifests; return how many lines are unreadable.
+
+        Raises click.ClickException.
+        """
+        if not self._options.logs:
+            return 0
+        for one in prepared:
+            if one.served is not None:
+                which = tuple(one.which.values())
+                name, namespace = one.which["name"], one.which["namespace"]
+                self._logged[which] = AuditBlame(_is_of(one.served), name, namespace)
+
+        def see(text: bytes) -> None:
+            event = read_event(text)
+            for log in self._logged.values():
+                log.take(event)
+
+        return read_audit_logs(see, self._options.logs, self._options.max_line)
 
     async def look(self, one: _Prepared, every: Sequence[_Prepared]) -> Verdict | _Refused:
         """Look at one of the manifests. Raises RefusedError for a missing right."""
@@ -332,7 +400,7 @@ class _Run:
         stored = await cluster.find(one.manifest)
         others = [each.manifest for each in every if each is not one and each.which == one.which]
         contested = list(asked_twice(one.manifest, others))
-        contested += await self._owned(one.served, one.manifest, stored)
+        contested += await self._owned(one.served, one, stored)
         generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
         statuses = await self._once(read_statuses, self._rest, one.served, generation)
         asked = Asked(one.served, one.manifest, stored, statuses, contested)
@@ -350,21 +418,48 @@ class _Run:
         return found
 
     async def _owned(
-        self, served: Served, manifest: Document, stored: Document | None
+        self, served: Served, one: _Prepared, stored: Document | None
     ) -> list[Contested]:
+        manifest, namespace = one.manifest, one.which["namespace"]
         found: list[Contested] = []
-        if stored is not None:
-            try:
-                found += owned_by_others(manifest, stored, self._options.manager)
-            except UnreadableFieldsError as error:
-                tell(
-                    f"the owners of {served}/{manifest['metadata']['name']} are not known: {error}"
-                )
+        try:
+            written = await self._written(served, one, stored)
+            found += owned_by_others(manifest, stored or {}, written, self._options.manager)
+        except UnreadableFieldsError as error:
+            tell(f"the owners of {served}/{one.which['name']} are not known: {error}")
         spec = manifest.get("spec")
         if isinstance(spec, dict) and spec.get("replicas") is not None:
-            namespace = manifest["metadata"].get("namespace", "")
-            found += scaled_by(manifest, served, await self._once(self._scaling, namespace))
+            path = _AUTOSCALERS.format(quote(namespace, safe=""))
+            found += scaled_by(manifest, served, await self._once(self._list, path))
+        vertical = self._served.get(_VERTICAL)
+        if vertical is not None and isinstance(spec, dict) and "template" in spec:
+            path = vertical.path(namespace)
+            found += resized_by(manifest, served, await self._once(self._list, path))
         return found
+
+    async def _written(
+        self, served: Served, one: _Prepared, stored: Document | None
+    ) -> Sequence[BlamedField]:
+        """Return who wrote the fields of an object. Raises UnreadableFieldsError, NoServerError."""
+        live: Sequence[BlamedField] = ()
+        if stored is not None:
+            where = BlamedObject(
+                served.group,
+                served.version,
+                served.resource,
+                one.which["namespace"],
+                one.which["name"],
+                stored["metadata"].get("uid", ""),
+            )
+            known = await seen_by(self._server, where, stored) if self._server else None
+            live = blame_live(where, stored, known).fields
+        log = self._logged.get(tuple(one.which.values()))
+        logged: Sequence[BlamedField] = ()
+        try:
+            logged = log.find().report("").fields if log else ()
+        except NotInLogError as error:
+            tell(f"--audit: {error}")
+        return tuple(latest(live, logged))
 
     async def _labels(self, namespace: str) -> Mapping[str, str]:
         """Return the labels of a namespace; {} for one that is not there yet, or for none."""
@@ -378,13 +473,19 @@ class _Run:
             return {}
         return found["metadata"].get("labels") or {}
 
-    async def _scaling(self, namespace: str) -> Sequence[Document]:
+    async def _list(self, path: str) -> Sequence[Document]:
+        """Return the autoscalers of a namespace; () where they may not be read."""
         try:
-            listed = await self._rest.get(_AUTOSCALERS.format(quote(namespace, safe="")))
+            listed = await self._rest.get(path)
         except RefusedError as error:
             if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
                 raise
-            tell(f"HorizontalPodAutoscalers are not known: {error}")
+            tell(f"autoscalers are not known: {error}")
             return ()
         found: Sequence[Document] = listed["items"]
         return found
+
+
+def _is_of(served: Served) -> Callable[[ObjectReference], bool]:
+    """Return a test for the events about a kind."""
+    return lambda where: (where.api_group, where.resource) == (served.group, served.resource)
