@@ -69,6 +69,43 @@ def name_of(request: Document) -> str:
     return str(named or "")
 
 
+def place_of(request: Document) -> tuple[str, str, str, str]:
+    """Return what is written: `deployments.apps`, the subresource, namespace and name."""
+    resource = request["resource"]
+    plural = f"{resource['resource']}.{resource.get('group', '')}".rstrip(".")
+    below = request.get("subResource", "")
+    return plural, below, request.get("namespace", ""), name_of(request)
+
+
+def object_of(write: RecordedWrite) -> tuple[str, str, str]:
+    """Return which object is written: `deployments.apps`, namespace and name."""
+    plural, _, namespace, name = place_of(request_of(write[0]))
+    return plural, namespace, name
+
+
+def user_of(write: RecordedWrite) -> str:
+    """Return who writes; "" where the review does not say it."""
+    return str((request_of(write[0]).get("userInfo") or {}).get("username", ""))
+
+
+def asked(write: RecordedWrite) -> tuple[Document, Document]:
+    """Return what was stored, and what the requester sent."""
+    request = request_of(write[0])
+    return request.get("oldObject") or {}, request.get("object") or {}
+
+
+def is_refused(write: RecordedWrite) -> bool:
+    """Whether a write has no outcome: somebody refused it. A delete has none."""
+    return bool(write[-1]["phase"] != "outcome" and request_of(write[0])["operation"] != "DELETE")
+
+
+def generations(write: RecordedWrite) -> tuple[int, int]:
+    """Return the generation before a write and after it; 0 where there is none."""
+    before, after = request_of(write[0]).get("oldObject"), request_of(write[-1]).get("object")
+    found = [((one or {}).get("metadata") or {}).get("generation", 0) for one in (before, after)]
+    return int(found[0]), int(found[1])
+
+
 class Recorded(NamedTuple):
     """The writes of a recording, and what is wrong with the lines that were left out."""
 

@@ -7,7 +7,9 @@ from genguard.detection.finding import Finding
 from genguard.generation.custom import from_definition
 from genguard.replay import Replay
 from genguard.reproduce.anonymous import KEPT_SORTS, Anonymous, is_builtin
-from genguard.reproduce.loop import Loop, definitions_of, loop_of
+from genguard.reproduce.definitions import definitions_of
+from genguard.reproduce.extract import loop_of
+from genguard.reproduce.loop import Loop
 from genguard.reproduce.recorded import (
     Document,
     NewReplay,

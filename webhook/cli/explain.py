@@ -21,12 +21,19 @@ from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
 from webhook.cli.judging import RULES, judging
-from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, asks_server, examples
+from webhook.cli.options import (
+    CONTEXT,
+    FINDING,
+    KUBECONFIG,
+    OUTPUT,
+    asks_server,
+    examples,
+    finding_id,
+)
 from webhook.files.given import BadFileError, read_definitions
 from webhook.serve.flags import FILE
 
 _WIDEST = 100
-_FINDING = "finding/"
 _NOT_BUILT_IN = (
     "no built-in kind is called {!r}; {}for a custom resource give --crds or --kubeconfig"
 )
@@ -93,12 +100,11 @@ def explain(
     The exit code is 0, 1 when there is no such kind or finding, or it cannot be asked for, 2 when
     the command line is wrong.
     """
-    if resource.startswith(_FINDING):
+    if resource.startswith(FINDING):
         if server_version or crds or rules:
             raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")
         with one_line_errors():
-            name = resource.removeprefix(_FINDING)
-            finding = _finding(name, server, token, kubeconfig, context)
+            finding = _finding(finding_id(resource), server, token, kubeconfig, context)
         _print_finding(finding, output)
         return
     if server or token:
@@ -141,8 +147,6 @@ def _finding(
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cli.asking_server import ServerChoice, finding_of  # noqa: PLC0415
 
-    if not name.isalnum():
-        raise click.UsageError(f"{_FINDING}{name} is not finding/ID; genguard findings lists them")
     return asyncio.run(finding_of(name, ServerChoice(server, token), kubeconfig, context))
 
 

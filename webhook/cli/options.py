@@ -74,6 +74,7 @@ SERVER: Final = (
     ),
 )
 """Which server to ask: every verb reaches it as webhook/cli/asking_server.py does."""
+FINDING: Final = "finding/"
 FILENAME_HELP: Final = "a file, a folder, an https URL, or - for standard input"
 RECURSIVE: Final = click.option(
     "-R", "--recursive", is_flag=True, help="Of a folder, read its folders as well."
@@ -114,6 +115,14 @@ def examples(*pairs: tuple[str, str]) -> str:
 def asks_cluster(verb: F) -> F:
     """Add KIND/NAME and the flags that say where to look for objects."""
     return with_flags(verb, _OBJECTS)
+
+
+def finding_id(target: str) -> str:
+    """Return the id in finding/ID. Raises click.UsageError."""
+    name = target.removeprefix(FINDING)
+    if not target.startswith(FINDING) or not name.isalnum():
+        raise click.UsageError(f"{target} is not finding/ID; genguard findings lists them")
+    return name
 
 
 def asks_server(verb: F) -> F:

@@ -23,16 +23,17 @@ from webhook.cli.errors import one_line_errors
 from webhook.cli.files import open_unpacked
 from webhook.cli.options import (
     CONTEXT,
+    FINDING,
     KUBECONFIG,
     MAX_LINE,
     asks_server,
     examples,
+    finding_id,
 )
 from webhook.cli.output import tell
 from webhook.cli.recording import of_recording
 from webhook.files.given import BadFileError, load_definitions, load_suspects
 
-_FINDING = "finding/"
 _NAMED = 5
 
 
@@ -97,9 +98,7 @@ def reproduce(
     The exit code is 0, 1 when the finding is not made by these writes, or nothing can be read or
     written, 2 when the command line is wrong.
     """
-    name = finding.removeprefix(_FINDING)
-    if not finding.startswith(_FINDING) or not name.isalnum():
-        raise click.UsageError(f"{finding} is not finding/ID; genguard findings lists them")
+    name = finding_id(finding)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise click.UsageError(f"-o {folder} is there and not empty: name another folder")
     evaluator = click.get_current_context().with_resource(Evaluator())
@@ -193,9 +192,9 @@ def _in_recording(
         found = next((one for one in known if one.part_of == name), None)
     if found is not None:
         return found
-    listed = ", ".join(f"{_FINDING}{one.id} ({one.detector})" for one in known[:_NAMED])
+    listed = ", ".join(f"{FINDING}{one.id} ({one.detector})" for one in known[:_NAMED])
     more = f"it has {listed}" if known else "it has no finding: are --crds and --webhooks missing?"
-    raise click.ClickException(f"the recording has no {_FINDING}{name}; {more}")
+    raise click.ClickException(f"the recording has no {FINDING}{name}; {more}")
 
 
 def _of_server(
@@ -210,7 +209,7 @@ def _of_server(
 def _kept(found: Finding) -> list[RecordedWrite]:
     if found.diff is None:
         raise click.ClickException(
-            f"genguard keeps no write of {_FINDING}{found.id} field by field: record the loop with "
+            f"genguard keeps no write of {FINDING}{found.id} field by field: record the loop with "
             "serve --record, and name the file"
         )
     tell("Values that genguard does not show are other texts here.")
