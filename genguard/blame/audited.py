@@ -9,6 +9,7 @@ State is kept for one object only, in each namespace that has one of this name. 
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -20,7 +21,6 @@ from genguard.audit.event import (
     ObjectReference,
     decode_object,
     read_calls,
-    read_event,
 )
 from genguard.audit.stages import UnknownStagesError, apply_patch
 from genguard.blame.managed import Manager, UnreadableFieldsError, owners
@@ -34,7 +34,7 @@ from genguard.blame.report import (
     Writer,
     covers,
     is_written,
-    next_turn,
+    next_in_turn,
 )
 from genguard.blame.seen import rfc3339
 from genguard.detection.finding import Confidence
@@ -85,13 +85,6 @@ class AuditBlame:
         self._names: Final[dict[str, None]] = {}
         self.events = 0
 
-    def see(self, text: bytes) -> None:
-        """Read one event.
-
-        Raises msgspec.MsgspecError, UnicodeDecodeError and RecursionError if it cannot be read.
-        """
-        self.take(read_event(text))
-
     def take(self, event: Event) -> None:
         """Note one event."""
         if event.stage == _COMPLETE:
@@ -117,7 +110,10 @@ class AuditBlame:
         where = event.object_ref
         if where is None or event.verb not in _WRITES | _DELETES or not self._is_kind(where):
             return
-        if self._namespace and where.namespace != self._namespace:
+        # The path of a namespace's update names it as the namespace as well.
+        is_namespace = (where.api_group, where.resource) == ("", "namespaces")
+        namespace = "" if is_namespace else where.namespace
+        if self._namespace and namespace != self._namespace:
             return
         if not event.is_stored or event.is_dry_run:
             return
@@ -128,11 +124,11 @@ class AuditBlame:
             return
         if not name and event.verb != "deletecollection":
             return
-        story = self._stories.get(where.namespace)
+        story = self._stories.get(namespace)
         if story is None:
             if len(self._stories) >= _MOST_NAMESPACES:
                 return
-            story = self._stories[where.namespace] = _Story(_object(where, self._name))
+            story = self._stories[namespace] = _Story(_object(where, namespace, self._name))
         story.see(event, where)
 
 
@@ -147,10 +143,12 @@ class _Story:
         self._written: dict[Place, Writer] = {}
         self._removed: dict[Place, Writer] = {}
         self._changers: dict[Place, tuple[Changer, ...]] = {}
-        self._turns: dict[Place, tuple[Writer, ...]] = {}
+        self._in_turn: dict[Place, tuple[Writer, ...]] = {}
+        self._changed: set[Place] = set()
+        """What differs since the event before, as far as that one is known."""
         self._deeds: list[Deed] = []
         self._is_gone = False
-        self._unseen = 0
+        self.unseen = 0
         """Writes of which the audit level shows no field."""
         self._first_unknown = False
         """The first write was an update: what it changed is not known."""
@@ -213,15 +211,15 @@ class _Story:
                 also=also,
                 changed_by=changers,
                 removed=place in self._removed,
-                turns=self._turns.get(place, ()),
+                in_turn=self._in_turn.get(place, ()),
             )
             yield place, row
 
     def _notes(self, rows: Iterable[BlamedField]) -> Iterator[str]:
         shown = tuple(rows)
-        if self._unseen:
+        if self.unseen:
             yield (
-                f"{self._unseen} writes are logged at level Metadata, which shows no fields: the "
+                f"{self.unseen} writes are logged at level Metadata, which shows no fields: the "
                 "last writer of a field may be one of them"
             )
         if self._first_unknown:
@@ -250,6 +248,8 @@ class _Story:
         if replicas is not None and replicas == get(self._stored, *map(str, _REPLICAS)):
             return
         self._claim({_REPLICAS}, by)
+        if self._stored is not None and replicas is not None:
+            self._take_turn([_REPLICAS], by)
         for held in (self._stored, self.document):
             if replicas is not None and held is not None and isinstance(held.get("spec"), dict):
                 held["spec"] = {**held["spec"], "replicas": replicas}
@@ -291,13 +291,15 @@ class _Story:
             self._compare(after, event, by)
         else:
             after = self._guess(event, where, by, calls)
-        self._note_calls(calls, after, by)
+        by_webhooks = self._note_calls(calls, after, by)
+        self._take_turn(self._changed - by_webhooks, by)
+        self._changed = set()
         self._look_for_end(after, by)
 
     def _begin(self, by: Writer) -> None:
         self._stored, self.document = {}, None
-        self._written, self._removed, self._changers, self._turns = {}, {}, {}, {}
-        self._is_gone, self._first_unknown, self._unseen = False, False, 0
+        self._written, self._removed, self._changers, self._in_turn = {}, {}, {}, {}
+        self._is_gone, self._first_unknown, self.unseen = False, False, 0
         self._do("created", by)
 
     def _compare(self, after: dict[str, Any], event: Event, by: Writer) -> None:
@@ -311,8 +313,11 @@ class _Story:
             self._claim([one for one in asked if _may_be_by(event, owned.get(one))], by)
         else:
             old = dict(leaves_of(self._stored))
-            self._claim([one for one in now if one not in old or old[one] != now[one]], by)
-            self._drop([one for one in old if one not in now], by)
+            set_now = [one for one in now if one not in old or old[one] != now[one]]
+            dropped = [one for one in old if one not in now]
+            self._claim(set_now, by)
+            self._drop(dropped, by)
+            self._changed = {*set_now, *dropped}
         self._stored = self.document = after
 
     def _guess(
@@ -321,7 +326,7 @@ class _Story:
         """Take a write without an answer; return the object after it, None if not known."""
         sent = decode_object(event.request_object)
         if not isinstance(sent, dict | list):
-            self._unseen += 1
+            self.unseen += 1
             part = f"/{where.subresource} " if where.subresource else ""
             if not self._deeds or self._deeds[-1].what != "created" or event.verb != "create":
                 self._do("written", by, f"{part}at a level that shows no fields".strip())
@@ -354,7 +359,6 @@ class _Story:
     def _claim(self, places: Collection[Place], by: Writer) -> None:
         for place in places:
             self._written[place] = by
-            self._turns[place] = next_turn(self._turns.get(place, ()), by)
             self._removed.pop(place, None)
             self._changers.pop(place, None)
         is_created = bool(self._deeds) and self._deeds[-1] == Deed("created", by)
@@ -366,12 +370,18 @@ class _Story:
             self._written.pop(place, None)
             self._changers.pop(place, None)
             self._removed[place] = by
-            self._turns[place] = next_turn(self._turns.get(place, ()), by)
+
+    def _take_turn(self, places: Iterable[Place], by: Writer) -> None:
+        for place in places:
+            self._in_turn[place] = next_in_turn(self._in_turn.get(place, ()), by)
 
     def _note_calls(
         self, calls: Iterable[Call], after: Mapping[str, Any] | None, by: Writer
-    ) -> None:
-        """Note which webhooks changed which fields, also where the stored value stayed the same."""
+    ) -> AbstractSet[Place]:
+        """Note which webhooks changed which fields, also where the stored value stayed the same.
+
+        Return these fields.
+        """
         document = after if after is not None else self.document or {}
         known = dict.fromkeys((*dict(leaves_of(document)), *self._removed, *self._written))
         found: dict[Place, tuple[Changer, ...]] = {}
@@ -387,6 +397,7 @@ class _Story:
                     if changer not in found.get(place, ()):
                         found[place] = (*found.get(place, ()), changer)
         self._changers.update(found)
+        return found.keys()
 
     def _look_for_end(self, after: Mapping[str, Any] | None, by: Writer) -> None:
         """Note the write that removed the last finalizer of a deleted object: it is gone now."""
@@ -463,9 +474,9 @@ def _through(event: Event, where: ObjectReference) -> str:
     return f"{event.verb} /{where.subresource}" if where.subresource else event.verb
 
 
-def _object(where: ObjectReference, name: str) -> BlamedObject:
+def _object(where: ObjectReference, namespace: str, name: str) -> BlamedObject:
     return BlamedObject(
-        where.api_group, where.api_version, where.resource, where.namespace, name, where.uid
+        where.api_group, where.api_version, where.resource, namespace, name, where.uid
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.blame.places import Place, children, leaves
+from genguard.blame.places import KEY_DEFAULTS, Place, children, leaves
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 """The manager of whatever an object had when server-side apply first met it without managers."""
@@ -130,9 +130,7 @@ def _is(sort: str, wanted: Any, item: Any, index: int) -> bool:
         return bool(wanted == item)
     if not (isinstance(wanted, dict) and isinstance(item, dict)):
         return False
-    # An absent protocol of a port is its default, which a custom resource does not store.
-    defaults = {"protocol": "TCP"}
-    return all(item.get(key, defaults.get(key)) == value for key, value in wanted.items())
+    return all(item.get(key, KEY_DEFAULTS.get(key)) == value for key, value in wanted.items())
 
 
 def _at(document: Any, place: Place) -> tuple[Any, Place]:

@@ -23,7 +23,7 @@ class Item(NamedTuple):
 Place = tuple[str | Item, ...]
 
 _KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "ports": (("containerPort", "protocol"), ("port", "protocol"), ("containerPort",), ("port",)),
+    "ports": (("containerPort", "protocol"), ("port", "protocol")),
     "ownerReferences": (("uid",),),
     "volumeMounts": (("mountPath",),),
     "volumeDevices": (("devicePath",),),
@@ -34,6 +34,8 @@ _KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "taints": (("key", "effect"),),
 }
 _USUAL: Final = (("type",), ("name",))
+KEY_DEFAULTS: Final = {"protocol": "TCP"}
+"""Of keys that an item may lack: an API server that stores the default has the same item."""
 _BOOKKEEPING: Final[Place] = ("metadata", "managedFields")
 _SETS: Final = frozenset({"finalizers"})
 _OFFERED: Final = 3
@@ -55,7 +57,9 @@ def labels(name: str, items: Sequence[Any]) -> list[str]:
 
 
 def _key(item: Any, keys: Sequence[str]) -> str:
-    values = [item.get(key) for key in keys] if isinstance(item, dict) else [None]
+    if not isinstance(item, dict):
+        return ""
+    values = [item.get(key, KEY_DEFAULTS.get(key)) for key in keys]
     if not all(isinstance(one, str | int) for one in values):
         return ""
     return "/".join(map(str, values))

@@ -37,7 +37,7 @@ _OF_SERVER: Final = frozenset(
 """Fields of metadata that the API server sets, or that say which object it is."""
 _NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
 _MOST_NOTED: Final = 3
-MOST_TURNS: Final = 4
+MOST_IN_TURN: Final = 4
 
 
 class Writer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -65,6 +65,12 @@ class Writer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
             return f"{self.user} ({self.manager})"
         return self.user or self.manager
 
+    def is_same(self, other: "Writer") -> bool:
+        """Whether it is the same user; the same manager where a user is not known."""
+        if self.user and other.user:
+            return self.user == other.user
+        return bool(self.manager) and self.manager == other.manager
+
 
 class Changer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Who changed a value on its way; `finding` is the id of the finding that names it."""
@@ -89,8 +95,9 @@ class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
              was seen
     removed  the object has the field no more: those of changed_by removed it from the request of
              the writer; without any, the writer did
-    turns    who wrote it in turn, the latest last and MOST_TURNS at most; () where only
-             managedFields tell
+    in_turn  who changed it in turn, the latest last and MOST_IN_TURN at most; () where only
+             managedFields tell. A write that is not known to have been stored, and one in which
+             another webhook changed the field, are left out
     """
 
     field: str
@@ -100,7 +107,7 @@ class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     changed_by: tuple[Changer, ...] = ()
     findings: tuple[str, ...] = ()
     removed: bool = False
-    turns: tuple[Writer, ...] = ()
+    in_turn: tuple[Writer, ...] = ()
 
 
 class BlamedObject(msgspec.Struct, frozen=True, rename="camel"):
@@ -201,7 +208,7 @@ def _gone_row(place: Place, known: Seen) -> BlamedField:
         changed_by=changers,
         findings=tuple(one.id for one in findings),
         removed=True,
-        turns=_turns(one for one in known.writes if covers(one.changed, place)),
+        in_turn=_in_turn(place, known.writes),
     )
 
 
@@ -236,22 +243,24 @@ def _row(
         also=tuple(writers[1:]),
         changed_by=tuple(_changers(place, known, findings)),
         findings=tuple(one.id for one in findings),
-        turns=_turns(writes),
+        in_turn=_in_turn(place, known.writes),
     )
 
 
-def next_turn(turns: tuple[Writer, ...], by: Writer) -> tuple[Writer, ...]:
-    """Return who wrote a field in turn, after one more write of it."""
-    before = turns[:-1] if turns and turns[-1].name == by.name else turns
-    return (*before[1 - MOST_TURNS :], by)
+def next_in_turn(writers: tuple[Writer, ...], by: Writer) -> tuple[Writer, ...]:
+    """Return who changed a field in turn, after one more change."""
+    before = writers[:-1] if writers and writers[-1].is_same(by) else writers
+    return (*before[1 - MOST_IN_TURN :], by)
 
 
-def _turns(writes: Iterable[SeenWrite]) -> tuple[Writer, ...]:
-    """Return who wrote in turn; the latest of the writes comes first."""
-    turns: tuple[Writer, ...] = ()
+def _in_turn(place: Place, writes: Iterable[SeenWrite]) -> tuple[Writer, ...]:
+    """Return who changed a field in turn; the latest of the writes comes first."""
+    found: tuple[Writer, ...] = ()
     for one in reversed(tuple(writes)):
-        turns = next_turn(turns, _of_write(one))
-    return turns
+        is_own = one.is_stored and not covers(one.others or (), place)
+        if is_own and covers(one.changed, place):
+            found = next_in_turn(found, _of_write(one))
+    return found
 
 
 def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:

@@ -9,6 +9,7 @@ import msgspec
 from genguard.blame.places import Place, place_of_pointer
 from genguard.detection.finding import Actor
 
+_STORED: Final = "yes"
 _NOT_STORED: Final = "no, it changed nothing"
 _SUSPECT: Final = "suspect"
 
@@ -63,6 +64,7 @@ class SeenWrite(msgspec.Struct, frozen=True):
     """One write.
 
     others  what other webhooks changed on its way; None where that was not seen
+    is_stored  whether that is known
     """
 
     at: float
@@ -71,6 +73,7 @@ class SeenWrite(msgspec.Struct, frozen=True):
     subresource: str
     changed: frozenset[Place]
     others: frozenset[Place] | None
+    is_stored: bool
 
     @property
     def time(self) -> str:
@@ -115,6 +118,7 @@ def seen(
             subresource=one.subresource,
             changed=frozenset(_places(one.changed, document)),
             others=None if one.others is None else frozenset(_places(one.others, document)),
+            is_stored=one.stored == _STORED,
         )
         writes[one.stored != _NOT_STORED].append(seen_write)
     findings = (

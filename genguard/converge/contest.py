@@ -52,11 +52,15 @@ class Level(StrEnum):
 
 
 class Party(NamedTuple):
-    """Somebody who writes a field: webhook, policy, user, manager or apiserver."""
+    """Somebody who writes a field: webhook, policy, user, manager or apiserver.
+
+    manager  the field manager, as managedFields name it; "" where that is not known
+    """
 
     type: str
     name: str
     confidence: Confidence = Confidence.CERTAIN
+    manager: str = ""
 
 
 class Turn(NamedTuple):

@@ -107,7 +107,7 @@ def _ignores(rule: Ignore, which: Mapping[str, str], one: Contested) -> bool:
     if not all(one.fullmatch(which[key]) for key, one in rule.target.items()):
         return False
     if rule.manager:
-        return any(party.name.partition(" ")[0] == rule.manager for party in one.parties)
+        return any(party.manager == rule.manager for party in one.parties)
     return _begins(one.place, rule.steps)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.blame.places import Item, Place, leaves, show
+from genguard.blame.places import Item, Place, label, leaves, show
 from genguard.blame.report import BlamedField, Writer
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn
 from genguard.converge.fields import overwritten
@@ -19,13 +19,13 @@ from genguard.detection.finding import Confidence
 from genguard.objects.served import Served
 
 _REPLICAS: Final[Place] = ("spec", "replicas")
-_RESOURCES: Final[Place] = ("spec", "template", "spec", "containers", "resources")
+_RESOURCES: Final[Place] = ("template", "spec", "containers", "resources")
 _APPLIERS: Final = (
     *("kubectl", "before-first-apply", "genguard", "helm", "argocd", "kustomize", "flux"),
-    *("pulumi", "terraform", "HashiCorp", "ansible", "OpenAPI-Generator", "k9s", "rancher"),
+    *("pulumi", "terraform", "hashicorp", "ansible", "openapi-generator", "k9s", "rancher"),
 )
-"""Beginnings of the names of managers that apply manifests, as this one: they do not insist on what
-they applied before."""
+"""Beginnings of the names of managers that apply manifests, in lower case: they do not insist on
+what they applied before."""
 
 
 def owned_by_others(
@@ -33,12 +33,14 @@ def owned_by_others(
     stored: Mapping[str, Any],
     known: Iterable[BlamedField],
     manager: str | None,
+    user: str = "",
 ) -> Iterator[Contested]:
-    """Yield the fields that others own with another value, or write back each time.
+    """Yield the fields that others own with another value, or change back each time.
 
     stored   the object as it is; {} where there is none
     known    who wrote its fields
     manager  who applies the manifest; None where nobody said, so that it may be any applier
+    user     the user who applies it; "" where nobody said
     """
     rows = {row.field: row for row in known}
     differ = {one.place: one.after for one in overwritten(manifest, stored) if not one.order}
@@ -46,29 +48,33 @@ def owned_by_others(
         row = rows.get(show(place))
         if row is None:
             continue
-        if other := _writes_back(row, manager):
-            level, value, how = Level.FIGHT, differ.get(place, "another value"), "writes it back"
-        elif (other := _owns(row, manager)) and place in differ:
-            level, value, how = _level(other, manager), differ[place], _how(other)
-        else:
-            continue
-        turns = (Turn("the manifest", wanted), Turn(other.name, value))
-        note = f"{how}, at {other.time}" if other.time else how
-        yield Contested(Contest.OWNED, level, place, (_party(other),), turns, note)
+        if place in differ:
+            others = [one for one in (row.writer, *row.also) if one and one.manager != manager]
+            if others:
+                turns = (Turn("the manifest", wanted), Turn(others[0].name, differ[place]))
+                level, note = _level(others[0], manager), _how(others[0])
+                yield Contested(Contest.OWNED, level, place, (_party(others[0]),), turns, note)
+        elif other := _who_comes_back(row, manager, user):
+            note = f"{other.name} and others change it in turn, last at {row.in_turn[-1].time}"
+            yield Contested(Contest.OWNED, Level.FIGHT, place, (_party(other),), note=note)
 
 
-def _writes_back(row: BlamedField, manager: str | None) -> Writer | None:
-    """Return who writes a field again after others wrote it, and does not just apply manifests."""
-    if len(row.turns) <= 2:  # noqa: PLR2004 - one after the other: nobody came back
-        return None
-    others = [one for one in row.turns if not _is_applier(one) and one.manager != manager]
-    return others[-1] if others else None
+def _who_comes_back(row: BlamedField, manager: str | None, user: str) -> Writer | None:
+    """Return who has changed a field again after others had, and is not the one who applies.
 
-
-def _owns(row: BlamedField, manager: str | None) -> Writer | None:
-    """Return the latest writer or owner of a field who is not the one who applies."""
-    found = (row.writer, *row.also)
-    return next((one for one in found if one is not None and one.manager != manager), None)
+    The stored value is the manifest's, so who wrote it last is taken for the one who applies. Who
+    changed the field once, as an installer or a migration, does not insist.
+    """
+    last = row.writer or next(reversed(row.in_turn), None)
+    for one in reversed(row.in_turn):
+        came_back = sum(map(one.is_same, row.in_turn)) > 1
+        is_own = one.manager == manager or one.user == user != ""
+        # Of those who apply manifests one may be this one, if nobody said which; a person with
+        # kubectl does not insist.
+        may_be_own = _is_applier(one) and (manager is None or one.manager.startswith("kubectl"))
+        if came_back and not (is_own or may_be_own or (last and last.is_same(one))):
+            return one
+    return None
 
 
 def _level(other: Writer, manager: str | None) -> Level:
@@ -78,44 +84,49 @@ def _level(other: Writer, manager: str | None) -> Level:
 
 
 def _is_applier(writer: Writer) -> bool:
-    return writer.manager.startswith(_APPLIERS)
+    return writer.manager.lower().startswith(_APPLIERS)
 
 
 def _party(writer: Writer) -> Party:
     if writer.user:
-        return Party("user", writer.name)
-    return Party("manager", f"{writer.name} ({writer.through})", Confidence.LIKELY)
+        return Party("user", writer.user, Confidence.LIKELY, writer.manager)
+    name = f"{writer.manager} ({writer.through})"
+    return Party("manager", name, Confidence.LIKELY, writer.manager)
 
 
 def _how(writer: Writer) -> str:
-    return "applies it" if writer.through == "Apply" else "wrote it last"
+    how = "applies it" if writer.through == "Apply" else "wrote it last"
+    return f"{how}, at {writer.time}" if writer.time else how
 
 
-def latest(live: Iterable[BlamedField], logged: Iterable[BlamedField]) -> Iterator[BlamedField]:
-    """Yield the fields of two reports of one object, each with the writer who is known to be last.
+def joined(live: Iterable[BlamedField], logged: Iterable[BlamedField]) -> Iterator[BlamedField]:
+    """Yield the fields of an object, with what two reports of it say.
 
-    live    by managedFields, and what a server saw
-    logged  by an audit log, which knows users; it may have ended before the last write
+    live    by managedFields, which know the owner, and by what a server saw
+    logged  by an audit log, which knows users, fields that were removed, and who wrote in turn
     """
     rows = {row.field: row for row in live}
     for row in logged:
         here = rows.pop(row.field, None)
-        yield row if here is None else _later(here, row)
+        if here is not None:
+            yield _with_user(here, row)
+        elif row.removed:
+            yield row
     yield from rows.values()
 
 
-def _later(live: BlamedField, logged: BlamedField) -> BlamedField:
+def _with_user(live: BlamedField, logged: BlamedField) -> BlamedField:
+    newest = max(
+        live.in_turn, logged.in_turn, key=lambda one: (one[-1].time if one else "", len(one))
+    )
     ours, theirs = live.writer, logged.writer
-    turns = max(live.turns, logged.turns, key=len)
-    if theirs is None or not theirs.exact or logged.removed:
-        return msgspec.structs.replace(live, turns=turns)
-    # The time of an owner is that of its last change of any field.
-    if ours is not None and (ours.exact or ours.manager != theirs.manager):
-        is_newer = theirs.time > ours.time
-        return msgspec.structs.replace(live, turns=turns, writer=theirs if is_newer else ours)
-    through = ours.through if ours is not None else theirs.through
-    writer = msgspec.structs.replace(theirs, through=through)
-    return msgspec.structs.replace(live, turns=turns, writer=writer)
+    writer = ours
+    if theirs is not None and theirs.exact and (ours is None or not ours.exact):
+        if ours is None:
+            writer = theirs
+        elif ours.is_same(theirs):
+            writer = msgspec.structs.replace(theirs, through=ours.through)
+    return msgspec.structs.replace(live, in_turn=newest, writer=writer)
 
 
 def scaled_by(
@@ -142,16 +153,29 @@ def resized_by(
     It writes them into the pods, and not into this object: so each is a note.
     """
     for one in autoscalers:
-        mode = ((one.get("spec") or {}).get("updatePolicy") or {}).get("updateMode")
-        if mode == "Off" or not _targets(one, "targetRef", manifest, served):
+        if not _targets(one, "targetRef", manifest, served):
             continue
         name = f"VerticalPodAutoscaler {one['metadata']['name']}"
-        for place, wanted in leaves(manifest):
-            if tuple(step for step in place[:-2] if not isinstance(step, Item)) == _RESOURCES:
-                turns = (Turn("the manifest", wanted), Turn(name, "what the pods use"))
-                note = "only in the pods: their webhook sets it"
-                party = Party("user", name)
-                yield Contested(Contest.OWNED, Level.NOTE, place, (party,), turns, note)
+        for place, _ in leaves(manifest):
+            if _is_resized(place, one["spec"]):
+                note = "only in the pods, where its webhook sets it"
+                yield Contested(Contest.OWNED, Level.NOTE, place, (Party("user", name),), note=note)
+
+
+def _is_resized(place: Place, spec: Mapping[str, Any]) -> bool:
+    """Whether an autoscaler sets a field of a container, as a request or a limit of a resource."""
+    if tuple(step for step in place[:-2] if not isinstance(step, Item))[-4:] != _RESOURCES:
+        return False
+    container, kind, resource = place[-4], place[-2], place[-1]
+    policies = (spec.get("resourcePolicy") or {}).get("containerPolicies") or ()
+    by_name = {one.get("containerName", "*"): one for one in policies}
+    policy = by_name.get(label(container)) or by_name.get("*") or {}
+    modes = (spec.get("updatePolicy") or {}).get("updateMode"), policy.get("mode")
+    controlled = policy.get("controlledResources") or ("cpu", "memory")
+    only_requests = policy.get("controlledValues") == "RequestsOnly"
+    return (
+        "Off" not in modes and resource in controlled and (kind == "requests" or not only_requests)
+    )
 
 
 def _targets(

@@ -57,7 +57,7 @@ ROLLOUT = {
 
 @pytest.fixture(scope="module")
 def at() -> float:
-    binary("statusviews")  # built before the clock counts: an unschedulable Pod is given 15 seconds
+    binary("statusviews")  # built before the clock counts: a young Pod is so for 105 seconds
     return time.time()
 
 

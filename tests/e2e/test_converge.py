@@ -119,6 +119,13 @@ def test_an_idempotent_webhook_is_no_fight_and_an_appending_one_is(
     assert APPENDS in results[0]["message"]["text"]
 
 
+def test_a_port_without_a_protocol_is_no_contest(cluster: Cluster) -> None:
+    web = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": web}
+    (said,) = cluster.said_of(service)
+    assert contests(said) == []
+
+
 def test_the_table_shows_one_round_of_the_cycle(cluster: Cluster) -> None:
     with cluster.calls(appends, "configmaps", name="appends"):
         done = cluster.converge("-f", "-", given=json.dumps(SETTINGS))

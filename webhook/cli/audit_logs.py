@@ -1,5 +1,6 @@
 """Reads audit logs of the API server that are given as files, event by event."""
 
+import heapq
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 
@@ -13,33 +14,51 @@ from genguard.audit.document import (
     see_events,
     why_unreadable,
 )
+from genguard.audit.event import Event, read_event
 from genguard.formats.lines import Line, LongLine, bounded
 from webhook.cli.files import open_unpacked
 from webhook.cli.output import tell
 
 
-def read_audit_logs(see: Callable[[bytes], None], files: Iterable[str], max_line: int) -> int:
-    """Give each event of these logs to `see`, in their order.
+def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_line: int) -> int:
+    """Give each event of these logs to `take`, in the order of their times.
 
-    Return how many lines could not be read; each is reported on standard error. Raises
+    Each API server has a log of its own, and rotates it: the files are read side by side.
+
+    Return how many lines and events could not be read; each is reported on standard error. Raises
     click.ClickException for a file that cannot be read.
     """
     unread = 0
-    for name in files:
+
+    def report(where: str, trouble: str) -> None:
+        nonlocal unread
+        unread += 1
+        tell(f"{where}: {trouble}")
+
+    each = [_events(name, max_line, report) for name in files]
+    for event in heapq.merge(*each, key=lambda one: one.time):
         try:
-            with open_unpacked(name) as (stream, _):
-                for number, line in enumerate(bounded(stream, max_line), start=1):
-                    for trouble in _read_line(see, line):
-                        unread += 1
-                        tell(f"{name}:{number}: {trouble}")
-        except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or "is no whole gzip file"
-            raise click.ClickException(f"{name}: {reason}") from error
+            take(event)
+        except Exception as error:  # noqa: BLE001 - one bad event must not end the others
+            report(f"an event of {event.time:.0f} s", why_unreadable(error))
     return unread
 
 
-def _read_line(see: Callable[[bytes], None], line: Line) -> Iterator[str]:
-    """Read one line; yield what is wrong with it, or with each of its events."""
+def _events(name: str, max_line: int, report: Callable[[str, str], None]) -> Iterator[Event]:
+    try:
+        with open_unpacked(name) as (stream, _):
+            for number, line in enumerate(bounded(stream, max_line), start=1):
+                found: list[Event] = []
+                for trouble in _read_line(found, line):
+                    report(f"{name}:{number}", trouble)
+                yield from found
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "is no whole gzip file"
+        raise click.ClickException(f"{name}: {reason}") from error
+
+
+def _read_line(found: list[Event], line: Line) -> Iterator[str]:
+    """Read the events of one line; yield what is wrong with it, or with each of them."""
     if isinstance(line, LongLine):
         yield f"{line}: raise --max-line to read it"
         return
@@ -48,7 +67,8 @@ def _read_line(see: Callable[[bytes], None], line: Line) -> Iterator[str]:
     try:
         kind = audit_kind(line)
         if kind:
-            yield from (one for one in see_events(line, kind, see) if one != UNFINISHED)
+            troubles = see_events(line, kind, lambda text: found.append(read_event(text)))
+            yield from (one for one in troubles if one != UNFINISHED)
         else:
             yield "no event of an audit log (audit.k8s.io/v1)"
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -30,8 +30,9 @@ from webhook.cli.options import (
     MAX_LINE,
     NAMESPACE,
     RECURSIVE,
-    asks_server,
+    check_server,
     examples,
+    may_ask_server,
 )
 from webhook.cli.output import tell
 
@@ -79,7 +80,7 @@ class _ClusterOptions(NamedTuple):
     "files",
     multiple=True,
     metavar="AUDIT-LOG|-",
-    help="Audit logs of the API server (audit.k8s.io/v1), plain or .gz, the oldest first. Needs "
+    help="Audit logs of the API server (audit.k8s.io/v1), plain or .gz, of all API servers. Needs "
     f"no cluster, and also tells of objects that are deleted. It is {FILENAME_HELP}.",
 )
 @RECURSIVE
@@ -94,7 +95,7 @@ class _ClusterOptions(NamedTuple):
 @NAMESPACE
 @KUBECONFIG
 @CONTEXT
-@asks_server
+@may_ask_server
 @MAX_LINE
 @click.argument("target", metavar="KIND/NAME")
 @click.argument("field", metavar="[FIELD]", default="")
@@ -125,12 +126,13 @@ def blame(
         kind, name = split_target(target)
     except UnknownTargetError as error:
         raise click.UsageError(str(error)) from error
+    check_server(server, token)
     if files and (kubeconfig or context or server):
         raise click.UsageError("-f needs no cluster and no server: leave them out")
     if files:
         log = AuditBlame(kind_in_log(kind, load_rows()), name, namespace or "")
         named = expand_or_fail(files, LOGS, recursive=recursive)
-        unread = read_audit_logs(log.see, named, max_line)
+        unread = read_audit_logs(log.take, named, max_line)
         try:
             story = log.find()
             _print(story.report(field), story.document, field, output)

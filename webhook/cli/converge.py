@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import click
 
-from genguard.audit.event import ObjectReference, read_event
+from genguard.audit.event import Event, ObjectReference
 from genguard.blame.audited import AuditBlame, NotInLogError
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.report import BlamedField, BlamedObject, blame_live
@@ -25,7 +25,7 @@ from genguard.converge.ignoring import (
 )
 from genguard.converge.owners import (
     asked_twice,
-    latest,
+    joined,
     owned_by_others,
     resized_by,
     scaled_by,
@@ -49,8 +49,9 @@ from webhook.cli.options import (
     MAX_LINE,
     NAMESPACE,
     RECURSIVE,
-    asks_server,
+    check_server,
     examples,
+    may_ask_server,
 )
 from webhook.cli.output import tell
 from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
@@ -133,13 +134,14 @@ class _Refused:
     help="Apply as this manager: what another one applies is a fight then. [default: any tool that "
     "applies manifests may be the one]",
 )
-@asks_server
+@may_ask_server
 @click.option(
     "--audit",
     "logs",
     multiple=True,
     metavar="AUDIT-LOG",
-    help="An audit log of the API server, plain or .gz, the oldest first: who writes a field back.",
+    help="Audit logs of the API servers, plain or .gz, of level Request or more: who changes a "
+    f"field back each time. A log is {FILENAME_HELP}.",
 )
 @click.option(
     "--argocd-app",
@@ -188,13 +190,15 @@ def converge(
 
     A fight is a field that two write for ever: a webhook that overwrites what the manifest asks
     for, that never leaves an object alone, or that takes away what a controller reports; an owner
-    who wants another value, as a HorizontalPodAutoscaler of the replicas; somebody who has written
-    a field back before. Owners come from managedFields; --server and --audit also know who wrote
-    in turn.
+    who wants another value, as a HorizontalPodAutoscaler of the replicas; somebody who has changed
+    a field back before, more than once. Owners come from managedFields; who changes a field in turn
+    is known from --server and --audit.
 
     The exit code is 0 when everything comes to rest, 1 when something would fight, is refused or
-    could not be looked at, or when there is no object, 2 when the command line is wrong.
+    could not be looked at, when there is no object, or a line of an audit log could not be read, 2
+    when the command line is wrong.
     """
+    check_server(server, token)
     if group and not user:
         raise click.UsageError("--as-group needs --as")
     given = {"Impersonate-User": user, "Impersonate-Group": group}
@@ -352,18 +356,21 @@ class _Run:
         """
         if not self._options.logs:
             return 0
+        by_kind: dict[tuple[str, str], list[tuple[str, AuditBlame]]] = {}
         for one in prepared:
-            if one.served is not None:
-                which = tuple(one.which.values())
-                name, namespace = one.which["name"], one.which["namespace"]
-                self._logged[which] = AuditBlame(_is_of(one.served), name, namespace)
+            if one.served is not None and _which(one) not in self._logged:
+                name, kind = one.which["name"], (one.served.group, one.served.resource)
+                log = AuditBlame(lambda _: True, name, one.which["namespace"])
+                self._logged[_which(one)] = log
+                by_kind.setdefault(kind, []).append((name, log))
 
-        def see(text: bytes) -> None:
-            event = read_event(text)
-            for log in self._logged.values():
-                log.take(event)
+        def take(event: Event) -> None:
+            where = event.object_ref or ObjectReference()
+            for name, log in by_kind.get((where.api_group, where.resource), ()):
+                if where.name in ("", name):
+                    log.take(event)
 
-        return read_audit_logs(see, self._options.logs, self._options.max_line)
+        return read_audit_logs(take, self._options.logs, self._options.max_line)
 
     async def look(self, one: _Prepared, every: Sequence[_Prepared]) -> Verdict | _Refused:
         """Look at one of the manifests. Raises RefusedError for a missing right."""
@@ -424,7 +431,8 @@ class _Run:
         found: list[Contested] = []
         try:
             written = await self._written(served, one, stored)
-            found += owned_by_others(manifest, stored or {}, written, self._options.manager)
+            user = self._options.impersonated.get("Impersonate-User", "")
+            found += owned_by_others(manifest, stored or {}, written, self._options.manager, user)
         except UnreadableFieldsError as error:
             tell(f"the owners of {served}/{one.which['name']} are not known: {error}")
         spec = manifest.get("spec")
@@ -432,7 +440,7 @@ class _Run:
             path = _AUTOSCALERS.format(quote(namespace, safe=""))
             found += scaled_by(manifest, served, await self._once(self._list, path))
         vertical = self._served.get(_VERTICAL)
-        if vertical is not None and isinstance(spec, dict) and "template" in spec:
+        if vertical is not None and isinstance(spec, dict):
             path = vertical.path(namespace)
             found += resized_by(manifest, served, await self._once(self._list, path))
         return found
@@ -441,25 +449,31 @@ class _Run:
         self, served: Served, one: _Prepared, stored: Document | None
     ) -> Sequence[BlamedField]:
         """Return who wrote the fields of an object. Raises UnreadableFieldsError, NoServerError."""
-        live: Sequence[BlamedField] = ()
-        if stored is not None:
-            where = BlamedObject(
-                served.group,
-                served.version,
-                served.resource,
-                one.which["namespace"],
-                one.which["name"],
-                stored["metadata"].get("uid", ""),
-            )
-            known = await seen_by(self._server, where, stored) if self._server else None
-            live = blame_live(where, stored, known).fields
-        log = self._logged.get(tuple(one.which.values()))
-        logged: Sequence[BlamedField] = ()
+        if stored is None:
+            return ()
+        name, namespace = one.which["name"], one.which["namespace"]
+        uid = stored["metadata"].get("uid", "")
+        kind = served.group, served.version, served.resource
+        where = BlamedObject(*kind, namespace, name, uid)
+        seen = await seen_by(self._server, where, stored) if self._server else None
+        if seen is not None and not seen.writes:
+            tell(f"--server remembers no write of {where}")
+        live = blame_live(where, stored, seen).fields
+        log = self._logged.get(_which(one))
+        if log is None:
+            return live
         try:
-            logged = log.find().report("").fields if log else ()
-        except NotInLogError as error:
-            tell(f"--audit: {error}")
-        return tuple(latest(live, logged))
+            story = log.find()
+        except NotInLogError:
+            tell(f"--audit has no write of {where}")
+            return live
+        if story.unseen:
+            tell(f"--audit does not show the fields of {story.unseen} writes of {where}")
+        report = story.report("")
+        if not report.exists or report.object.uid not in ("", uid):
+            tell(f"--audit is about an earlier {where}")
+            return live
+        return tuple(joined(live, report.fields))
 
     async def _labels(self, namespace: str) -> Mapping[str, str]:
         """Return the labels of a namespace; {} for one that is not there yet, or for none."""
@@ -480,12 +494,11 @@ class _Run:
         except RefusedError as error:
             if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
                 raise
-            tell(f"autoscalers are not known: {error}")
+            tell(f"{path.rpartition('/')[2]} are not known: {error}")
             return ()
         found: Sequence[Document] = listed["items"]
         return found
 
 
-def _is_of(served: Served) -> Callable[[ObjectReference], bool]:
-    """Return a test for the events about a kind."""
-    return lambda where: (where.api_group, where.resource) == (served.group, served.resource)
+def _which(one: _Prepared) -> tuple[str, ...]:
+    return tuple(one.which.values())

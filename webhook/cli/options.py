@@ -56,23 +56,27 @@ def _token(_: click.Context, __: click.Parameter, path: Path | None) -> str:
     return token
 
 
-SERVER: Final = (
-    click.option(
-        "--server",
-        metavar="URL|NAMESPACE",
-        callback=_server,
-        help="The ops port of a genguard serve, or the namespace where genguard is installed. "
-        "[default: genguard-system]",
-    ),
-    click.option(
-        "--token-file",
-        "token",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        callback=_token,
-        help="A token for a server that runs with --ops-auth.",
-    ),
-)
+def _server_flags(without: str) -> tuple[Callable[[F], F], ...]:
+    return (
+        click.option(
+            "--server",
+            metavar="URL|NAMESPACE",
+            callback=_server,
+            help="The ops port of a genguard serve, or the namespace where genguard is installed. "
+            f"{without}",
+        ),
+        click.option(
+            "--token-file",
+            "token",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            callback=_token,
+            help="A token for a server that runs with --ops-auth.",
+        ),
+    )
+
+
+SERVER: Final = _server_flags("[default: genguard-system]")
 """Which server to ask: every verb reaches it as webhook/cli/asking_server.py does."""
 FINDING: Final = "finding/"
 FILENAME_HELP: Final = "a file, a folder, an https URL, or - for standard input"
@@ -128,6 +132,17 @@ def finding_id(target: str) -> str:
 def asks_server(verb: F) -> F:
     """Add the flags that say which server to ask."""
     return with_flags(verb, SERVER)
+
+
+def may_ask_server(verb: F) -> F:
+    """Add the same flags, for a verb that asks a server only where one is named."""
+    return with_flags(verb, _server_flags("Without it no server is asked."))
+
+
+def check_server(server: str | None, token: str) -> None:
+    """Raise click.UsageError for a token without a server that takes it."""
+    if token and not server:
+        raise click.UsageError("--token-file is for --server, which is not given")
 
 
 def with_flags(verb: F, flags: Sequence[Callable[[F], F]]) -> F:

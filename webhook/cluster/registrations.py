@@ -150,6 +150,7 @@ class Follower:
         self._see_reverts(found, now)
         if not self._leadership.is_leader:
             self._left.clear()
+            self._unneeded.clear()
             self._reverts = 0
         elif self._reverts < MOST_REVERTS:
             kept = tuple(self._keep(needs, now))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from genguard.audit.event import ObjectReference
+from genguard.audit.event import ObjectReference, read_event
 from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
 from genguard.blame.drawing import table as drawn
 from genguard.blame.places import NoSuchFieldError
@@ -58,7 +58,7 @@ def read(case, namespace=""):
     resource = case.get("resource", "deployments")
     log = AuditBlame(kind_in_log(resource, load_rows()), "web", namespace)
     for one in case["events"]:
-        log.see(event(one, resource))
+        log.take(read_event(event(one, resource)))
     return log
 
 
@@ -91,6 +91,57 @@ def test_the_namespace_that_is_given_is_the_one_that_is_read():
     ]
     found = read(type("Case", (dict,), {})(events=events), "other").find().report("")
     assert [one.by.user for one in found.deeds] == ["other"]
+
+
+def test_a_namespace_is_one_object_though_its_creation_names_none():
+    events = [
+        {"at": 0, "by": "a", "verb": "create", "namespace": "", "answer": web(1)},
+        {"at": 1, "by": "b", "verb": "update", "namespace": "web", "answer": web(2)},
+    ]
+    log = AuditBlame(lambda _: True, "web", "")
+    for one in events:
+        log.take(read_event(event(one, "namespaces").replace(b'"apps"', b'""')))
+    assert log.find().report("").deeds[0].by.user == "a"
+
+
+def web(replicas, **metadata):
+    return {"metadata": {"name": "web", **metadata}, "spec": {"replicas": replicas}}
+
+
+PATCHED = [{"op": "replace", "path": "/spec/replicas", "value": 1}]
+
+
+@pytest.mark.parametrize(
+    ("writes", "users", "because"),
+    [
+        ([("a", web(1), {}), ("b", web(2), {}), ("a", web(1), {})], "a b a", "each changed it"),
+        ([("a", web(1), {}), ("b", web(1), {}), ("a", web(1), {})], "a", "the same value"),
+        ([("a", web(1), {}), ("a", web(2), {}), ("b", web(1), {})], "a b", "one after the other"),
+        (
+            [("a", web(2), {}), ("b", web(1, labels={"x": "y"}), {"w/x": PATCHED})],
+            "a",
+            "a webhook changed it in the request of b",
+        ),
+        ([(one, web(at), {}) for at, one in enumerate("abcdef")], "c d e f", "the latest four"),
+    ],
+)
+def test_who_changed_a_field_in_turn_is_known(writes, users, because):
+    events = [
+        {"at": at, "by": by, "verb": "update" if at else "create", "answer": made, "patches": calls}
+        for at, (by, made, calls) in enumerate(writes)
+    ]
+    (row,) = read(type("Case", (dict,), {})(events=events)).find().report("spec.replicas").fields
+    assert [one.user for one in row.in_turn] == users.split(), because
+
+
+def test_patches_without_answers_are_no_turns():
+    """The value may be the one that is there."""
+    events = [
+        {"at": at, "by": by, "verb": "patch", "level": "Request", "sent": {"spec": {"replicas": 1}}}
+        for at, by in enumerate("aba")
+    ]
+    (row,) = read(type("Case", (dict,), {})(events=events)).find().report("spec.replicas").fields
+    assert (row.writer.user, row.in_turn) == ("a", ())
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,32 @@ def test_a_packed_log_and_standard_input_are_read_as_well(log, tmp_path):
     assert "eve" in whole.stdout
 
 
+def test_the_logs_of_several_api_servers_are_read_side_by_side(tmp_path):
+    """Read one after the other, each write would seem to change what the other server wrote."""
+    scaled = {**STORED, "spec": {"replicas": 2}}
+    events = [
+        {"at": 0, "by": "alice", "verb": "create", "answer": STORED},
+        {"at": 1, "by": "labeler", "verb": "update", "answer": STORED},
+        {"at": 2, "by": "ci", "verb": "update", "answer": scaled},
+        {"at": 3, "by": "labeler", "verb": "update", "answer": scaled},
+    ]
+    files = [tmp_path / name for name in ("one.log", "other.log")]
+    for path, some in zip(files, (events[0::2], events[1::2]), strict=True):
+        path.write_bytes(b"\n".join(map(event, some)) + b"\n")
+    for one, other in (files, reversed(files)):
+        done = run("blame", "-f", one, "-f", other, "deploy/web", "spec.replicas", "-o", "json")
+        (field,) = json.loads(done.stdout)["fields"]
+        assert [each["user"] for each in field["inTurn"]] == ["alice", "ci"]
+
+
+def test_a_token_without_a_server_is_a_mistake(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("t")
+    done = run("blame", "deploy/web", f"--token-file={token}")
+    assert done.exit_code == 2
+    assert "--token-file is for --server, which is not given" in done.stderr
+
+
 def test_the_json_is_one_line(log):
     (line,) = run("blame", "-f", log, "deploy/web", "-o", "json").stdout.splitlines()
     found = json.loads(line)

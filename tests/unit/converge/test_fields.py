@@ -39,6 +39,12 @@ CONTAINER = {"name": "c", "image": "a"}
             "another order",
         ),
         ({"args": ["a", "b"]}, {"args": ["a"]}, ["args[1]"], "a list without keys"),
+        (
+            {"ports": [{"port": 80}]},
+            {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]},
+            [],
+            "a port without a protocol is one of TCP",
+        ),
         ({"spec": {"a": {}}}, {"spec": {"a": {"b": 1}}}, [], "an object that is filled in"),
         ({"spec": {"a": None}}, {"spec": {}}, [], "null asks for nothing"),
         ({"paused": False}, {}, ["paused"], "a zero value that is left out"),

@@ -14,8 +14,10 @@ WEB = {"group": "apps", "kind": "Deployment", "name": "web", "namespace": "shop"
 IMAGE = ("spec", "template", "spec", "containers", Item("web"), "image")
 
 
-def level(rules, place=("spec", "replicas"), contest=Contest.OVERWRITTEN, manager="hpa (Update)"):
-    one = Contested(contest, Level.FIGHT, place, (Party("manager", manager),))
+def level(rules, place=("spec", "replicas"), contest=Contest.OVERWRITTEN, manager="hpa"):
+    one = Contested(
+        contest, Level.FIGHT, place, (Party("manager", f"{manager} (Update)", manager=manager),)
+    )
     (found,) = without_ignored([one], WEB, rules)
     return found.level
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from genguard.blame.report import BlamedField, BlamedObject, Writer, blame_live, next_turn
+from genguard.blame.report import BlamedField, BlamedObject, Writer, blame_live, next_in_turn
 from genguard.converge.contest import Level
 from genguard.converge.owners import (
     asked_twice,
-    latest,
+    joined,
     owned_by_others,
     resized_by,
     scaled_by,
@@ -44,12 +44,6 @@ def writer(name, manager="", *, time="", exact=True, through="update"):
     return Writer(name, manager, through, time, exact=exact, source=source)
 
 
-def blamed(*turns: Writer, **more):
-    """The row of spec.replicas, written by these users in turn."""
-    given = {"writer": turns[-1], "turns": turns, **more}
-    return BlamedField("spec.replicas", "/spec/replicas", **given)
-
-
 @pytest.mark.parametrize(
     ("live", "levels", "because"),
     [
@@ -76,63 +70,101 @@ def test_where_nobody_said_who_applies_an_applier_may_be_the_one():
     assert found.level is Level.FIGHT
 
 
-ARGO, SCALER = writer("argo", "argocd"), writer("scaler", "scaler", time="2026-01-01T00:00:09Z")
-BOB = writer("bob", "kubectl")
+def at(user, manager, second):
+    return writer(user, manager, time=f"2026-01-01T00:00:0{second}Z")
+
+
+ARGO, SCALER = at("argo", "argocd", 1), at("scaler", "scaler", 2)
+CI, BOB, MIGRATION = at("ci", "node-fetch", 3), at("bob", "kubectl-edit", 4), at("job", "python", 5)
+SCALES = {"manager": None, "names": ["scaler"]}
+NOBODY = {"manager": None, "names": []}
 
 
 @pytest.mark.parametrize(
-    ("row", "replicas", "names", "because"),
+    ("turns", "said", "because"),
     [
-        (blamed(ARGO, SCALER, ARGO), 3, ["scaler"], "it wrote what the manifest had set"),
-        (blamed(ARGO, SCALER), 5, ["scaler"], "it wrote last, and another value"),
-        (blamed(SCALER, ARGO), 3, [], "it wrote once, and did not come back"),
-        (blamed(ARGO, BOB, ARGO), 3, [], "a person and a tool that applies do not insist"),
-        (blamed(SCALER), 3, [], "nobody else writes it"),
-        (blamed(ARGO, SCALER, removed=True), None, ["scaler"], "it took the field away"),
+        ((ARGO, SCALER, ARGO, SCALER, ARGO), SCALES, "it changed twice what the manifest had set"),
+        ((CI, SCALER, CI, SCALER, CI), SCALES, "who wrote last has set the value of the manifest"),
+        ((SCALER, ARGO, SCALER, ARGO), SCALES, "the value is that of the manifest again"),
+        ((SCALER, ARGO), NOBODY, "it made the object, and did not come back"),
+        ((CI, MIGRATION, CI), NOBODY, "it ran once"),
+        ((SCALER, ARGO, BOB, ARGO), NOBODY, "who installed it did not come back"),
+        ((ARGO, BOB, ARGO, BOB, ARGO), NOBODY, "a person does not insist"),
+        ((CI, BOB, CI), NOBODY, "it is the one who applies"),
+        ((SCALER, SCALER, SCALER), NOBODY, "nobody else changes it"),
+        (
+            (at("op", "op", 1), at("op", "op-apply", 2), at("op", "op", 3), ARGO),
+            NOBODY,
+            "one user with two managers is one",
+        ),
+        (
+            (CI, at("tf", "Terraform", 2), CI, at("tf", "Terraform", 4), CI),
+            NOBODY,
+            "names of tools are known in any case",
+        ),
+        (
+            (ARGO, at("flux", "flux", 2), ARGO, at("flux", "flux", 3), ARGO),
+            {"manager": "argocd", "names": ["flux"]},
+            "another tool that applies, where it is known which one this is",
+        ),
     ],
 )
-def test_who_wrote_a_field_back_before_will_do_it_again(row, replicas, names, because):
-    live = {"metadata": {"name": "web"}, "spec": {"replicas": replicas} if replicas else {}}
-    found = list(owned_by_others(MANIFEST, live, [row], None))
-    assert [one.parties[0].name for one in found] == names, because
+def test_who_changed_a_field_back_twice_will_do_it_again(turns, said, because):
+    in_turn = ()
+    for one in turns:
+        in_turn = next_in_turn(in_turn, one)
+    row = BlamedField("spec.replicas", "", in_turn[-1], in_turn=in_turn)
+    found = list(owned_by_others(MANIFEST, MANIFEST, [row], said["manager"]))
+    assert [one.parties[0].name for one in found] == said["names"], because
     assert all(one.level is Level.FIGHT for one in found)
-    if len(row.turns) > 2 and found:
-        assert found[0].note == "writes it back, at 2026-01-01T00:00:09Z"
 
 
-def owner(manager, time):
-    return writer("", manager, time=time, exact=False, through="Update")
+def test_the_user_who_applies_does_not_fight_with_himself():
+    row = BlamedField("spec.replicas", "", ARGO, in_turn=(SCALER, ARGO, SCALER, ARGO))
+    assert list(owned_by_others(MANIFEST, MANIFEST, [row], None, "scaler")) == []
+    (found,) = owned_by_others(MANIFEST, MANIFEST, [row], None)
+    assert found.note == "scaler and others change it in turn, last at 2026-01-01T00:00:01Z"
+
+
+def test_who_took_a_field_away_wants_another_value():
+    row = BlamedField("spec.replicas", "", SCALER, removed=True)
+    (found,) = owned_by_others(MANIFEST, {"metadata": {"name": "web"}}, [row], None)
+    assert (found.parties[0].name, found.parties[0].manager) == ("scaler", "scaler")
+
+
+def owner(manager):
+    return writer("", manager, time="5", exact=False, through="Update")
 
 
 @pytest.mark.parametrize(
     ("live", "logged", "user", "because"),
     [
-        (owner("scaler", "5"), SCALER, "scaler", "the log names the user of the owner"),
-        (owner("other", "2026-02"), SCALER, "", "the log ended before the last write"),
-        (owner("other", "2025-02"), SCALER, "scaler", "the log is newer than the owner"),
+        (owner("scaler"), SCALER, "scaler", "the log names the user of the owner"),
+        (owner("other"), SCALER, "", "the owner is somebody else: the log ended before"),
         (None, SCALER, "scaler", "nobody owns it"),
-        (owner("scaler", "5"), None, "", "the log does not know the field"),
-        (owner("scaler", "5"), owner("scaler", "5"), "", "it has managedFields alone"),
+        (owner("scaler"), None, "", "the log does not know the field"),
+        (owner("scaler"), owner("scaler"), "", "the log has managedFields alone"),
     ],
 )
-def test_of_owners_and_a_log_the_last_writer_counts(live, logged, user, because):
+def test_a_log_adds_the_user_to_the_owner(live, logged, user, because):
     rows = [BlamedField("spec.replicas", "", one) for one in (live, logged)]
-    (found,) = latest(rows[:1], rows[1:])
+    (found,) = joined(rows[:1], rows[1:])
     assert found.writer.user == user, because
-    assert found.writer.through == ("Update" if live and found.writer is not SCALER else "update")
 
 
-def test_a_field_of_one_report_alone_stays():
-    (here,) = latest([blamed(ARGO)], [])
-    (there,) = latest([], [blamed(ARGO)])
-    assert here == there
+def test_of_two_reports_the_newer_turns_count():
+    old, new = (BOB, SCALER, BOB, SCALER), (SCALER, at("argo", "argocd", 9))
+    for one, other in ((old, new), (new, old)):
+        rows = [BlamedField("spec.replicas", "", None, in_turn=turns) for turns in (one, other)]
+        (found,) = joined(rows[:1], rows[1:])
+        assert found.in_turn == new
 
 
-def test_the_latest_turns_are_kept_and_one_writer_has_one():
-    turns = ()
-    for name in ("a", "a", "b", "c", "d", "e", "e"):
-        turns = next_turn(turns, writer(name))
-    assert [one.user for one in turns] == ["b", "c", "d", "e"]
+@pytest.mark.parametrize(("removed", "count"), [(True, 1), (False, 0)])
+def test_a_field_that_only_the_log_knows_counts_where_it_was_removed(removed, count):
+    row = BlamedField("spec.paused", "", SCALER, removed=removed)
+    assert len(list(joined([], [row]))) == count
+    assert list(joined([row], [])) == [row]
 
 
 @pytest.mark.parametrize(
@@ -172,6 +204,30 @@ def test_a_vertical_autoscaler_sets_the_resources_of_pods_and_so_is_a_note(mode,
     for one in found:
         assert one.field == "spec.template.spec.containers[c].resources.requests.cpu"
         assert one.level is Level.NOTE
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields", "because"),
+    [
+        ({}, ["limits.cpu", "requests.cpu"], "all by default"),
+        ({"mode": "Off"}, [], "not for this container"),
+        ({"containerName": "other", "mode": "Off"}, ["limits.cpu", "requests.cpu"], "another one"),
+        ({"controlledResources": ["memory"]}, [], "another resource"),
+        ({"controlledValues": "RequestsOnly"}, ["requests.cpu"], "no limits"),
+    ],
+)
+def test_a_vertical_autoscaler_sets_what_its_policy_says(policy, fields, because):
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    policies = {"containerPolicies": [{"containerName": "*", **policy}]}
+    spec = {"targetRef": target, "resourcePolicy": policies}
+    resources = {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}
+    containers = [{"name": "c", "resources": resources}]
+    manifest = {**MANIFEST, "spec": {"template": {"spec": {"containers": containers}}}}
+    scaler = {"metadata": {"name": "web"}, "spec": spec}
+    found = [
+        one.field.partition("resources.")[2] for one in resized_by(manifest, DEPLOYMENTS, [scaler])
+    ]
+    assert found == fields, because
 
 
 def test_two_manifests_of_one_object_may_not_want_different_values():
