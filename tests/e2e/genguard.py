@@ -57,8 +57,8 @@ class Genguard:
             environment = {"PYTHONPATH": path, **self._environment}
             self._server = self._processes.start(_NAME, self._command, environment)
             serving = wait_until(self._serving, what="genguard serving")
-        except BaseException:
-            self.__exit__(None, None, None)
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
             raise
         self._admission: str = serving["admission"]
         self._ops: str = serving["ops"]

@@ -116,9 +116,9 @@ class Follower:
         logged = ""
         while True:
             wait = LOOK_SECONDS
+            self._news.changed.clear()
             try:
                 if self._news.is_known:
-                    self._news.changed.clear()
                     await self.look()
                     logged = ""
             except (RefusedError, *UNREACHED) as error:

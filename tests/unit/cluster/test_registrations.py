@@ -194,6 +194,29 @@ def test_a_revert_is_forgotten_once_what_was_written_has_stayed():
     assert not scene.follower.registered.reverted_by
 
 
+@pytest.mark.timeout(30)
+async def test_while_only_webhooks_are_known_it_waits_and_everything_else_goes_on():
+    scene = Scene()
+    news = News()
+    follower = Follower(
+        scene.api,
+        news,
+        scene.suspects,
+        scene.leads,
+        enforcing=False,
+        refused=lambda _: False,
+        clock=lambda: scene.now,
+    )
+    news.learn("webhooks")
+    task = asyncio.create_task(follower.run())
+    await asyncio.sleep(0.01)  # never over, if the task does not wait
+    assert not follower.registered.needs
+    news.learn("policies")
+    await asyncio.sleep(0.01)
+    assert follower.registered.needs
+    task.cancel()
+
+
 @pytest.mark.parametrize("enforcing", [True, False])
 def test_the_counts_say_what_is_registered_and_why(enforcing):
     scene = Scene(enforcing=enforcing)
