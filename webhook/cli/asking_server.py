@@ -10,14 +10,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
-from genguard.blame.report import BlamedObject
-from genguard.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
 from genguard.detection.finding import Finding
 from genguard.objects.shown import printable
 from webhook.cli.options import USUAL_SERVER
@@ -259,29 +257,6 @@ def _connector(forward: Forward) -> aiohttp.BaseConnector:
 
 def _headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
-
-
-async def seen_by(server: Server, where: BlamedObject, document: Mapping[str, Any]) -> Seen:
-    """Ask a server for what it saw of an object; raises NoServerError."""
-    query = {
-        "group": where.group,
-        "resource": where.resource,
-        "namespace": where.namespace,
-        "name": where.name,
-        "uid": where.uid,
-    }
-    answer = await server.ask("/api/object", query, ObjectAnswer)
-    resource = f"{where.resource}.{where.group}".rstrip(".")
-    called = {
-        subresource: await server.ask(
-            "/api/webhooks",
-            {"resource": resource, "subresource": subresource, "namespace": where.namespace},
-            WebhooksAnswer,
-        )
-        or WebhooksAnswer()
-        for subresource in ("", "status")
-    }
-    return seen(answer or ObjectAnswer(), called, document)
 
 
 async def finding_of(
