@@ -7,7 +7,7 @@ value on its way is known from writes and findings alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -27,6 +27,7 @@ from genguard.blame.seen import Seen, SeenFinding, SeenWrite
 from genguard.detection.finding import Actor, Confidence
 from genguard.objects.instant import parse_time
 from genguard.objects.pointer import to_pointer
+from genguard.objects.served import Served
 
 _SAME: Final = 1.5
 """Seconds: managedFields have whole seconds, taken a little after the review."""
@@ -120,10 +121,19 @@ class BlamedObject(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     uid: str
 
+    @classmethod
+    def of(cls, served: Served, namespace: str, name: str, uid: str) -> Self:
+        """Return an object of a kind."""
+        return cls(served.group, served.version, served.resource, namespace, name, uid)
+
+    @property
+    def resource_name(self) -> str:
+        """`deployments.apps`, `pods`."""
+        return f"{self.resource}.{self.group}".rstrip(".")
+
     def __str__(self) -> str:
-        what = f"{self.resource}.{self.group}".rstrip(".")
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{what}/{self.name}{where}"
+        return f"{self.resource_name}/{self.name}{where}"
 
 
 class Deed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -253,10 +263,10 @@ def next_in_turn(writers: tuple[Writer, ...], by: Writer) -> tuple[Writer, ...]:
     return (*before[1 - MOST_IN_TURN :], by)
 
 
-def _in_turn(place: Place, writes: Iterable[SeenWrite]) -> tuple[Writer, ...]:
+def _in_turn(place: Place, writes: Sequence[SeenWrite]) -> tuple[Writer, ...]:
     """Return who changed a field in turn; the latest of the writes comes first."""
     found: tuple[Writer, ...] = ()
-    for one in reversed(tuple(writes)):
+    for one in reversed(writes):
         is_own = one.is_stored and not covers(one.others or (), place)
         if is_own and covers(one.changed, place):
             found = next_in_turn(found, _of_write(one))

@@ -11,6 +11,7 @@ from typing import Any
 from tests.controlplane.client import wait_until
 from tests.e2e.balancer import Balancer
 from tests.e2e.registrations import PHASES
+from tests.store.loop import findings
 from tests.store.patient import SELDOM_SLOW
 from tests.store.replica import Replica
 
@@ -45,11 +46,11 @@ class Replicas:
         return {phase: self.metrics(name, phase=phase, **labels) for phase in PHASES}
 
     def findings(self, *, namespace: str) -> list[dict[str, Json]]:
-        """What each replica shows of one namespace, by id; only the leader tries the steps."""
+        """What each replica shows of one namespace, by id."""
         return [
             {
-                one["id"]: {key: value for key, value in one.items() if key != "fix"}
-                for one in replica.findings()
+                name: one
+                for name, one in findings(replica).items()
                 if "objects" not in one and one["object"]["namespace"] == namespace
             }
             for replica in self.each

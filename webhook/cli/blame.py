@@ -175,7 +175,7 @@ async def _of_cluster(
         served = find(kind, await discover(rest))
         within = options.namespace or default_namespace(kubeconfig, options.context)
         within = within if served.namespaced else ""
-        where = _blamed(served, within, name, "")
+        where = BlamedObject.of(served, within, name, "")
         try:
             document = await rest.get(f"{served.path(within)}/{name}")
         except UnreadableError as error:
@@ -184,13 +184,9 @@ async def _of_cluster(
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             raise UnknownTargetError(await _gone(rest, served, where, server)) from error
-        where = _blamed(served, within, name, document["metadata"].get("uid", ""))
+        where = BlamedObject.of(served, within, name, document["metadata"].get("uid", ""))
         known = await seen_by(server, where, document) if server else None
         return blame_live(where, document, known, field), document
-
-
-def _blamed(served: Served, namespace: str, name: str, uid: str) -> BlamedObject:
-    return BlamedObject(served.group, served.version, served.resource, namespace, name, uid)
 
 
 async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: "Server | None") -> str:
@@ -201,11 +197,10 @@ async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: "Serv
         query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
         found = await server.ask("/api/findings", query, _Findings) or _Findings()
         parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in found.findings[:3]]
-    resource = f"{where.resource}.{where.group}".rstrip(".")
     here = f" -n {where.namespace}" if where.namespace else ""
     parts.append(
         "who deleted it is in the API server's audit log: "
-        f"genguard blame -f AUDIT-LOG {resource}/{where.name}{here}"
+        f"genguard blame -f AUDIT-LOG {where.resource_name}/{where.name}{here}"
     )
     return "; ".join(parts)
 

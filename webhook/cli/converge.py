@@ -452,10 +452,8 @@ class _Run:
         """Return who wrote the fields of an object. Raises UnreadableFieldsError, NoServerError."""
         if stored is None:
             return ()
-        name, namespace = one.which["name"], one.which["namespace"]
         uid = stored["metadata"].get("uid", "")
-        kind = served.group, served.version, served.resource
-        where = BlamedObject(*kind, namespace, name, uid)
+        where = BlamedObject.of(served, one.which["namespace"], one.which["name"], uid)
         seen = await seen_by(self._server, where, stored) if self._server else None
         if seen is not None and not seen.writes:
             tell(f"--server remembers no write of {where}")

@@ -18,11 +18,14 @@ async def seen_by(server: Server, where: BlamedObject, document: Mapping[str, An
         "uid": where.uid,
     }
     answer = await server.ask("/api/object", query, ObjectAnswer)
-    resource = f"{where.resource}.{where.group}".rstrip(".")
     called = {
         subresource: await server.ask(
             "/api/webhooks",
-            {"resource": resource, "subresource": subresource, "namespace": where.namespace},
+            {
+                "resource": where.resource_name,
+                "subresource": subresource,
+                "namespace": where.namespace,
+            },
             WebhooksAnswer,
         )
         or WebhooksAnswer()
