@@ -46,7 +46,7 @@ RUN cd /opt/genguard/lib/python3*/site-packages \
       zstandard/_cffi.* \
       zstandard/backend_cffi.py
 # So are symbols and debug sections of compiled modules: 45 MB, of which nothing is ever loaded.
-COPY tests/supply/symbols.py ./
+COPY tools/symbols.py ./
 RUN python symbols.py /opt/genguard
 
 COPY pyproject.toml README.md LICENSE ./

@@ -55,16 +55,16 @@ check: install ## ruff, mypy strict, import-linter: fast enough for every save
 	$(VENV)/bin/lint-imports --no-cache
 
 demo: shipped ## a hanging rollout, who makes it hang, and its end, on a real control plane
-	@$(PY) -m tests.demo
+	@$(PY) -m tools.demo
 
 demo-picture: install ## draw README's picture of the demo again
-	$(PY) -m tests.demo.picture
+	$(PY) -m tools.demo.picture
 
 first-hour: install ## do what docs/first-hour.md says, and write its times there
 	GENGUARD_FIRST_HOUR=docs/first-hour.md $(PY) -m pytest -q tests/dashboard/test_first_hour.py
 
 dashboard-picture: install ## photograph the dashboard again, for README
-	$(PY) -m tests.dashboard.picture
+	$(PY) -m tools.dashboard_picture
 
 controlplane: install ## build kube-apiserver of three minors, etcd and friends once (minutes; cached)
 	$(PY) -m tests.controlplane.build
@@ -72,8 +72,8 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 	$(PY) -m tests.store.binaries
 	$(PY) -m tests.dashboard.binaries
 	$(PY) -m tests.supply.sandbox
-	$(PY) -m tests.supply.binaries
-	$(PY) -m tests.supply.krew
+	$(PY) -m tools.binaries
+	$(PY) -m tools.krew
 	$(PY) -m tests.faults.faketime
 
 # Tests of real servers mostly wait, so there are two workers for each of the JOBS. tests/conftest.py orders the files.
@@ -100,69 +100,69 @@ coverage: install ## fail unless the core's own tests take each of its branches
 	$(PY) -m coverage report
 
 coverage-rows: install ## does the test of each row of docs/coverage.md fail without what the row says: LIVE=1 the others, ROWS=14,84
-	$(PY) -m tests.readme.coverage_rows $(if $(LIVE),--live) $(if $(ROWS),--rows $(ROWS))
+	$(PY) -m tools.coverage_rows $(if $(LIVE),--live) $(if $(ROWS),--rows $(ROWS))
 
 mutate: install ## faults put into the core: fails where tests notice fewer than 95 % of them (minutes)
-	$(PY) -m tests.mutation --children $(JOBS)
+	$(PY) -m tools.mutation --children $(JOBS)
 
 fuzz: install ## coverage-guided, on what reads what others wrote, then random pipelines: TIME=3600 seconds each
-	$(PY) -m tests.fuzz --seconds $(or $(TIME),3600)
-	$(PY) -m tests.fuzz.wire --seconds $(or $(TIME),3600)
+	$(PY) -m tools.fuzz --seconds $(or $(TIME),3600)
+	$(PY) -m tools.fuzz.wire --seconds $(or $(TIME),3600)
 
 faults: install controlplane ## what users see of faults, with 10,000 writes while replicas end (minutes): WRITES=
 	GENGUARD_FAULTS_WRITES=$(or $(WRITES),10000) $(PY) -m pytest -s tests/faults
 
-bench: install controlplane ## genguard beside Go, kopf and others: writes tests/bench/RESULTS.md
-	$(PY) -m tests.bench
-	$(PY) -m tests.bench.tracking
-	$(PY) -m tests.bench.dashboard
+bench: install controlplane ## genguard beside Go, kopf and others: writes tools/bench/RESULTS.md
+	$(PY) -m tools.bench
+	$(PY) -m tools.bench.tracking
+	$(PY) -m tools.bench.dashboard
 
 bench-check: install controlplane ## fail where a review costs 25 % more than is recorded
-	$(PY) -m tests.bench --check
+	$(PY) -m tools.bench --check
 
 memory: install ## what 100,000 tracked objects take, by kind (minutes)
-	$(PY) -m tests.bench.memory
+	$(PY) -m tools.bench.memory
 
 memory-attack: install ## what a server takes under attacks on its memory, and who waits (minutes)
-	$(PY) -m tests.bench.hoarding
+	$(PY) -m tools.bench.hoarding
 
 flood: install ## a server that finds 10,000 loops and tracks 200,000 objects: memory, pages, alerts (minutes)
-	$(PY) -m tests.bench.flood
+	$(PY) -m tools.bench.flood
 
 replicas: install ## three replicas and a store under load: how late facts reach the leader, what others cost
-	$(PY) -m tests.bench.replicas
+	$(PY) -m tools.bench.replicas
 
 soak: install controlplane ## load and trouble, and whether anything grows by it: TIME=60 minutes
-	$(PY) -m tests.soak --minutes $(or $(TIME),60)
+	$(PY) -m tools.soak --minutes $(or $(TIME),60)
 
 next-kubernetes: install ## what a release has that the table of kinds has not: VERSION=1.38.0, WRITE=1 writes it
-	$(PY) -m tests.versions.next $(VERSION) $(if $(WRITE),--write)
+	$(PY) -m tools.versions.next $(VERSION) $(if $(WRITE),--write)
 
 wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
-	$(PY) -m tests.supply.wheel
+	$(PY) -m tools.wheel
 
 chart: install ## write charts/genguard out of manifests/ and the flags
-	$(PY) -m tests.supply.chart
+	$(PY) -m tools.chart
 
 manual: install ## pages for man and the JSON schemas of outputs, packed in dist/
-	$(PY) -m tests.supply.manual
+	$(PY) -m tools.manual
 
 krew: install ## the krew archive of this platform in dist/
-	$(PY) -m tests.supply.krew archive dist
+	$(PY) -m tools.krew archive dist
 
 sbom: install ## what it is made of, as CycloneDX, in dist/; IMAGE=genguard:local: that image as well
-	$(PY) -m tests.supply.sbom
-	$(if $(IMAGE),$(PY) -m tests.supply.image_sbom $(IMAGE))
+	$(PY) -m tools.sbom
+	$(if $(IMAGE),$(PY) -m tools.image_sbom $(IMAGE))
 
 release: install ## all that a release has, in dist/, and each file tried: VERSION=0.2.0, REPOSITORY=owner/name
-	$(PY) -m tests.supply.release $(VERSION) $(if $(REPOSITORY),--repository=$(REPOSITORY)) \
+	$(PY) -m tools.release $(VERSION) $(if $(REPOSITORY),--repository=$(REPOSITORY)) \
 		$(if $(ARCHIVES),--archives=$(ARCHIVES)) $(if $(PUSH),--push)
 
 audit: install ## ask the Python advisory list whether what is shipped has known holes (network)
 	$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 docs: ## the documents as a site, in build/site: it needs no internet, and no link is broken
-	@python3 -m tests.site
+	@python3 -m tools.site
 
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PIN) --extra uvloop --extra otel -o requirements.lock pyproject.toml

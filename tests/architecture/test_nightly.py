@@ -9,7 +9,7 @@ from tests.nightly import table, waits
 
 TESTS = ROOT / "tests"
 NIGHTLY_PROGRAMS = (
-    *("tests.supply.binaries", "tests.supply.krew", "tests.supply.sandbox"),
+    *("tools.binaries", "tools.krew", "tests.supply.sandbox"),
     *("tests.dashboard.binaries", "tests.dashboard.browser", "tests.faults.faketime"),
 )
 """Modules that find or build programs which `make controlplane` gets and `make test` does not."""

@@ -17,23 +17,24 @@ from genguard.detection.detection import Detection
 from genguard.detection.fact import encode_fact
 from genguard.detection.reduce import Reviewed
 from genguard.review import review
-from tests.bench.__main__ import Plan, main
-from tests.bench.bodies import JUDGED_ALONE, REORDERED, REVIEWS, SIZES, STATUS
-from tests.bench.bodies import RECORDED as RECORDED_REVIEWS
-from tests.bench.check import ATTEMPTS, check, regressions
-from tests.bench.connection import BrokenConnectionError, Response, whole_response
-from tests.bench.corpus import FILE, Recorded, mean_bytes, read_corpus, write_corpus
-from tests.bench.glance import Glance
-from tests.bench.growth import Growth, Step
-from tests.bench.growths import GROWTHS
-from tests.bench.lives import CALM, LIVES, STORM, STORM_OBJECTS
-from tests.bench.machine import commit
-from tests.bench.others import OTHERS, run_others
-from tests.bench.pauses import main as measure_pauses
-from tests.bench.plot import GROWN, PANELS, growth_plot, plot
-from tests.bench.profile import dependencies
-from tests.bench.publish import PAGES, with_text
-from tests.bench.report import (
+from tests.controlplane.plane import ControlPlane
+from tools.bench.__main__ import Plan, main
+from tools.bench.bodies import JUDGED_ALONE, REORDERED, REVIEWS, SIZES, STATUS
+from tools.bench.bodies import RECORDED as RECORDED_REVIEWS
+from tools.bench.check import ATTEMPTS, check, regressions
+from tools.bench.connection import BrokenConnectionError, Response, whole_response
+from tools.bench.corpus import FILE, Recorded, mean_bytes, read_corpus, write_corpus
+from tools.bench.glance import Glance
+from tools.bench.growth import Growth, Step
+from tools.bench.growths import GROWTHS
+from tools.bench.lives import CALM, LIVES, STORM, STORM_OBJECTS
+from tools.bench.machine import commit
+from tools.bench.others import OTHERS, run_others
+from tools.bench.pauses import main as measure_pauses
+from tools.bench.plot import GROWN, PANELS, growth_plot, plot
+from tools.bench.profile import dependencies
+from tools.bench.publish import PAGES, with_text
+from tools.bench.report import (
     compared_table,
     growth_table,
     heading,
@@ -42,12 +43,12 @@ from tests.bench.report import (
     start_table,
     through_table,
 )
-from tests.bench.results import FOLDER, Results, read_results, write_results
-from tests.bench.rounds import Samples, run_rounds
-from tests.bench.running import REPOSITORY
-from tests.bench.scenarios import Effort, WrongAnswersError, percentile
-from tests.bench.selection import TooFewError, select
-from tests.bench.servers import (
+from tools.bench.results import FOLDER, Results, read_results, write_results
+from tools.bench.rounds import Samples, run_rounds
+from tools.bench.running import REPOSITORY
+from tools.bench.scenarios import Effort, WrongAnswersError, percentile
+from tools.bench.selection import TooFewError, select
+from tools.bench.servers import (
     GENGUARD,
     QUIET_APPLICATION,
     SERVERS,
@@ -55,10 +56,10 @@ from tests.bench.servers import (
     Server,
     servers_named,
 )
-from tests.bench.servers.two_rules import mutated
-from tests.bench.start import COMMANDS, WALL_S, run_start
-from tests.bench.template import Filled, make_template, make_templates
-from tests.bench.through import (
+from tools.bench.servers.two_rules import mutated
+from tools.bench.start import COMMANDS, WALL_S, run_start
+from tools.bench.template import Filled, make_template, make_templates
+from tools.bench.through import (
     COMPARISONS,
     NOTHING,
     P50,
@@ -68,9 +69,8 @@ from tests.bench.through import (
     believe,
     run_through,
 )
-from tests.bench.tracking import WRITES
-from tests.bench.tracking import main as measure_tracking
-from tests.controlplane.plane import ControlPlane
+from tools.bench.tracking import WRITES
+from tools.bench.tracking import main as measure_tracking
 
 TINY = Effort(repeats=1, seconds=0.05, warm_up=0.02, patient=False)
 
@@ -259,7 +259,7 @@ def test_what_genguard_puts_aside_is_waited_for() -> None:
 
 @pytest.mark.parametrize("name", ["floor", "application", "plain"])
 def test_a_server_to_compare_with_has_nothing_of_detection_in_it(name: str) -> None:
-    code = f"import sys, tests.bench.servers.{name}; print('genguard.detection' in sys.modules)"
+    code = f"import sys, tools.bench.servers.{name}; print('genguard.detection' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

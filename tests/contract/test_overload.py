@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from genguard.review_setup import ReviewOptions
-from tests.bench.connection import Connection, Response
-from tests.bench.loops import closed_loop
-from tests.bench.template import Filled
 from tests.contract.service import Running, http_post, serving
 from tests.reviews import clobbered
+from tools.bench.connection import Connection, Response
+from tools.bench.loops import closed_loop
+from tools.bench.template import Filled
 
 TIMEOUT = 2
 """Seconds that an API server waits with the manifests of this repository."""

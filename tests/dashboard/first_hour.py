@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.bench.machine import machine_facts
-from tests.bench.tables import fixed, table
+from tools.bench.machine import machine_facts
+from tools.bench.tables import fixed, table
 
 _BEGIN: Final = "<!-- make first-hour writes from here -->\n"
 _END: Final = "\n<!-- to here -->"

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.bench.running import free_port
 from tests.beside import Beside
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.options import Options
@@ -27,6 +26,7 @@ from tests.e2e.installations import there
 from tests.e2e.kubelet import PLANE, Kubelet
 from tests.readme.commands import Shell
 from tests.waiting import PATIENCE
+from tools.bench.running import free_port
 
 PINS = "nnn-pins-replicas"
 SHOP = "shop"

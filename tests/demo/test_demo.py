@@ -17,9 +17,9 @@ import pytest
 from tests.controlplane.build import binary, cache_home
 from tests.controlplane.client import wait_until
 from tests.controlplane.options import FULL_CLUSTER
-from tests.demo.__main__ import build, chosen, needed
-from tests.demo.picture import draw
 from tests.e2e.genguard import ROOT
+from tools.demo.__main__ import build, chosen, needed
+from tools.demo.picture import draw
 
 _SECONDS = 200.0
 
@@ -29,7 +29,7 @@ class Demo:
 
     def __init__(self, stdin: int = subprocess.DEVNULL, **variables: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.demo"],
+            [sys.executable, "-m", "tools.demo"],
             cwd=ROOT,
             env=os.environ | variables,
             stdin=stdin,

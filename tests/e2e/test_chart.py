@@ -17,8 +17,8 @@ from tests.controlplane.granting import SYSTEM
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.kubelet import PLANE, Kubelet
 from tests.e2e.verbs import run
-from tests.supply.binaries import binary
-from tests.supply.chart import CHART
+from tools.binaries import binary
+from tools.chart import CHART
 from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 

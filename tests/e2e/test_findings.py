@@ -30,9 +30,9 @@ from tests.e2e.genguard import ROOT, Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.verbs import Verb, run
 from tests.readme.commands import blocks, commands
-from tests.readme.schemas import OUTPUTS, schema_of
 from tests.reviews import clobbered
 from tests.unit.cli.samples import recorded
+from tools.schemas import OUTPUTS, schema_of
 from webhook.cli import main
 
 _POD = {"name": "genguard-0", "labels": {"app.kubernetes.io/name": "genguard"}}

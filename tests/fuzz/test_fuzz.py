@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.__main__ import run
-from tests.fuzz.corpus import CORPUS, seeds
-from tests.fuzz.targets import TARGETS
+from tools.fuzz.__main__ import run
+from tools.fuzz.corpus import CORPUS, seeds
+from tools.fuzz.targets import TARGETS
 
 SECONDS = 90 // len(TARGETS)
 EACH = [(name, seed) for name in TARGETS for seed in seeds(name)]

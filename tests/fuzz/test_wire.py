@@ -3,7 +3,7 @@
 import pytest
 
 from tests.event_loops import EVENT_LOOPS
-from tests.fuzz.wire import LONGEST, fuzz, make_exchange
+from tools.fuzz.wire import LONGEST, fuzz, make_exchange
 
 SECONDS = 10.0
 

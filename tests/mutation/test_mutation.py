@@ -1,7 +1,7 @@
 """What `make mutate` complains about."""
 
-from tests.mutation.__main__ import PACKAGES, Score, complaints
-from tests.mutation.mutants import ROOT, Mutant
+from tools.mutation.__main__ import PACKAGES, Score, complaints
+from tools.mutation.mutants import ROOT, Mutant
 
 
 def faults(function: str, count: int) -> list[Mutant]:

@@ -22,7 +22,7 @@ MOST_PICTURE_BYTES = 200_000
 def test_the_readme_is_read_in_a_few_minutes_and_shows_what_it_is_about() -> None:
     assert len(README.splitlines()) <= 200
     pictures = re.findall(r"!\[[^\]]+\]\((\S+)\)", README)
-    assert pictures == ["tests/demo/demo.svg", "docs/dashboard.png"]
+    assert pictures == ["tools/demo/demo.svg", "docs/dashboard.png"]
     for picture in pictures:
         assert (ROOT / picture).stat().st_size < MOST_PICTURE_BYTES
     headings = re.findall(r"^## (.+)$", README, re.MULTILINE)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.architecture.source import ROOT
-from tests.readme.coverage_rows import mutations, rows, unmutated
+from tools.coverage_rows import mutations, rows, unmutated
 
 REQUIREMENTS = 120
 METRICS = {
@@ -39,7 +39,7 @@ def test_what_holds_it_and_what_shows_it_exists(subtests: pytest.Subtests) -> No
 
 
 def test_each_row_has_a_mutation_that_still_applies() -> None:
-    """`make coverage-rows` runs them; see tests/readme/coverage_rows.py."""
+    """`make coverage-rows` runs them; see tools/coverage_rows.py."""
     by_number = {row.number: row for row in rows()}
     noticing: dict[int, set[str]] = {number: set() for number in by_number}
     for mutation in mutations():

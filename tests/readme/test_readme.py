@@ -18,7 +18,7 @@ from tests.e2e.genguard import ROOT
 from tests.e2e.kubelet import PLANE, PORT_LOCK, Kubelet
 from tests.locking import locked
 from tests.readme.commands import Shell, blocks, commands, commands_of
-from tests.supply.published import current
+from tools.published import current
 
 RUN = "make run"
 REVIEW = "curl -sS --cacert .certs/ca.crt"

@@ -5,11 +5,11 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.readme import tables
+from tools import tables
 
 
 def test_the_schemas_of_the_repository_are_those_of_the_outputs():
-    """`python -m tests.readme.tables` writes them."""
+    """`python -m tools.tables` writes them."""
     assert {path.name: path.read_text() for path in tables.SCHEMAS.iterdir()} == (
         tables.wanted_schemas()
     )

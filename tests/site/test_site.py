@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.dashboard.browser import chromium
-from tests.site.__main__ import ROOT, BuildError, build
+from tools.site.__main__ import ROOT, BuildError, build
 
 RUNBOOKS = ROOT / "manifests" / "monitoring" / "runbooks"
 DOCUMENTS = {

@@ -3,9 +3,9 @@
 import pytest
 
 from genguard.detection.history import WRITES_OF_AN_OBJECT
-from tests.soak.report import memory, report, too_much
-from tests.soak.soak import Answers, Plan, Sample, Soaked, soak
-from tests.soak.trend import Trend, trend
+from tools.soak.report import memory, report, too_much
+from tools.soak.soak import Answers, Plan, Sample, Soaked, soak
+from tools.soak.trend import Trend, trend
 
 _MIB = 1024 * 1024
 FILLS = WRITES_OF_AN_OBJECT

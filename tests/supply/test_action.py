@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.supply.locked import LOCK
 from tests.supply.sandbox import Sandbox
-from tests.supply.wheel import ROOT, build, copy_source
+from tools.locked import LOCK
+from tools.wheel import ROOT, build, copy_source
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 DOCKERFILE = (ROOT / ACTION["runs"]["image"]).read_text()

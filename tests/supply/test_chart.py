@@ -12,9 +12,9 @@ import yaml
 
 import manifests
 from tests.controlplane.build import binary as control_plane_binary
-from tests.supply.binaries import binary
-from tests.supply.chart import CHART, REPOSITORY, write
 from tests.unit.manifest_files import MANIFESTS
+from tools.binaries import binary
+from tools.chart import CHART, REPOSITORY, write
 from webhook.install.registering import MANAGED_BY
 from webhook.manifest.rendering import REGISTRATIONS, Choices, Outside, SharedStore, render
 

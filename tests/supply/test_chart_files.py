@@ -6,7 +6,7 @@ import click
 import yaml
 from jsonschema import Draft7Validator
 
-from tests.supply.chart import CHART, ELSEWHERE, HEAD, generated, option_values, serve_flags, values
+from tools.chart import CHART, ELSEWHERE, HEAD, generated, option_values, serve_flags, values
 from webhook.cli.install import install
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec import _core
 
-from tests.supply import image_layer, symbols
-from tests.supply.wheel import ROOT
+from tools import image_layer, symbols
+from tools.wheel import ROOT
 from webhook.cli import VERBS
 
 _LICENCE = re.compile(r"(?i)licen[cs]e|copying|notice|authors")

@@ -2,7 +2,7 @@
 
 from cyclonedx.model.component import ComponentType
 
-from tests.supply.image_sbom import debian
+from tools.image_sbom import debian
 
 STATUS = """\
 Package: libc6

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.reviews import clobbered
-from tests.supply.locked import LOCK
 from tests.supply.sandbox import USER, Sandbox
-from tests.supply.wheel import ROOT, build, copy_source
+from tools.locked import LOCK
+from tools.wheel import ROOT, build, copy_source
 from webhook import __version__
 
 _SECONDS = 240.0

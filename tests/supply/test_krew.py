@@ -11,8 +11,8 @@ import pytest
 
 from genguard.status.health_rules import Key
 from tests.controlplane.build import binary
-from tests.supply.krew import PLATFORMS, PROGRAM, PROJECT, archive, here, manifest, name_of
 from tests.supply.sandbox import C_LIBRARY, Sandbox
+from tools.krew import PLATFORMS, PROGRAM, PROJECT, archive, here, manifest, name_of
 from webhook import __version__
 from webhook.cel.message import READY, CompileRequest, make_line
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.supply.locked import locked
-from tests.supply.wheel import LIBRARY, build, copy_source
+from tools.locked import locked
+from tools.wheel import LIBRARY, build, copy_source
 
 MOST_PACKAGES = 12
 MOST_MEBIBYTES = 60

@@ -9,8 +9,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.supply.locked import LOCK, locked
-from tests.supply.wheel import ROOT
+from tools.locked import LOCK, locked
+from tools.wheel import ROOT
 
 DEVELOPERS = ROOT / "requirements-dev.lock"
 DOCUMENTS = ROOT / "requirements-docs.lock"

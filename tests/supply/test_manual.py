@@ -9,8 +9,8 @@ import click
 import pytest
 
 from tests.debian import Packages
-from tests.readme.schemas import OUTPUTS
-from tests.supply.manual import archive, page
+from tools.manual import archive, page
+from tools.schemas import OUTPUTS
 from webhook.cli import VERBS, main
 
 MANDOC = Packages(

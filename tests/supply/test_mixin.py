@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.supply.binaries import binary
-from tests.supply.wheel import ROOT
+from tools.binaries import binary
+from tools.wheel import ROOT
 
 MONITORING = ROOT / "manifests" / "monitoring"
 

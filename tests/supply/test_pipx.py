@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.supply.published import current
-from tests.supply.release import bare
-from tests.supply.wheel import ROOT
+from tools.published import current
+from tools.release import bare
+from tools.wheel import ROOT
 
 _SECONDS = 900.0
 BROKEN = {

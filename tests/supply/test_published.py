@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.supply.published import (
+from tools.published import (
     COPIES,
     NOBODY,
     FillError,
@@ -17,7 +17,7 @@ from tests.supply.published import (
     fill_in,
     notes,
 )
-from tests.supply.wheel import ROOT
+from tools.wheel import ROOT
 
 SERVER = "manifests/base/server/deployment.yaml"
 NEXT = Published("9.8.7", "Acme/genguard")

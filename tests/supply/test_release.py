@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.supply.binaries import binary
-from tests.supply.krew import PLATFORMS
-from tests.supply.published import current
-from tests.supply.release import labels
-from tests.supply.wheel import ROOT
+from tools.binaries import binary
+from tools.krew import PLATFORMS
+from tools.published import current
+from tools.release import labels
+from tools.wheel import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
 TEXT = (FOLDER / "release.yml").read_text()

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.supply.krew import PLATFORMS, here, name_of
-from tests.supply.wheel import ROOT
+from tools.krew import PLATFORMS, here, name_of
+from tools.wheel import ROOT
 
 VERSION = "9.8.7"
 _SECONDS = 1800.0
@@ -54,7 +54,7 @@ def release(folder: Path, *, image_says: str = VERSION) -> subprocess.CompletedP
     variables = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
     return subprocess.run(
         [
-            *(sys.executable, "-m", "tests.supply.release", VERSION),
+            *(sys.executable, "-m", "tools.release", VERSION),
             *("--repository=Acme/genguard", f"--archives={archives}"),
         ],
         cwd=clone,

@@ -9,9 +9,9 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from tests.supply import sbom
-from tests.supply.locked import locked
-from tests.supply.wheel import ROOT
+from tools import sbom
+from tools.locked import locked
+from tools.wheel import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -49,5 +49,5 @@ def test_everything_in_it_is_reached_from_genguard(text: str) -> None:
 
 def test_made_again_it_is_the_same_bytes(text: str, tmp_path: Path) -> None:
     to = tmp_path / "genguard.cdx.json"
-    subprocess.run([sys.executable, "-m", "tests.supply.sbom", to], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "tools.sbom", to], cwd=ROOT, check=True)
     assert to.read_text() == text

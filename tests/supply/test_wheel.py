@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.supply.wheel import LIBRARY, ROOT, build, copy_source
+from tools.wheel import LIBRARY, ROOT, build, copy_source
 
 READ_ELSEWHERE = {"README.md", "genguard.json", "jsonnetfile.json"}
 """People read the first in the repository; Grafana and jsonnet are given the others from there."""
@@ -103,7 +103,7 @@ def test_built_twice_it_is_the_same_bytes(tmp_path: Path) -> None:
     ):
         folder = tmp_path / str(number)
         done = subprocess.run(
-            [sys.executable, "-m", "tests.supply.wheel", str(folder)],
+            [sys.executable, "-m", "tools.wheel", str(folder)],
             cwd=ROOT,
             env={**os.environ, **changed},
             umask=umask,

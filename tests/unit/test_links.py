@@ -9,7 +9,7 @@ DOCUMENTS = [
     *REPOSITORY.glob("*.md"),
     *(
         page
-        for folder in ("docs", "manifests", "tests")
+        for folder in ("docs", "manifests", "tests", "tools")
         for page in (REPOSITORY / folder).rglob("*.md")
     ),
 ]

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.supply.published import current
 from tests.unit.manifest_files import (
     MANIFESTS,
     container,
@@ -17,6 +16,7 @@ from tests.unit.manifest_files import (
     server_objects,
     webhook_of,
 )
+from tools.published import current
 from webhook.cli.publish_status import LEASE, publish_status
 from webhook.cli.serve import serve
 from webhook.cluster.standby import ACTIVE

@@ -11,7 +11,7 @@ from tests.differential.samples import Filler, load_samples, notation
 from tests.differential.verdicts import compare, predicted_by_library
 from tests.differential.writes import Target
 from tests.versions.contract import NAMESPACE, live
-from tests.versions.published import Release
+from tools.versions.published import Release
 
 
 @dataclass(frozen=True, slots=True)

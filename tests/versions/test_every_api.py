@@ -11,7 +11,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.differential.samples import Filler, load_samples, notation
 from tests.versions.contract import NAMESPACE
 from tests.versions.probe import every_api, probe
-from tests.versions.published import find_release
+from tools.versions.published import find_release
 
 pytestmark = pytest.mark.slow
 

@@ -12,11 +12,11 @@ import pytest
 
 from genguard.generation.table import GenerationTable, Row, check_rows, load_table
 from tests.controlplane.build import MODULE, PROGRAMS, pinned
-from tests.versions import next as command
-from tests.versions.columns import differences, with_column, written
-from tests.versions.next import KINDS, pin
-from tests.versions.published import NoReleaseError, Release, find_release
-from tests.versions.shapes import SHAPES, merged, missing, shapes_of, written_shapes
+from tools.versions import next as command
+from tools.versions.columns import differences, with_column, written
+from tools.versions.next import KINDS, pin
+from tools.versions.published import NoReleaseError, Release, find_release
+from tools.versions.shapes import SHAPES, merged, missing, shapes_of, written_shapes
 
 NEWEST = PROGRAMS["kube-apiserver-1.37"]
 SHIPPED: list[dict[str, Any]] = json.loads(KINDS.read_text())

@@ -6,7 +6,7 @@ import pytest
 
 from tests.controlplane.build import MODULE, PROGRAMS, pinned
 from tests.monitoring.rules import RUNBOOKS
-from tests.versions.published import find_release
+from tools.versions.published import find_release
 
 NAME = "stale_sync_skips_total"
 PAGE = (RUNBOOKS / "observed-generation-stalled.md").read_text()

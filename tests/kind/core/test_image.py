@@ -16,8 +16,8 @@ import pytest
 
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
-from tests.supply.image_sbom import text as sbom_of
-from tests.supply.wheel import ROOT
+from tools.image_sbom import text as sbom_of
+from tools.wheel import ROOT
 
 IMAGE = "genguard:image-test"
 LARGEST_LAYER = 145_000_000

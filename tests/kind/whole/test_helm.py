@@ -9,8 +9,8 @@ from tests.controlplane.client import wait_until
 from tests.kind.cluster import SYSTEM, Cluster, Figure
 from tests.kind.culprit import Culprit
 from tests.kind.draws import assert_restored
-from tests.supply.binaries import binary
-from tests.supply.chart import CHART
+from tools.binaries import binary
+from tools.chart import CHART
 
 RELEASE = ("genguard", "--namespace", SYSTEM)
 

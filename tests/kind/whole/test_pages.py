@@ -21,7 +21,7 @@ from tests.kind.culprit import CONFIGURATION, Culprit
 from tests.kind.draws import deployment
 from tests.kind.images import build
 from tests.runbook_commands import Command, commands
-from tests.supply.published import current
+from tools.published import current
 
 NAMESPACE = "pages"
 PAGES = list(dict.fromkeys(one.page for one in commands()))

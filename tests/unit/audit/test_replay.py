@@ -153,7 +153,7 @@ def test_without_a_terminal_there_is_no_bar(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_two_hundred_thousand_events_take_no_more_memory_than_a_few():
-    command = [sys.executable, "-m", "tests.bench.audit_replay"]
+    command = [sys.executable, "-m", "tools.bench.audit_replay"]
     command += ["--events=200000", "--containers=0"]
     done = subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=280

@@ -23,10 +23,10 @@ from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup
-from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
 from tests.contract.hoard import ATTACKS
 from tests.reviews import make_review
 from tests.unit.detection.test_history import add, write
+from tools.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
 
 MIB = 1024 * 1024
 DEPS = ReviewSetup(ReviewOptions()).dependencies

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 import webhook
-from tests.readme import tables
+from tools import tables
 from webhook.cli.serve import serve
 from webhook.serve.flags import (
     FILE,
@@ -91,7 +91,7 @@ def test_an_empty_command_line_gives_the_default_settings():
 
 
 def test_the_documents_describe_every_flag():
-    """`python -m tests.readme.tables` writes the table."""
+    """`python -m tools.tables` writes the table."""
     assert tables.written_flags() == tables.wanted_flags()
 
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.readme import tables
+from tools import tables
 from webhook.telemetry.declarations import Counter, every_metric
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +41,7 @@ def test_a_metric_has_a_name_and_a_help_by_which_it_is_understood(subtests):
 
 
 def test_every_metric_is_documented():
-    """`python -m tests.readme.tables` writes the page."""
+    """`python -m tools.tables` writes the page."""
     assert tables.METRICS.read_text() == tables.wanted_metrics()
 
 

@@ -1,0 +1,1 @@
+"""What a review costs: recorded pod reviews over TLS against several servers, side by side."""

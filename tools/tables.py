@@ -1,0 +1,78 @@
+"""Writes the documents that follow from declarations: python -m tools.tables.
+
+The flags of serve go into the document that has their table, the metrics into docs/metrics.md, the
+JSON schemas of outputs into docs/schemas.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from tests.readme.commands import DOCUMENTS
+from tools.schemas import OUTPUTS, schema_of
+from webhook.serve.flags import table_of
+from webhook.serve.settings import Settings
+from webhook.telemetry.declarations import every_metric
+
+ROOT = Path(__file__).parents[1]
+METRICS = ROOT / "docs" / "metrics.md"
+SCHEMAS = ROOT / "docs" / "schemas"
+_HEAD = "| flag | default | what it does |"
+_METRICS = """# Metrics
+
+Every metric at `/metrics` of the ops port. Those of a part that is switched off are missing.
+Labels never hold the name of an object, except with `--object-metrics`, nor that of a
+namespace or application, except with `--summary-metrics`.
+
+| metric | type | labels | what it says |
+| --- | --- | --- | --- |
+"""
+
+
+def flags_document() -> Path:
+    """The document with the table of flags."""
+    (found,) = (path for path in DOCUMENTS if _HEAD in path.read_text())
+    return found
+
+
+def wanted_flags() -> list[str]:
+    """The table as it follows from Settings, and the one flag that is about the others."""
+    config = "| `--config FILE` | none | YAML with these flags as keys. The command line wins. |"
+    return [*table_of(Settings), config]
+
+
+def written_flags() -> list[str]:
+    """The table that is in the document."""
+    rows: list[str] = []
+    for line in flags_document().read_text().splitlines():
+        if line == _HEAD or (rows and line.startswith("|")):
+            rows.append(line)
+        elif rows:
+            break
+    return rows
+
+
+def wanted_metrics() -> str:
+    """The page about metrics as it follows from their declarations."""
+    rows = []
+    for one in every_metric():
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        rows.append(f"| `{one.name}` | {type(one).__name__.lower()} | {labels} | {one.help} |\n")
+    return _METRICS + "".join(rows)
+
+
+def wanted_schemas() -> dict[str, str]:
+    """The files of docs/schemas, by name."""
+    return {
+        f"{name}.json": msgspec.json.format(msgspec.json.encode(schema_of(name))).decode() + "\n"
+        for name in OUTPUTS
+    }
+
+
+if __name__ == "__main__":
+    page = flags_document()
+    page.write_text(page.read_text().replace("\n".join(written_flags()), "\n".join(wanted_flags())))
+    METRICS.write_text(wanted_metrics())
+    SCHEMAS.mkdir(exist_ok=True)
+    for name, text in wanted_schemas().items():
+        (SCHEMAS / name).write_text(text)
