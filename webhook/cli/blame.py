@@ -163,7 +163,7 @@ async def _of_cluster(
         default_namespace,
     )
     from webhook.cluster.discovery import discover  # noqa: PLC0415
-    from webhook.cluster.rest import RefusedError, Rest, UnreadableError  # noqa: PLC0415
+    from webhook.cluster.rest import RefusedError, Rest, TooDeepError  # noqa: PLC0415
 
     kubeconfig = options.kubeconfig or default_kubeconfig()
     async with connected(kubeconfig, options.context) as api, AsyncExitStack() as opened:
@@ -177,8 +177,8 @@ async def _of_cluster(
         within = within if served.namespaced else ""
         where = BlamedObject.of(served, within, name, "")
         try:
-            document = await rest.get(f"{served.path(within)}/{name}")
-        except UnreadableError as error:
+            document = await rest.get(f"{served.path(within)}/{name}", kind=served.kind)
+        except TooDeepError as error:
             raise UnreadableFieldsError(f"{where} is unreadable: {TOO_DEEP.why}") from error
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
@@ -212,11 +212,11 @@ async def _events(rest: "Rest", served: Served, where: BlamedObject) -> list[str
     fields = f"involvedObject.name={where.name},involvedObject.kind={served.kind}"
     path = f"/api/v1/namespaces/{where.namespace or 'default'}/events"
     try:
-        listed = await rest.get(path, fieldSelector=fields)
+        listed = await rest.list_all(path, {"fieldSelector": fields}, kind="Event")
     except RefusedError as error:
         # The rest is told without them.
         return [f"Events are not read: {error}; {next_step(error)}"]
-    items = sorted(listed.get("items") or (), key=_event_time)
+    items = sorted(listed, key=_event_time)
     return [
         f"Event {one.get('reason', '')} by {_reporter(one)} at {_event_time(one)}"
         for one in items[-_MOST_EVENTS:]

@@ -489,14 +489,12 @@ class _Run:
     async def _list(self, path: str) -> Sequence[Document]:
         """Return the autoscalers of a namespace; () where they may not be read."""
         try:
-            listed = await self._rest.get(path)
+            return await self._rest.list_all(path)
         except RefusedError as error:
             if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
                 raise
             tell(f"{path.rpartition('/')[2]} are not known: {error}")
             return ()
-        found: Sequence[Document] = listed["items"]
-        return found
 
 
 def _which(one: _Prepared) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from webhook.cli.options import OUTPUT, asks_server, examples
 from webhook.cli.output import is_terminal, with_margin
 from webhook.cluster.apply import find, leftovers
 from webhook.cluster.discovery import discover
+from webhook.cluster.facts import definitions
 from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
 from webhook.cluster.installation import choices_of, is_injected
 from webhook.cluster.rest import RefusedError, Rest
@@ -190,10 +191,10 @@ async def _leaving(rest: Rest, namespace: str) -> list[str]:
 async def _endpoints(rest: Rest, namespace: str) -> list[bool]:
     """Whether each address of the Service is ready."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-    slices = await rest.get(path, labelSelector="kubernetes.io/service-name=genguard")
+    slices = await rest.list_all(path, {"labelSelector": "kubernetes.io/service-name=genguard"})
     return [
         (one.get("conditions") or {}).get("ready", True)
-        for found in slices["items"]
+        for found in slices
         for one in found.get("endpoints") or ()
         for _ in one["addresses"]
     ]
@@ -211,11 +212,10 @@ async def _kinds(rest: Rest) -> frozenset[tuple[str, str, str]]:
 
 async def _custom(rest: Rest) -> tuple[tuple[str, str], ...]:
     """Group and plural of every custom resource with a status to watch."""
-    listed = await rest.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     found: set[tuple[str, str]] = set()
-    for definition in listed["items"]:
+    for definition in await definitions(rest):
         with suppress(BadDefinitionError):
-            found |= {(one.group, one.resource) for one in from_definition(dict(definition))}
+            found |= {(one.group, one.resource) for one in from_definition(definition)}
     return tuple(sorted(found))
 
 
@@ -224,20 +224,16 @@ async def _nodes(rest: Rest) -> dict[str, str] | None:
 
     genguard itself needs no right to them, so that is no fault.
     """
-    found: dict[str, str] = {}
-    more = ""
-    while True:
-        asked = {"limit": _NODES_AT_ONCE, "continue": more}
-        try:
-            page = await rest.get("/api/v1/nodes", **asked)
-        except RefusedError:
-            return None
-        for one in page["items"]:
-            info = (one.get("status") or {}).get("nodeInfo") or {}
-            found[one["metadata"]["name"]] = info.get("kubeletVersion", "")
-        more = page["metadata"].get("continue", "")
-        if not more:
-            return found
+    try:
+        nodes = await rest.list_all("/api/v1/nodes", kind="Node")
+    except RefusedError:
+        return None
+    return {
+        one["metadata"]["name"]: ((one.get("status") or {}).get("nodeInfo") or {}).get(
+            "kubeletVersion", ""
+        )
+        for one in nodes
+    }
 
 
 async def _rights(rest: Rest, facts: Facts) -> tuple[Right, ...]:

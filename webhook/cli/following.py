@@ -35,7 +35,7 @@ from genguard.status.trees import (
 from genguard.status.view import Past
 from webhook.cli.asking_server import Memory
 from webhook.cluster.discovery import owned_kinds
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import RefusedError, Rest, UnreadableError
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 
 _APART: Final = 0.1
@@ -222,7 +222,7 @@ class Following:
                 self._listed.add(one)  # what is asked for is told without it
             self._changed.set()
 
-        collection = Collection(self._rest, locate, **one.list_parameters)
+        collection = Collection(self._rest, locate, one.served.kind, **one.list_parameters)
         changes = partial(self._changes, one, collection)
         self._tasks.append(asyncio.create_task(follow(changes, on_change, on_trouble)))
         self._follow_kinds(owned_by(one.served.of), one.namespace)
@@ -236,6 +236,10 @@ class Following:
                 if change.what is ChangeKind.CAUGHT_UP:
                     self._refused.pop(one, None)
                 yield change
+        except UnreadableError as error:
+            if one in self._wanted:
+                raise UnknownTargetError(str(error)) from error
+            raise
         except RefusedError as error:
             if error.status == HTTPStatus.FORBIDDEN:
                 self._refused[one] = error

@@ -13,7 +13,7 @@ from genguard.formats.documents import Unreadable, read_documents
 from genguard.formats.lines import bounded
 from genguard.linting.check import Level, LintFinding
 from genguard.linting.checks import CHECKS
-from genguard.linting.definition import DEFINITION, is_definition
+from genguard.linting.definition import is_definition
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.linting.lint import lint as look
 from genguard.linting.openreports import to_open_report
@@ -182,12 +182,11 @@ async def _of_cluster(
     async with connected(given or default_kubeconfig(), context) as api:
         rest = Rest(api)
         for kind in _CONFIGURATIONS if only != _CRDS else ():
-            listed = await rest.get(f"{_REGISTERED}/{kind.lower()}s")
-            found += [{**item, "kind": kind} for item in listed["items"]]
+            found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s", kind=kind)
         if only == _WEBHOOKS:
             return found, True
         try:
-            found += [{**item, "kind": DEFINITION} for item in await definitions(rest)]
+            found += await definitions(rest)
         except RefusedError as error:
             # An account that may read webhooks alone still gets these checked.
             if only == _CRDS or error.status != HTTPStatus.FORBIDDEN:

@@ -148,7 +148,8 @@ async def _readable(
     for asked in options.asked:
         try:
             (one,) = resolve_targets([asked], kinds, options.namespace, options.selector)
-            await rest.read(one.served.path(one.namespace), limit="1", **one.list_parameters)
+            path = one.served.path(one.namespace)
+            await rest.try_list(path, one.list_parameters, kind=one.served.kind)
         except UnknownTargetError:
             if not options.everything:
                 raise

@@ -146,9 +146,8 @@ class _Waiting:
                 kinds = await discover(self._rest)
                 found = resolve_targets(options.asked, kinds, options.namespace, options.selector)
                 for one in found:
-                    await self._rest.read(
-                        one.served.path(one.namespace), limit="1", **one.list_parameters
-                    )
+                    path = one.served.path(one.namespace)
+                    await self._rest.try_list(path, one.list_parameters, kind=one.served.kind)
             except UnknownTargetError as error:
                 if any(goal.is_deletion for goal in options.goals):
                     raise

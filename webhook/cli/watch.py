@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from webhook.cluster.rest import Rest
 
 _TICK: Final = 1.0
+_LATELY_SECONDS: Final = 60.0
+"""A watch that has gone well for so long has only been begun again."""
 _LONGEST_HOURS: Final = 8_760
 
 
@@ -75,8 +77,8 @@ async def _run(
     # Imported here: the help needs none of it, and the API client loads for half a second.
     from webhook.cluster.connection import connected, default_kubeconfig  # noqa: PLC0415
     from webhook.cluster.discovery import discover  # noqa: PLC0415
+    from webhook.cluster.following import follow_versions  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
-    from webhook.cluster.versions import follow_versions  # noqa: PLC0415
     from webhook.cluster.watch import Collection  # noqa: PLC0415
     from webhook.tasks.supervisor import Supervisor  # noqa: PLC0415
 
@@ -87,17 +89,19 @@ async def _run(
         rest = Rest(api)
         watched = [*_chosen(kinds, await discover(rest))]
         paths = {one: one.path(namespace or "" if one.namespaced else "") for one in watched}
-        for path in paths.values():
-            await _check_rights(rest, path)
+        for one, path in paths.items():
+            await _check_rights(rest, path, one.kind)
         supervisor = Supervisor()
+        troubles = _Troubles()
         following = {
             f"watch {one}": partial(
                 follow_versions,
                 str(one),
-                Collection(rest, partial(_at, path)),
+                Collection(rest, partial(_at, path), one.kind),
                 versions,
                 supervisor,
-                partial(_tell_trouble, one),
+                partial(troubles.begin, one),
+                on_current=partial(troubles.end, one),
             )
             for one, path in paths.items()
         }
@@ -111,13 +115,42 @@ async def _run(
                 for found in _news(detection.findings(), printed):
                     line = msgspec.to_builtins(found)
                     click.echo(json_line(line) if is_json else as_row(line))
+        for one in watched:
+            if reason := troubles.of(one):
+                raise click.ClickException(f"{one} was not watched all the time: {reason}")
         if not printed:
             tell("no fight was seen")
 
 
-async def _check_rights(rest: "Rest", path: str) -> None:
+class _Troubles:
+    """Which kinds are not watched, and why; what a list shows alone is no fight."""
+
+    def __init__(self) -> None:
+        self._last: Final[dict[Served, tuple[float, str]]] = {}
+        self._current: Final[set[Served]] = set()
+
+    def begin(self, one: Served, reason: str) -> None:
+        """Note that a kind is not watched."""
+        tell(f"{one} is not watched: {reason}; trying again")
+        self._last[one] = time.monotonic(), reason
+        self._current.discard(one)
+
+    def end(self, one: Served) -> None:
+        """Note that all objects of a kind were listed, and that its watch begins."""
+        self._current.add(one)
+
+    def of(self, one: Served) -> str:
+        """Return why a kind is not watched, or was not lately; "" where all is well."""
+        if one not in self._current and one not in self._last:
+            return "the API server has not listed it in time"
+        at, reason = self._last.get(one, (0.0, ""))
+        is_well = one in self._current and time.monotonic() - at > _LATELY_SECONDS
+        return "" if is_well else reason
+
+
+async def _check_rights(rest: "Rest", path: str, kind: str) -> None:
     """Say at once what may not be read. Raises RefusedError."""
-    await rest.get(path, limit="1")
+    await rest.try_list(path, kind=kind)
     async with await rest.stream(path, watch="true", timeoutSeconds="1"):
         pass
 
@@ -140,10 +173,6 @@ def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:
 
 async def _at(path: str) -> str:
     return path
-
-
-def _tell_trouble(served: Served, reason: str) -> None:
-    tell(f"{served} is not watched: {reason}")
 
 
 def _news(

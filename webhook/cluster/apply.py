@@ -106,9 +106,7 @@ async def put_back(rest: Rest, document: Document, before: Document | None) -> N
 async def list_objects(rest: Rest, like: Mapping[str, Any], selector: str = "") -> list[Document]:
     """Return all objects of the kind and namespace of `like`, with the kind that lists omit."""
     params = {"labelSelector": selector} if selector else {}
-    found = await rest.get(collection_of(like), **params)
-    kind = {"apiVersion": like["apiVersion"], "kind": like["kind"]}
-    return [{**item, **kind} for item in found["items"]]
+    return await rest.list_all(collection_of(like), params, kind=like["kind"])
 
 
 async def leftovers(rest: Rest) -> list[Document]:

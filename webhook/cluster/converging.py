@@ -105,8 +105,7 @@ async def _policies(rest: Rest) -> tuple[Policy, ...]:
         found = []
         try:
             for kind, plural in POLICY_PLURALS.items():
-                listed = await rest.get(f"{ADMISSION}/{version}/{plural}")
-                found += [{**one, "kind": kind} for one in listed["items"]]
+                found += await rest.list_all(f"{ADMISSION}/{version}/{plural}", kind=kind)
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise

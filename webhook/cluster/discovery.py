@@ -1,4 +1,4 @@
-"""Finds out which resources the API server serves, and which kinds belong to given owners."""
+"""Finds out what the API server serves: resources, their paths, and kinds that owners have."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from genguard.objects.served import Served, read_resources
 from genguard.status.kinds.silent import SILENT_KINDS
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, UnreadableError
 
 _AT_ONCE: Final = 8
+UNSERVED_SECONDS: Final = 600.0
+"""Until a server that does not have a kind is asked for it again; it may be upgraded meanwhile."""
 
 
 async def discover(rest: Rest) -> list[Served]:
@@ -19,24 +21,52 @@ async def discover(rest: Rest) -> list[Served]:
 
     Raises RefusedError or one of UNREACHED.
     """
-    groups = (await rest.get("/apis"))["groups"]
-    versions = ["v1"]
-    for group in groups:
-        preferred = group["preferredVersion"]["groupVersion"]
-        others = [one["groupVersion"] for one in group["versions"]]
-        versions += [preferred, *(one for one in others if one != preferred)]
-    lists = await asyncio.gather(*(_resources(rest, version) for version in versions))
+    listed = await rest.get("/apis", kind="APIGroupList")
+    try:
+        roots = [one for group in listed["groups"] for one in _versions(group)]
+    except (KeyError, TypeError) as error:
+        raise UnreadableError("/apis", "it has no groups with versions") from error
+    lists = await asyncio.gather(*(_resources(rest, root) for root in ("/api/v1", *roots)))
     return [one for resources in lists for one in resources]
 
 
-async def _resources(rest: Rest, version: str) -> list[Served]:
-    path = f"/apis/{version}" if "/" in version else f"/api/{version}"
+def _versions(group: Mapping[str, Any]) -> list[str]:
+    """Return the root of each version of an APIGroup, the preferred one first."""
+    found = [group["preferredVersion"], *group["versions"]]
+    return list(dict.fromkeys(f"/apis/{one['groupVersion']}" for one in found))
+
+
+async def _resources(rest: Rest, root: str) -> list[Served]:
     try:
-        return list(read_resources(version, await rest.get(path)))
+        listed = await rest.get(root, kind="APIResourceList")
+        return list(read_resources(root.removeprefix("/apis/").removeprefix("/api/"), listed))
+    except UnreadableError:
+        raise
     except RefusedError as error:
         if error.is_passing or error.status == HTTPStatus.NOT_FOUND:
             return []  # an aggregated API whose server is down must not hide the other kinds
         raise
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UnreadableError(root, "a resource has no name or kind") from error
+
+
+async def collection_path(rest: Rest, resource: str) -> str:
+    """Return the path of `deployments.apps`, in the preferred version if it has the resource.
+
+    Raises RefusedError, with status 404 where no version has it, or one of UNREACHED.
+    """
+    name, _, group = resource.partition(".")
+    roots = _versions(await rest.get(f"/apis/{group}", kind="APIGroup")) if group else ["/api/v1"]
+    for root in roots:
+        for one in (await rest.get(root, kind="APIResourceList")).get("resources") or ():
+            if one["name"] == name:
+                if "watch" not in one["verbs"]:
+                    raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{resource}: has no watch")
+                return f"{root}/{name}"
+    raise RefusedError(
+        HTTPStatus.NOT_FOUND,
+        f"the server has no resource {resource}; kubectl api-resources lists what it has",
+    )
 
 
 async def owned_kinds(
@@ -55,11 +85,12 @@ async def owned_kinds(
     async def read(one: Served) -> list[Mapping[str, Any]]:
         async with turn:
             try:
-                listed = await rest.metadata(one.path(namespace if one.namespaced else ""))
+                path = one.path(namespace if one.namespaced else "")
+                listed = await rest.list_all(path, only_metadata=True)
             except (RefusedError, *UNREACHED):
                 unread.append(one)
                 return []
-        return [item["metadata"] for item in listed.get("items") or ()]
+        return [item["metadata"] for item in listed]
 
     lists = await asyncio.gather(*(read(one) for one in candidates))
     below: dict[str, list[tuple[str, Served]]] = {}

@@ -19,8 +19,9 @@ from genguard.detection.policies import BINDING, POLICY, Policy, read_policies
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from webhook.cluster.connection import connected
+from webhook.cluster.discovery import UNSERVED_SECONDS
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.watch import UNSERVED_SECONDS, follow, watch_collection
+from webhook.cluster.watch import follow, watch_collection
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
@@ -57,8 +58,7 @@ async def cluster_facts(rest: Rest, supervisor: Supervisor) -> AsyncIterator[Clu
 
 async def definitions(rest: Rest) -> list[dict[str, Any]]:
     """Return every CustomResourceDefinition. Raises RefusedError or one of UNREACHED."""
-    found: list[dict[str, Any]] = msgspec.json.decode(await rest.read(_DEFINITIONS))["items"]
-    return found
+    return await rest.list_all(_DEFINITIONS)
 
 
 async def mutating_webhooks(

@@ -109,8 +109,9 @@ async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
 
     Raises as Rest does.
     """
-    listed = await rest.get(f"/api/v1/namespaces/{namespace}/pods", labelSelector=OURS)
-    read = [(read_pod(one), one) for one in listed.get("items") or ()]
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    listed = await rest.list_all(path, OURS, kind="Pod")
+    read = [(read_pod(one), one) for one in listed]
     usable = [(not found.is_active, found.name, one) for found, one in read if found.can_answer]
     if not usable:
         return None

@@ -1,25 +1,41 @@
-"""Sends plain JSON calls to the API server, for kinds that are known only at run time."""
+"""Sends plain JSON calls to the API server, for kinds that are known only at run time.
+
+A call that the API server puts off (429, or 5xx with Retry-After) is sent again after that time,
+within the deadline of the call (client-go rest/with_retry.go). A list is read in pages. An answer
+has a bound, and must be of the kind that was asked for: the rest of the code may rely on it.
+"""
 
 import asyncio
 import os
 import re
+from collections.abc import AsyncIterator, Iterator, Mapping
 from http import HTTPStatus
 from http.client import responses
-from typing import Any, Final, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import aiohttp
 import msgspec
 from kubernetes.aio import client
 
-from genguard.formats.nesting import decode_cut
+from genguard.formats.nesting import cut_deep, decode_cut
+from genguard.objects.fields import Fields, fields_of
+from webhook.tasks.threads import in_thread
+
+T = TypeVar("T")
 
 _SECONDS: Final = 15.0
 _LONG_SECONDS: Final = 60.0  # the API server's own --request-timeout
+PAGE: Final = 250
+"""Objects in a page of a list; of pods, some 4 MiB."""
+_MOST_BYTES: Final = 64 << 20
+"""Of one answer. A page that is longer is asked for in halves."""
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
-_PARTIAL: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_JSON: Final = "application/json"
+_PARTIAL: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _LACKING: Final = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"/]+)(?:/(?P<subresource>[^"]+))?" '
     r'in API group "(?P<group>[^"]*)"(?: in the namespace "(?P<namespace>[^"]+)")?'
@@ -27,6 +43,12 @@ _LACKING: Final = re.compile(
 """How the API server names a right (apiserver pkg/endpoints/handlers/responsewriters/errors.go)."""
 UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """The errors of a call that the API server did not answer."""
+_READS: Final = frozenset({"GET", "PUT", "PATCH"})
+"""What is answered by the object itself."""
+_OBJECT: Final = re.compile(
+    "/(?:api|apis/[^/]+)/[^/]+/(?:namespaces/[^/]+/)?[^/]+/[^/]+(?:/status)?"
+)
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _MARKS: Final = frozenset({"kind", "gitVersion"})
 """Each answer of an API server has a kind, but for that about its version."""
 
@@ -62,7 +84,25 @@ class RefusedError(Exception):
 
 
 class UnreadableError(RefusedError):
-    """The API server answered, and the answer is nested too deep to decode."""
+    """Something was answered that is not what was asked for; the message says what is wrong."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(HTTPStatus.OK, "")
+        self.args = (f"the answer to {path} cannot be read: {reason}",)
+
+
+class TooDeepError(UnreadableError):
+    """An answer is nested too deep to decode."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "it is nested too deep")
+
+
+class TooLongError(UnreadableError):
+    """An answer is longer than what is read of one."""
+
+    def __init__(self, path: str, most: int = _MOST_BYTES) -> None:
+        super().__init__(path, f"it is longer than {most >> 20} MiB")
 
 
 class RawAnswer(NamedTuple):
@@ -104,9 +144,75 @@ class Rest:
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Final = api
 
-    async def get(self, path: str, **params: str) -> Any:
-        """Read an object, a list or a discovery document. Raises as `call` does."""
-        return await self.call("GET", path, params=params)
+    async def get(self, path: str, *, kind: str = "", **params: str) -> Any:
+        """Read an object or a discovery document, of this kind if one is given.
+
+        Raises as `call` does.
+        """
+        found = await self.call("GET", path, params=params)
+        if kind and found.get("kind") != kind:
+            raise UnreadableError(path, f"it is a {found.get('kind')!r:.80}, and no {kind}")
+        return found
+
+    async def list_all(
+        self,
+        path: str,
+        params: Mapping[str, str] = _NOTHING,
+        *,
+        kind: str = "",
+        only_metadata: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Read every object of a collection, each with its kind, page by page.
+
+        kind  of the objects, where it is known. What is nested too deep to decode is null.
+        Raises as `call` does.
+        """
+        accept = _METADATA if only_metadata else _JSON
+        return [
+            {key: decode_cut(raw) for key, raw in one.items()}
+            async for page, _ in self.pages(path, params, kind=kind, accept=accept)
+            for one in page.objects
+        ]
+
+    async def try_list(self, path: str, params: Mapping[str, str] = _NOTHING, *, kind: str) -> None:
+        """Read one object of a collection, to raise at once what `list_all` would."""
+        async for _ in self.pages(path, params, kind=kind, most=1):
+            return
+
+    async def metadata(self, path: str) -> Any:
+        """Read a list, of which the server sends only the metadata. Raises as `call` does."""
+        return {"items": await self.list_all(path, only_metadata=True)}
+
+    async def pages(
+        self,
+        path: str,
+        params: Mapping[str, str] = _NOTHING,
+        *,
+        kind: str = "",
+        accept: str = _JSON,
+        most: int = PAGE,
+    ) -> "AsyncIterator[tuple[Page, frozenset[int]]]":
+        """Yield the pages of a list, and of each the indexes of objects that were cut.
+
+        most  objects in a page
+        Raises as `call` does.
+        """
+        following = ""
+        while True:
+            asked = {**params, "limit": str(most), "continue": following}
+            try:
+                text = await self.read(path, accept=accept, **asked)
+            except TooLongError:
+                if most == 1:
+                    raise
+                most //= 2
+                continue
+            page, cut = await decode(path, text, Page)
+            page.check(path, kind=kind, is_whole=accept == _JSON)
+            yield page, cut
+            following = page.metadata.following
+            if not following:
+                return
 
     async def call(
         self,
@@ -115,47 +221,44 @@ class Rest:
         body: Any = None,
         *,
         params: dict[str, str] | None = None,
-        content_type: str = "application/json",
+        content_type: str = _JSON,
     ) -> Any:
         """Send one request, and return the decoded answer. Raises RefusedError or UNREACHED."""
         async with asyncio.timeout(_SECONDS):
             response = await self._send(method, path, body, params or {}, content_type)
-            return _decoded(response.status, await response.read())
+            found = _decoded(path, await _content(response, path))
+        if method in _READS and _OBJECT.fullmatch(path):
+            metadata = found.get("metadata")
+            if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+                raise UnreadableError(path, "it has no metadata.name")
+            check_version(path, found.get("apiVersion"))
+        return found
 
     async def call_raw(
         self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
     ) -> RawAnswer:
         """Send one request, and return its answer even if it is a refusal. Raises UNREACHED."""
         async with asyncio.timeout(_SECONDS):
-            response = await self._request(method, path, body, params or {}, "application/json")
-            content = await response.read()
+            response = await self._request(method, path, body, params or {}, _JSON)
+            content = await _content(response, path)
         warnings = tuple(map(_warning, response.headers.getall("Warning", ())))
         date = response.headers.get("Date", "")
         return RawAnswer(response.status, _message(content), warnings, date)
 
-    async def read(self, path: str, **params: str) -> bytes:
+    async def read(self, path: str, *, accept: str = _JSON, **params: str) -> bytes:
         """Read a long answer, undecoded. Raises as `call` does."""
         async with asyncio.timeout(_LONG_SECONDS):
-            return await (await self.stream(path, **params)).read()
-
-    async def metadata(self, path: str) -> Any:
-        """Read a list, of which the server sends only the metadata. Raises as `call` does.
-
-        What is nested too deep to decode is null.
-        """
-        async with asyncio.timeout(_LONG_SECONDS):
-            answer = await self._send("GET", path, None, {}, "application/json", accept=_METADATA)
-            return decode_cut(await answer.read())
+            return await _content(await self._send("GET", path, None, params, accept=accept), path)
 
     async def partial(self, path: str) -> bytes:
         """Read an object's metadata, undecoded. Raises as `call` does."""
         async with asyncio.timeout(_SECONDS):
-            answer = await self._send("GET", path, None, {}, "application/json", accept=_PARTIAL)
-            return await answer.read()
+            return await self.read(path, accept=_PARTIAL)
 
     async def stream(self, path: str, **params: str) -> aiohttp.ClientResponse:
         """Begin to read an endless answer, which the caller closes. Raises as `call` does."""
-        return await self._send("GET", path, None, params, "application/json")
+        async with asyncio.timeout(_SECONDS):
+            return await self._send("GET", path, None, params)
 
     async def websocket(
         self, path: str, protocol: str, **params: str
@@ -193,14 +296,14 @@ class Rest:
         path: str,
         body: Any,
         params: dict[str, str],
-        content_type: str,
+        content_type: str = _JSON,
         *,
-        accept: str = "application/json",
+        accept: str = _JSON,
     ) -> aiohttp.ClientResponse:
         response = await self._request(method, path, body, params, content_type, accept=accept)
         if response.status >= HTTPStatus.BAD_REQUEST:
             raise RefusedError(
-                response.status, _message(await response.read()) or str(response.reason)
+                response.status, _message(await _content(response, path)) or str(response.reason)
             )
         return response
 
@@ -212,34 +315,144 @@ class Rest:
         params: dict[str, str],
         content_type: str,
         *,
-        accept: str = "application/json",
+        accept: str = _JSON,
     ) -> aiohttp.ClientResponse:
+        """Send a request, and again as long as it is put off and the deadline is not near."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _SECONDS - 1
         headers = {"Accept": accept, "Content-Type": content_type}
-        method, url, headers, body, _ = await self._api.param_serialize(
-            method,
-            path,
-            query_params=list(params.items()),
-            header_params=headers,
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        answer = await self._api.call_api(method, url, headers, body)
-        response: aiohttp.ClientResponse = answer.response
-        return response
+        while True:
+            serialized = await self._api.param_serialize(
+                method,
+                path,
+                query_params=list(params.items()),
+                header_params=dict(headers),
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            answer = await self._api.call_api(*serialized[:4])
+            response: aiohttp.ClientResponse = answer.response
+            wait = _put_off(response)
+            if wait is None or loop.time() + wait > end:
+                return response
+            response.release()
+            await asyncio.sleep(wait)
 
 
-def _decoded(status: int, content: bytes) -> Any:
+def _put_off(response: aiohttp.ClientResponse) -> float | None:
+    """Return the seconds after which the same call is to be sent again; None: it is answered."""
+    asks = response.headers.get("Retry-After", "")
+    is_passing = response.status == HTTPStatus.TOO_MANY_REQUESTS or response.status >= 500  # noqa: PLR2004
+    return float(asks) if is_passing and asks.isascii() and asks.isdecimal() else None
+
+
+async def _content(response: aiohttp.ClientResponse, path: str) -> bytes:
+    """Read an answer to its end; raises TooLongError."""
+    found = bytearray()
+    async for chunk in response.content.iter_any():
+        found += chunk
+        if len(found) > _MOST_BYTES:
+            response.close()
+            raise TooLongError(path)
+    return bytes(found)
+
+
+def _decoded(path: str, content: bytes) -> Any:
     """Decode an answer; raises RefusedError where it is not of an API server."""
     try:
         found = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
         found = None
     except RecursionError as error:
-        raise UnreadableError(status, "unreadable: the answer is nested too deep") from error
+        raise TooDeepError(path) from error
     if not isinstance(found, dict) or not found.keys() & _MARKS:
         text = "who answers is no Kubernetes API server: look at `server` in the kubeconfig"
-        raise RefusedError(status, text)
+        raise RefusedError(HTTPStatus.OK, text)
     return found
+
+
+def check_version(path: str, found: object) -> None:
+    """Raise UnreadableError for an object of another group and version than those of the path."""
+    root, group, *version = path.removeprefix("/").split("/")
+    wanted = group if root == "api" else f"{group}/{version[0]}"
+    if found != wanted:
+        raise UnreadableError(path, f"it is of {found!r:.80}, and not of {wanted}")
+
+
+class Metadata(msgspec.Struct, rename="camel"):
+    """What is read of the metadata of each object; of a bookmark the version alone."""
+
+    name: str = ""
+    resource_version: str = ""
+    uid: str = ""
+
+
+_metadata: Final = msgspec.json.Decoder(Metadata)
+
+
+class _ListMeta(msgspec.Struct, rename={"version": "resourceVersion", "following": "continue"}):
+    version: str = ""
+    following: str = ""
+
+
+class Page(msgspec.Struct, rename="camel"):
+    """A page of a list. The API server leaves the kind out of the items of built-in lists."""
+
+    api_version: str
+    kind: str
+    metadata: _ListMeta
+    items: tuple[Fields, ...] | None
+
+    @property
+    def objects(self) -> Iterator[Fields]:
+        """Yield each object, undecoded, with its kind."""
+        typed = {"apiVersion": self.api_version, "kind": self.kind.removesuffix("List")}
+        return (fields_of(typed) | one for one in self.items or ())
+
+    def check(self, path: str, *, kind: str, is_whole: bool) -> None:
+        """Raise UnreadableError for another kind than is asked for, or an object without a name.
+
+        is_whole  whole objects were asked for, and not their metadata
+        """
+        if is_whole:
+            check_version(path, self.api_version)
+        for one in self.objects:
+            metadata_of(path, one)
+            if is_whole:
+                check_type(path, one, kind)
+
+
+def metadata_of(path: str, found: Fields) -> Metadata:
+    """Return the metadata of an object; raises UnreadableError where it has no name."""
+    try:
+        metadata = _metadata.decode(found.get("metadata", b"{}"))
+    except msgspec.MsgspecError as error:
+        raise UnreadableError(path, f"an object has bad metadata: {error}") from error
+    if not metadata.name:
+        raise UnreadableError(path, "an object has no metadata.name")
+    return metadata
+
+
+def check_type(path: str, found: Fields, kind: str) -> None:
+    """Raise UnreadableError for an object of another group, or kind where one is given."""
+    check_version(path, decode_cut(found.get("apiVersion", b"null")))
+    if kind and decode_cut(found.get("kind", b"null")) != kind:
+        raise UnreadableError(path, f"it has an object that is no {kind}")
+
+
+async def decode(path: str, text: bytes | msgspec.Raw, form: type[T]) -> tuple[T, frozenset[int]]:
+    """Decode a page or an event; return the indexes of its objects that were cut, too.
+
+    What is nested too deep is null. Raises UnreadableError.
+    """
+    try:
+        try:
+            return msgspec.json.decode(text, type=form), frozenset()
+        except RecursionError:
+            cut = await in_thread(cut_deep, bytes(text))
+            return msgspec.json.decode(cut.text, type=form), cut.items
+    except msgspec.MsgspecError as error:
+        raise UnreadableError(path, str(error)) from error
 
 
 def unreached(error: BaseException) -> str:

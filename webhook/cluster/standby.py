@@ -31,7 +31,7 @@ from webhook.telemetry.logs import LOGGER
 
 ACTIVE: Final = "genguard.io/active"
 """The label that the Service of manifests/standby selects."""
-OURS: Final = "app.kubernetes.io/name=genguard"
+OURS: Final = {"labelSelector": "app.kubernetes.io/name=genguard"}
 """Selects the pods of genguard, in its namespace."""
 _CALL_SECONDS: Final = 2.0
 _KEEP_SECONDS: Final = 30.0
@@ -144,9 +144,7 @@ class Pods:
         """Follow the pods while the context is entered."""
 
         def states() -> AsyncIterator[tuple[Pod, ...]]:
-            return watch_collection(
-                self._rest, self._path, read_pod, supervisor, labelSelector=OURS
-            )
+            return watch_collection(self._rest, self._path, read_pod, supervisor, **OURS)
 
         following: Mapping[str, Run] = {
             "watch of own pods": lambda: follow(states, self._see, _log_trouble),
@@ -198,8 +196,8 @@ class Pods:
         return [one for one in self._seen if self._reached.get(one.name) is not False]
 
     async def _read(self) -> None:
-        listed = await self._rest.get(self._path, labelSelector=OURS)
-        self._seen = tuple(read_pod(one) for one in listed.get("items") or ())
+        listed = await self._rest.list_all(self._path, OURS, kind="Pod")
+        self._seen = tuple(map(read_pod, listed))
 
     async def mark(self, *, reads: bool) -> None:
         """Give the label to the pods that are to answer, then take it from others. Never raises.

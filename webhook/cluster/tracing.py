@@ -103,8 +103,7 @@ async def advertised_url(rest: Rest, url: str) -> str:
 
 async def configurations(rest: Rest) -> list[dict[str, Any]]:
     """Return every MutatingWebhookConfiguration, with the kind that lists omit."""
-    listed = await rest.get(CONFIGURATIONS)
-    return [{**one, "kind": "MutatingWebhookConfiguration"} for one in listed["items"]]
+    return await rest.list_all(CONFIGURATIONS, kind="MutatingWebhookConfiguration")
 
 
 async def check_rights(rest: Rest) -> None:
@@ -227,9 +226,9 @@ class ObserverRegistrations:
             wait = min(2 * wait, _LONGEST_WAIT)
 
     async def _registered(self) -> list[dict[str, Any]]:
-        listed = await self._rest.get(CONFIGURATIONS, labelSelector=f"{RUN_LABEL}={self._run}")
-        found: list[dict[str, Any]] = listed["items"]
-        return found
+        return await self._rest.list_all(
+            CONFIGURATIONS, {"labelSelector": f"{RUN_LABEL}={self._run}"}
+        )
 
 
 async def clean_up(rest: Rest, *, everything: bool = False) -> list[str]:

@@ -27,6 +27,7 @@ from webhook.cluster.connection import (
     server_object,
     server_user,
 )
+from webhook.cluster.discovery import collection_path
 from webhook.cluster.event import CreateEvent, StoreEvents
 from webhook.cluster.facts import (
     ClusterFacts,
@@ -34,6 +35,7 @@ from webhook.cluster.facts import (
     follow_cluster,
 )
 from webhook.cluster.finding_reports import FindingReports
+from webhook.cluster.following import Texts, follow_objects, follow_texts, watching_versions
 from webhook.cluster.healing import Healing
 from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
@@ -41,14 +43,11 @@ from webhook.cluster.rechecking import Rechecking
 from webhook.cluster.refused_writes import RefusedWrites
 from webhook.cluster.registrations import Follower, News
 from webhook.cluster.rest import Rest
-from webhook.cluster.rules_configmap import Take, follow_rules
 from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
 from webhook.cluster.standby import Pods, StandbyElection
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
 from webhook.cluster.stuck_objects import StuckObjects
 from webhook.cluster.token_review import TokenReviews
-from webhook.cluster.versions import watching_versions
-from webhook.cluster.watch import collection_path, follow_objects
 from webhook.election.leader import (
     LeaderElection,
     Leadership,
@@ -165,10 +164,12 @@ class ConnectedCluster:
             yield
 
     @asynccontextmanager
-    async def rules(self, namespace: str, name: str, take: Take) -> AsyncIterator[None]:
+    async def rules(
+        self, namespace: str, name: str, take: Callable[[Texts | None], None]
+    ) -> AsyncIterator[None]:
         """Use the rules of a ConfigMap while the context is entered; "": the own namespace."""
-        place = namespace or self.namespace
-        async with follow_rules(self.rest, place, name, take, self.supervisor):
+        place = namespace or self.namespace, name
+        async with follow_texts(self.rest, place, take, self.supervisor):
             yield
 
     @asynccontextmanager

@@ -94,13 +94,15 @@ class Cluster:
     def __init__(self, *pods: list[dict[str, Any]]) -> None:
         self._pods = list(pods)
 
-    async def get(self, path: str, **params: str) -> Any:
-        if path.endswith("/deployments/genguard"):
-            return DEPLOYMENT
+    async def get(self, path: str) -> Any:
+        assert path.endswith("/deployments/genguard")
+        return DEPLOYMENT
+
+    async def list_all(self, path: str, params: Any, **_: str) -> Any:
         assert params == {"labelSelector": "app.kubernetes.io/name=genguard"}
         if path.endswith("/replicasets"):
-            return {"items": [replica_set("old", "1"), replica_set("new", "2")]}
-        return {"items": self._pods.pop(0) if len(self._pods) > 1 else self._pods[0]}
+            return [replica_set("old", "1"), replica_set("new", "2")]
+        return self._pods.pop(0) if len(self._pods) > 1 else self._pods[0]
 
 
 OLD, NEW, ENDING, FOREIGN = (

@@ -33,10 +33,12 @@ class Cluster:
             raise RefusedError(HTTPStatus.FORBIDDEN, "forbidden")
         if path in self.documents:
             return self.documents[path]
-        below = [one for name, one in self.documents.items() if name.rpartition("/")[0] == path]
-        if below:
-            return {"items": below}
         raise RefusedError(HTTPStatus.NOT_FOUND, "not found")
+
+    async def list_all(self, path, params=None, **_):
+        if any(word in path for word in self.forbids):
+            raise RefusedError(HTTPStatus.FORBIDDEN, "forbidden")
+        return [one for name, one in self.documents.items() if name.rpartition("/")[0] == path]
 
     def deployment(self):
         (found,) = (one for one in self.documents.values() if one["kind"] == "Deployment")

@@ -127,11 +127,11 @@ class Cluster:
         self.pods[name]["metadata"]["labels"][label] = value
         return self.pods[name]
 
-    async def get(self, path: str, **_: str) -> Any:
+    async def list_all(self, path: str, *_: Any, **__: str) -> Any:
         assert path == PODS
         if self.is_away:
             raise OSError("no route")
-        return {"items": copy.deepcopy(list(self.pods.values()))}
+        return copy.deepcopy(list(self.pods.values()))
 
     def tell_ready(self, name: str, *, is_ready: bool) -> None:
         ready = {"type": "Ready", "status": str(is_ready)}
@@ -347,14 +347,14 @@ async def test_a_leader_that_renews_in_the_same_moment_does_not_keep_it():
     cluster = await started()
     cluster.pods["a"]["metadata"]["deletionTimestamp"] = "2026-05-01T00:00:00Z"
     cluster.show()
-    listed = cluster.get
+    listed = cluster.list_all
 
-    async def renewed_meanwhile(path: str, **asked: str) -> Any:
-        cluster.get = listed  # type: ignore[method-assign]
+    async def renewed_meanwhile(path: str, params: Any, **asked: str) -> Any:
+        cluster.list_all = listed  # type: ignore[method-assign]
         await cluster.each["a"][0].tick()
-        return await listed(path, **asked)
+        return await listed(path, params, **asked)
 
-    cluster.get = renewed_meanwhile  # type: ignore[method-assign]
+    cluster.list_all = renewed_meanwhile  # type: ignore[method-assign]
     await cluster.each["b"][0].tick()
     assert cluster.active == ["b"]
 

@@ -35,11 +35,11 @@ class FakeServer:
         self.trouble: list[Exception] = []
         self.lost_answers = 0
 
-    async def get(self, path: str, **params: str) -> Any:
+    async def list_all(self, path: str, params: Any = None, **_: str) -> Any:
         self._fail()
-        run = params.get("labelSelector", "").partition("=")[2]
-        items = list(self.stored.values())
-        return {"items": [one for one in items if not run or _labels(one).get(RUN_LABEL) == run]}
+        run = (params or {}).get("labelSelector", "").partition("=")[2]
+        items = self.stored.values()
+        return [one for one in items if not run or _labels(one).get(RUN_LABEL) == run]
 
     async def call(self, method: str, path: str, body: Any = None, **_: Any) -> Any:
         self._fail()
