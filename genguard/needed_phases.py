@@ -6,8 +6,6 @@ The validating registration, /outcome, says which writes are watched. Of each of
   who changed what;
 - /mutate is needed where genguard repairs, and where writes are refused before /outcome;
 - /outcome alone shows everything else. Who writes is known there, and what is stored.
-
-Static webhooks of the API server act before /intent, so no phase shows what they change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

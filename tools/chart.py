@@ -53,8 +53,6 @@ REPORTS = "$.Values.reports"
 MONITORING = "$.Values.monitoring"
 OPS_AUTH = "$.Values.opsAuth"
 GIVEN_PAIR = "$.Values.certificate.ca"
-STATIC = 'kindIs "map" $.Values.staticWebhooks'
-
 ELSEWHERE = {
     "url": "outside.url",
     "ca_file": "outside.caBundle",
@@ -73,7 +71,6 @@ ELSEWHERE = {
 NAMED = {
     "api_servers": "apiServerCidrs",
     "alertmanagers": "alertmanagers",
-    "static_webhooks": "staticWebhooks",
 }
 """The options of install that a value names otherwise."""
 
@@ -134,19 +131,6 @@ def values() -> list[Value]:
         ),
         _of_option("apiServerCidrs", [], _list(_TEXT)),
         _of_option("alertmanagers", [], _list({"type": "string", "pattern": "^https?://"})),
-        Value(
-            "staticWebhooks",
-            None,
-            {
-                "oneOf": [
-                    {"type": "null"},
-                    {"const": "none"},
-                    {"type": "object", "minProperties": 1, "additionalProperties": _TEXT},
-                ]
-            },
-            "Manifests of webhooks and policies in files of the API server (KEP-5793) by file "
-            "name, or none where it has none. [default: nobody knows]",
-        ),
         Value(
             "outside",
             {"url": "", "caBundle": ""},
@@ -316,7 +300,7 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
         for document in _rendered(everything)
         for flag in arguments_of(document)
     }
-    others = {"--alertmanager", "--static-webhooks", "--cert-dir", "--server-version"}
+    others = {"--alertmanager", "--cert-dir", "--server-version"}
     dependent = {"--client-name"}  # says nothing without a file of authorities
     for declared in fields(Settings):
         flag = declared.metadata["flag"]
@@ -431,19 +415,8 @@ def _into_deployment(tree: Any) -> None:
     spec["replicas"] = Choice("$.Values.replicas", Template("{{ $.Values.replicas }}"), usual)
     pod = spec["template"]
     pod["metadata"]["labels"]["more"] = _given("podLabels")
-    annotated = f"or ({STATIC}) $.Values.podAnnotations"
-    pod["metadata"]["annotations"] = When(
-        annotated,
-        [
-            Lines(
-                f"{{{{- if {STATIC} }}}}\n"
-                "genguard.io/static-webhooks: "
-                '{{ include "genguard.staticDigest" $ | quote }}\n'
-                "{{- end }}"
-            ),
-            _given("podAnnotations"),
-        ],
-    )
+    annotations = [_given("podAnnotations")]
+    pod["metadata"]["annotations"] = When("$.Values.podAnnotations", annotations)
     _into_pod(pod["spec"])
     (container,) = pod["spec"]["containers"]
     container["image"] = Template('{{ include "genguard.image" $ | quote }}')
@@ -460,18 +433,9 @@ def _into_deployment(tree: Any) -> None:
             "{{- range $.Values.alertmanagers }}\n"
             '- {{ printf "--alertmanager=%s" . | quote }}\n'
             "{{- end }}\n"
-            f"{{{{- if {STATIC} }}}}\n"
-            "- --static-webhooks=/etc/genguard/static-webhooks\n"
-            "{{- else if $.Values.staticWebhooks }}\n"
-            "- --static-webhooks=none\n"
-            "{{- end }}\n"
             '{{- include "genguard.serveFlags" $ | nindent {n} }}'
         )
     ]
-    mount = {"name": "static-webhooks", "mountPath": "/etc/genguard/static-webhooks"}
-    container["volumeMounts"].append(When(STATIC, {**mount, "readOnly": True}))
-    volume = {"name": "static-webhooks", "configMap": {"name": "genguard-static-webhooks"}}
-    pod["spec"]["volumes"].append(When(STATIC, volume))
 
 
 def _given(name: str) -> Lines:

@@ -59,10 +59,7 @@ class _Plain(NamedTuple):
 
 
 class Requesters:
-    """The requesters of one finding, and the policies on their writes; bounded.
-
-    A static webhook counts as a policy here: it acts before the intent, too.
-    """
+    """The requesters of one finding, and the policies on their writes; bounded."""
 
     __slots__ = ("_matched", "_processes", "_requesters", "_visible", "_writes")
 
@@ -96,14 +93,11 @@ class Requesters:
                 _add(self._matched, (policy, user))
                 _add(self._visible, (policy, user), is_sure and suspects.sets(policy, pointers))
 
-    def actors(
-        self, *, is_sure: bool, may_be_static: bool = False, young: Sequence[str] = ()
-    ) -> Iterator[Actor]:
+    def actors(self, *, is_sure: bool, young: Sequence[str] = ()) -> Iterator[Actor]:
         """Yield actors, the likeliest first.
 
-        is_sure        the signals are about the intent
-        may_be_static  a static webhook of which nothing is known may have done it
-        young          policies that come before others as likely as they, in this order
+        is_sure  the signals are about the intent
+        young    policies that come before others as likely as they, in this order
         """
         writes = self._writes
         setters = {
@@ -114,16 +108,13 @@ class Requesters:
         if not is_sure:
             yield from (self._user(one, Confidence.POSSIBLE) for one in self._often())
             names = _youngest(self.policies, young)
-            yield from (_before_intent(name, Confidence.POSSIBLE) for name in names)
+            yield from (_policy(name, Confidence.POSSIBLE) for name in names)
             return
         likely = {policy for policy, _ in setters}
-        surest = Confidence.LIKELY if may_be_static else Confidence.CERTAIN
-        found = [_before_intent(name, Confidence.LIKELY) for name in _youngest(likely, young)]
-        found += [
-            self._user(one, self._confidence(one.user, setters, surest)) for one in self._often()
-        ]
+        found = [_policy(name, Confidence.LIKELY) for name in _youngest(likely, young)]
+        found += [self._user(one, self._confidence(one.user, setters)) for one in self._often()]
         others = _youngest(self.policies - likely, young)
-        found += [_before_intent(name, Confidence.POSSIBLE) for name in others]
+        found += [_policy(name, Confidence.POSSIBLE) for name in others]
         yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
 
     @property
@@ -175,22 +166,19 @@ class Requesters:
         """Return the policies that acted on any of the writes."""
         return {policy for policy, _ in self._matched}
 
-    def _confidence(
-        self, user: str, setters: set[tuple[str, str]], surest: Confidence
-    ) -> Confidence:
+    def _confidence(self, user: str, setters: set[tuple[str, str]]) -> Confidence:
         if any(one == user for _, one in setters):
             return Confidence.POSSIBLE
         matched = any(one == user for _, one in self._matched)
-        return Confidence.LIKELY if matched else surest
+        return Confidence.LIKELY if matched else Confidence.CERTAIN
 
 
 def _add(counts: dict[_Name, int], name: _Name, more: int = 1) -> None:
     counts[name] = counts.get(name, 0) + more
 
 
-def _before_intent(name: str, confidence: Confidence) -> Actor:
-    """An actor before the intent: a policy, or a static webhook, whose name has a slash."""
-    return Actor("webhook" if "/" in name else "policy", name, "", confidence)
+def _policy(name: str, confidence: Confidence) -> Actor:
+    return Actor("policy", name, "", confidence)
 
 
 def _youngest(names: Iterable[str], young: Sequence[str]) -> list[str]:
@@ -386,7 +374,6 @@ class FindingState(msgspec.Struct, gc=False):
         ]
         requesters = self.requesters.actors(
             is_sure=not self.by_either and not self.by_server,
-            may_be_static=suspects.may_be_static,
             young=suspects.young(self.requesters.policies, self.first),
         )
         yield from (*webhooks, *requesters) if self.by_others else (*requesters, *webhooks)

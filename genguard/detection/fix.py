@@ -41,8 +41,6 @@ _LONGEST_NAME: Final = 63
 _WRITERS: Final = ("user", "manager")
 """Types of actors that send writes."""
 _MAY_BE_ABSENT: Final = ("request.name", "request.subResource")
-_STATIC: Final = ".static.k8s.io"
-"""What the names of static webhooks and policies end with (KEP-5793)."""
 
 
 class Installation(NamedTuple):
@@ -111,7 +109,6 @@ class StepTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     correct_by_hand: StepText
     find_webhook: StepText
     find_writer: StepText
-    static: StepText
     no_status_rule: StepText
     called_once: StepText
     not_called: StepText
@@ -297,10 +294,7 @@ def _of_webhook(
 ) -> FixStep:
     """Return the step after which a webhook is called for less."""
     configuration, _, webhook = name.partition("/")
-    is_static = configuration.endswith(_STATIC)
-    scope, trial = _scope(found, plan, trials, name if is_static else "")
-    if is_static:
-        return _in_manifest(found, scope, webhook, configuration, trial)
+    scope, trial = _scope(found, plan, trials)
     known = _registered(configuration, webhook, registered)
     patch: Any = None
     if scope == "status" and known is not None:
@@ -323,36 +317,23 @@ def _of_webhook(
     )
 
 
-def _scope(
-    found: Finding, plan: Plan, trials: Trials, before_intent: str = ""
-) -> tuple[Scope, Trial]:
+def _scope(found: Finding, plan: Plan, trials: Trials, policy: str = "") -> tuple[Scope, Trial]:
     """Return what is taken from a webhook or policy, and what came of trying that.
 
     The object, or the kind of many objects, where less does not end it: a kind may have no status
     of its own, and a webhook that changes its own work again does so in the next write as well.
 
-    before_intent  the name of a policy or static webhook
+    policy  the name of the policy; "" of a webhook
     """
     widest: Scope = "object" if found.objects is None else "kind"
     is_whole = plan.scope == "object" or (plan.scope == "status" and found.subresource != "status")
     scope = widest if is_whole else plan.scope
-    trial = trials.not_called(scope, before_intent=before_intent)
+    trial = trials.not_called(scope, policy=policy)
     if trial.of and not trial.is_whole:
-        wider = trials.not_called(widest, before_intent=before_intent)
+        wider = trials.not_called(widest, policy=policy)
         if wider.is_whole:
             return widest, wider
     return scope, trial
-
-
-def _in_manifest(
-    found: Finding, scope: Scope, name: str, configuration: str, trial: Trial
-) -> FixStep:
-    """Return the step for what no API lists: the API server reads it from its own files."""
-    change: dict[str, Any] = {"matchConditions": [_condition(found, scope)]}
-    if scope == "again":
-        change = {"reinvocationPolicy": "Never"}
-    stanza = _yaml(change)
-    return _texts().static.fill(stanza=stanza, trial=trial, name=name, configuration=configuration)
 
 
 def _registered(
@@ -421,8 +402,6 @@ def _of_policy(found: Finding, plan: Plan, name: str, trials: Trials) -> FixStep
     if plan.scope == "again":  # which a policy does not know
         plan = msgspec.structs.replace(plan, scope="object")
     scope, trial = _scope(found, plan, trials, name)
-    if name.endswith(_STATIC):
-        return _in_manifest(found, scope, name, name, trial)
     patch = {"spec": {"matchConditions": [_condition(found, scope)]}}
     command = _patched(found, "mutatingadmissionpolicy", name, "strategic", patch)
     words = load_advice().scopes[scope]

@@ -88,7 +88,6 @@ class Ledger:
         self._culprits: Final = Culprits()
         self.follows = False
         """Another ledger makes the findings: here they are shown as they were made there."""
-        self._may_be_static = suspects.may_be_static
         self._changed()
 
     def _changed(self) -> None:
@@ -276,12 +275,6 @@ class Ledger:
         """Return the findings of single objects, oldest first."""
         if self.follows:
             return self._last
-        if self._may_be_static != self._suspects.may_be_static:
-            # The version of the API server is known now: who was certain may be so no longer.
-            self._may_be_static = self._suspects.may_be_static
-            self._cached = None
-            for entry in self._entries.values():
-                entry.cached = None
         if self._cached is not None:
             return self._cached
         if self._order is None:

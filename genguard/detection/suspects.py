@@ -1,8 +1,8 @@
 """Who besides the requester can have acted on a write: other webhooks, and policies.
 
-Webhooks act between genguard's two mutating registrations, policies and static webhooks before
-them. Rules, scope, selectors, operations and matchConditions are matched as the API server does it;
-what cannot be told from a review (labels of a namespace, an authorizer) leaves a suspect possible.
+Webhooks act between genguard's two mutating registrations, policies before them. Rules, scope,
+selectors, operations and matchConditions are matched as the API server does it; what cannot be told
+from a review (labels of a namespace, an authorizer) leaves a suspect possible.
 The webhooks of genguard, also of another one in the cluster, are never suspects. What depends on
 contents is asked while a review is at hand, see Fact.
 """
@@ -33,7 +33,6 @@ from genguard.detection.matching import (
 from genguard.detection.policies import Policy
 from genguard.detection.write import NOBODY, Acted, Called
 from genguard.detection.young import UNKNOWN_AGE, Age, age_of, rank_of
-from genguard.generation.strategy import parse_version
 from genguard.objects.bounded import Bounded
 from genguard.objects.selectors import Truth, every
 
@@ -108,31 +107,11 @@ class Registered:
         return is_status and any(name.endswith(_STATUS) for name in names)
 
 
-class StaticAdmission(NamedTuple):
-    """The webhooks and policies of the API server's own files (KEP-5793), which no API lists.
-
-    The API server calls them before every registered webhook, so what they change is part of the
-    request at intent, as what policies change.
-    """
-
-    webhooks: tuple[Registered, ...]
-    policies: tuple[Policy, ...]
-
-
 class Note(NamedTuple):
     """What is known about one actor of a finding, in words."""
 
     actor: str
     text: str
-
-
-FIRST_WITH_STATIC: Final = (1, 36)
-"""ManifestBasedAdmissionControlConfig is alpha in 1.36, beta and on in 1.37
-(apiserver pkg/features/kube_features.go)."""
-_UNGIVEN: Final = (
-    "likely at most: the API server may have static webhooks, which no API lists and which change "
-    "a write before genguard sees it; give --static-webhooks with their manifests, or none"
-)
 
 
 def read_configurations(documents: Iterable[Any]) -> tuple[Registered, ...]:
@@ -177,20 +156,11 @@ class Suspects:
         registered: Iterable[Registered] = (),
         policies: Iterable[Policy] = (),
         conditions: Conditions | None = None,
-        static: StaticAdmission | None = None,
     ) -> None:
         """Start with what is registered.
 
         conditions  evaluates matchConditions; without it each of them may hold
-        static      all static webhooks and policies; None where nobody said which there are
         """
-        self._static: Final = static
-        given = () if static is None else static.webhooks
-        self.static: Final = tuple(one for one in given if not one.phase)
-        """Static webhooks of others, in the order in which they are called."""
-        self._static_again: Final = tuple(one for one in self.static if one.reinvoked)
-        self.may_be_static = False
-        """The API server may have static webhooks of which nobody said anything."""
         self.learn(registered)
         self.learn_policies(policies)
         self._conditions: Final = conditions or NotEvaluated()
@@ -204,9 +174,7 @@ class Suspects:
         self._others: tuple[Registered, ...] = tuple(_between(self.registered))
         self._have_conditions = any(one.conditions for one in self._others)
         self._names_matter = any(
-            rule.get("resourceNames")
-            for one in (*self._others, *self._static_again)
-            for rule in one.rules
+            rule.get("resourceNames") for one in self._others for rule in one.rules
         )
         self._called: Bounded[Likeness, Called] = Bounded(_MOST_CALLED, _MOST_BYTES_CALLED)
         self._own_rules = {
@@ -218,7 +186,7 @@ class Suspects:
 
     def anew(self) -> "Suspects":
         """Return the same registrations, and no evidence yet."""
-        return Suspects(self.registered, self._policies.values(), self._conditions, self._static)
+        return Suspects(self.registered, self._policies.values(), self._conditions)
 
     @property
     def others(self) -> tuple[Registered, ...]:
@@ -232,26 +200,20 @@ class Suspects:
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """Every policy that is bound, by name; the static ones among them."""
+        """Every policy that is bound, by name."""
         return tuple(self._policies[name] for name in sorted(self._policies))
 
     def learn_policies(self, policies: Iterable[Policy]) -> None:
-        """Replace the bound policies; the static ones stay."""
-        static = () if self._static is None else self._static.policies
-        self._policies = {one.name: one for one in (*policies, *static)}
+        """Replace the bound policies."""
+        self._policies = {one.name: one for one in policies}
         self._implied = {}
-
-    def learn_server(self, version: str) -> None:
-        """Note the version of the connected API server. Raises UnknownServerVersionError."""
-        may_have_some = parse_version(version) >= FIRST_WITH_STATIC
-        self.may_be_static = self._static is None and may_have_some
 
     def may_change(self, writes: Writes) -> tuple[str, ...]:
         """Return the webhooks and policies whose rules cover some of these writes.
 
         Selectors and conditions are not read: it may name too many, and never too few.
         """
-        hooks = [one for one in (*self.static, *self.registered) if not one.phase]
+        hooks = [one for one in self.registered if not one.phase]
         found = [one.name for one in hooks if may_match(one.rules, writes)]
         found += [one.name for one in self.policies if one.may_match(writes)]
         return tuple(dict.fromkeys(found))
@@ -279,7 +241,7 @@ class Suspects:
 
         Raises msgspec.MsgspecError for labels that are none, as the other two do.
         """
-        if not self._others and not self._static_again:
+        if not self._others:
             return NOBODY
         likeness = shown_to_rules(request, with_name=self._names_matter)
         found = self._called.get(likeness)
@@ -317,36 +279,33 @@ class Suspects:
 
     def asks_conditions(self, request: AdmissionRequest) -> bool:
         """Whether `unmet_in` or `policies_in` may have conditions evaluated, which takes long."""
-        return self._asks_webhooks(request) or any(one.conditions for one in self._before_intent())
+        return self._asks_webhooks(request) or any(
+            one.conditions for one in self._policies.values()
+        )
 
     def _asks_webhooks(self, request: AdmissionRequest) -> bool:
         return self._have_conditions and self.has_changed(_place(request))
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
-        """Return the policies and static webhooks that may have acted on a request."""
-        if not self._policies and not self.static:
+        """Return the policies that may have acted on a request."""
+        if not self._policies:
             return ()
         return tuple(self._acted(request))[:_MOST_POLICIES]
 
-    def _before_intent(self) -> tuple[Registered | Policy, ...]:
-        """Who acts before genguard's intent."""
-        return (*self._policies.values(), *self.static)
-
     def sets(self, name: str, pointers: Iterable[str]) -> bool:
-        """Whether a policy or static webhook visibly sets a field at any of these JSON Pointers."""
-        found = next((one for one in self._before_intent() if one.name == name), None)
+        """Whether a policy visibly sets a field at any of these JSON Pointers."""
+        found = self._policies.get(name)
         return found is not None and any(found.sets(one) for one in pointers)
 
     def called(self, write: Matched) -> Called:
         """The webhooks that rules and selectors call for such a write."""
         found = [one for one in self._others if matches(one, write)]
-        again = [one for one in self._static_again if matches(one, write)]
-        again += [one for one in found if one.reinvoked]
+        again = [one for one in found if one.reinvoked]
         return Called(tuple(one.name for one in found), tuple(one.name for one in again))
 
     def _acted(self, request: AdmissionRequest) -> Iterator[Acted]:
         write = matched(request)
-        covers = [(one, one.covers(write)) for one in self._before_intent()]
+        covers = [(one, one.covers(write)) for one in self._policies.values()]
         asked = [(one, covered) for one, covered in covers if covered is not Truth.FALSE]
         truths = self._conditions.evaluate(_expressions(one for one, _ in asked), request)
         for one, covered in asked:
@@ -376,14 +335,10 @@ class Suspects:
 
         began  the time of the first signal, in seconds since the epoch
         """
-        actors = tuple(actors)
-        users = [one for one in actors if one.type == "user"]
         for one in [one for one in actors if one.type != "user"][:_MOST_NOTES]:
             event = self._age(one.name).before(began)
             if event is not None:
                 yield Note(one.name, f"{event.what} {event.seconds:.0f} s before the first sign")
-        if self.may_be_static and any(one.confidence is Confidence.LIKELY for one in users):
-            yield Note(users[0].name, _UNGIVEN)
 
     def _age(self, name: str) -> Age:
         policy = self._policies.get(name)

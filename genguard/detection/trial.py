@@ -3,8 +3,8 @@
 Reads   a finding, and the writes of its objects that History keeps
 Result  in how many of the writes that do harm the step would have ended it, and what else it would
         have changed. Of a webhook, writes do harm in which webhooks changed a field of the finding;
-        of a policy or static webhook, which is not seen at work, those on which it acted; of a
-        writer, those that set such a field
+        of a policy, which is not seen at work, those on which it acted; of a writer, those that set
+        such a field
 Relies  on the next writes being like the last ones. Nothing is written for it
 """
 
@@ -27,7 +27,7 @@ Scope = Literal["status", "object", "kind", "again"]
 """Which calls a webhook need not get any more; the words are in fix.yaml."""
 NOT_KEPT: Final = Trial(not_tried="none of the last writes is remembered field by field")
 _KEPT_BY_LEADER: Final = Trial(not_tried="the replica that leads remembers the last writes: ask it")
-_MAY_BE_OF_OTHERS: Final = Trial(not_tried="a policy or static webhook may have set the field")
+_MAY_BE_OF_OTHERS: Final = Trial(not_tried="a policy may have set the field")
 _MOST_OBJECTS: Final = 2_000
 """Whose writes are searched for what else a step would change."""
 
@@ -78,10 +78,10 @@ class Trials:
         self._found: Final = found
         self._paths: Final = frozenset(found.paths)
 
-    def not_called(self, scope: Scope, *, before_intent: str = "") -> Trial:
-        """Try to call a webhook for less; `before_intent` names a policy or static webhook."""
-        if before_intent:
-            harmed = [w for w in self._writes if before_intent in {one.name for one in w.policies}]
+    def not_called(self, scope: Scope, *, policy: str = "") -> Trial:
+        """Try to call a webhook for less, or the policy that is named."""
+        if policy:
+            harmed = [w for w in self._writes if policy in {one.name for one in w.policies}]
             ended = [w for w in harmed if self._leaves_out(scope, w)]
             return self._trial(ended, harmed)
         harmed = [w for w in self._writes if self._is_harmed(_by_webhooks(w))]

@@ -68,10 +68,7 @@ class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
 
 class Acted(NamedTuple):
-    """A policy or static webhook that acted on a write; `is_sure`: nothing about it is unknown.
-
-    A static webhook is named `configuration/webhook`; no name of a policy has a slash.
-    """
+    """A policy that acted on a write; `is_sure`: nothing about it is unknown."""
 
     name: str
     is_sure: bool
@@ -105,8 +102,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     content_hash        equal where the same values are requested, times aside; None where unknown
     touches_status, touches_more  whether status, and whether anything else, differs
     observes            whether a status of this write has an observedGeneration at all, even 0
-    policies            those that may have acted before the intent, static webhooks too: part
-                        of the request is theirs
+    policies            those that may have acted before the intent: part of the request is theirs
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
     owner               the uid of the controller that owns the object; its history keeps it

@@ -90,17 +90,6 @@ class WebhookListener:
         finally:
             plane.client.delete(f"{path}/{name}")
 
-    def static(
-        self, name: str, namespace: str, resources: Sequence[str], **settings: Any
-    ) -> dict[str, Any]:
-        """The manifest by which an API server calls this webhook without being asked to."""
-        return {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": name},
-            "webhooks": [self._hook("reviews.example.org", "/", namespace, resources) | settings],
-        }
-
     def _called(self, plane: ControlPlane, namespace: str, name: str) -> bool:
         # The API server learns of a configuration some time after it has stored it, and of all
         # its webhooks at once: when one answers a dry run, so would the others.

@@ -35,7 +35,7 @@ ACTING = {name: one for name, one in catalogue().items() if one.hooks or one.pol
 APPLYING = {
     name: one
     for name, one in catalogue().items()
-    if not (one.hooks or one.policies or one.statics)
+    if not (one.hooks or one.policies)
     and EXPECTED[name].get("find")
     and len({each.user for each in asked_in(one) if each.is_change}) > 1
 }

@@ -32,7 +32,7 @@ NOW = datetime.now(UTC)
 CHECKS = [
     *("api-server", "installed", "pods", "certificate", "registered", "alone"),
     *("rules", "reverted", "settings"),
-    *("ca-bundle", "order", "static", "reached", "phases"),
+    *("ca-bundle", "order", "reached", "phases"),
     *("mode", "last-seen", "store", "tasks", "incomplete"),
     *("conditions", "rights", "clock", "kinds", "nodes", "culprits"),
 ]
@@ -290,7 +290,7 @@ def test_a_server_outside_is_examined_as_far_as_it_can_be_seen(
         assert faults(lines) == {}
         assert lines["culprits"]["level"] == "unknown"
         assert "was not asked" in lines["culprits"]["message"]
-        absent = ("installed", "pods", "mode", "static")
+        absent = ("installed", "pods", "mode")
         assert list(lines) == [name for name in CHECKS if name not in absent]
         assert "enforcing" in lines["reached"]["message"]
         url = guard.url("").rstrip("/")

@@ -6,7 +6,6 @@ import shlex
 import signal
 from base64 import b64decode
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +27,6 @@ from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.verbs import Verb, run
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
-from tests.unit.cli.samples import write_lines
-from tests.unit.detection.test_static_manifests import HOOK
 from webhook.cluster.standby import ACTIVE
 
 PHASES = ("1/4", "2/4", "3/4", "4/4")
@@ -420,18 +417,3 @@ def test_uninstall_takes_the_findings_that_the_server_has_kept(clean: ControlPla
 
 def test_uninstall_of_nothing_says_so(clean: ControlPlane) -> None:
     assert "there is nothing of genguard's" in run(clean, "uninstall", "--yes").err
-
-
-def test_manifests_of_static_webhooks_go_with_the_server_and_are_removed_with_it(
-    clean: ControlPlane, tmp_path: Path
-) -> None:
-    write_lines(tmp_path / "pins.json", HOOK)
-    flags = "--audit-only", "--static-webhooks", str(tmp_path)
-    run(clean, "install", "--yes", *flags)
-    path = f"/api/v1/namespaces/{SYSTEM}/configmaps/genguard-static-webhooks"
-    given = clean.client.get(path).body["data"]
-    assert given == {"pins.json": (tmp_path / "pins.json").read_text()}
-    again = run(clean, "install", "--dry-run", *flags)
-    assert {line.split()[0] for line in again.out.splitlines()} == {"unchanged"}
-    run(clean, "uninstall", "--yes")
-    assert clean.client.get(path, check=False).status == 404

@@ -111,7 +111,6 @@ BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("converge", "--flux"): ("-f", "-"),
     ("converge", "--token-file"): ("-f", "-"),
     ("install", "--ca-file"): ("--url=https://genguard:1", "-o", "yaml"),
-    ("install", "--static-webhooks"): ("-o", "yaml"),
     ("install", "--cert-dir"): ("-o", "yaml"),
     ("explain", "--crds"): ("widgets",),
     ("explain", "--token-file"): ("finding/a",),
@@ -123,12 +122,10 @@ BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("explain", "--rules"): ("deploy",),
     ("reproduce", "--crds"): ("finding/a", "-o", "FOLDER", "-"),
     ("reproduce", "--webhooks"): ("finding/a", "-o", "FOLDER", "-"),
-    ("reproduce", "--static-webhooks"): ("finding/a", "-o", "FOLDER", "-"),
     ("reproduce", "--output"): ("finding/a", "-"),
     ("reproduce", "--token-file"): ("finding/a", "-o", "FOLDER"),
     ("replay", "--crds"): ("-",),
     ("replay", "--webhooks"): ("-",),
-    ("replay", "--static-webhooks"): ("-",),
 }
 """What a flag needs beside it."""
 CANNOT_SERVE: Final = {
@@ -140,10 +137,6 @@ CANNOT_SERVE: Final = {
 """Flags of files with which the code is 1, and why; with others it is 2."""
 WELL: Final = {
     ("serve", "--config", "empty"): "a file with no flag in it",
-    ("serve", "--static-webhooks", "empty"): "a file with no webhook in it",
-    ("install", "--static-webhooks", "empty"): "the same",
-    ("replay", "--static-webhooks", "empty"): "the same",
-    ("reproduce", "--static-webhooks", "empty"): "the same",
     ("reproduce", "--crds", "empty"): "a cluster that defines no resource",
     ("reproduce", "--webhooks", "empty"): "a cluster without webhooks",
     ("reproduce", "--output", "missing"): "it is made",

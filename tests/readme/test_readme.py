@@ -37,7 +37,6 @@ STATUS = (
 PORTS = "-p 127.0.0.1:8443:8443 -p 127.0.0.1:8080:8080"
 IMAGE = "tests/kind/core/test_image.py"
 PAGES = "tests/kind/whole/test_pages.py"
-STATIC = "tests/e2e/test_install.py"
 CHART = "tests/e2e/test_chart.py, with the chart of this folder"
 KREW = "tests/supply/test_krew.py, with the archive of these sources"
 RELEASED = current()
@@ -72,9 +71,6 @@ ELSEWHERE = {
     "(umask 077; openssl rand -hex 32 > token)": IMAGE,
     f'docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/token:/run/token:ro" {PORTS} '
     "genguard:local serve --ops-auth token-file=/run/token": IMAGE,
-    "genguard install --static-webhooks none": STATIC,
-    "genguard install --static-webhooks mutating-webhooks": STATIC,
-    "scp -r control-plane:/etc/kubernetes/admission/mutating-webhooks .": "a control-plane node",
     f"helm upgrade --install genguard {OCI} --create-namespace --set auditOnly=true": CHART,
     "helm upgrade --install genguard charts/genguard -n genguard-system --create-namespace "
     "--set auditOnly=true \\\n  --set image.repository=genguard --set image.tag=local": CHART,

@@ -26,9 +26,7 @@ LOOPS = [name for name, one in EXPECTED.items() if one.find]
 
 def new_replays(name: str) -> NewReplay:
     """What replays a scenario, with the registrations that were there."""
-    static = recording.static_of(name)
-    given = [static] if static.exists() else []
-    suspects = load_suspects(recording.webhooks_of(name), given, CONDITIONS)
+    suspects = load_suspects(recording.webhooks_of(name), CONDITIONS)
     options = ReviewOptions(custom_resources=load_definitions(recording.DEFINITIONS))
     return lambda: Replay(options, suspects.anew())
 

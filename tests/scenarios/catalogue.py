@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from tests.scenarios.scene import Hook, Policy, Scene, StaticHook
+from tests.scenarios.scene import Hook, Policy, Scene
 
 _MODULES = (
     "loops_by_webhooks",
     "loops_by_policies",
-    "loops_by_static_webhooks",
     "loops_by_writers",
     "loops_of_one_writer",
     "loops_of_generation",
@@ -37,7 +36,6 @@ class Scenario:
     act: Callable[[Scene], None]
     hooks: tuple[Hook, ...]
     policies: tuple[Policy, ...]
-    statics: tuple[StaticHook, ...] = ()
     before: Callable[[Scene], None] | None = None
     """What happens before there is any webhook, genguard's included."""
 
@@ -51,10 +49,9 @@ def scenario(
     def enter(act: Callable[[Scene], None]) -> Callable[[Scene], None]:
         name = act.__name__.replace("_", "-")
         assert name not in _known, name
-        statics = tuple(one for one in others if isinstance(one, StaticHook))
-        hooks = tuple(one for one in others if isinstance(one, Hook) and one not in statics)
+        hooks = tuple(one for one in others if isinstance(one, Hook))
         policies = tuple(one for one in others if isinstance(one, Policy))
-        _known[name] = Scenario(name, act, hooks, policies, statics, before)
+        _known[name] = Scenario(name, act, hooks, policies, before)
         return act
 
     return enter

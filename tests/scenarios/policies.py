@@ -56,16 +56,6 @@ def _is_labelled(plane: ControlPlane, namespace: str) -> bool:
     return _PROBE in made["metadata"].get("labels", {})
 
 
-def static_manifests(policy: Policy, namespace: str) -> list[dict[str, Any]]:
-    """A policy and its binding as an API server reads them from files (KEP-5793)."""
-    version = {"apiVersion": "admissionregistration.k8s.io/v1"}
-    kind = "MutatingAdmissionPolicy"
-    return [
-        {**version, "kind": kind, **_policy(policy)},
-        {**version, "kind": f"{kind}Binding", **_binding(policy, namespace)},
-    ]
-
-
 def _policy(policy: Policy) -> dict[str, Any]:
     rule = {
         "apiGroups": ["*"],

@@ -11,7 +11,7 @@ from tests.controlplane.options import FULL_CLUSTER
 from tests.controlplane.plane import ControlPlane
 from tests.scenarios import recording
 from tests.scenarios.catalogue import Scenario, catalogue
-from tests.scenarios.stage import defined, make_namespace, own_plane, play
+from tests.scenarios.stage import defined, make_namespace, play
 
 _ONE_LOG = ("--audit-log-maxsize=10000",)
 """MiB. The API server begins another file at 100, and a trail is read in one."""
@@ -23,17 +23,9 @@ def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(f"no such scenario: {', '.join(unknown)}; there are: {', '.join(known)}")
-    alone = [name for name in names or known if known[name].statics]
-    for name in alone:
-        with own_plane(known[name].statics, name) as own:
-            _record(own.plane, known[name])
-            recording.write_static(name, own.manifests)
-    together = [name for name in names or known if name not in alone]
-    if not together:
-        return
     logged = replace(FULL_CLUSTER, audit_level="RequestResponse", apiserver_flags=_ONE_LOG)
     with ControlPlane(logged) as plane, defined(plane):
-        for name in together:
+        for name in names or known:
             make_namespace(plane, name)
             _record(plane, known[name])
 

@@ -43,11 +43,6 @@ def webhooks_of(name: str) -> Path:
     return FOLDER / f"{name}{_WEBHOOKS}"
 
 
-def static_of(name: str) -> Path:
-    """The manifests of static webhooks; few scenarios have some."""
-    return FOLDER / f"{name}.static.json"
-
-
 def read_lines(name: str) -> list[bytes]:
     """Each review of a recording, as `genguard serve --record` writes it."""
     return gzip.decompress(reviews_of(name).read_bytes()).splitlines()
@@ -73,12 +68,6 @@ def write(
 def _keep(path: Path, lines: Iterable[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
     path.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
-
-
-def write_static(name: str, manifests: list[dict[str, Any]]) -> None:
-    """Keeps the manifests of the static webhooks of a run."""
-    listed = {"apiVersion": "v1", "kind": "List", "items": list(map(_registration, manifests))}
-    static_of(name).write_text(json.dumps(listed, indent=1) + "\n")
 
 
 def _trimmed(raw: bytes) -> Iterator[str]:

@@ -31,11 +31,6 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class StaticHook(Hook):
-    """A webhook in a file of the API server (KEP-5793), called before every registered one."""
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """A MutatingAdmissionPolicy, bound in the namespace of the scenario.
 

@@ -1,27 +1,23 @@
 """Plays a scenario: its webhooks and a real, watching genguard registered in its namespace."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
 
 from tests.controlplane.client import wait_until
-from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.static_admission import StaticAdmission
 from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.audit import AuditTrail
 from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.registrations import registered, rule
 from tests.scenarios.catalogue import Scenario
-from tests.scenarios.policies import bound, static_manifests
+from tests.scenarios.policies import bound
 from tests.scenarios.recording import DEFINITIONS
-from tests.scenarios.scene import Policy, Scene, StaticHook
+from tests.scenarios.scene import Scene
 
 _WRITES = ["CREATE", "UPDATE"]
 CUSTOM = (
@@ -46,41 +42,6 @@ class Played(NamedTuple):
     reviews: bytes
     events: list[dict[str, Any]]
     configurations: list[dict[str, Any]]
-
-
-class OwnPlane(NamedTuple):
-    """A control plane with static webhooks and policies, their manifests and folders."""
-
-    plane: ControlPlane
-    manifests: list[dict[str, Any]]
-    folder: Path
-    policies: Path
-
-
-@contextmanager
-def own_plane(
-    statics: Iterable[StaticHook | Policy], namespace: str, options: Options | None = None
-) -> Iterator[OwnPlane]:
-    """A control plane for one scenario: only the files of an API server make static webhooks."""
-    with ExitStack() as undo:
-        folder = Path(undo.enter_context(TemporaryDirectory()))
-        static = StaticAdmission(folder)
-        plane = ControlPlane(static.options(options or Options(audit_level="RequestResponse")))
-        manifests = []
-        for hook in statics:
-            if isinstance(hook, Policy):
-                for manifest in static_manifests(hook, namespace):
-                    static.write(manifest)
-                    manifests.append(manifest)
-                continue
-            listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
-            manifest = listener.static(hook.name, namespace, hook.resources, **hook.settings)
-            static.write(manifest)
-            manifests.append(manifest)
-        undo.enter_context(plane)
-        undo.enter_context(defined(plane))
-        plane.client.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        yield OwnPlane(plane, manifests, static.webhooks, static.policies)
 
 
 @contextmanager

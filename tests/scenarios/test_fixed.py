@@ -3,17 +3,15 @@
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
-import yaml
 
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import Found, expectations, judge, summary
-from tests.scenarios.stage import Played, defined, make_namespace, own_plane, play
+from tests.scenarios.stage import Played, defined, make_namespace, play
 
 LOOPS = [name for name, one in expectations().items() if one.find]
 AT_EACH_CHANGE = {
@@ -21,7 +19,6 @@ AT_EACH_CHANGE = {
     "annotation-added-to-at-each-call": "calling it once would not have ended it",
     "replicas-pinned": "a webhook is not called for one object",
     "suspended-by-a-policy-and-resumed-by-an-operator": "a policy leaves one object out",
-    "observed-generation-pinned-by-a-static-webhook": "the manifest of a static webhook",
     "replicas-of-gitops-and-an-autoscaler": "the manifest leaves replicas to the autoscaler",
     "label-of-two-wills": "one of two writers leaves a label to the other",
     "two-applications-claim-one-object": "Argo CD ignores a field",
@@ -97,11 +94,6 @@ def _play_with(
 ) -> Played:
     """Play a scenario once more, with the step taken before anybody acts."""
     scenario = catalogue()[name]
-    if scenario.statics:
-        change = yaml.safe_load(step["stanza"])
-        statics = [replace(one, settings={**one.settings, **change}) for one in scenario.statics]
-        with own_plane(statics, name) as own:
-            return play(own.plane, scenario, name)
     make_namespace(plane, name)
     try:
         if step.get("command", "").startswith("kubectl patch"):

@@ -17,7 +17,7 @@ from tests.scenarios import recording
 from tests.scenarios.distorting import encoded
 from tests.scenarios.judging import complaints, expectations, judge
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_registrations, load_static
+from webhook.files.given import load_suspects
 
 EXPECTED = expectations()
 _MUTATING = {Phase.INTENT: "0--genguard-intent", Phase.MUTATE: "zzzzzz-genguard-mutate"}
@@ -31,10 +31,7 @@ Line = dict[str, Any]
 def follow(name: str, folder: Path, *, enforcing: bool) -> tuple[Path, list[Line]]:
     """Return the narrowed registrations of a recording, and the reviews that still arrive."""
     path = recording.webhooks_of(name)
-    static = recording.static_of(name)
-    suspects = load_registrations(
-        path, CONDITIONS, load_static([static] if static.exists() else [])
-    )
+    suspects = load_suspects(path, CONDITIONS)
     listed = json.loads(path.read_text())
     hooks = {
         one["metadata"]["name"]: one["webhooks"] for one in listed["items"] if "webhooks" in one

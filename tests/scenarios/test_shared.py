@@ -20,7 +20,7 @@ from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_definitions, load_registrations
+from webhook.files.given import load_definitions, load_suspects
 
 DEPENDENCIES = ReviewSetup(
     ReviewOptions(server_version="1.36", custom_resources=load_definitions(recording.DEFINITIONS))
@@ -28,7 +28,7 @@ DEPENDENCIES = ReviewSetup(
 
 
 def suspects(name: str) -> Suspects:
-    return load_registrations(recording.FOLDER / f"{name}.webhooks.json", CONDITIONS)
+    return load_suspects(recording.webhooks_of(name), CONDITIONS)
 
 
 SOON_OVER = frozenset({"custom-status-removed-beside-a-condition-that-is-false"})

@@ -25,10 +25,8 @@ LOOPS = [name for name, one in expectations().items() if one.find]
 
 
 def replayed(name: str) -> Replay:
-    static = recording.static_of(name)
-    given = [static] if static.exists() else []
     options = ReviewOptions(custom_resources=load_definitions(recording.DEFINITIONS))
-    run = Replay(options, load_suspects(recording.webhooks_of(name), given, CONDITIONS))
+    run = Replay(options, load_suspects(recording.webhooks_of(name), CONDITIONS))
     list(run.lines(recording.read_lines(name), name))
     return run
 
@@ -108,7 +106,7 @@ def condition_added(webhook: str, expression: str, path: str) -> Taken:
 )
 def test_a_step_that_concerns_nothing_leaves_each_review_as_it_is(name):
     lines = recording.read_lines(name)
-    suspects = load_suspects(recording.webhooks_of(name), (), CONDITIONS)
+    suspects = load_suspects(recording.webhooks_of(name), CONDITIONS)
     nobody = '!has(request.name) || request.name != "nobody"'
     taken = [left_alone("nobody", "/spec/replicas")]
     taken += [
@@ -121,7 +119,7 @@ def test_a_step_that_concerns_nothing_leaves_each_review_as_it_is(name):
 
 
 def test_a_condition_that_nobody_evaluates_decides_nothing():
-    known = load_suspects(recording.webhooks_of("replicas-pinned"), (), CONDITIONS)
+    known = load_suspects(recording.webhooks_of("replicas-pinned"), CONDITIONS)
     run = Replay(ReviewOptions(), Suspects(known.registered))
     step = condition_added("mmm-pinner/reviews.example.org", "false", "/spec/replicas")
     assert run.with_step(step, recording.read_lines("replicas-pinned")) is None

@@ -151,11 +151,6 @@ def test_each_combination_is_what_install_renders(mode: str, certificate: str, s
                 ("http://10.1.2.3:9093", "https://[2001:db8::7]:9443"),
             )
         ),
-        ({"staticWebhooks": "none"}, {"static": {}}),
-        (
-            {"staticWebhooks": {"b.yaml": "kind: A <&>\n", "a.yaml": "ü: '{{ 1 }}'\n"}},
-            {"static": {"b.yaml": "kind: A <&>\n", "a.yaml": "ü: '{{ 1 }}'\n"}},
-        ),
     ],
 )
 def test_each_option_of_install_is_a_value(given: dict[str, Any], chosen: dict[str, Any]) -> None:

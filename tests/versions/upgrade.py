@@ -53,9 +53,7 @@ class Upgrade:
             cluster["cluster"]["server"] = f"https://127.0.0.1:{self._balancer.port}"
             path = self.plane.folder / "balanced.kubeconfig"
             path.write_text(json.dumps(config))
-            self.guard = stack.enter_context(
-                Genguard(f"--kubeconfig={path}", "--static-webhooks=none")
-            )
+            self.guard = stack.enter_context(Genguard(f"--kubeconfig={path}"))
             stack.enter_context(
                 registered(
                     self.plane,

@@ -45,7 +45,7 @@ from webhook.cluster.install_waits import (
     until_seen,
 )
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
-from webhook.files.given import BadFileError, read_manifests, read_registrations
+from webhook.files.given import BadFileError, read_registrations
 from webhook.install.plan import Action, Step
 from webhook.install.registering import (
     check,
@@ -79,7 +79,7 @@ from webhook.manifest.rendering import (
     secret_of,
     store_secret,
 )
-from webhook.serve.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, PATH, Parsed, duration
+from webhook.serve.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed, duration
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
@@ -542,14 +542,6 @@ def _bundle(file: Path) -> bytes:
     return content
 
 
-def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
-    """Read the files of --static-webhooks by name. Raises click.UsageError."""
-    try:
-        return read_manifests(paths)
-    except BadFileError as error:
-        raise click.UsageError(str(error)) from error
-
-
 def _name_of(document: Document) -> object:
     """The name in a manifest that somebody wrote; None where it has none."""
     metadata = document.get("metadata")
@@ -649,14 +641,6 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
     "peer.",
 )
 @click.option(
-    "--static-webhooks",
-    multiple=True,
-    metavar="DIR|FILE|none",
-    type=PATH,
-    help="Manifests that the API server reads from its own files (KEP-5793), or none if it has no "
-    "such files: they are put into a ConfigMap for the server. [default: unknown]",
-)
-@click.option(
     "--replicas",
     type=click.IntRange(1),
     help="How many pods: one is active and the others stand by; with --ha all answer. "
@@ -733,7 +717,6 @@ def _options(
     replicas: int | None,
     api_servers: tuple[str, ...],
     alertmanagers: tuple[str, ...],
-    static_webhooks: tuple[Path, ...],
     namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -753,7 +736,6 @@ def _options(
         "--replicas": replicas,
         "--api-server-cidr": api_servers,
         "--alertmanager": alertmanagers,
-        "--static-webhooks": static_webhooks,
         "--registrations": registrations,
     }
     if registrations_file is not None:
@@ -794,7 +776,6 @@ def _options(
         replicas=replicas,
         api_servers=api_servers,
         alertmanagers=alertmanagers,
-        static=_read_static(static_webhooks),
     )
     return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
 

@@ -6,7 +6,7 @@ import click
 
 from genguard.generation.table import DEFAULT_SERVER_VERSION
 from webhook.cli.options import F, with_flags
-from webhook.serve.flags import FILE, PATH
+from webhook.serve.flags import FILE
 
 _RECORDED: Final = (
     click.option(
@@ -25,14 +25,6 @@ _RECORDED: Final = (
         type=FILE,
         help="The cluster's webhook configurations and MutatingAdmissionPolicies with their "
         "bindings, JSON or YAML: findings then name the culprit.",
-    ),
-    click.option(
-        "--static-webhooks",
-        multiple=True,
-        metavar="DIR|FILE|none",
-        type=PATH,
-        help="Manifests of webhooks and policies that no API lists (KEP-5793): they are suspects, "
-        "too.",
     ),
 )
 

@@ -115,7 +115,6 @@ def replay(
     server_version: str,
     crds: Path | None,
     webhooks: Path | None,
-    static_webhooks: tuple[Path, ...],
     fail_on: str | None,
     tries_fix: bool,
     max_line: int,
@@ -138,7 +137,7 @@ def replay(
     evaluator = click.get_current_context().with_resource(Evaluator())
     try:
         definitions = load_definitions(crds) if crds else ()
-        suspects = load_suspects(webhooks, static_webhooks, evaluator)
+        suspects = load_suspects(webhooks, evaluator)
         options = ReviewOptions(server_version=server_version, custom_resources=definitions)
         run = Replay(options, suspects)
     except (BadFileError, UnknownServerVersionError) as error:

@@ -79,7 +79,6 @@ def reproduce(
     server_version: str,
     crds: Path | None,
     webhooks: Path | None,
-    static_webhooks: tuple[Path, ...],
     max_line: int,
     server: str | None,
     token: str,
@@ -107,7 +106,7 @@ def reproduce(
         options = ReviewOptions(
             audit_only=True, server_version=server_version, custom_resources=definitions
         )
-        suspects = load_suspects(webhooks, static_webhooks, evaluator)
+        suspects = load_suspects(webhooks, evaluator)
         Replay(options)
     except (BadFileError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error

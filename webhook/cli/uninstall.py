@@ -28,7 +28,6 @@ from webhook.manifest.rendering import (
     render,
     secret_of,
 )
-from webhook.manifest.static_webhooks import configmap_of
 from webhook.serve.flags import duration
 
 _NAME: Final = "app.kubernetes.io/name"
@@ -131,8 +130,7 @@ def _installed(namespace: str) -> list[Document]:
         "kind": "ConfigMap",
         "metadata": {"name": FINDINGS, "namespace": namespace},
     }
-    given = configmap_of(namespace, {})
-    return in_order({path_of(one): one for one in (*rendered, made, given)}.values())
+    return in_order({path_of(one): one for one in (*rendered, made)}.values())
 
 
 def _is_home(step: Step, namespace: str) -> bool:

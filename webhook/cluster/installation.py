@@ -21,7 +21,6 @@ from webhook.manifest.rendering import (
     render,
     store_of,
 )
-from webhook.manifest.static_webhooks import NONE, given_of
 from webhook.telemetry.logs import LOGGER
 
 NO_PAIR: Final = PairSnapshot(b"", b"", None)
@@ -67,9 +66,6 @@ async def enforcing_command(rest: Rest, namespace: str) -> str:
     if deployment is None:
         return ""
     deployment = {**head, **deployment}
-    if given_of(deployment) not in ("", NONE):
-        # The files of --static-webhooks are with whoever installed it.
-        return _without_the_flag(deployment, namespace)
     configurations = await list_objects(rest, {"apiVersion": _ADMISSION, "kind": MUTATING})
     choices = replace(choices_of(deployment, namespace), cert_manager=is_injected(configurations))
     expected = await asyncio.to_thread(render, choices, manifests.read, pair_files(NO_PAIR))
@@ -85,19 +81,6 @@ def _head(parts: Iterable[Document], path: str) -> dict[str, Any]:
     """Return type and name of the part at a path: answers may lack the type."""
     found = next(one for one in parts if path_of(one) == path)
     return {"apiVersion": found["apiVersion"], "kind": found["kind"]}
-
-
-def _without_the_flag(deployment: Document, namespace: str) -> str:
-    """Return the command that takes --audit-only out of the Deployment."""
-    arguments = list(arguments_of(deployment))
-    if AUDIT_ONLY not in arguments:
-        return ""
-    place = f"/spec/template/spec/containers/0/args/{arguments.index(AUDIT_ONLY)}"
-    patch = (
-        f'[{{"op":"test","path":"{place}","value":"{AUDIT_ONLY}"}},'
-        f'{{"op":"remove","path":"{place}"}}]'
-    )
-    return f"kubectl -n {namespace} patch deployment genguard --type=json -p '{patch}'"
 
 
 def choices_of(deployment: Document, namespace: str) -> Choices:

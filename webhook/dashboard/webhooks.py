@@ -3,7 +3,7 @@
 A suspect is a webhook that a finding names which is not resolved; that a webhook is called between
 /intent and /mutate does not make it one.
 
-Order: policies, then static webhooks, then mutating webhooks by the name of their configuration,
+Order: policies, then mutating webhooks by the name of their configuration,
 then the kind's strategy, then validating webhooks. A URL has no labels, user or object, so the
 page lists what else a call depends on.
 """
@@ -91,7 +91,7 @@ class RegisteredWrites(msgspec.Struct, frozen=True, rename="camel"):
 class WebhooksPage(msgspec.Struct, frozen=True, rename="camel"):
     """The data of the page.
 
-    policies    names of policies and static webhooks, which act before every registered webhook
+    policies    names of policies, which act before every registered webhook
     registered  the number of all registered mutating webhooks
     followed    what the server registers, with --registrations follow: a row for each operation
     reverted_by  who writes the registrations back; "" where nobody does
@@ -138,7 +138,6 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         if not resource or _is_called(one, write)
     ]
     policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
-    policies += [one.name for one in suspects.static if not resource or _is_called(one, write)]
     kept = context.sources.registrations
     found = Registrations() if kept is None else kept()
     model = WebhooksPage(

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from genguard.detection.suspects import FIRST_WITH_STATIC
 from genguard.generation.strategy import UnknownServerVersionError, parse_version
 from genguard.generation.table import load_table
 from genguard.linting.checks.order import order_genguard
@@ -23,7 +22,6 @@ from webhook.manifest.documents import (
     title_of,
 )
 from webhook.manifest.rendering import is_registration, store_of
-from webhook.manifest.static_webhooks import given_of
 
 _OLDEST: Final = (1, 30)
 _SKEW_SECONDS: Final = 30
@@ -149,19 +147,6 @@ def _renamed(name: str) -> str:
     edit = f"sed '/^  \\(uid\\|resourceVersion\\):/d; s/^  name: {name}$/  name: m-{name}/'"
     delete = f"kubectl delete mutatingwebhookconfiguration {name}"
     return f"{get} | {edit} | kubectl create -f - && {delete}"
-
-
-@check("static", Source.DEPLOYMENT)
-def static(facts: Facts) -> Iterator[Line]:
-    """Say whether the server knows which static webhooks the API server may have."""
-    if facts.deployment is None or parse_version(facts.version) < FIRST_WITH_STATIC:
-        return
-    if given_of(facts.deployment):
-        yield ok("the server knows the static webhooks of the API server")
-    else:
-        message = "no API lists webhooks in files of the API server (KEP-5793), so of users a "
-        message += "finding is at most likely; genguard install --static-webhooks says which there "
-        yield ok(f"{message}are, or none")
 
 
 @check("clock")

@@ -19,7 +19,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     registrations.settings,
     certificates.ca_bundle,
     cluster.order,
-    cluster.static,
     probes.reached,
     probes.phases,
     probes.mode,

@@ -19,7 +19,6 @@ AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"
 FOLLOW: Final = "--registrations=follow"
 STANDBY: Final = "--standby"
-STATIC_WEBHOOKS: Final = "--static-webhooks"
 ALERTMANAGER: Final = "--alertmanager="
 """The flag before a URL; it may be given several times."""
 

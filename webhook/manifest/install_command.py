@@ -16,7 +16,6 @@ from webhook.manifest.documents import (
     path_of,
 )
 from webhook.manifest.rendering import callers_of, store_of
-from webhook.manifest.static_webhooks import given_of
 
 Live = Mapping[str, Document | None]
 """The objects that exist, by path; None where one is missing."""
@@ -52,8 +51,6 @@ def install_command(
             flags += ["--registrations", "fixed"]
         for url in alertmanagers_of(deployment):
             flags += ["--alertmanager", shlex.quote(url)]
-        if given := given_of(deployment):
-            flags += ["--static-webhooks", given]
     callers = [cidr for one in live.values() if one for cidr in callers_of(one)]
     if callers:
         flags += ["--api-server-cidr", ",".join(callers)]

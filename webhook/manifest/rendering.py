@@ -19,7 +19,6 @@ from webhook.manifest.documents import (
     containers_of,
 )
 from webhook.manifest.kustomize import Read, build, in_order
-from webhook.manifest.static_webhooks import configmap_of, give_files
 
 SECRET: Final = "genguard-tls"  # noqa: S105 - its name
 STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
@@ -79,8 +78,6 @@ class Choices:
     replicas       the number of pods; default: the number in the manifests
     api_servers    CIDRs that may reach the webhook port; default: all
     alertmanagers  URLs to which findings are sent as alerts
-    static         manifests of static webhooks by file name; none of them where the API server has
-                   none; default: nobody said which it has
     """
 
     audit_only: bool = False
@@ -96,7 +93,6 @@ class Choices:
     replicas: int | None = None
     api_servers: tuple[str, ...] = ()
     alertmanagers: tuple[str, ...] = ()
-    static: Mapping[str, str] | None = None
 
     @property
     def brings_store(self) -> bool:
@@ -133,9 +129,7 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
         if choices.api_servers and one["kind"] == "NetworkPolicy":
             limit_callers(one, choices.api_servers)
         _send_alerts(one, choices.alertmanagers)
-        give_files(one, choices.static)
-    given = [configmap_of(choices.namespace, choices.static)] if choices.static else []
-    return in_order([*documents, *given])
+    return in_order(documents)
 
 
 def is_registration(document: Mapping[str, Any]) -> bool:

@@ -34,7 +34,6 @@ from webhook.election.leader import (
     Leadership,
     running_for_leader,
 )
-from webhook.files.given import load_static
 from webhook.files.rules import ServerRules, parse_place
 from webhook.serve.settings import Settings
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
@@ -107,7 +106,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
 
         # What is found in writes.
         evaluator = stack.enter_context(Evaluator())
-        suspects = Suspects(conditions=evaluator, static=load_static(settings.static_webhooks))
+        suspects = Suspects(conditions=evaluator)
         detection = Detection(
             suspects,
             own_user=_own_user(settings.kubeconfig),

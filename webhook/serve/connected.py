@@ -274,7 +274,6 @@ async def connect_cluster(
         for resource, reason in setup.learn(*facts).items():
             about = {"resource": resource, "reason": reason}
             LOGGER.warning("status is not flipped", extra={"facts": about})
-        suspects.learn_server(facts.server_version)
 
     news = News()
 

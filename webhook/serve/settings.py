@@ -24,7 +24,6 @@ from webhook.serve.flags import (
     FILE,
     FOLDER,
     NAMES,
-    PATH,
     RUNBOOK_URL,
     duration,
     flag,
@@ -224,16 +223,6 @@ class Settings:
         "CustomResourceDefinitions, JSON or YAML.",
         note="Use it when no cluster is connected.",
         type=FILE,
-    )
-    static_webhooks: tuple[Path, ...] = flag(
-        (),
-        "Manifests that the API server reads from its own files (KEP-5793); no API lists them. "
-        "Their webhooks and policies become suspects. `none`: there are no such files.",
-        note="Repeat it for each staticManifestsDir. Read at the start. Without it, a connected "
-        "API server of 1.36 or newer may have some, and a requester is `likely` at most.",
-        metavar="DIR|FILE|none",
-        multiple=True,
-        type=PATH,
     )
     store: str = flag(
         "memory",

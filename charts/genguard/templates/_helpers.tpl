@@ -13,15 +13,6 @@
 {{- if and (not $.Values.auditOnly) (ne (toString $.Values.heal) "false") -}}yes{{- end -}}
 {{- end -}}
 
-{{/* What the pods' annotation says of static webhooks: other files make other pods. */}}
-{{- define "genguard.staticDigest" -}}
-{{- $lines := "" -}}
-{{- range $name, $text := $.Values.staticWebhooks -}}
-{{- $lines = printf "%s%s %s\n" $lines $name (sha256sum $text) -}}
-{{- end -}}
-{{- sha256sum $lines | trunc 16 -}}
-{{- end -}}
-
 {{/* The rule of a NetworkPolicy that lets the pods reach `url`, at `port` where the URL has none. */}}
 {{- define "genguard.egress" -}}
 {{- $place := regexReplaceAll "^[a-z]+://([^/?@]*@)?([^/?#]*).*$" .url "${2}" | lower -}}
@@ -54,7 +45,7 @@ to:
 {{- if $value }}
 - --{{ $name }}
 {{- end }}
-{{- else if and (kindIs "slice" $value) (has $name (list "dns-name" "static-webhooks" "alertmanager")) }}
+{{- else if and (kindIs "slice" $value) (has $name (list "dns-name" "alertmanager")) }}
 {{- range $value }}
 - {{ printf "--%s=%s" $name . | quote }}
 {{- end }}

@@ -8,8 +8,6 @@ from click.testing import CliRunner
 
 import manifests
 from certs import PairSnapshot, ensure, installed_names
-from tests.unit.cli.samples import write_lines
-from tests.unit.detection.test_static_manifests import HOOK, POLICY
 from webhook.cli import main
 from webhook.manifest.rendering import Choices, is_registration, pair_files, render
 
@@ -111,54 +109,6 @@ def deployment_of(documents):
     return deployment["spec"]["template"]
 
 
-def test_yaml_gives_the_server_the_manifests_of_static_webhooks(tmp_path):
-    write_lines(tmp_path / "pins.json", HOOK | {"note": "genguard-system"})
-    arguments = "-o", "yaml", "-n", "guards", "--static-webhooks", str(tmp_path)
-    documents = list(yaml.safe_load_all(run(*arguments).stdout))
-    (given,) = (one for one in documents if one["kind"] == "ConfigMap")
-    assert given["metadata"]["name"] == "genguard-static-webhooks"
-    assert given["metadata"]["namespace"] == "guards"
-    assert given["data"] == {"pins.json": (tmp_path / "pins.json").read_text()}
-    pod = deployment_of(documents)
-    (container,) = pod["spec"]["containers"]
-    folder = "/etc/genguard/static-webhooks"
-    assert f"--static-webhooks={folder}" in container["args"]
-    assert {"name": "static-webhooks", "mountPath": folder, "readOnly": True} in container[
-        "volumeMounts"
-    ]
-    volume = {"name": "static-webhooks", "configMap": {"name": "genguard-static-webhooks"}}
-    assert volume in pod["spec"]["volumes"]
-    write_lines(tmp_path / "pins.json", HOOK)
-    changed = deployment_of(yaml.safe_load_all(run(*arguments).stdout))
-    assert changed["metadata"]["annotations"] != pod["metadata"]["annotations"], "other pods"
-
-
-def test_yaml_says_that_the_api_server_has_no_static_webhooks():
-    documents = list(yaml.safe_load_all(run("-o", "yaml", "--static-webhooks", "none").stdout))
-    (container,) = deployment_of(documents)["spec"]["containers"]
-    assert "--static-webhooks=none" in container["args"]
-    assert "ConfigMap" not in {one["kind"] for one in documents}
-
-
-def test_manifests_that_a_configmap_cannot_hold_are_refused(tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        write_lines(tmp_path / folder / "x.json", HOOK if folder == "a" else POLICY)
-    (tmp_path / "plain").write_bytes((tmp_path / "a" / "x.json").read_bytes())
-    large = HOOK | {"note": "x" * (1 << 20)}
-    write_lines(tmp_path / "large.json", large)
-    for given, told in (
-        (["a", "b"], "give it a name of its own"),
-        (["plain"], "that ends with .yaml"),
-        (["large.json"], "more than the 1 MiB"),
-        (["missing"], "No such file"),
-    ):
-        flags = [part for one in given for part in ("--static-webhooks", str(tmp_path / one))]
-        refused = run("-o", "yaml", *flags)
-        assert refused.exit_code == 2
-        assert told in refused.stderr
-
-
 def test_yaml_needs_no_certificate_of_anybody_s():
     documents = list(yaml.safe_load_all(run("-o", "yaml", "-n", "guards").stdout))
     (secret,) = (one for one in documents if one["kind"] == "Secret")
@@ -215,7 +165,6 @@ def test_what_does_not_fit_together_is_refused(arguments, told):
         (["--replicas", "2"], "--replicas"),
         (["--api-server-cidr", "::/0"], "--api-server-cidr"),
         (["--alertmanager", "http://a"], "--alertmanager"),
-        (["--static-webhooks", "none"], "--static-webhooks"),
         (["--audit-only", "--no-heal"], "--audit-only and --no-heal"),
     ],
 )

@@ -55,7 +55,6 @@ CHOICES = [
     {"ha": True, "store": STORE},
     {"api_servers": ("10.0.0.0/24", "10.1.0.0/24")},
     {"alertmanagers": ("http://alertmanager.monitoring.svc:9093",)},
-    {"static": {}},
 ]
 
 
@@ -84,17 +83,6 @@ def test_what_it_installs_differs_in_the_mode_alone(given):
     before = set(arguments_of(cluster.deployment()))
     assert before - set(arguments_of(deployment)) == {AUDIT_ONLY}
     assert set(arguments_of(deployment)) - before == {HEAL}
-
-
-def test_where_the_files_of_static_webhooks_are_needed_the_flag_alone_is_taken_out():
-    cluster = Cluster(Choices(audit_only=True, heal=False, static={"a.yaml": "kind: List"}))
-    command = asyncio.run(enforcing_command(cluster, "genguard-system"))
-    words = shlex.split(command)
-    assert words[:6] == ["kubectl", "-n", "genguard-system", "patch", "deployment", "genguard"]
-    test, remove = yaml.safe_load(words[-1])
-    number = int(test["path"].rpartition("/")[2])
-    assert arguments_of(cluster.deployment())[number] == AUDIT_ONLY
-    assert (test["op"], remove) == ("test", {"op": "remove", "path": test["path"]})
 
 
 def test_without_a_deployment_there_is_no_command():

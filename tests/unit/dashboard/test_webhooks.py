@@ -9,7 +9,6 @@ from genguard.detection.evidence import ResourceKind
 from genguard.detection.finding import Actor, Confidence
 from genguard.detection.matching import Writes
 from genguard.detection.policies import read_policies
-from genguard.detection.static_manifests import read_static
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.needed_phases import Need
 from tests.unit.alerts.findings import finding
@@ -36,10 +35,8 @@ class Queue:
         return make()
 
 
-async def chain(*hooks: dict, query=STATUS, policies=(), static=(), **more):
-    suspects = Suspects(
-        read_configurations([*OWN, *hooks]), read_policies(policies), static=read_static(static)
-    )
+async def chain(*hooks: dict, query=STATUS, policies=(), **more):
+    suspects = Suspects(read_configurations([*OWN, *hooks]), read_policies(policies))
     suspects.record_unchanged(["mmm/h.example.org"], WHERE)
     seen = await load(PageContext(Sources(suspects, **more), None, Queue()), query, 0.0)
     return seen.model
@@ -129,13 +126,6 @@ async def test_without_a_resource_all_are_shown():
 async def test_policies_that_may_act_come_before_all_of_them(settings, query, may_act):
     policies = [policy("mine", **settings), binding("mine")]
     assert (await chain(query=query, policies=policies)).policies == ("mine",) * may_act
-
-
-async def test_static_webhooks_stand_before_all_that_are_registered():
-    given = hook("pins.static.k8s.io"), hook("pods.static.k8s.io", ("pods",))
-    found = await chain(static=given)
-    assert found.policies == ("pins.static.k8s.io/h.example.org",)
-    assert len((await chain(static=given, query={})).policies) == 2
 
 
 async def test_without_a_namespace_a_resource_may_be_of_either_scope():

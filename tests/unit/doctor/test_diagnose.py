@@ -91,7 +91,7 @@ def test_all_is_well_after_an_installation():
                 "reverted", "settings", "ca-bundle", "order", "reached", "rights",
             },
         ),
-        ("the Deployment", {}, {"pods", "static", "mode", "heal"}),
+        ("the Deployment", {}, {"pods", "mode", "heal"}),
         ("the Secret", {"pair": None}, {"certificate", "ca-bundle"}),
         ("the endpoints", {"endpoints": 0}, {"pods"}),
         ("rights", {"rights": ()}, {"rights", "heal"}),
@@ -466,8 +466,6 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
         ({"replicas": 1}, "genguard install --replicas 1"),
         ({"heal": False}, "genguard install --no-heal"),
-        ({"static": {}}, "genguard install --static-webhooks none"),
-        ({"static": {"a.json": "{}"}}, "genguard install --static-webhooks DIR"),
         (
             {"alertmanagers": ("http://a:9093", "http://b:9093")},
             "genguard install --alertmanager http://a:9093 --alertmanager http://b:9093",
@@ -510,29 +508,6 @@ def test_only_an_observer_of_trace_may_stand_before_the_first_registration(label
     (line,) = (line for line in diagnose(facts) if line.id == "order")
     assert line.level is level
     assert (name in line.message) is (level is Level.WARN)
-
-
-@pytest.mark.parametrize(
-    ("version", "argument", "told"),
-    [
-        ("v1.35.4", "--events", None),
-        ("v1.36.3", "--events", "genguard install --static-webhooks"),
-        ("v1.37.0", "--static-webhooks=none", "the server knows the static webhooks"),
-    ],
-)
-def test_it_says_whether_the_server_knows_webhooks_that_no_api_lists(version, argument, told):
-    def with_argument(one):
-        if one is None or one["kind"] != "Deployment":
-            return one
-        changed = deepcopy(one)
-        changed["spec"]["template"]["spec"]["containers"][0]["args"].append(argument)
-        return changed
-
-    live = {path: with_argument(one) for path, one in WELL.live.items()}
-    facts = replace(WELL, version=version, live=live)
-    lines = [one for one in diagnose(facts) if one.id == "static"]
-    assert [one.level for one in lines] == [Level.OK] * bool(told)
-    assert all(told in one.message for one in lines)
 
 
 def test_kinds_are_told_as_this_server_has_them():

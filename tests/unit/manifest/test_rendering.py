@@ -104,11 +104,10 @@ _ELSEWHERE = f"db.{_SAID}.svc"
             f"{NAME_LABEL}: {_SAID}",
         ),
         ({"outside": Outside(f"https://{_ELSEWHERE}", b"theirs")}, f"url: https://{_ELSEWHERE}/"),
-        ({"static": {"pins.yaml": f"note: {_SAID}"}}, f"pins.yaml: 'note: {_SAID}'"),
     ],
     ids=[
         "image", "store-image", "alertmanager", "the way to an alertmanager", "store",
-        "the way to a store", "url", "static-webhooks",
+        "the way to a store", "url",
     ],
 )  # fmt: skip
 def test_another_namespace_changes_nothing_that_was_given(choices, kept):
