@@ -48,7 +48,6 @@ HEAL = 'include "genguard.heals" $'
 FOLLOW = 'eq $.Values.registrations "follow"'
 HA = "$.Values.ha"
 OWN_STORE = "and $.Values.ha (not $.Values.store)"
-WATCH = "$.Values.watch"
 REPORTS = "$.Values.reports"
 MONITORING = "$.Values.monitoring"
 OPS_AUTH = "$.Values.opsAuth"
@@ -140,7 +139,6 @@ def values() -> list[Value]:
             "The server runs outside the cluster, and the API server reaches it at this URL: only "
             "the registrations are made. caBundle, in PEM, is what it is known by.",
         ),
-        Value("watch", False, _FLAG, "Watch workloads and their pods, with the right to do so."),
         Value(
             "reports",
             False,
@@ -292,9 +290,10 @@ def _camel(name: str) -> str:
 def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield name, schema and help of each flag of serve that a value may set.
 
-    Not those that the manifests or other values set, nor those that need a file in the pod.
+    Not those that the manifests or other values set, but for --watch, of which the last one given
+    counts; nor those that need a file in the pod.
     """
-    everything = (OWN_PAIR, OWN_STORE, HA, AUDIT, HEAL, FOLLOW, WATCH, REPORTS, OPS_AUTH)
+    everything = (OWN_PAIR, OWN_STORE, HA, AUDIT, HEAL, FOLLOW, REPORTS, OPS_AUTH)
     taken = {
         flag.partition("=")[0]
         for document in _rendered(everything)
@@ -305,7 +304,7 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
     for declared in fields(Settings):
         flag = declared.metadata["flag"]
         kind = flag.option.get("type")
-        if name_of(declared) in taken | others | dependent or kind in (FILE, FOLDER):
+        if name_of(declared) in taken - {"--watch"} | others | dependent or kind in (FILE, FOLDER):
             continue
         schema: dict[str, Any]
         if flag.default is False:
@@ -331,7 +330,6 @@ _PARTS = {
     FOLLOW: "../follow",
     OWN_STORE: "../valkey",
     HA: "../replicas",
-    WATCH: "../watch",
     REPORTS: "../reports",
     OPS_AUTH: "../ops-auth",
 }
@@ -380,7 +378,6 @@ def objects() -> dict[_Key, Any]:
         (FOLLOW, ()),
         (AUDIT, ()),
         (HEAL, ()),
-        (WATCH, ()),
         (REPORTS, ()),
         (MONITORING, ()),
         (OPS_AUTH, (MONITORING,)),

@@ -1,20 +1,62 @@
-"""The state that Tracking keeps of one object between its writes, and its form as bytes.
+"""What is known of one object between two versions of it, and what the next version changes.
+
+- Spec has a new intent when metadata.generation changes. If generations follow each other before
+  the object is settled, the latest counts: its author waits for that one.
+- A new intent leaves the object unsettled and its readiness unknown until its controller acts;
+  where the controller never writes that it has, for GRACE_SECONDS.
+- `observed_at` and a milestone are set once for each generation. A duration is measured only when
+  the change of spec itself was seen, and not when the same version shows it finished already: then
+  nobody knows how long it took.
+- A kind without observedGeneration counts as observed when its status is written. That is enough
+  to believe its status, but not to measure a duration.
+- A flip is a change of Ready within one generation after it was ready once. Earlier changes are
+  part of the rollout, and a new generation changes Ready because its author wants it.
+- A rollout that proceeds changes what blocks it: `status.availableReplicas 2, want 5`, then `3,
+  want 5`. So an object is stuck where the same field blocks with the same value for longer than its
+  controller needs, however often its status is written meanwhile.
 
 A packed state takes some 150 bytes. As a Python object it would take several times as much, and
 100,000 of them are kept in memory.
 """
 
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.status.view import Health
+from genguard.status.checked_object import DEFAULT_DEADLINE
+from genguard.status.evaluate import GRACE_SECONDS, evaluate
+from genguard.status.pod_images import remember_images
+from genguard.status.pod_replacement import STOPS_WITHIN
+from genguard.status.snapshot import MAX_INT64, ObjectSnapshot
+from genguard.status.view import Health, Past
 
 WINDOW_SECONDS: Final = 600.0
 """Changes of Ready that are older than this are forgotten."""
 MOST_FLIPS: Final = 20
-LONGEST_NAME: Final = 253
-"""The longest namespace or name, in bytes, that the API server accepts."""
+MOST_MILESTONES: Final = 16
+OBSERVES_SECONDS: Final = 60.0
+"""A controller that always writes observedGeneration does so within seconds of a change of spec.
+With a finding about it, GRACE_SECONDS are enough: see webhook/dashboard/broken.py."""
+FAILED_SECONDS: Final = 30.0
+"""An image that could not be pulled once, or a container that is started again, often passes."""
+PROGRESS_SECONDS: Final = DEFAULT_DEADLINE
+"""A slow start of a container, a volume or a node changes nothing for minutes. The default of a
+Deployment's spec.progressDeadlineSeconds (apps/v1 types.go)."""
+LONGEST_TEXT: Final = 200
+_UNACTED: Final = "metadata.generation"
+"""What blocks while the controller of a kind without observedGeneration may not have acted yet."""
+_RUNS: Final = re.compile(
+    r"status\.conditions\[(Succeeded|Complete|Completed)\]|status\.phase Running, want Succeeded"
+)
+"""Of Jobs, and what else runs to its end: nobody knows how long that takes."""
+
+
+class Milestone(NamedTuple):
+    """A generation and the time, in Unix seconds, at which it was reconciled."""
+
+    at: float
+    generation: int
 
 
 # A Struct and not a NamedTuple: to change one is several times as fast.
@@ -34,36 +76,58 @@ class TrackedSummary(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class TrackedState(TrackedSummary, frozen=True, gc=False, array_like=True):
-    """What is believed of one object. Times are Unix seconds."""
+    """What is known of one object. Times are Unix seconds."""
 
     version: int
-    """The resourceVersion of the latest state known to be stored; 0 if none is."""
+    """The resourceVersion of the latest version that told something new."""
     digest: int
-    """A checksum of status: tells without decoding whether another state is the same."""
+    """A checksum of status: tells without decoding whether another version is the same."""
     generation: int
     """metadata.generation; 0 for kinds that have none."""
     observed: int | None
-    reconciled: int | None
     intent_at: float
     intent_seen: bool
     """Whether the change of spec itself was seen, so that `intent_at` is its time."""
     observed_at: float | None
-    settled_at: float | None
-    """When this generation was first seen settled; it may be unsettled again."""
     ready: bool | None
     has_been_ready: bool
     """At this generation. A change of Ready before that is part of the rollout, not a flip."""
     flips: tuple[int, ...]
     """The times at which Ready changed, oldest first, none older than WINDOW_SECONDS."""
+    milestones: tuple[Milestone, ...]
+    """When generations were reconciled, the latest last."""
+    blocked_by: str
+    """The first reason that keeps it from being settled, as text; "" when it is settled."""
+    blocked_since: float
+    """When this field was first seen to block with this value."""
+    application: str
+    """What its labels name (see counts.py); "" for none."""
+    images: bytes
+    """Of a Pod: what is remembered of its containers (pod_images.py)."""
 
-    def is_same(self, generation: int, digest: int) -> bool:
-        """Whether a state with this generation and digest tells nothing new."""
-        return self.digest == digest and self.generation == generation
+    @property
+    def reconciled(self) -> int | None:
+        """The last generation at which it was settled; None where none is known."""
+        return self.milestones[-1].generation if self.milestones else None
+
+    @property
+    def settled_at(self) -> float | None:
+        """When this generation was first seen settled; it may be unsettled again."""
+        return self.milestones[-1].at if self.reconciled == self.generation else None
+
+    @property
+    def is_unobserved(self) -> bool:
+        """Whether it waits for its controller to see the current spec."""
+        return self.blocked_by.startswith(("status.observedGeneration", _UNACTED))
+
+    def is_flip(self, after: "TrackedState") -> bool:
+        """Whether the next state has another Ready for the same generation."""
+        if not self.has_been_ready or self.generation != after.generation:
+            return False
+        return None is not self.ready is not after.ready is not None
 
     def flips_since(self, at: float) -> tuple[int, ...]:
         """Return the flips within WINDOW_SECONDS before `at`."""
-        if not self.flips:
-            return ()
         return tuple(flip for flip in self.flips if flip > at - WINDOW_SECONDS)
 
 
@@ -73,3 +137,106 @@ unpack: Final = msgspec.msgpack.Decoder(TrackedState).decode
 """Return the state that was packed; raises msgspec.MsgspecError when it is cut off."""
 read_summary: Final = msgspec.msgpack.Decoder(TrackedSummary).decode
 """Return the beginning of a packed state, and skip the rest of it."""
+
+
+def stuck_at(state: TrackedState, *, always_observes: bool) -> float | None:
+    """Return the time, in Unix seconds, from which an unsettled object counts as stuck.
+
+    None where no time tells. `always_observes`: its controller always writes observedGeneration.
+    """
+    if state.health is Health.RED:
+        return state.changed_at + FAILED_SECONDS
+    if _RUNS.match(state.blocked_by):
+        return None
+    is_quick = state.is_unobserved and always_observes
+    grace = STOPS_WITHIN.search(state.blocked_by)
+    seconds = OBSERVES_SECONDS if is_quick else PROGRESS_SECONDS
+    return state.blocked_since + seconds + (float(grace[1]) if grace else 0.0)
+
+
+class Next(NamedTuple):
+    """What is believed of an object now, and what once GRACE_SECONDS have passed like this."""
+
+    state: TrackedState
+    later: TrackedState | None
+    """None: the same."""
+
+
+def next_state(
+    kind: int,
+    snapshot: ObjectSnapshot,
+    before: TrackedState | None,
+    at: float,
+    *,
+    always_observes: bool,
+    created: bool,
+    application: str,
+) -> Next:
+    """Return what is known of an object after another version of it.
+
+    always_observes  its controller always writes observedGeneration
+    created          if nothing was known before, it has just been created
+    Raises msgspec.MsgspecError or RecursionError when the object cannot be decoded.
+    """
+    document, generation, metadata = snapshot.decode(), snapshot.generation, snapshot.metadata
+    same = before if before is not None and before.generation == generation else None
+    is_new = same is None and (created or before is not None)
+    images = remember_images(before.images if before else b"", document)
+    intent_at = same.intent_at if same else at
+    acted = same.observed_at if same else None
+    if same and acted is None and same.observed is None and not always_observes:
+        acted = at  # where observedGeneration is written, it alone decides: see evaluate()
+
+    def state_of(intent: float, flips: tuple[int, ...]) -> TrackedState:
+        reconciled = before.reconciled if before else None
+        past = Past(intent, acted, reconciled, len(flips), images)
+        view = evaluate(
+            document,
+            past if before or created else None,
+            answers=snapshot.answers,
+            at=at,
+            with_table=False,
+        )
+        observed = view.observed_generation
+        if observed is not None:
+            observed = max(-MAX_INT64, min(observed, MAX_INT64))
+        is_observed = observed is not None and observed >= generation
+        milestones = before.milestones if before else ()
+        if view.settled and generation and not (milestones and milestones[-1][1] == generation):
+            milestones = (*milestones, Milestone(at, generation))[-MOST_MILESTONES:]
+        reasons = (str(one) for one in view.reasons if one.against_settled)
+        text = "" if view.settled else next(reasons, "")[:LONGEST_TEXT]
+        is_same = before and (before.ready, before.settled, before.health) == (
+            view.ready, view.settled, view.health,
+        )  # fmt: skip
+        return TrackedState(
+            kind=kind,
+            namespace=metadata.namespace or "",
+            name=metadata.name or "",
+            owner=snapshot.read_owner_uid(),
+            changed_at=before.changed_at if before and is_same else at,
+            settled=view.settled,
+            health=view.health,
+            version=snapshot.version,
+            digest=snapshot.digest,
+            generation=generation,
+            observed=observed,
+            intent_at=intent_at,
+            intent_seen=same.intent_seen if same else is_new and not is_observed and generation > 0,
+            observed_at=(same and same.observed_at) or (at if is_observed else None),
+            ready=view.ready,
+            has_been_ready=bool(same and same.has_been_ready) or view.ready is True,
+            flips=flips,
+            milestones=milestones,
+            blocked_by=text,
+            blocked_since=before.blocked_since if before and before.blocked_by == text else at,
+            application=application,
+            images=images,
+        )
+
+    flips = before.flips_since(at) if before else ()
+    state = state_of(intent_at, flips)
+    if before is not None and before.is_flip(state):
+        state = state_of(intent_at, (*flips, max(int(at), 0))[-MOST_FLIPS:])
+    is_unacted = is_new and state.ready is None and state.blocked_by.startswith(_UNACTED)
+    return Next(state, state_of(at - GRACE_SECONDS, flips) if is_unacted else None)

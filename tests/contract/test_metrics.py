@@ -18,7 +18,7 @@ FAMILIES = {
     "genguard_predictions", "genguard_review_seconds", "genguard_open_connections",
     "genguard_certificate_expiry_seconds", "genguard_objects", "genguard_generation_lag_objects",
     "genguard_ready_flips", "genguard_observation_lag_seconds",
-    "genguard_reconcile_duration_seconds", "genguard_tracked_bytes",
+    "genguard_reconcile_duration_seconds",
 }  # fmt: skip
 
 

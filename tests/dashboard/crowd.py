@@ -7,12 +7,13 @@ import msgspec
 from genguard.detection.detectors import ALL
 from genguard.detection.detectors.detector import Blame, Signal
 from genguard.detection.write import Called, ObjectKey
-from genguard.status.kind_counts import ResourceKind
-from genguard.status.tracked_state import TrackedState
+from genguard.status.counts import ResourceKind
+from genguard.status.tracked_state import Milestone, TrackedState
 from genguard.status.view import Health
 from tests.contract.service import Running
 from tests.dashboard.stories import OLD_OPERATOR
 from tests.unit.detection.builders import INTENT, MUTATE, joined, status, update
+from tests.unit.status.story import put
 
 FINDINGS = 10_000
 OBJECTS = 100_000
@@ -49,7 +50,7 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
         kind = _KINDS[number % len(_KINDS)]
         parent = number - number % len(_KINDS) + (0 if number % len(_KINDS) == 1 else 1)
         owner = f"uid-{parent}" if number % len(_KINDS) else ""
-        detecting.tracking.restore(f"uid-{number}", kind, state(number, owner, now))
+        put(detecting.tracking, f"uid-{number}", kind, state(number, owner, now))
 
 
 def ended(run: Running, name: str, signs: int = 25) -> None:
@@ -75,16 +76,19 @@ def state(number: int, owner: str, now: float) -> TrackedState:
         digest=number,
         generation=3,
         observed=2 if is_bad else 3,
-        reconciled=2 if is_bad else 3,
         intent_at=now - 600,
         intent_seen=True,
         observed_at=None if is_bad else now - 590,
-        settled_at=None if is_bad else now - 580,
         changed_at=now - number / 1_000,
         ready=not is_bad,
         settled=not is_bad,
         health=Health.YELLOW if is_bad else Health.GREEN,
         has_been_ready=True,
         flips=(),
+        milestones=(Milestone(now - 580, 2 if is_bad else 3),),
+        blocked_by="status.observedGeneration 2, want 3" if is_bad else "",
+        blocked_since=now - 600,
+        application="",
+        images=b"",
         owner=owner,
     )

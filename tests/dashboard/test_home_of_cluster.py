@@ -120,7 +120,8 @@ async def test_home_is_red_while_rollouts_hang_and_green_within_ten_seconds_of_t
         pinner = enter(WebhookListener(cluster.authority, pins_replicas))
         pins = enter(ExitStack())
         pins.enter_context(pinner.registered(cluster, inside, ["deployments"], name=PINS))
-        guard = enter(Genguard("--audit-only", f"--kubeconfig={owner.kubeconfig}"))
+        watch = f"--kubeconfig={owner.kubeconfig}", "--watch=deployments.apps"
+        guard = enter(Genguard("--audit-only", *watch))
         enter(registered(cluster, inside, guard))
         scene = Scene(cluster, inside, guard)
         scene.create()

@@ -63,7 +63,7 @@ def helm(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Helm:
     "given",
     [
         {},
-        {"auditOnly": True, "watch": True, "opsAuth": True},
+        {"auditOnly": True, "opsAuth": True},
         {"ha": True, "alertmanagers": ["http://alertmanager.monitoring.svc:9093"]},
     ],
 )

@@ -1,11 +1,9 @@
-"""Objects that are deleted: home says what kubectl says, also where reviews come late."""
+"""Objects that are deleted: home says what kubectl says."""
 
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import pytest
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -77,12 +75,11 @@ def report_until_gone(scene: Scene, name: str) -> None:
         restarts += 1
 
 
-@pytest.mark.parametrize("watching", [False, True], ids=["by-reviews", "and-by-watches"])
 def test_pods_that_are_gone_are_not_broken_whatever_was_written_while_they_went(
-    cluster: ControlPlane, namespace: NamespaceFactory, *, watching: bool
+    cluster: ControlPlane, namespace: NamespaceFactory
 ) -> None:
     name = namespace(cluster)
-    flags = [f"--kubeconfig={cluster.kubeconfig}", *(["--watch=pods"] if watching else [])]
+    flags = (f"--kubeconfig={cluster.kubeconfig}", "--watch=pods")
     with Genguard(*flags) as guard, registered(cluster, name, guard):
         scene = Scene(cluster, name, guard)
         scene.create()
@@ -109,7 +106,7 @@ def test_a_namespace_that_is_gone_is_shown_no_more(
     """The last write of a namespace is to /finalize, of which genguard gets no review."""
     name = namespace(cluster)
     path = f"/api/v1/namespaces/{name}"
-    with Genguard(f"--kubeconfig={cluster.kubeconfig}") as guard, registered(cluster, name, guard):
+    with Genguard(f"--kubeconfig={cluster.kubeconfig}", "--watch=namespaces") as guard:
 
         def shown() -> set[str]:
             found = json.loads(guard.ops("/api/broken")[1])

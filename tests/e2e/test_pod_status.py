@@ -109,8 +109,8 @@ def pod(name: str, image: str = "nginx:1", **spec: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def guard() -> Iterator[Genguard]:
-    with Genguard(RECORD) as running:
+def guard(apiserver: ControlPlane) -> Iterator[Genguard]:
+    with Genguard(f"--kubeconfig={apiserver.kubeconfig}", "--watch=pods", RECORD) as running:
         yield running
 
 

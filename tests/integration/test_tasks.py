@@ -54,7 +54,6 @@ TASKS: Final = {
     "rules": CLUSTER,
     "reports": CLUSTER,
     "damaged objects": CLUSTER,
-    "stuck objects": CLUSTER,
     "saving findings": CLUSTER,
     "registrations": CLUSTER,
     "refused writes": AUDIT,

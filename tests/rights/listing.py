@@ -22,7 +22,6 @@ COMPONENTS = {
     "with-follow": "follow",
     "with-ops-auth": "ops-auth",
     "with-reports": "reports",
-    "with-watch": "watch",
 }
 """Overlays as people write them, by manifests/README.md: audit-only and a component."""
 OVERLAYS = ("audit-only", "cert-manager", "enforce", "ha", *COMPONENTS)

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
-from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from tests.store.loop import Loop, findings
 from tests.store.replica import Replica
@@ -29,20 +28,6 @@ DONE = {
 }
 
 
-def _roll_out(server: Replica) -> None:
-    """Written, and observed by its controller."""
-    meta = {"uid": "object-2", "generation": 2, "resourceVersion": "7"}
-    old = {"metadata": meta, "spec": {"replicas": 1}, "status": {"observedGeneration": 1}}
-    server.call(
-        "outcome", make_review(new={**old, "status": DONE}, old=old, subresource="status", name="b")
-    )
-
-
-def _reconciled(server: Replica) -> dict[str, Any]:
-    objects = json.loads(server.ops("/api/objects")[1])["objects"]
-    return {one["uid"]: one["reconciledGeneration"] for one in objects}
-
-
 def _save(loop: Loop, server: Replica, file: Path) -> None:
     """Go on until everything that is known now is in the file.
 
@@ -53,19 +38,16 @@ def _save(loop: Loop, server: Replica, file: Path) -> None:
         loop.until(server, lambda seen=seen: file.stat().st_mtime_ns > seen, "saved")
 
 
-def test_findings_and_reconciled_generations_survive_a_kill(tmp_path: Path):
+def test_findings_survive_a_kill(tmp_path: Path):
     file, loop = tmp_path / "state.db", Loop()
     flag = f"--store=sqlite:{file}"
     with Replica(flag) as server:
-        _roll_out(server)
         loop.until(server, lambda: findings(server), what="found")
-        wait_until(lambda: _reconciled(server).get("object-2") == 2, what="tracked")
         before = findings(server)
         _save(loop, server, file)
     with Replica(flag) as server:  # leaving the first one has killed it
         after = findings(server)
         assert after.keys() >= before.keys()
-        assert _reconciled(server).get("object-2") == 2
         loop.until(
             server,
             lambda: all(

@@ -224,10 +224,10 @@ def test_flags_of_serve_are_arguments() -> None:
             "shadow-generation": ["services", "configmaps"],
             "dns-name": ["a.example.org", "b.example.org"],
             "object-metrics": 1_000_000,
+            "watch": "pods",
         },
-        "watch": True,
     }
-    before = made({"watch": True})["Deployment", "genguard"]
+    before = made({})["Deployment", "genguard"]
     after = made(given)["Deployment", "genguard"]
     (container,) = after["spec"]["template"]["spec"]["containers"]
     (plain,) = before["spec"]["template"]["spec"]["containers"]
@@ -237,6 +237,7 @@ def test_flags_of_serve_are_arguments() -> None:
         "--log-level=DEBUG",
         "--object-metrics=1000000",
         "--shadow-generation=services,configmaps",
+        "--watch=pods",
     ]
 
 

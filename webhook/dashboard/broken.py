@@ -1,11 +1,9 @@
 """What is broken now: findings, and objects that are not settled though nothing changes any more.
 
-An object that is not settled is in progress until it counts as stuck (genguard/status/blocking.py).
+An object that is not settled is in progress until it counts as stuck: see `stuck_at`.
 Objects that own each other are one entry: the topmost that is not settled, with the field that
 blocks it or what it owns. Whoever is blamed for a finding about it, about an owner of it or about
-what it owns, is to blame. This replica shows what it knows and asks nobody: objects that seem
-stuck are looked up in the background (webhook/cluster/stuck_objects.py), and until then only writes
-say that they exist.
+what it owns, is to blame. Objects are known as watches show them; this replica asks nobody.
 """
 
 import asyncio
@@ -18,11 +16,10 @@ from typing import Final, NamedTuple, Self
 import msgspec
 
 from genguard.detection.finding import Finding, Severity
-from genguard.status.blocking import Blocking
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
-from webhook.dashboard.objects import damaged_objects, is_seen, owners, stuck_since
+from webhook.dashboard.objects import damaged_objects, owners, stuck_since
 from webhook.dashboard.page import PageContext, PageData, PageQueue, Sources, check_parameters
 from webhook.dashboard.rendering import ENDING, parse_time, shown_severity, span, stamp_exactly
 
@@ -113,34 +110,29 @@ class _Member(NamedTuple):
     """One object that is not settled."""
 
     found: Tracked
-    blocking: Blocking
     stuck_since: float | None
     """When what blocks it began, where it is stuck."""
-    unseen: bool
-    """It seems stuck, but nobody has looked whether it still exists."""
 
 
 class _Family:
     """Objects that are not settled below one root."""
 
-    __slots__ = ("count", "root", "root_uid", "shown", "stuck_since", "unseen", "waiting_since")
+    __slots__ = ("count", "root", "root_uid", "shown", "stuck_since", "waiting_since")
 
     def __init__(self, root_uid: str) -> None:
         self.root_uid: Final = root_uid
         self.root: _Member | None = None
         self.shown: _Member | None = None
         self.count = 0
-        self.unseen = 0
         self.stuck_since: float | None = None
         self.waiting_since: float | None = None
 
     def add(self, one: _Member) -> None:
         """Count one of its objects. Shown is what blocks the others: the lowest that is stuck."""
         self.count += 1
-        self.unseen += one.unseen
         if one.found.uid == self.root_uid:
             self.root = one
-        since = one.blocking.since
+        since = one.found.state.blocked_since
         if one.stuck_since is not None:
             self.stuck_since = min(one.stuck_since, self.stuck_since or one.stuck_since)
         self.waiting_since = min(since, self.waiting_since or since)
@@ -152,7 +144,12 @@ def _rank(one: _Member) -> tuple[bool, bool, bool, float]:
     """Sorts what explains most first: a spec that nobody observes, what failed, what is oldest."""
     is_stuck = one.stuck_since is not None
     is_red = one.found.state.health is Health.RED
-    return not is_stuck, not one.blocking.is_unobserved, not is_red, one.blocking.since
+    return (
+        not is_stuck,
+        not one.found.state.is_unobserved,
+        not is_red,
+        one.found.state.blocked_since,
+    )
 
 
 class _Active(NamedTuple):
@@ -202,15 +199,14 @@ async def find_broken(
     """Return what is broken at a time. Reads all objects that are not settled, in batches."""
     tracking = sources.detecting.tracking
     active = await queue.in_thread(lambda: _Active.read(findings, now))
-    families = await _families(tracking, active.about, now, is_looked_up=sources.connected)
+    families = await _families(tracking, active.about, now)
     stuck = [one for one in families.values() if one.stuck_since is not None]
     waits = [one for one in families.values() if one.stuck_since is None]
     shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
     proceeding = heapq.nsmallest(MOST_SHOWN, waits, key=lambda one: one.waiting_since or 0.0)
     blames = await _Blames.read(tracking, active.ranked if families else ())
     began = [*active.since, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
-    unseen = sum(one.unseen for one in families.values())
-    missing = tuple(_missing(sources, unseen, now))
+    missing = tuple(_missing(sources, now))
     verdict = Verdict.UNKNOWN if missing else Verdict.GOOD
     if active.ends:
         verdict = Verdict.ENDING
@@ -236,7 +232,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     return PageData(await find_broken(context.sources, findings, context.queue, now), {})
 
 
-def _missing(sources: Sources, unseen: int, now: float) -> Iterator[str]:
+def _missing(sources: Sources, now: float) -> Iterator[str]:
     """Say why this server cannot tell that nothing is broken."""
     if active := sources.stands_by_for:
         yield (
@@ -261,11 +257,6 @@ def _missing(sources: Sources, unseen: int, now: float) -> Iterator[str]:
     for resource, is_current in sources.watching.states().items():
         if not is_current:
             yield f"The watch of {resource} is not current: changes may be missing."
-    if unseen:
-        yield (
-            f"{unseen:,} {'object seems' if unseen == 1 else 'objects seem'} stuck, but could not "
-            "be looked up yet: the API server has not answered, or genguard may not get this kind."
-        )
     if sources.about().get("store") == "sqlite-damaged":
         yield (
             "The file of findings was damaged when this server started, and was moved aside, as "
@@ -275,31 +266,20 @@ def _missing(sources: Sources, unseen: int, now: float) -> Iterator[str]:
         yield f"A part of this server fails: {task}. What it does may be missing."
 
 
-async def _families(
-    tracking: Tracking, about: frozenset[str], now: float, *, is_looked_up: bool
-) -> dict[str, _Family]:
+async def _families(tracking: Tracking, about: frozenset[str], now: float) -> dict[str, _Family]:
     """Return all objects that are not settled, by the uid of the topmost of them.
 
-    about         uids of the objects of findings: a spec that is not observed there is no rollout
-    is_looked_up  objects that seem stuck are looked up before they count as stuck
+    about  uids of the objects of findings: a spec that is not observed there is no rollout
     """
     families: dict[str, _Family] = {}
     unsettled = tracking.unsettled()
     while batch := list(islice(unsettled, _BATCH_SIZE)):
-        for uid, blocking in batch:
-            found = tracking.find(uid)
-            if found is None or found.state.settled:
-                continue
+        for found in batch:
             root = _root(tracking, found)
-            since = stuck_since(tracking, found, blocking, about, now)
-            unseen = since is not None and not is_seen(
-                uid, blocking, about, is_looked_up=is_looked_up
-            )
-            member = _Member(found, blocking, None if unseen else since, unseen)
             family = families.get(root)
             if family is None:
                 family = families[root] = _Family(root)
-            family.add(member)
+            family.add(_Member(found, stuck_since(tracking, found, about, now)))
         await asyncio.sleep(0)
     return families
 
@@ -374,7 +354,9 @@ def _show(family: _Family, blames: _Blames) -> NotSettled:
     root = family.root or shown
     state, kind = root.found.state, root.found.kind
     finding, relation = blames.find(family)
-    since = family.stuck_since if family.stuck_since is not None else shown.blocking.since
+    since = (
+        family.stuck_since if family.stuck_since is not None else shown.found.state.blocked_since
+    )
     is_root = shown.found.uid == root.found.uid
     return NotSettled(
         group=kind.group,
@@ -385,7 +367,7 @@ def _show(family: _Family, blames: _Blames) -> NotSettled:
         uid=root.found.uid,
         health=max((root.found.state.health, shown.found.state.health), key=_BY_HEALTH),
         since=stamp_exactly(since),
-        blocks=shown.blocking.text,
+        blocks=shown.found.state.blocked_by,
         blocked_object="" if is_root else f"{shown.found.kind.kind} {shown.found.state.name}",
         more=family.count - len({shown.found.uid, root.found.uid}),
         stuck=family.stuck_since is not None,

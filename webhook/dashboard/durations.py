@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.detection.honesty import HOW, WriterHonesty
-from genguard.status.kind_counts import DurationHistogram, KindCounts, ResourceKind
+from genguard.status.counts import DurationHistogram, KindCounts, ResourceKind
 from webhook.dashboard.page import (
     PageContext,
     PageData,
@@ -192,7 +192,7 @@ def _of_kind(kind: ResourceKind, counts: KindCounts) -> KindDurations:
         kind.group,
         kind.kind,
         healths,
-        counts.behind,
+        len(counts.behind_since),
         counts.flips,
         histogram(counts.observation),
         histogram(counts.reconcile),

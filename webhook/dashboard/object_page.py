@@ -11,7 +11,8 @@ import msgspec
 
 from genguard.detection.finding import Finding
 from genguard.detection.write import ObjectKey
-from genguard.status.tracking import Milestone, Tracked, Tracking
+from genguard.status.tracked_state import Milestone
+from genguard.status.tracking import Tracked, Tracking
 from webhook.dashboard.objects import (
     MOST_LEVELS,
     OpenFindings,
@@ -51,13 +52,17 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ObjectPage(msgspec.Struct, frozen=True):
-    """The data of the page; `tracked` and `tree` are null if the object is not tracked."""
+    """The data of the page; `tracked` and `tree` are null if no watch shows the object.
+
+    watched  whether objects of its kind are watched
+    """
 
     group: str
     resource: str
     namespace: str
     name: str
     uid: str
+    watched: bool
     tracked: TrackedObject | None
     writes: tuple[Step, ...]
     reconciled: tuple[Milestone, ...]
@@ -88,18 +93,21 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     if remembered is None and found is None and not about:
         raise MissingError(
             "This object is not known. Objects without writes for an hour may be forgotten, and "
-            "after a restart only the state in --store is known."
+            "the status of a kind is known while it is watched (--watch)."
         )
+    watch = f"{resource}.{group}" if group else resource
     known = () if remembered is None else steps(remembered)
+    milestones = () if found is None else found.state.milestones
     model = ObjectPage(
         group=group,
         resource=resource,
         namespace=namespace,
         name=name,
         uid=uid,
+        watched=watch in context.sources.watching.states(),
         tracked=None if found is None else show(found, now, OpenFindings(about, now)),
         writes=tuple(one for one in known if begin <= one.time <= end),
-        reconciled=tuple(one for one in tracking.milestones.find(uid) if begin <= one.at <= end),
+        reconciled=tuple(one for one in milestones if begin <= one.at <= end),
         findings=about,
         tree=await tree(tracking, context.queue, uid, now),
     )
@@ -108,13 +116,14 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     uids = {uid, *uids_of(model.tree)}
     damaged = damaged_objects(findings)
     values = {
-        "stuck": find_stuck(context.sources, uids, damaged, now),
+        "stuck": find_stuck(tracking, uids, damaged, now),
         "plots": time and [plot(model.writes, model.reconciled, time, one) for one in FRAMES],
         "near": ranges_near(*time) if time else {},
         "is_range": asked != (None, None),
         "since": since,
         "earlier": len(known) - len(model.writes),
         "names": names,
+        "watch": watch,
         "commands": tuple(commands(model)),
     }
     return PageData(model, values)

@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.detection.finding import Finding, FoundObject, Severity
-from genguard.status.blocking import Blocking
+from genguard.status.counts import CountsByKind
 from genguard.status.evaluate import GRACE_SECONDS
-from genguard.status.kind_counts import CountsByKind
 from genguard.status.tracked_state import TrackedState, TrackedSummary
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
@@ -19,7 +18,6 @@ from webhook.dashboard.page import (
     BadQueryError,
     PageContext,
     PageData,
-    Sources,
     begin_of_range,
     check_parameters,
     choice,
@@ -66,8 +64,6 @@ class TrackedObject(msgspec.Struct, frozen=True, rename="camel"):
     observation_lag_seconds: float | None
     reconcile_duration_seconds: float | None
     ready_flips: int
-    stored: bool
-    """False: a write was allowed, but it is not known yet whether it was stored."""
     open_findings: int = 0
     """Unresolved findings about the object. They do not change its health."""
     worst_finding: str = ""
@@ -94,42 +90,27 @@ def owners(tracking: Tracking, found: Tracked) -> Iterator[Tracked]:
 
 
 def stuck_since(
-    tracking: Tracking, found: Tracked, blocking: Blocking, about: frozenset[str], now: float
+    tracking: Tracking, found: Tracked, about: frozenset[str], now: float
 ) -> float | None:
     """Return since when an object is stuck, None while it is in progress.
 
     about  uids of the objects whose damage findings say is there
     """
-    stuck_at = tracking.stuck_at(found, blocking)
-    if blocking.is_unobserved and found.uid in about:
-        stuck_at = blocking.since + GRACE_SECONDS
-    if stuck_at is None or now < stuck_at:
+    state = found.state
+    stuck_at = tracking.stuck_at(found)
+    if state.is_unobserved and found.uid in about:
+        stuck_at = state.blocked_since + GRACE_SECONDS
+    if state.settled or stuck_at is None or now < stuck_at:
         return None
-    return min(stuck_at, blocking.since)
-
-
-def is_seen(uid: str, blocking: Blocking, about: frozenset[str], *, is_looked_up: bool) -> bool:
-    """Whether somebody has looked if an object still exists, or nobody does that here.
-
-    The objects of findings are read anyway (webhook/cluster/rechecking.py).
-    """
-    return bool(blocking.seen_at) or uid in about or not is_looked_up
+    return min(stuck_at, state.blocked_since)
 
 
 def find_stuck(
-    sources: Sources, uids: Iterable[str], about: frozenset[str], now: float
+    tracking: Tracking, uids: Iterable[str], about: frozenset[str], now: float
 ) -> set[str]:
     """Return which of a few objects are stuck: pages say that these are broken."""
-    tracking, stuck = sources.detecting.tracking, set()
-    for uid in uids:
-        found, blocking = tracking.find(uid), tracking.blocking(uid)
-        if found is None or blocking is None or found.state.settled:
-            continue
-        if not is_seen(uid, blocking, about, is_looked_up=sources.connected):
-            continue
-        if stuck_since(tracking, found, blocking, about, now) is not None:
-            stuck.add(uid)
-    return stuck
+    known = (found for uid in uids if (found := tracking.find(uid)) is not None)
+    return {one.uid for one in known if stuck_since(tracking, one, about, now) is not None}
 
 
 def damaged_objects(findings: Iterable[Finding]) -> frozenset[str]:
@@ -232,9 +213,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     model = await page(tracking, asked, now, known)
     kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind if kind.resource != "other"})
     values = {
-        "stuck": find_stuck(
-            context.sources, (one.uid for one in model.objects), known.damaged, now
-        ),
+        "stuck": find_stuck(tracking, (one.uid for one in model.objects), known.damaged, now),
         "asked": asked.filters,
         "since": asked.since,
         "order": asked.order,
@@ -243,6 +222,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         "kinds": kinds,
         "orders": ORDERS,
         "most": _MOST,
+        "watched": tuple(context.sources.watching.states()),
     }
     return PageData(model, values | {"known": len(tracking), "limit": asked.limit})
 
@@ -259,7 +239,7 @@ async def _open(context: PageContext, now: float) -> OpenFindings:
 
 
 class _Ranking:
-    """Filters and ranks all tracked objects, of which it decodes little: there may be 200,000."""
+    """Filters and ranks all tracked objects, of which it decodes little: there may be 150,000."""
 
     def __init__(self, tracking: Tracking, asked: ObjectQuery, begin: float) -> None:
         """`begin`: objects that did not change since are left out."""
@@ -365,7 +345,6 @@ def show(found: Tracked, at: float, findings: OpenFindings | None = None) -> Tra
         _since_intent(state, state.observed_at),
         _since_intent(state, state.settled_at),
         len(state.flips_since(at)),
-        not found.unconfirmed,
         count,
         worst,
     )

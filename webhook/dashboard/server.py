@@ -45,7 +45,6 @@ class HealthPage(msgspec.Struct, frozen=True, rename="camel"):
     measures: tuple[Measure, ...]
     watches: dict[str, bool]
     tracked: int
-    tracked_bytes: int
     remembered: int
     remembered_bytes: int
     queued: int
@@ -200,7 +199,6 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         ),
         watches=dict(context.sources.watching.states()),
         tracked=len(detecting.tracking),
-        tracked_bytes=detecting.tracking.bytes,
         remembered=len(detecting.detection.history),
         remembered_bytes=detecting.detection.history.bytes,
         queued=len(detecting),
@@ -318,8 +316,8 @@ def _of_detection(context: PageContext) -> Iterator[Trouble]:
     if incomplete := detecting.detection.completeness.incomplete:
         what = "writes that missed a phase on this replica"
         yield Trouble(what, incomplete, "GenguardIncompleteWrites")
-    if odd := detecting.untracked + detecting.detection.unreadable:
-        yield Trouble("objects that could not be compared or tracked", odd, "")
+    if odd := detecting.detection.unreadable:
+        yield Trouble("objects that could not be compared", odd, "")
     for resource, is_current in context.sources.watching.states().items():
         if not is_current:
             yield Trouble(

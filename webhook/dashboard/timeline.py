@@ -13,7 +13,7 @@ from genguard.detection.sample import Letters, ShownField, shown_field, values_o
 from genguard.detection.write import Write
 from genguard.objects.observed import Generation, Observed, generation_number, restorations
 from genguard.objects.pointer import to_field_path
-from genguard.status.tracking import Milestone
+from genguard.status.tracked_state import Milestone
 
 MOST_PATHS = 8
 """The most paths shown for each write."""

@@ -17,8 +17,7 @@ from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.review_setup import ReviewSetup
-from genguard.status.assessment import JudgeFields
-from genguard.status.tracking import Tracking, TrackingRows
+from genguard.status.tracking import Tracking
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
 from webhook.alerts.leader_sink import LeaderSink
@@ -51,7 +50,7 @@ from webhook.server.options import (
     ServerOptions,
 )
 from webhook.server.tokens import ReviewedTokens, TokenFile
-from webhook.server.watching import JudgedObjects, Watching, parse_watched
+from webhook.server.watching import Watching, parse_watched
 from webhook.store.address import (
     MemoryAddress,
     SqliteAddress,
@@ -114,9 +113,11 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
         silences = Silences()
-        tracking = Tracking(most_summaries=settings.summary_metrics)
         rules = ServerRules(evaluator, parse_place(settings.rules))
-        watching = await _watch(stack, watched, tracking, rules, supervisor)
+        watching = Watching(
+            watched, Tracking(most_summaries=settings.summary_metrics), rules.judge, supervisor
+        )
+        await stack.enter_async_context(watching.judging())
 
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
         replicas = None
@@ -129,7 +130,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
         metrics = _metrics(settings, setup, detection, supervisor)
         evaluator.measured(metrics)
         metrics.gauge(declarations.RULES_REFUSED, lambda: float(rules.is_refused))
-        collectors: list[Collector] = [TrackedMetrics(tracking, setup.knows)]
+        collectors: list[Collector] = [TrackedMetrics(watching.tracking, setup.knows)]
         if watched:
             collectors.append(TerminatingMetrics(watching, settings.object_metrics))
 
@@ -186,17 +187,14 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             kept: dict[str, PersistentPart] = {
                 "findings": detection.ledger,
                 "silences": silences,
-                # Their form has changed once: those of a file from before are not read.
-                "tracked": TrackingRows(tracking),
             }
             keeping = StatePersister.opened(store.path, kept, supervisor)
             await stack.enter_async_context(keeping.running(metrics, supervisor))
         detecting = Detecting(
             detection,
             sinks,
-            tracking,
+            watching.tracking,
             None if replicas is None else replicas.sharing,
-            rules.judge,
             active=standby,
             supervisor=supervisor,
         )
@@ -211,7 +209,6 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
                 detecting=detecting,
                 leader=leader,
                 metrics=metrics,
-                judge=rules.judge.judge,
                 lost_at=None if pods is None else lambda: pods.lost_at,
             )
             await stack.enter_async_context(cluster.judging_versions(setup, detecting, fights))
@@ -244,19 +241,6 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             keeps_clients=None if standby is None else lambda: standby.keeps_clients,
         )
         yield App(service, supervisor)
-
-
-async def _watch(
-    stack: AsyncExitStack,
-    watched: tuple[str, ...],
-    tracking: Tracking,
-    rules: ServerRules,
-    supervisor: Supervisor,
-) -> Watching:
-    """Take in what is watched; objects of kinds with a rule in CEL once they are judged."""
-    judged = JudgedObjects(rules.judge, tracking, supervisor)
-    await stack.enter_async_context(supervisor.running({"judged objects": judged.run}))
-    return Watching(watched, tracking, judged, supervisor)
 
 
 def _metrics(
@@ -454,7 +438,6 @@ async def _repair_findings(
     detecting: Detecting,
     leader: LeaderElection | None,
     metrics: Metrics,
-    judge: JudgeFields,
     lost_at: Callable[[], float] | None,
 ) -> None:
     """Restore the findings that a ConfigMap keeps, and check and heal damaged objects.
@@ -471,7 +454,7 @@ async def _repair_findings(
         )
         await stack.enter_async_context(saved)
     healer = leader if settings.heal else None
-    checks = cluster.rechecks(detecting, healer, metrics, judge, lost_at)
+    checks = cluster.rechecks(detecting, healer, metrics, lost_at)
     await stack.enter_async_context(checks)
 
 

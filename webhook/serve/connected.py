@@ -4,14 +4,12 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 import certs
 from genguard.detection.policies import Policy
 from genguard.detection.suspects import Registered, Suspects
 from genguard.review_setup import ReviewSetup
-from genguard.status.assessment import JudgeFields, judge_no_fields
 from genguard.versions import Versions
 from webhook.alerts.verified import Lookup
 from webhook.cluster.certificate_rotation import (
@@ -27,7 +25,6 @@ from webhook.cluster.connection import (
     server_object,
     server_user,
 )
-from webhook.cluster.discovery import collection_path
 from webhook.cluster.event import CreateEvent, StoreEvents
 from webhook.cluster.facts import (
     ClusterFacts,
@@ -46,7 +43,6 @@ from webhook.cluster.rest import Rest
 from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
 from webhook.cluster.standby import Pods, StandbyElection
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
-from webhook.cluster.stuck_objects import StuckObjects
 from webhook.cluster.token_review import TokenReviews
 from webhook.election.leader import (
     LeaderElection,
@@ -227,15 +223,11 @@ class ConnectedCluster:
         detecting: Detecting,
         healer: Leadership | None,
         metrics: Metrics,
-        judge: JudgeFields = judge_no_fields,
         lost_at: Callable[[], float] | None = None,
     ) -> AsyncIterator[None]:
-        """Read damaged and stuck objects again and again while the context is entered.
-
-        Damaged objects are healed.
+        """Read damaged objects again and again, and heal them, while the context is entered.
 
         healer   whether this replica heals; None where nothing is healed
-        judge    evaluates rules in CEL
         lost_at  when a replica that answered was lost, in monotonic seconds
         """
         objects = StoredObjects(self.rest)
@@ -246,12 +238,7 @@ class ConnectedCluster:
         rechecking = Rechecking(
             detecting, objects, healing, supervisor=self.supervisor, lost_at=lost_at
         )
-        locate = partial(collection_path, self.rest)
-        stuck = StuckObjects(
-            detecting.tracking, self.rest, locate, judge=judge, supervisor=self.supervisor
-        )
-        rereading = {"damaged objects": rechecking.run, "stuck objects": stuck.run}
-        async with self.supervisor.running(rereading):
+        async with self.supervisor.running({"damaged objects": rechecking.run}):
             yield
 
 

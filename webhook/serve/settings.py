@@ -16,7 +16,7 @@ import click
 from genguard.generation.table import DEFAULT_SERVER_VERSION
 from genguard.objects.intended import CONDITIONS, OWN, parse_restored
 from genguard.review_setup import GenerationPatch, ReviewOptions
-from genguard.status.summaries import MOST_SUMMARIES
+from genguard.status.counts import MOST_SUMMARIES
 from webhook.files.given import load_definitions
 from webhook.files.rules import parse_place
 from webhook.serve.flags import (
@@ -182,7 +182,8 @@ class Settings:
     )
     watch: str = flag(
         "",
-        "Watch these objects in all namespaces: pods,replicasets.apps,... Needs a cluster.",
+        "Watch these objects in all namespaces, to know their status: pods,deployments.apps,... "
+        "Needs a cluster.",
         metavar="RESOURCE,...",
     )
     watch_fights: str = flag(

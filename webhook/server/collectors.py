@@ -15,8 +15,14 @@ from prometheus_client.metrics_core import Metric
 from genguard.admission.review import Phase
 from genguard.detection.detectors import ALL
 from genguard.detection.finding import Severity
-from genguard.status.kind_counts import OTHER, DurationHistogram, KindCounts
-from genguard.status.summaries import Key, SetCounts, Summaries
+from genguard.status.counts import (
+    OTHER,
+    DurationHistogram,
+    Key,
+    KindCounts,
+    SetCounts,
+    Summaries,
+)
 from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
@@ -78,7 +84,7 @@ class TrackedMetrics:
             for health in Health
         )
         yield declarations.GENERATION_LAG_OBJECTS.family(
-            (labels, sum(one.behind for one in several)) for labels, several in kinds
+            (labels, sum(len(one.behind_since) for one in several)) for labels, several in kinds
         )
         yield declarations.GENERATION_LAG_OLDEST.family(
             (labels, _oldest_gap(several, now)) for labels, several in kinds
@@ -92,7 +98,6 @@ class TrackedMetrics:
         yield declarations.RECONCILE_DURATION.family(
             (labels, _joined([one.reconcile for one in several])) for labels, several in kinds
         )
-        yield declarations.TRACKED_BYTES.of(self._tracking.bytes)
         if self._tracking.summaries is not None:
             yield from _summaries(self._tracking.summaries)
 

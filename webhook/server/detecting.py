@@ -1,8 +1,8 @@
-"""Run detection and tracking after the answers: one bounded queue, read in batches on the loop.
+"""Run detection after the answers: one bounded queue, read in batches on the loop.
 
 Reviews that do not fit are dropped and counted; no answer waits for detection. A batch takes some
 0.4 ms, about six reviews, and delays answers by no more than that. Large reviews, and those that
-evaluate conditions, are compared in a thread; rules in CEL are evaluated there too.
+evaluate conditions, are compared in a thread.
 """
 
 import asyncio
@@ -20,10 +20,8 @@ from genguard.detection.finding import Finding
 from genguard.detection.ledger import Damaged
 from genguard.detection.life_fact import AnyFact
 from genguard.detection.reduce import Reviewed
-from genguard.objects.fields import Fields
 from genguard.review import Verdict
-from genguard.status.health_rules import RuleAnswers
-from genguard.status.tracking import NOT_JUDGED, Judged, Tracking, record_outcome, shows_object
+from genguard.status.tracking import Tracking
 from webhook.alerts.change import Sink, TransitionTracker
 from webhook.alerts.queued import QueuedSink
 from webhook.election.leader import Leadership
@@ -78,18 +76,8 @@ class Shared(Protocol):
         """Tell that replica that a review was not looked at."""
 
 
-class Rules(Protocol):
-    """Rules in CEL."""
-
-    def covers(self, group: str, kind: str) -> bool:
-        """Whether a kind has a rule."""
-
-    def judge(self, group: str, kind: str, document: Fields) -> RuleAnswers | None:
-        """Return what the rule of a kind says of an object; it may block for seconds."""
-
-
 class Detecting:
-    """Feeds a Detection and a Tracking, and sends changes of findings to the alert sinks."""
+    """Feeds a Detection, and sends changes of findings to the alert sinks."""
 
     def __init__(
         self,
@@ -97,18 +85,17 @@ class Detecting:
         sinks: Mapping[str, Sink],
         tracking: Tracking,
         shared: Shared | None = None,
-        rules: Rules | None = None,
         *,
         active: Leadership | None = None,
         supervisor: Supervisor | None = None,
         clock: TimeOfDay | None = None,
     ) -> None:
-        """`sinks` by name; `rules` judge objects of kinds that have a rule in CEL, if any has.
+        """`sinks` by name.
 
-        active  leads while findings are made here; else those of the active pod are shown
+        tracking  the objects that watches show; their times move with the clock
+        active    leads while findings are made here; else those of the active pod are shown
         """
         self._active: Final = active
-        self._rules: Final = rules
         self.detection: Final = detection
         self.tracking: Final = tracking
         self._supervisor: Final = supervisor or Supervisor()
@@ -126,7 +113,6 @@ class Detecting:
         self.latest_repair: LatestRepair | None = None
         """The last one of a review that was sent to this replica."""
         self.dropped = 0
-        self.untracked = 0
         self.last_shed = 0.0
         """When there was last no time to judge a review, in Unix seconds; 0: never."""
 
@@ -145,7 +131,7 @@ class Detecting:
         if prediction is None:
             self._miss(request, self._now())
             return
-        # Detection looks at all but deletions on their way, tracking at outcomes alone.
+        # Detection looks at all but deletions on their way.
         if request.operation not in _JUDGED and phase is not Phase.OUTCOME:
             return
         now = self._now()
@@ -255,10 +241,6 @@ class Detecting:
             self._bytes -= weight
             with self._supervisor.guard("reviews"):
                 await self._detect(phase, reviewed, queued_at, is_large=is_large)
-            if phase is Phase.OUTCOME:
-                with self._supervisor.guard("objects of reviews"):
-                    judged = await self._judged(reviewed.request)
-                    self._track(reviewed, queued_at + self._put_forth, judged)
         self._judge()
 
     def _judge(self) -> None:
@@ -292,30 +274,6 @@ class Detecting:
             self.detection.take(fact)
         else:
             self._shared.put(encode_fact(fact))
-
-    async def _judged(self, request: AdmissionRequest) -> Judged:
-        """Have the objects of a write judged in a thread, if their kind has a rule in CEL."""
-        rules, kind = self._rules, request.wire.kind
-        if rules is None or not rules.covers(kind.group, kind.kind) or not shows_object(request):
-            return NOT_JUDGED
-
-        def judged() -> Judged:
-            both = (
-                None if one is None else rules.judge(kind.group, kind.kind, one.fields)
-                for one in (request.old_object, request.object)
-            )
-            return Judged(*both)
-
-        try:
-            return await in_thread(judged)
-        except (msgspec.MsgspecError, RecursionError):
-            return NOT_JUDGED  # its record cannot be made either
-
-    def _track(self, reviewed: Reviewed, now: float, judged: Judged) -> None:
-        try:
-            record_outcome(self.tracking, reviewed.request, reviewed.prediction, now, judged)
-        except (msgspec.MsgspecError, RecursionError):
-            self.untracked += 1
 
     async def _settle(self) -> None:
         while True:

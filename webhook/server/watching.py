@@ -1,20 +1,26 @@
-"""Takes in every object that the watches of `serve --watch` see."""
+"""Tracks every object that the watches of `serve --watch` show, and keeps none of them.
+
+What a rule in CEL says of an object is asked in a thread. Of each object with such a rule the
+latest version waits for its turn; of too many objects those that came first are dropped, and
+tracked with their next change.
+"""
 
 import asyncio
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from contextlib import AbstractAsyncContextManager
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from genguard.generation.table import load_rows
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import decode_metadata
+from genguard.status.health_rules import RuleAnswers
 from genguard.status.terminating_pods import Terminating
 from genguard.status.tracking import Tracking
-from webhook.server.detecting import Rules
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
@@ -53,105 +59,28 @@ def _checked(name: str, flag: str) -> str:
     return name
 
 
-class Seen(NamedTuple):
-    """An object as a watch has shown it, and the time in Unix seconds."""
+class Rules(Protocol):
+    """Rules in CEL."""
 
-    group: str
+    def covers(self, group: str, kind: str) -> bool:
+        """Whether a kind has a rule."""
+
+    def judge(self, group: str, kind: str, document: Fields) -> RuleAnswers | None:
+        """Return what the rule of a kind says of an object; it may block for seconds."""
+
+
+class _Seen(NamedTuple):
+    """A version of an object as a watch has shown it, and the time in Unix seconds."""
+
     resource: str
     kind: str
     object: Fields
     at: float
+    created: bool
 
-
-class JudgedObjects:
-    """Tracks the objects of watches whose kind has a rule in CEL, each once its rule has spoken.
-
-    A rule is evaluated in a thread. Of each object the latest state waits for its turn; of too many
-    objects those that came first are dropped, and tracked with their next change.
-    """
-
-    def __init__(
-        self, rules: Rules, tracking: Tracking, supervisor: Supervisor | None = None
-    ) -> None:
-        self._supervisor: Final = supervisor or Supervisor()
-        self._rules: Final = rules
-        self._tracking: Final = tracking
-        self._waiting: Final[OrderedDict[str, Seen]] = OrderedDict()
-        self._wake: Final = asyncio.Event()
-        self.bytes = 0
-        self.dropped = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def covers(self, group: str, kind: str) -> bool:
-        """Whether a kind has a rule."""
-        return self._rules.covers(group, kind)
-
-    def put(self, seen: Seen) -> None:
-        """Let an object wait for its turn; raises msgspec.MsgspecError and KeyError."""
-        uid = decode_metadata(seen.object).uid or ""
-        self._take(uid)
-        # A copy: the fields of a listed object keep the whole page in memory.
-        copied = {key: msgspec.Raw(bytes(raw)) for key, raw in seen.object.items()}
-        self._waiting[uid] = seen._replace(object=copied)
-        self.bytes += _size(seen)
-        while len(self._waiting) > MOST_WAITING or self.bytes > MOST_WAITING_BYTES:
-            self._take(next(iter(self._waiting)))
-            if not self.dropped:
-                facts = {"effect": "they are tracked with their next change"}
-                LOGGER.warning("objects not judged: too many at once", extra={"facts": facts})
-            self.dropped += 1
-        self._wake.set()
-
-    def drop(self, uid: str) -> None:
-        """Forget an object that was deleted. One whose rule is asked is not tracked afterwards."""
-        self._take(uid)
-
-    async def run(self) -> None:
-        """Judge and track what waits, for ever."""
-        while True:
-            while self._waiting:
-                with self._supervisor.guard("judged objects"):
-                    await self._judge(next(iter(self._waiting)))
-            await self._wake.wait()
-            self._wake.clear()
-
-    def _take(self, uid: str) -> Seen | None:
-        seen = self._waiting.pop(uid, None)
-        if seen is not None:
-            self.bytes -= _size(seen)
-        return seen
-
-    async def _judge(self, uid: str) -> None:
-        seen = self._take(uid)
-        if seen is None:
-            return
-        group, resource, kind, found, at = seen
-        try:
-            answers = await in_thread(self._rules.judge, group, kind, found)
-            self._tracking.record_stored(group, resource, kind, found, at, answers=answers)
-        except (KeyError, msgspec.MsgspecError, RecursionError) as error:
-            self._supervisor.leave_out("unreadable objects")
-            self._tracking.forget(uid)
-            _tell_unread(f"{resource}.{group}", type(error).__name__)
-
-
-def _size(seen: Seen) -> int:
-    return sum(memoryview(raw).nbytes for raw in seen.object.values())
-
-
-def _tell_unread(resource: str, reason: str) -> None:
-    facts = {"resource": resource, "reason": reason}
-    LOGGER.warning("object not read", extra={"facts": facts})
-
-
-def _uid(found: Fields) -> str:
-    """The uid of an object that cannot be read, "" where even that is not to be had."""
-    try:
-        return msgspec.json.decode(found["metadata"], type=_Metadata).uid
-    except (KeyError, msgspec.MsgspecError, RecursionError):
-        return ""
+    @property
+    def size(self) -> int:
+        return sum(memoryview(raw).nbytes for raw in self.object.values())
 
 
 class _Metadata(msgspec.Struct):
@@ -159,23 +88,23 @@ class _Metadata(msgspec.Struct):
 
 
 class Watching:
-    """The Watcher of cluster.objects. It counts and tracks objects, and keeps none of them."""
+    """The Watcher of cluster.watch."""
 
     def __init__(
         self,
         resources: Iterable[str],
         tracking: Tracking,
-        judged: JudgedObjects | None = None,
+        rules: Rules | None = None,
         supervisor: Supervisor | None = None,
     ) -> None:
         """`resources` are those that are watched, such as pods and deployments.apps.
 
-        judged  takes the objects of kinds that have a rule in CEL; None: no kind has one
+        rules  in CEL; None: no kind has one. they are asked within `judging`
         """
         self._supervisor: Final = supervisor or Supervisor()
-        self._judged: Final = judged
+        self._rules: Final = rules
         self.terminating: Final = Terminating()
-        self._tracking: Final = tracking
+        self.tracking: Final = tracking
         self._counts: Final[Mapping[str, Callable[[Fields], None]]] = {
             "pods": self.terminating.record_pod,
             "replicasets.apps": self.terminating.record_replica_set,
@@ -183,24 +112,42 @@ class Watching:
         }
         self._current: Final = dict.fromkeys(resources, False)
         self._known: Final[set[str]] = set()
+        self._waiting: Final[OrderedDict[str, _Seen]] = OrderedDict()
+        self._bytes = 0
+        self._asked_for = ""
+        """The uid of the object of which a rule is asked now."""
+        self._wake: Final = asyncio.Event()
+        self.dropped = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many objects wait for their rule in CEL."""
+        return len(self._waiting)
 
     def seen(self, resource: str, found: Fields) -> None:
-        """Take in an object, whole, as it is now."""
+        """Take in a version of an object, whole."""
         with self._supervisor.guard("watched objects"):
-            self._see(resource, found)
+            try:
+                self._see(resource, found)
+            except (KeyError, msgspec.MsgspecError, RecursionError) as error:
+                self._leave_out(resource, _uid(found), type(error).__name__)
 
     def _see(self, resource: str, found: Fields) -> None:
-        name, _, group = resource.partition(".")
-        try:
-            kind = msgspec.json.decode(found["kind"], type=str)
-            if self._judged is not None and self._judged.covers(group, kind):
-                self._judged.put(Seen(group, name, kind, found, time.time()))
-                return
-            self._tracking.record_stored(group, name, kind, found, time.time())
-            if count := self._counts.get(resource):
-                count(found)
-        except (KeyError, msgspec.MsgspecError, RecursionError) as error:
-            self._leave_out(resource, _uid(found), type(error).__name__)
+        kind = msgspec.json.decode(found["kind"], type=str)
+        # What is new after all was listed has been created since.
+        seen = _Seen(resource, kind, found, time.time(), self._current.get(resource, False))
+        if self._rules is not None and self._rules.covers(resource.partition(".")[2], kind):
+            self._let_wait(seen)
+            return
+        self._track(seen, None)
+        if count := self._counts.get(resource):
+            count(found)
+
+    def _track(self, seen: _Seen, answers: RuleAnswers | None) -> None:
+        name, _, group = seen.resource.partition(".")
+        self.tracking.record_stored(
+            group, name, seen.kind, seen.object, seen.at, answers=answers, created=seen.created
+        )
 
     def unreadable(self, resource: str, uid: str) -> None:
         """Take in that an object is nested too deep to decode; it is counted as left out."""
@@ -209,18 +156,16 @@ class Watching:
     def _leave_out(self, resource: str, uid: str, reason: str) -> None:
         """Count an object that cannot be read; what is remembered of it may be wrong by now."""
         self._supervisor.leave_out("unreadable objects")
-        self._tracking.forget(uid)
-        self._forget(uid)
-        _tell_unread(resource, reason)
+        self.gone(uid)
+        facts = {"resource": resource, "reason": reason}
+        LOGGER.warning("object not read", extra={"facts": facts})
 
     def gone(self, uid: str) -> None:
         """Take in that an object was deleted."""
-        self._tracking.record_deleted(uid)
-        self._forget(uid)
-
-    def _forget(self, uid: str) -> None:
-        if self._judged is not None:
-            self._judged.drop(uid)
+        self._take(uid)
+        if self._asked_for == uid:
+            self._asked_for = ""
+        self.tracking.forget(uid)
         self.terminating.forget(uid)
 
     def current(self, resource: str, *, is_current: bool) -> None:
@@ -236,3 +181,58 @@ class Watching:
     def knows(self, *resources: str) -> bool:
         """Whether every object of these resources has been seen, now or until their watch broke."""
         return self._known.issuperset(resources)
+
+    def judging(self) -> AbstractAsyncContextManager[None]:
+        """Ask the rules in CEL about what waits, and track it, while the context is entered."""
+        return self._supervisor.running({"judged objects": self._judge_waiting})
+
+    async def _judge_waiting(self) -> None:
+        while True:
+            while self._waiting:
+                with self._supervisor.guard("judged objects"):
+                    await self._judge(next(iter(self._waiting)))
+            await self._wake.wait()
+            self._wake.clear()
+
+    async def _judge(self, uid: str) -> None:
+        seen = self._take(uid)
+        if seen is None or self._rules is None:
+            return
+        self._asked_for = uid
+        try:
+            group = seen.resource.partition(".")[2]
+            answers = await in_thread(self._rules.judge, group, seen.kind, seen.object)
+            if self._asked_for == uid:
+                self._track(seen, answers)
+        except (KeyError, msgspec.MsgspecError, RecursionError) as error:
+            self._leave_out(seen.resource, uid, type(error).__name__)
+
+    def _let_wait(self, seen: _Seen) -> None:
+        uid = decode_metadata(seen.object).uid or ""
+        before = self._take(uid)
+        # A copy: the fields of a listed object keep the whole page in memory.
+        copied = {key: msgspec.Raw(bytes(raw)) for key, raw in seen.object.items()}
+        created = seen.created if before is None else before.created
+        self._waiting[uid] = seen._replace(object=copied, created=created)
+        self._bytes += seen.size
+        while len(self._waiting) > MOST_WAITING or self._bytes > MOST_WAITING_BYTES:
+            self._take(next(iter(self._waiting)))
+            if not self.dropped:
+                facts = {"effect": "they are tracked with their next change"}
+                LOGGER.warning("objects not judged: too many at once", extra={"facts": facts})
+            self.dropped += 1
+        self._wake.set()
+
+    def _take(self, uid: str) -> _Seen | None:
+        seen = self._waiting.pop(uid, None)
+        if seen is not None:
+            self._bytes -= seen.size
+        return seen
+
+
+def _uid(found: Fields) -> str:
+    """The uid of an object that cannot be read, "" where even that is not to be had."""
+    try:
+        return msgspec.json.decode(found["metadata"], type=_Metadata).uid
+    except (KeyError, msgspec.MsgspecError, RecursionError):
+        return ""

@@ -229,9 +229,7 @@ HEALS: Final = Counter(
 )
 
 # Tracked objects.
-OBJECTS: Final = Gauge(
-    "genguard_objects", "Tracked objects, as of their last write.", (*_KIND, "health")
-)
+OBJECTS: Final = Gauge("genguard_objects", "Objects that watches show.", (*_KIND, "health"))
 GENERATION_LAG_OBJECTS: Final = Gauge(
     "genguard_generation_lag_objects",
     "Tracked objects whose observedGeneration is behind their generation.",
@@ -292,7 +290,6 @@ RECONCILE_DURATION: Final = Histogram(
     "From a change of what is wanted until the object was settled.",
     _KIND,
 )
-TRACKED_BYTES: Final = Gauge("genguard_tracked_bytes", "Memory that tracked objects take.")
 
 # Watched objects.
 WATCH_CURRENT: Final = Gauge(

@@ -16,13 +16,19 @@ from genguard.detection.finding import (
 )
 from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
-from genguard.status.blocking import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
+from genguard.status.counts import ResourceKind
 from genguard.status.evaluate import GRACE_SECONDS
-from genguard.status.kind_counts import ResourceKind
-from genguard.status.tracked_state import TrackedState
+from genguard.status.tracked_state import (
+    FAILED_SECONDS,
+    OBSERVES_SECONDS,
+    PROGRESS_SECONDS,
+    Milestone,
+    TrackedState,
+)
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from tests.unit.alerts.findings import finding
+from tests.unit.status.story import put
 from webhook.dashboard.broken import Broken, Verdict, find_broken, is_broken
 from webhook.dashboard.objects import find_stuck
 from webhook.dashboard.page import PageQueue, Sources
@@ -73,22 +79,19 @@ class Scene:
         settled: bool = False,
         observed: int = 1,
         health: Health = Health.YELLOW,
-        seen: bool = True,
     ) -> None:
-        """Track an object of generation 2 that has been as it is for so many seconds.
-
-        `seen`: it was looked up since.
-        """
+        """Track an object of generation 2 that has been as it is for so many seconds."""
+        gap = f"status.observedGeneration {observed}, want 2"
+        began = NOW - seconds
         state = TrackedState(
             kind=0, namespace="shop", name=name, version=1, digest=1, generation=2,
-            observed=observed, reconciled=1, intent_at=NOW - seconds, intent_seen=True,
-            observed_at=None, settled_at=None, changed_at=NOW - seconds, ready=False,
-            settled=settled, health=health, has_been_ready=True, flips=(),
-            owner=f"uid-{owner}" if owner else "",
+            observed=observed, intent_at=began, intent_seen=True, observed_at=None,
+            changed_at=began, ready=False, settled=settled, health=health, has_been_ready=True,
+            flips=(), milestones=(Milestone(began, 1),), owner=f"uid-{owner}" if owner else "",
+            blocked_by="" if settled else gap if observed < 2 else "status.replicas 1, want 2",
+            blocked_since=began, application="", images=b"",
         )  # fmt: skip
-        self.tracking.restore(f"uid-{name}", kind, state)
-        if seen:
-            self.tracking._note_seen(f"uid-{name}", NOW)
+        put(self.tracking, f"uid-{name}", kind, state)
 
     async def broken(self, *findings: Finding, now: float = NOW) -> Broken:
         queue = PageQueue()
@@ -217,25 +220,8 @@ async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(state, 
     assert found.stuck == stuck
     assert found.in_progress == (not stuck and not state.get("settled", False))
     assert [one.name for one in found.not_settled] == ["web"] * stuck
-    broken = find_stuck(scene.sources, ["uid-web", "uid-gone"], frozenset(), NOW)
+    broken = find_stuck(scene.tracking, ["uid-web", "uid-gone"], frozenset(), NOW)
     assert broken == {"uid-web"} if stuck else not broken, "the page of objects says the same"
-
-
-async def test_what_nobody_has_looked_up_is_neither_red_nor_green():
-    scene = Scene()
-    scene.put(DEPLOYMENT, "web", seen=False)
-    scene.put(DEPLOYMENT, "cart", settled=True)
-    found = await scene.broken()
-    assert (found.verdict, found.stuck, found.in_progress) == (Verdict.UNKNOWN, 0, 1)
-    (why,) = found.missing
-    assert why.startswith("1 object seems stuck, but could not be looked up yet")
-
-
-async def test_without_a_cluster_nothing_is_looked_up_and_writes_alone_say_what_is_broken():
-    scene = Scene()
-    scene.sources = scene.sources._replace(connected=False)
-    scene.put(DEPLOYMENT, "web", seen=False)
-    assert (await scene.broken()).verdict is Verdict.BROKEN
 
 
 async def test_a_lost_observed_generation_is_no_rollout_where_a_finding_says_so():

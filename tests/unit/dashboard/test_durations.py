@@ -2,14 +2,14 @@
 
 import pytest
 
-from genguard.status.kind_counts import OBSERVATION_SECONDS, DurationHistogram
+from genguard.status.counts import OBSERVATION_SECONDS, DurationHistogram
 from webhook.dashboard.durations import BOTTOM, HEIGHT, LEFT, WIDTH, draw, histogram
 
 
 def drawn(*seconds: float):
     found = DurationHistogram(OBSERVATION_SECONDS)
     for one in seconds:
-        found.add(one)
+        found.measure(0.0, None, one)
     return draw(histogram(found))
 
 

@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
-from genguard.status.kind_counts import ResourceKind
+from genguard.status.counts import ResourceKind
 from genguard.status.tracking import Tracking
 from tests.dashboard.crowd import state
+from tests.unit.status.story import put
 from webhook.dashboard.object_page import MOST_CHILDREN, MOST_NODES, tree
 from webhook.dashboard.page import PageQueue
 
@@ -15,7 +16,7 @@ POD = ResourceKind("", "pods", "Pod")
 def tracking(**owners):
     found = Tracking()
     for number, (uid, owner) in enumerate(owners.items()):
-        found.restore(uid, POD, replace(state(number, "", NOW), name=uid, owner=owner))
+        put(found, uid, POD, replace(state(number, "", NOW), name=uid, owner=owner))
     return found
 
 

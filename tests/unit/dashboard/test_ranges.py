@@ -4,10 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from genguard.detection.finding import FoundObject, Severity
-from genguard.status.kind_counts import ResourceKind
+from genguard.status.counts import ResourceKind
 from genguard.status.tracking import Tracking
 from tests.dashboard.crowd import state
 from tests.unit.alerts.findings import finding
+from tests.unit.status.story import put
 from webhook.dashboard.objects import OpenFindings, page, parse
 from webhook.dashboard.page import RANGES, BadQueryError, ranges
 from webhook.dashboard.rendering import parse_time
@@ -22,7 +23,7 @@ def tracking():
     found = Tracking()
     for number in range(4):
         changed = NOW - (60.0 * number if number else 3_601.0)
-        found.restore(f"uid-{number}", POD, replace(state(number, "", NOW), changed_at=changed))
+        put(found, f"uid-{number}", POD, replace(state(number, "", NOW), changed_at=changed))
     return found
 
 

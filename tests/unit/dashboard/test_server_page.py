@@ -14,7 +14,6 @@ NOW = 1_000_000.0
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("genguard_tracked_bytes", 12_345_678.0, "11.8 MiB"),
         ("genguard_event_loop_lag_seconds", 0.0123, "12 ms"),
         ("genguard_certificate_expiry_seconds", 2_592_000.0, "30 d"),
         ("genguard_last_review_timestamp_seconds", NOW - 90, "1 min ago"),
@@ -37,9 +36,7 @@ def test_metrics_stand_in_groups_and_sums_have_their_parts():
     metrics = Metrics(lambda _: True)
     metrics.counts(declarations.STORE_FACTS, lambda: iter([(("sent",), 7), (("read",), 9)]))
     metrics.gauge(declarations.STORE_UP, lambda: 1.0)
-    metrics.gauge(declarations.TRACKED_BYTES, lambda: 2048.0)
     found = groups(metrics)
     facts = found["Certificate, cluster and replicas"]["genguard_store_facts_total"]
     assert (facts.value, facts.parts) == ("16", (("read", "9"), ("sent", "7")))
     assert found["Certificate, cluster and replicas"]["genguard_store_up"].value == "yes"
-    assert found["Other"]["genguard_tracked_bytes"].value == "2.0 KiB"

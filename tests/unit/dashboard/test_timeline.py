@@ -6,7 +6,7 @@ import pytest
 
 from genguard.detection.diff import NOT_COMPARED
 from genguard.detection.history import ObjectHistory
-from genguard.status.tracking import Milestone
+from genguard.status.tracked_state import Milestone
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,

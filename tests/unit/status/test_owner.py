@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from genguard.admission.review import ReviewedObject
 from genguard.objects.owners import LONGEST_UID
-from genguard.status.state_transition import ObjectSnapshot
+from genguard.status.snapshot import ObjectSnapshot
 
 CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
 
@@ -24,11 +23,11 @@ CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
     ],
 )
 def test_an_object_stands_below_one_other(references, owner):
-    document = {"metadata": {"name": "n", "ownerReferences": references}}
+    document = {"apiVersion": "v1", "metadata": {"name": "n", "ownerReferences": references}}
     fields = {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}
-    assert ObjectSnapshot(ReviewedObject.of(fields), "v1", "Pod").read_owner_uid() == owner
+    assert ObjectSnapshot(fields, "Pod").read_owner_uid() == owner
 
 
 def test_without_the_field_it_stands_below_nothing():
-    fields = {"metadata": msgspec.Raw(b'{"name":"n"}')}
-    assert ObjectSnapshot(ReviewedObject.of(fields), "v1", "Pod").read_owner_uid() == ""
+    fields = {"apiVersion": msgspec.Raw(b'"v1"'), "metadata": msgspec.Raw(b'{"name":"n"}')}
+    assert ObjectSnapshot(fields, "Pod").read_owner_uid() == ""

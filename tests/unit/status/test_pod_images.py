@@ -12,7 +12,6 @@ from genguard.status.pod_images import (
     find_old_containers,
     remember_images,
 )
-from genguard.status.tracking import Tracking
 from genguard.status.view import Past
 from tests.statuses import NOW
 from tests.unit.status.story import Story
@@ -187,14 +186,11 @@ def test_without_a_past_a_pod_is_judged_by_what_it_shows():
 
 
 def test_what_is_remembered_goes_with_the_object():
-    tracking = Tracking(most_objects=3)
     story = Story("pods")
-    story.tracking = tracking
     found = pod("nginx:1")
     story.play({"at": 0, "is_there": {"spec": found["spec"], "status": found["status"]}})
-    story.play({"at": 1, "watched": -1})
-    past = tracking.past("object-1", 2.0)
+    past = story.tracking.past("object-1", 2.0)
     assert past is not None
     assert past.images
-    tracking.forget("object-1")
-    assert tracking.bytes == 0
+    story.tracking.forget("object-1")
+    assert story.tracking.past("object-1", 3.0) is None

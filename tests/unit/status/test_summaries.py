@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.objects.fields import fields_of
-from genguard.status.summaries import OTHER, Summaries, read_application
-from genguard.status.tracking import Tracking
+from genguard.status.counts import Summaries, read_application
+from genguard.status.tracking import Limits, Tracking
 from genguard.status.view import Health
 from webhook.server.collectors import TrackedMetrics
 
@@ -39,8 +39,8 @@ def test_an_application_is_what_it_is_a_part_of_or_else_its_instance(labels, app
     assert read_application(msgspec.UNSET) == ""
 
 
-def tracked(most: int, **bounds: int) -> tuple[Tracking, Summaries]:
-    tracking = Tracking(most_summaries=most, **bounds)
+def tracked(most: int, **limits: int) -> tuple[Tracking, Summaries]:
+    tracking = Tracking(Limits(**limits), most_summaries=most)
     assert tracking.summaries is not None
     return tracking, tracking.summaries
 
@@ -109,7 +109,7 @@ def test_what_has_no_room_counts_as_other_until_there_is_room():
     for namespace in ("one", "two", "three"):
         record(tracking, "a", namespace=namespace, part_of="web", ready=False)
     both = {"one": (1, 1, 1), "other": (2, 2, 2)}
-    assert told(summaries) == both | {"one/web": (1, 1, 1), f"{OTHER}/{OTHER}": (2, 2, 2)}
+    assert told(summaries) == both | {"one/web": (1, 1, 1), "other/other": (2, 2, 2)}
     assert summaries.without_series() == (2, 2)
     tracking.forget("one-a")
     record(tracking, "a", namespace="two", part_of="web", version=2)
@@ -124,7 +124,7 @@ STEPS = st.tuples(NAMES, st.sampled_from(["one", "two", "three"]), st.sampled_fr
 
 @given(st.lists(STEPS, max_size=30), st.integers(1, 3))
 def test_whatever_happens_the_sums_are_those_of_the_tracked_objects(steps, most):
-    tracking, summaries = tracked(most, most_objects=3)
+    tracking, summaries = tracked(most, objects=3)
     for version, (name, namespace, part_of, ready, forgotten) in enumerate(steps, start=1):
         labels = {"part_of": part_of} if part_of else {}
         record(tracking, name, namespace=namespace, ready=ready, version=version, **labels)
