@@ -1,16 +1,14 @@
 """One object's status as genguard sees it, beside the answers of kstatus, Argo CD and kubectl."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.objects.fields import Fields
 from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import RuleAnswers
 from genguard.status.view import Health, Past, StatusView
 from genguard.status.views.argo import ArgoHealth, argo
-from genguard.status.views.disagreement import disagreement
 from genguard.status.views.kstatus import Kstatus, kstatus
 from genguard.status.views.rollout import Rollout, rollout
 
@@ -22,12 +20,26 @@ def judge_nothing(_: Mapping[str, Any]) -> None:
     """Where nobody evaluates rules in CEL."""
 
 
-JudgeFields = Callable[[str, str, Fields], RuleAnswers | None]
-"""The same by group and kind, for an object whose fields are not decoded."""
-
-
-def judge_no_fields(_: str, __: str, ___: Fields) -> None:
-    """Where nobody evaluates rules in CEL."""
+_DONE: Final = "done"
+_WAITING: Final = "waiting"
+_FAILED: Final = "failed"
+_UNREADABLE: Final = "unreadable"
+_OUTCOMES: Final[Mapping[str, str]] = {
+    Kstatus.CURRENT: _DONE,
+    Kstatus.IN_PROGRESS: _WAITING,
+    Kstatus.TERMINATING: _WAITING,
+    Kstatus.FAILED: _FAILED,
+    Kstatus.UNKNOWN: _UNREADABLE,
+    ArgoHealth.HEALTHY: _DONE,
+    ArgoHealth.PROGRESSING: _WAITING,
+    ArgoHealth.DEGRADED: _FAILED,
+    ArgoHealth.SUSPENDED: "suspended",
+    ArgoHealth.UNKNOWN: _UNREADABLE,
+    Rollout.COMPLETE: _DONE,
+    Rollout.WAITING: _WAITING,
+    Rollout.FAILED: _FAILED,
+}
+"""What the answers of the tools mean, to compare them."""
 
 
 class StatusLine(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,15 +80,19 @@ class Assessment(NamedTuple):
 
     @property
     def disagreement(self) -> str | None:
-        """One line that says why the answers contradict each other; None when they agree."""
-        return disagreement(
-            self.document,
-            ready=self.view.ready,
-            settled=self.view.settled,
-            kstatus=self.kstatus,
-            argo=self.argo,
-            rollout=self.rollout,
-        )
+        """What the other tools answer, in one line, where one contradicts another; else None.
+
+        "Not ready" of genguard agrees with waiting, failed and suspended. A tool without an answer
+        contradicts nobody.
+        """
+        answers = {"kstatus": self.kstatus, "Argo CD": self.argo, "kubectl": self.rollout}
+        told = {tool: answer for tool, answer in answers.items() if answer is not None}
+        outcomes = {_OUTCOMES[answer] for answer in told.values()}
+        is_done = self.view.ready is True and self.view.settled
+        against = outcomes - {_DONE} if is_done else outcomes & {_DONE, _UNREADABLE}
+        if len(outcomes) == 1 and not against:
+            return None
+        return ", ".join(f"{tool} says {answer}" for tool, answer in told.items())
 
     def to_line(self) -> StatusLine:
         """Return the object of one line of `genguard status -o json`."""

@@ -59,7 +59,7 @@ def table(
     """Return a header and a row for each object, each owner above the objects that it owns.
 
     Without `wide` it leaves out ReplicaSets of former rollouts, which have no pods, and shows only
-    the first reason that blocks. An extra row says why the tools disagree about a root, and with
+    the first reason that blocks. An extra row says what other tools answer about a root, and with
     `wide` about any object. Objects of several namespaces get a column NAMESPACE; several roots
     get a last row that sums them up.
 

@@ -124,7 +124,7 @@ def test_pods_that_linger_keep_it_unsettled_though_kubectl_says_complete(shop: S
         assert any("terminatingReplicas 2, want 0" in reason for reason in found["reasons"])
         assert found["reconciledGeneration"] is None
         rows = shop.run("deploy/web").stdout
-        assert "≠ status.terminatingReplicas: pods are still terminating" in rows
+        assert "≠ kstatus says Current, Argo CD says Healthy, kubectl says complete" in rows
         assert settled.runs
         shop.force()
         settled.ends(0)

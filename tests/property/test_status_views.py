@@ -1,10 +1,10 @@
-"""Whatever an object holds, the three views answer, and their disagreement is one line."""
+"""Whatever an object holds, the three views answer, and what they answer is one line."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.status.assessment import assess
 from genguard.status.views.argo import ArgoHealth, argo
-from genguard.status.views.disagreement import disagreement
 from genguard.status.views.kstatus import RULES, Kstatus, kstatus
 from genguard.status.views.rollout import Rollout, rollout
 from tests.cases_loader import load
@@ -56,15 +56,13 @@ DOCUMENTS = (
 )
 
 
-@given(DOCUMENTS, st.none() | st.booleans(), st.booleans())
-def test_no_document_makes_a_view_raise(document, ready, settled):
+@given(DOCUMENTS)
+def test_no_document_makes_a_view_raise(document):
     said = kstatus(document, AT), argo(document), rollout(document)
     assert isinstance(said[0], Kstatus)
     assert said[1] is None or isinstance(said[1], ArgoHealth)
     assert said[2] is None or isinstance(said[2], Rollout)
-    told = disagreement(
-        document, ready=ready, settled=settled, kstatus=said[0], argo=said[1], rollout=said[2]
-    )
+    told = assess(document, at=AT).disagreement
     assert told is None or len(told.splitlines()) == 1
 
 

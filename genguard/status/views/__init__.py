@@ -1,1 +1,1 @@
-"""The exact answers of kstatus, Argo CD and kubectl for an object, and why they disagree."""
+"""The exact answers of kstatus, Argo CD and kubectl for an object."""

@@ -172,11 +172,13 @@ def test_a_table_is_a_tree_of_owners_that_names_the_leaf_that_blocks():
     assert leaf in rows[0]
 
 
-def test_where_the_views_disagree_one_line_says_why():
+def test_where_tools_disagree_one_line_says_what_they_answer():
     paused = WEB | {"spec": {"replicas": 3, "paused": True}}
     rows = status("-f", "-", stdin=json.dumps(paused)).stdout.splitlines()
     assert len(rows) == 3
-    assert rows[2].lstrip().startswith("≠ ")
+    assert (
+        rows[2].strip() == "≠ kstatus says Current, Argo CD says Suspended, kubectl says complete"
+    )
 
 
 def test_a_set_has_a_last_line_and_namespaces_a_column():

@@ -2,16 +2,15 @@
 
 from datetime import datetime
 
-import msgspec
 import pytest
 
 from genguard.objects.quantity import is_quantity
+from genguard.status.assessment import assess as judge
 from genguard.status.views.argo import argo, assess
-from genguard.status.views.disagreement import Cause, disagreement, load_causes
 from genguard.status.views.go_values import TypeMismatchError, convert, go_types, unix_nanoseconds
-from genguard.status.views.kstatus import Kstatus, compute, kstatus
+from genguard.status.views.kstatus import compute, kstatus
 from genguard.status.views.rollout import rollout
-from tests.cases_loader import load, table
+from tests.cases_loader import table
 
 VIEWS = ("object", "at", "kstatus", "argo", "rollout")
 AT = datetime.fromisoformat("2026-01-01T01:00:00Z").timestamp()
@@ -24,62 +23,17 @@ def test_the_three_tools_say_what_their_sources_say(case):
     assert found == (case["kstatus"], case["argo"], case["rollout"]), case.because
 
 
-@table("status/disagreement.yaml", "object", "ready", "settled", "says")
-def test_a_disagreement_is_told_in_one_line(case):
-    document = case["object"]
-    told = disagreement(
-        document,
-        ready=case.get("ready", True),
-        settled=case.get("settled", True),
-        kstatus=kstatus(document, AT),
-        argo=argo(document),
-        rollout=rollout(document),
-    )
-    if case["says"] is None:
-        assert told is None, case.because
-    else:
-        assert told is not None, case.because
-        assert told.startswith(case["says"]), case.because
-        assert "\n" not in told
-
-
-def test_every_contradiction_of_the_cases_has_a_cause():
-    """What only lists the words of the tools leaves the question open."""
-    for case in load("status/views", *VIEWS):
-        document = case["object"]
-        words = kstatus(document, AT), argo(document), rollout(document)
-        done = words[0] is Kstatus.CURRENT and words[1] in (None, "Healthy")
-        told = disagreement(
-            document, ready=done, settled=done, kstatus=words[0], argo=words[1], rollout=words[2]
-        )
-        assert told is None or "; genguard" not in told, case.because
-
-
-def test_no_cause_is_written_twice():
-    causes = load_causes()
-    assert len({(cause.tool, cause.kinds, cause.because) for cause in causes}) == len(causes)
-
-
 @pytest.mark.parametrize(
-    "wrong",
+    ("status", "answers", "because"),
     [
-        {"tool": "helm"},
-        {"when": []},
-        {"when": [{}]},
-        {"when": [{"unless": {}}]},
-        {"when": [{"grater": [0, "status.replicas"]}]},
-        {"when": [{"facts": ["lost"]}]},
-        {"when": [{"absent": "replicas"}]},
-        {"when": [{"less": ["status.replicas"]}]},
-        {"because": ""},
-        {"kind": ["Pod"]},
+        ({"phase": "Bound"}, None, "all call it done"),
+        ({"phase": "Pending"}, None, "all wait"),
+        ({"phase": "Lost"}, "kstatus says InProgress, Argo CD says Degraded", "one gives up"),
     ],
 )
-def test_a_row_that_cannot_be_meant_is_not_loaded(wrong):
-    row = {"tool": "kstatus", "when": [{"has": "Ready"}], "because": "of this"}
-    assert msgspec.convert(row, Cause)
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(row | wrong, Cause)
+def test_where_tools_contradict_each_other_one_line_says_what_they_answer(status, answers, because):
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
+    assert judge({**claim, "status": status}, at=AT).disagreement == answers, because
 
 
 @table("status/times.yaml", "text", "nanoseconds")
