@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from genguard.status.probes import combine
+from genguard.status.standard_fields import combine
 from genguard.status.view import Blocks, Health, Reason, StatusView, remark
 
 STEP: Final = " › "

@@ -35,8 +35,8 @@ from genguard.status.kinds import find_rule
 from genguard.status.kinds.generic import GENERIC
 from genguard.status.pod_images import find_old_containers
 from genguard.status.pod_replacement import note_terminating, say_grace
-from genguard.status.probes import read_probes
 from genguard.status.ready_table import table_ready
+from genguard.status.standard_fields import read_probes
 from genguard.status.terminating_pods import MOST_NAMED, waits_for
 from genguard.status.view import Blocks, Health, Past, Reason, StatusView, remark, type_word
 

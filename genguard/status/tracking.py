@@ -17,8 +17,8 @@ from genguard.objects.owners import LONGEST_UID
 from genguard.status.counts import CountsByKind, ResourceKind, Summaries, read_application
 from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.health_rules import RuleAnswers
-from genguard.status.snapshot import ObjectSnapshot
 from genguard.status.tracked_state import (
+    ObjectSnapshot,
     TrackedState,
     TrackedSummary,
     next_state,

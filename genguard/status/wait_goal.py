@@ -19,7 +19,7 @@ from genguard.objects.fields import get
 from genguard.objects.shown import printable
 from genguard.status.assessment import Assessment
 from genguard.status.drawing import blocking_reasons, object_name, shorten
-from genguard.status.probes import APPLICATION_QUALIFIED, TRAFFIC_READY
+from genguard.status.standard_fields import APPLICATION_QUALIFIED, TRAFFIC_READY
 from genguard.status.targets import WatchTarget
 from genguard.status.trees import APPLICATION, Node
 from genguard.status.view import Health, Reason, short_word

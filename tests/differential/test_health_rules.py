@@ -14,8 +14,7 @@ import yaml
 
 from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import HealthRules, parse_rules
-from genguard.status.rule_cases import verdict
-from genguard.status.rule_library import load_library, load_library_cases
+from genguard.status.rule_library import load_library, load_library_cases, verdict
 from genguard.status.trees import group_and_kind
 from genguard.status.view import Health
 from tests.differential.health_judges import judge, recorded

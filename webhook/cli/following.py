@@ -19,7 +19,6 @@ from genguard.objects.metadata import version_number
 from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.objects.shown import few
 from genguard.status.assessment import Judge, judge_nothing
-from genguard.status.dependents import read_dependents
 from genguard.status.targets import WatchTarget
 from genguard.status.tracking import Tracking
 from genguard.status.trees import (
@@ -31,6 +30,7 @@ from genguard.status.trees import (
     component_kinds,
     is_custom,
     owned_by,
+    read_dependents,
 )
 from genguard.status.view import Past
 from webhook.cli.asking_server import Memory

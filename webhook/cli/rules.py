@@ -10,8 +10,7 @@ import click
 
 from genguard.objects.shown import printable
 from genguard.status.health_rules import HealthRule, HealthRules
-from genguard.status.rule_cases import Case
-from genguard.status.rule_library import load_library, load_library_cases
+from genguard.status.rule_library import Case, load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.cli.options import MAX_LINE, examples
 from webhook.files.given import BadFileError

@@ -15,8 +15,7 @@ from genguard.status.health_rules import (
     Key,
     parse_rules,
 )
-from genguard.status.rule_cases import CASES, Case, parse_cases
-from genguard.status.rule_library import load_library
+from genguard.status.rule_library import CASES, Case, load_library, parse_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.files.given import BadFileError
 from webhook.telemetry.logs import LOGGER

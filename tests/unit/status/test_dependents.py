@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
-from genguard.status.dependents import DEPENDS_ON, MOST_DEPENDENTS, Dependent, read_dependents
-from genguard.status.trees import Node, build_trees
+from genguard.status.trees import (
+    DEPENDS_ON,
+    MOST_DEPENDENTS,
+    Dependent,
+    Node,
+    build_trees,
+    read_dependents,
+)
 from genguard.status.view import Health
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}

@@ -12,7 +12,7 @@ from genguard.status.health_rules import (
     RuleAnswers,
     parse_rules,
 )
-from genguard.status.rule_cases import Case, parse_cases
+from genguard.status.rule_library import Case, parse_cases
 from genguard.status.view import Health
 from tests.cases_loader import table
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from genguard.objects.owners import LONGEST_UID
-from genguard.status.snapshot import ObjectSnapshot
+from genguard.status.tracked_state import ObjectSnapshot
 
 CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
 

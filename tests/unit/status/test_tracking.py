@@ -7,8 +7,7 @@ import pytest
 
 from genguard.objects.fields import Fields, fields_of
 from genguard.status.counts import OTHER, CountsByKind
-from genguard.status.snapshot import MOST_CONDITIONS, MOST_VALUES
-from genguard.status.tracked_state import MOST_MILESTONES, Milestone
+from genguard.status.tracked_state import MOST_CONDITIONS, MOST_MILESTONES, MOST_VALUES, Milestone
 from genguard.status.tracking import Limits, Tracked, Tracking
 from genguard.status.view import Past
 from tests.cases_loader import Case, table

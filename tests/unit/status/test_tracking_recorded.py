@@ -8,7 +8,7 @@ from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.objects.fields import fields_of
 from genguard.objects.metadata import at_version
 from genguard.status.evaluate import GRACE_SECONDS, evaluate
-from genguard.status.snapshot import ObjectSnapshot
+from genguard.status.tracked_state import ObjectSnapshot
 from genguard.status.tracking import Tracking
 from tests.cases_loader import table
 from tests.scenarios.recording import read_lines, recorded
