@@ -48,7 +48,6 @@ HEAL = 'include "genguard.heals" $'
 FOLLOW = 'eq $.Values.registrations "follow"'
 HA = "$.Values.ha"
 OWN_STORE = "and $.Values.ha (not $.Values.store)"
-REPORTS = "$.Values.reports"
 MONITORING = "$.Values.monitoring"
 OPS_AUTH = "$.Values.opsAuth"
 GIVEN_PAIR = "$.Values.certificate.ca"
@@ -138,13 +137,6 @@ def values() -> list[Value]:
             ),
             "The server runs outside the cluster, and the API server reaches it at this URL: only "
             "the registrations are made. caBundle, in PEM, is what it is known by.",
-        ),
-        Value(
-            "reports",
-            False,
-            _FLAG,
-            "Write open findings as Reports of OpenReports, with the right to do so. The cluster "
-            "needs the CustomResourceDefinitions of openreports.io.",
         ),
         Value(
             "opsAuth",
@@ -293,7 +285,7 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
     Not those that the manifests or other values set, but for --watch, of which the last one given
     counts; nor those that need a file in the pod.
     """
-    everything = (OWN_PAIR, OWN_STORE, HA, AUDIT, HEAL, FOLLOW, REPORTS, OPS_AUTH)
+    everything = (OWN_PAIR, OWN_STORE, HA, AUDIT, HEAL, FOLLOW, OPS_AUTH)
     taken = {
         flag.partition("=")[0]
         for document in _rendered(everything)
@@ -330,7 +322,6 @@ _PARTS = {
     FOLLOW: "../follow",
     OWN_STORE: "../valkey",
     HA: "../replicas",
-    REPORTS: "../reports",
     OPS_AUTH: "../ops-auth",
 }
 
@@ -378,7 +369,6 @@ def objects() -> dict[_Key, Any]:
         (FOLLOW, ()),
         (AUDIT, ()),
         (HEAL, ()),
-        (REPORTS, ()),
         (MONITORING, ()),
         (OPS_AUTH, (MONITORING,)),
     ):

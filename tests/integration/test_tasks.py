@@ -30,7 +30,7 @@ from webhook.serve.app import App, build
 from webhook.serve.settings import Settings
 
 CLUSTER, AUDIT, STORE, FILE = "a cluster", "audit-only", "a shared store", "a file"
-SINKS = ("log", "events", "reports", "alertmanager", "silences")
+SINKS = ("log", "events", "alertmanager", "silences")
 WATCHED = ("pods", "deployments.apps")
 RULES, CERTIFICATE = "genguard-rules", "genguard-tasks"
 TASKS: Final = {
@@ -52,7 +52,6 @@ TASKS: Final = {
     "watch of the certificate": CLUSTER,
     "watch of --rules": CLUSTER,
     "rules": CLUSTER,
-    "reports": CLUSTER,
     "damaged objects": CLUSTER,
     "saving findings": CLUSTER,
     "registrations": CLUSTER,
@@ -145,7 +144,6 @@ def servers(
                 "cert_secret": CERTIFICATE,
                 "cert_dir": None,
                 "events": True,
-                "reports": True,
                 "heal": True,
                 "standby": True,
                 "registrations": "follow",

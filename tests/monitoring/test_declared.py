@@ -6,11 +6,10 @@ from webhook.telemetry.declarations import every_metric
 _SUMMARIES = ("genguard_application_", "genguard_namespace_", "genguard_summaries_")
 NEEDS_MORE = {
     declarations.HEALS.name,
-    declarations.REPORT_WRITES.name,
     declarations.SPANS.name,
     *(metric.name for metric in every_metric() if metric.name.startswith(_SUMMARIES)),
 }
-"""Metrics of --heal, --reports, OpenTelemetry and --summary-metrics, which the servers of these
+"""Metrics of --heal, OpenTelemetry and --summary-metrics, which the servers of these
 tests do not have."""
 
 

@@ -21,7 +21,6 @@ ANYBODY = f"system:serviceaccount:{SYSTEM}:anybody"
 COMPONENTS = {
     "with-follow": "follow",
     "with-ops-auth": "ops-auth",
-    "with-reports": "reports",
 }
 """Overlays as people write them, by manifests/README.md: audit-only and a component."""
 OVERLAYS = ("audit-only", "cert-manager", "enforce", "ha", *COMPONENTS)

@@ -206,28 +206,6 @@ def test_what_the_server_watches_it_may_list_and_watch_and_nothing_else(rendered
     assert granted == {*watched}
 
 
-def test_the_component_of_the_page_on_findings_adds_the_flag_and_its_rights_alone(
-    rendered, repository
-):
-    mine = repository / "reporting"
-    mine.mkdir(exist_ok=True)
-    page = (MANIFESTS.parent / "docs" / "findings.md").read_text()
-    (example,) = re.findall(r"```yaml\n(# reporting/kustomization\.yaml\n.*?)```", page, re.DOTALL)
-    (mine / "kustomization.yaml").write_text(example)
-    plain, found = rendered("manifests/overlays/audit-only"), rendered("reporting")
-    changed = [one for one in found if one not in plain]
-    assert sorted(one["kind"] for one in changed) == [
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "Deployment",
-    ]
-    (deployment,) = of_kind(found, "Deployment").values()
-    verb, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert serve.make_context(verb, flags).params["reports"] is True
-    role = of_kind(changed, "ClusterRole")["genguard-reports"]
-    assert {one for rule in role["rules"] for one in rule["apiGroups"]} == {"openreports.io"}
-
-
 def test_the_pods_may_renew_the_certificate_that_they_serve_and_no_other(rendered, repository):
     """The component in whose place cert-manager may be adds the flag and these rights."""
     found = rendered("manifests/overlays/enforce")

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -16,7 +16,6 @@ from genguard.linting.checks import CHECKS
 from genguard.linting.definition import is_definition
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.linting.lint import lint as look
-from genguard.linting.openreports import to_open_report
 from genguard.linting.sarif import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
@@ -49,11 +48,10 @@ _WANTED: Final = {
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["json", "table", "sarif", "openreports"]),
+    type=click.Choice(["json", "table", "sarif"]),
     default="table",
     show_default=True,
-    help="A table for people, JSON for programs (an object a line), SARIF for code scanning, or a "
-    "ClusterReport of OpenReports for kubectl apply.",
+    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
 )
 @click.option(
     "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."
@@ -107,8 +105,6 @@ def lint(
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
         click.echo(json_line(to_sarif(found, CHECKS, texts_of(names), __version__)))
-    elif output == "openreports":
-        click.echo(json_line(to_open_report(found, _resources(documents))))
     else:
         _print_findings(found, output)
     if not any(_is_configuration(one) or is_definition(one) for one in documents):
@@ -130,20 +126,6 @@ def _print_findings(found: Sequence[LintFinding], output: str) -> None:
 
 def _is_configuration(document: Any) -> bool:
     return isinstance(document, dict) and document.get("kind") in _CONFIGURATIONS
-
-
-def _resources(documents: Iterable[Any]) -> dict[str, dict[str, str]]:
-    """References to the webhook configurations and definitions, by name."""
-    found = {}
-    for one in documents:
-        if not (_is_configuration(one) or is_definition(one)):
-            continue
-        metadata = one.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        if isinstance(name, str):
-            version = str(one.get("apiVersion", ""))
-            found[name] = {"apiVersion": version, "kind": one["kind"], "name": name}
-    return found
 
 
 def _is_wanted(document: Any, only: str | None) -> bool:

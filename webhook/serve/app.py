@@ -180,7 +180,6 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             leader if replicas is not None or standby is not None else None,
             alerts_everywhere=standby is None,
             silences=silences,
-            reports=await _reports(stack, settings, cluster, setup, leader, metrics=metrics),
             supervisor=supervisor,
         )
         if isinstance(store, SqliteAddress):
@@ -360,10 +359,9 @@ def _sinks(
     *,
     alerts_everywhere: bool,
     silences: Silences,
-    reports: Sink | None,
     supervisor: Supervisor,
 ) -> dict[str, Sink]:
-    """Who is told about findings: the log, Kubernetes Events, Alertmanagers and reports.
+    """Who is told about findings: the log, Kubernetes Events and Alertmanagers.
 
     speaker            which of several replicas tells them; None where there is one
     alerts_everywhere  every replica sends alerts
@@ -383,8 +381,6 @@ def _sinks(
     if cluster is not None and settings.events:
         events = KubeEventSink(cluster.create_event, setup.kind_of)
         sinks["events"] = of_one(verified(events))
-    if reports is not None:
-        sinks["reports"] = verified(reports)
     if settings.alertmanager:
         # Replicas with a shared store all send alerts: a finding has the same labels everywhere, so
         # that it is one alert, and it is sent even if one of them cannot reach an Alertmanager.
@@ -393,22 +389,6 @@ def _sinks(
         # Only the leader mirrors silences: each replica would create its own.
         sinks["silences"] = of_one(AlertmanagerSilencer(settings.alertmanager, silences))
     return sinks
-
-
-async def _reports(
-    stack: AsyncExitStack,
-    settings: Settings,
-    cluster: "ConnectedCluster | None",
-    setup: ReviewSetup,
-    leader: LeaderElection | None,
-    *,
-    metrics: Metrics,
-) -> Sink | None:
-    """Write findings as Reports of OpenReports, if --reports asks for it."""
-    if not settings.reports or cluster is None or leader is None:
-        return None
-    writing = cluster.finding_reports(setup, leadership=leader, metrics=metrics)
-    return await stack.enter_async_context(writing)
 
 
 async def _registrations(

@@ -31,7 +31,6 @@ from webhook.cluster.facts import (
     ClusterListeners,
     follow_cluster,
 )
-from webhook.cluster.finding_reports import FindingReports
 from webhook.cluster.following import Texts, follow_objects, follow_texts, watching_versions
 from webhook.cluster.healing import Healing
 from webhook.cluster.installation import OwnInstallation
@@ -167,16 +166,6 @@ class ConnectedCluster:
         place = namespace or self.namespace, name
         async with follow_texts(self.rest, place, take, self.supervisor):
             yield
-
-    @asynccontextmanager
-    async def finding_reports(
-        self, setup: ReviewSetup, *, leadership: Leadership, metrics: Metrics
-    ) -> AsyncIterator[FindingReports]:
-        """Write findings as Reports of OpenReports while the context is entered."""
-        reports = FindingReports(self.rest, setup.kind_of, leadership)
-        metrics.counts(declarations.REPORT_WRITES, reports.counts)
-        async with self.supervisor.running({"reports": reports.run}):
-            yield reports
 
     def judging_versions(
         self, setup: ReviewSetup, detecting: Detecting, resources: Iterable[str]

@@ -41,7 +41,6 @@ _OF_CLUSTER: Final = (
     "standby",
     "findings_configmap",
     "heal",
-    "reports",
 )
 """Flags that need a cluster."""
 _AUTO: Final = "auto"
@@ -286,13 +285,6 @@ class Settings:
         type=RUNBOOK_URL,
     )
     events: bool = flag(default=False, text="Make Kubernetes Events of findings; needs a cluster.")
-    reports: bool = flag(
-        default=False,
-        text="Write open findings as Reports of OpenReports (openreports.io/v1alpha1), one for "
-        "each namespace; needs a cluster with their CustomResourceDefinitions.",
-        note="The leader writes them, and deletes a report when its findings are over. The right "
-        "to do so is in `manifests/reports`.",
-    )
     log_level: str = flag(
         "INFO",
         "The level of the log: JSON on standard error.",
@@ -357,7 +349,7 @@ class Settings:
     @property
     def needs_leader(self) -> bool:
         """Whether there is work that only one of several replicas does."""
-        needs = self.cert_secret, self.standby, self.findings_configmap, self.heal, self.reports
+        needs = self.cert_secret, self.standby, self.findings_configmap, self.heal
         return any(needs) or self.follows
 
     @property

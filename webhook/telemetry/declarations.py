@@ -219,11 +219,6 @@ INCOMPLETE_WRITES: Final = Counter(
     ("missing",),
 )
 DETECTION_OBJECTS: Final = Gauge("genguard_detection_objects", "Objects that detection remembers.")
-REPORT_WRITES: Final = Counter(
-    "genguard_report_writes_total",
-    "Reports of --reports that the leader has written or deleted, or failed to.",
-    ("result",),
-)
 HEALS: Final = Counter(
     "genguard_heals_total", "Attempts to put lost values back into stored objects.", ("result",)
 )

@@ -43,7 +43,6 @@ from webhook.cli.serve import new_event_loop
         (["--store", "valkey://:secret@"], "--store valkey://…: the host is missing"),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
         (["--heal"], "--heal needs a cluster: give --kubeconfig"),
-        (["--reports"], "--reports needs a cluster: give --kubeconfig"),
         (["--standby"], "--standby needs a cluster: give --kubeconfig"),
         (["--findings-configmap", "a"], "--findings-configmap needs a cluster: give --kubeconfig"),
         (
