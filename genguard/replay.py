@@ -5,9 +5,8 @@ AdmissionReview, which counts as phase mutate, or an event of audit.k8s.io/v1. C
 line at a time.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -18,19 +17,15 @@ from genguard.audit.document import TOO_DEEP, UNFINISHED, audit_kind, see_events
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detection import Detection
-from genguard.detection.finding import Actor, Finding, FixStep
+from genguard.detection.finding import Actor, Finding
 from genguard.detection.fix import with_fix
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
-from genguard.detection.trial import Taken
 from genguard.formats.lines import Line, LongLine
 from genguard.objects.shown import json_line, printable
 from genguard.review import Reply, Verdict, review
 from genguard.review_setup import ReviewOptions, ReviewSetup
-from genguard.trying import StepTaken
 
-ReadAgain = Callable[[], Iterable[Line]]
-"""Yields every line once more, from all files."""
 ReplayLine = dict[str, Any]
 """One object of the output; `type` is review, error or summary."""
 
@@ -45,8 +40,6 @@ class _Head(msgspec.Struct):
     review: msgspec.Raw = msgspec.Raw()
 
 
-_INDEX: Final = re.compile(r"/\d+(?=/|$)")
-"""Of an item of a list, which may be at another place in another run."""
 _heads: Final = msgspec.json.Decoder(_Head)
 _recordings: Final = msgspec.json.Decoder(_Recording)
 
@@ -56,7 +49,6 @@ class Replay:
 
     def __init__(self, options: ReviewOptions, suspects: Suspects | None = None) -> None:
         """`suspects` are the cluster's webhooks and policies. Raise UnknownServerVersionError."""
-        self._options: Final = options
         self._suspects: Final = suspects or Suspects()
         self._dependencies: Final = ReviewSetup(options).dependencies
         self._detection: Final = Detection(suspects)
@@ -88,13 +80,9 @@ class Replay:
         self._detection.finish(self._clock)
         return beneath_causes((*self._detection.findings(), *self._audit.findings()))
 
-    def findings(self, read_again: ReadAgain | None = None) -> Iterator[ReplayLine]:
-        """Every finding with its steps; to be called after the last line.
-
-        read_again  where it is given, each step of a fix is tried on all reviews, each in a pass
-        """
+    def findings(self) -> Iterator[ReplayLine]:
+        """Every finding with its steps; to be called after the last line."""
         found = self.found()
-        tries_again = None if read_again is None else _TriedSteps(self, read_again).again
         samples = self._detection.ledger.samples({one.id for one in found})
         histories = self._detection.history.snapshot()
         for finding in found:
@@ -104,23 +92,8 @@ class Replay:
                 self._suspects.registered,
                 sample=samples.get(finding.id),
                 histories=histories,
-                tries_again=tries_again,
             )
             yield msgspec.to_builtins(whole)
-
-    def with_step(self, taken: Taken, lines: Iterable[Line]) -> tuple[Finding, ...] | None:
-        """Return what is found in the same lines with a step taken; None where that is not known.
-
-        Nothing of this run is changed.
-        """
-        try:
-            step = StepTaken(taken, self._suspects, self._dependencies.engine)
-        except LookupError:
-            return None
-        run = Replay(self._options, self._suspects.anew())
-        for _ in run.lines(step.lines(lines), ""):
-            pass
-        return tuple(run.found()) if step.is_decided else None
 
     @property
     def is_empty(self) -> bool:
@@ -183,36 +156,6 @@ class Replay:
         return recording.phase, bytes(recording.review)
 
 
-class _TriedSteps:
-    """The steps that were tried on all reviews; several findings have the same one."""
-
-    def __init__(self, run: Replay, read_again: ReadAgain) -> None:
-        self._run: Final = run
-        self._read_again: Final = read_again
-        self._found: Final[dict[Taken, tuple[Finding, ...] | None]] = {}
-
-    def again(self, finding: Finding, taken: Taken) -> int | None:
-        """Return with how many signs a finding comes again; None where that is not known."""
-        if taken not in self._found:
-            self._found[taken] = self._run.with_step(taken, self._read_again())
-        found = self._found[taken]
-        if found is None:
-            return None
-        return sum(one.count for one in found if _is_again(finding, one))
-
-
-def _is_again(finding: Finding, other: Finding) -> bool:
-    """Whether another run found the same; an anomaly is no loop, but one that has a cause is."""
-    same = (finding.detector, finding.subresource) == (other.detector, other.subresource)
-    is_anomaly = other.severity.rank < finding.severity.rank and not other.caused_by
-    fields, others = ({_INDEX.sub("/*", path) for path in one.paths} for one in (finding, other))
-    if not same or is_anomaly or (fields and others and fields.isdisjoint(others)):
-        return False
-    if finding.objects is None:
-        return finding.object == other.object
-    return finding.id == other.id or other.object in finding.objects.examples
-
-
 def _describe(phase: Phase, reply: Reply) -> ReplayLine:
     verdict = reply.verdict
     line: ReplayLine = {"type": "review", "uid": None, "phase": phase.value}
@@ -262,7 +205,7 @@ def as_row(line: ReplayLine) -> str:
     if line["type"] == "error":
         return printable(f"{line['where']}: {line['message']}")
     if line["type"] == "finding":
-        return "\n".join(map(printable, (_finding_row(line), *_tried_rows(line))))
+        return printable(_finding_row(line))
     if line["type"] == "summary":
         return printable(_summary_row(line))
     target = "/".join(part for part in (line.get("namespace"), line.get("name")) if part)
@@ -291,13 +234,6 @@ def _summary_row(line: ReplayLine) -> str:
         if isinstance(value, dict) and value
     ]
     return ", ".join(counts)
-
-
-def _tried_rows(finding: ReplayLine) -> Iterator[str]:
-    """Yield a row for each step that was tried on all reviews."""
-    for step in msgspec.convert(finding.get("fix", ()), list[FixStep]):
-        if step.trial is not None and step.trial.again is not None:
-            yield f"{'':9}{step.title}. {step.trial.text}"
 
 
 def _finding_row(line: ReplayLine) -> str:

@@ -17,7 +17,6 @@ from genguard.rules.flip_status import FlipStatus, NotFlippableError
 from genguard.rules.preserve_observed_generation import PreserveObservedGeneration
 from genguard.rules.restore_intent import Intents, RestoreIntent
 from genguard.rules.rule import Rule
-from genguard.rules.shadow_generation import ShadowGeneration
 
 
 class GenerationPatch(StrEnum):
@@ -34,7 +33,6 @@ class ReviewOptions:
 
     audit_only: bool = False
     generation_patch: GenerationPatch = GenerationPatch.AUTO
-    shadow_resources: tuple[str, ...] = ()
     server_version: str = DEFAULT_SERVER_VERSION
     custom_resources: tuple[CustomResource, ...] = ()
     restored: Restored = EVERY_OBSERVED_GENERATION
@@ -75,7 +73,7 @@ class ReviewSetup:
     ) -> None:
         """`shared`: the memory of writes that replicas share; without it, each has its own.
 
-        Raises UnknownServerVersionError, NotShadowableError or NotFlippableError.
+        Raises UnknownServerVersionError or NotFlippableError.
         """
         self._options: Final = options
         self._about: Callable[[], Mapping[str, str]] = dict
@@ -146,8 +144,6 @@ class ReviewSetup:
             options.generation_patch is GenerationPatch.AUTO and not connected
         ):
             generation_rules.append(AssignGeneration())
-        if options.shadow_resources:
-            generation_rules.append(ShadowGeneration(table, options.shadow_resources))
         # The definitions of the cluster come last, and so win over those of a file.
         custom = CustomResources((*options.custom_resources, *found))
         repair_rules: tuple[Rule, ...] = (RestoreIntent(), PreserveObservedGeneration())

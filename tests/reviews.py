@@ -114,7 +114,6 @@ def judge(
     *,
     audit_only: bool = False,
     generation_patch: GenerationPatch = GenerationPatch.NEVER,
-    shadow: tuple[str, ...] = (),
     custom: Iterable[CustomResource] = (),
     server_version: str = "1.36",
     restore: str = f"{OWN},{CONDITIONS}",
@@ -124,7 +123,6 @@ def judge(
     options = ReviewOptions(
         audit_only,
         generation_patch,
-        shadow,
         server_version,
         tuple(custom),
         parse_restored(restore),

@@ -116,15 +116,12 @@ class Trial(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     ended  how many of the writes that do harm it would have ended
     of     how many writes that do harm are remembered
     also   what else it would have changed: fields, and in which writes
-    again  with how many signs the finding comes again where all recorded reviews are judged with
-           the step taken, 0 where it does not; None where that was not tried
     not_tried  why it was not tried; "" where it was
     """
 
     ended: int = 0
     of: int = 0
     also: tuple[str, ...] = ()
-    again: int | None = None
     not_tried: str = ""
 
     @property
@@ -138,16 +135,7 @@ class Trial(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         if self.not_tried:
             return f"Not tried: {self.not_tried}."
         also = f" It would also leave alone {' and '.join(self.also)}." if self.also else ""
-        return f"Ends it: {self.ended} of {self.of} of the last writes.{self._of_all}{also}"
-
-    @property
-    def _of_all(self) -> str:
-        if self.again is None:
-            return ""
-        if self.again == 0:
-            return " On the whole recording the finding does not come again."
-        times = "once" if self.again == 1 else f"{self.again:,} times"
-        return f" On the whole recording it comes again, {times}."
+        return f"Ends it: {self.ended} of {self.of} of the last writes.{also}"
 
 
 class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):

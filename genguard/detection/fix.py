@@ -29,7 +29,7 @@ from genguard.detection.finding import Actor, Confidence, Finding, FixStep, Tria
 from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import shown_diff
 from genguard.detection.suspects import Registered
-from genguard.detection.trial import Scope, Trials, TriesAgain
+from genguard.detection.trial import Scope, Trials
 from genguard.detection.write import BY_HAND
 from genguard.formats.kube_yaml import load_document
 from genguard.generation.table import kind_of
@@ -159,16 +159,14 @@ def fix(
     registered: Sequence[Registered] = (),
     installation: Installation = UNKNOWN_INSTALLATION,
     histories: Mapping[str, ObjectHistory] | None = _NO_HISTORIES,
-    tries_again: TriesAgain | None = None,
 ) -> tuple[FixStep, ...]:
     """Return the steps, the first to take first.
 
     registered  the webhooks of the cluster, in their order; a rule is named only where it is known
     histories   the last writes of all objects (History.snapshot), on which the steps are tried;
                 None where another replica judges, and so has them
-    tries_again  tries a step on all recorded reviews, too
     """
-    trials = Trials(found, histories, tries_again)
+    trials = Trials(found, histories)
     steps = list(_steps(found, registered, installation, trials))
     return tuple(sorted(steps, key=lambda one: (_is_refuted(one), one.lasting)))
 
@@ -176,7 +174,7 @@ def fix(
 def _is_refuted(step: FixStep) -> bool:
     """Whether some writes would have done harm all the same."""
     trial = step.trial
-    return trial is not None and trial.of > 0 and (not trial.is_whole or bool(trial.again))
+    return trial is not None and trial.of > 0 and not trial.is_whole
 
 
 def with_fix(
@@ -185,12 +183,10 @@ def with_fix(
     installation: Installation = UNKNOWN_INSTALLATION,
     sample: bytes | None = None,
     histories: Mapping[str, ObjectHistory] | None = _NO_HISTORIES,
-    *,
-    tries_again: TriesAgain | None = None,
 ) -> Finding:
     """Return the finding with its steps, and with what happened in its sample."""
     diff = None if sample is None else shown_diff(sample)
-    steps = fix(found, registered, installation, histories, tries_again)
+    steps = fix(found, registered, installation, histories)
     return msgspec.structs.replace(found, fix=steps, diff=diff)
 
 
@@ -310,7 +306,7 @@ def _of_webhook(
         text = _texts().not_called
     return text.fill(
         _patched(found, "mutatingwebhookconfiguration", configuration, form, patch),
-        trial=trials.patched(trial, name, patch),
+        trial=trial,
         webhook=webhook,
         configuration=configuration,
         scope=load_advice().scopes[scope],
@@ -519,7 +515,7 @@ def _of_writers(
         command = _command(found, "genguard", "blame", _target(found), *_namespace(found))
         yield _texts().choose_owner.fill(
             command,
-            trial=trials.left_alone(others, but_one=True),
+            trial=trials.left_alone(others),
             fields=fields,
             names=names,
             how=plan.writer,

@@ -53,7 +53,7 @@ BOOKKEEPING: Final = {
     "endpoints.kubernetes.io/last-change-trigger-time": (
         "kubernetes staging/src/k8s.io/api/core/v1/annotation_key_constants.go"
     ),
-    "genguard.io/": "genguard/rules/shadow_generation.py",
+    "genguard.io/": "genguard/admission/probe.py",
     "kubectl.kubernetes.io/": (
         "kubernetes staging/src/k8s.io/api/core/v1/annotation_key_constants.go"
     ),

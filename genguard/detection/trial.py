@@ -8,15 +8,13 @@ Result  in how many of the writes that do harm the step would have ended it, and
 Relies  on the next writes being like the last ones. Nothing is written for it
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, Literal
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest
 from genguard.detection.changes import Change
-from genguard.detection.fact import manager_of
 from genguard.detection.finding import Actor, Finding, Trial
 from genguard.detection.history import ObjectHistory, history_name
 from genguard.detection.sample import field_names, is_at_or_below
@@ -32,42 +30,16 @@ _MOST_OBJECTS: Final = 2_000
 """Whose writes are searched for what else a step would change."""
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step changes, for the reviews to be judged once more: see genguard/trying.py.
-
-    paths    JSON Pointers of the fields
-    webhook  "configuration/webhook" that is called for less; "" where writers leave the fields
-    patch    what the command of the step sends for its configuration: JSON
-    writers  who leaves the fields to others
-    """
-
-    paths: tuple[str, ...]
-    webhook: str = ""
-    patch: str = ""
-    writers: tuple[Actor, ...] = ()
-
-
-TriesAgain = Callable[[Finding, Taken], int | None]
-"""Returns with how many signs a finding comes again in all reviews, with the step taken."""
-
-
 class Trials:
     """The steps of one finding, tried on the last writes."""
 
-    def __init__(
-        self,
-        found: Finding,
-        histories: Mapping[str, ObjectHistory] | None,
-        tries_again: TriesAgain | None = None,
-    ) -> None:
+    def __init__(self, found: Finding, histories: Mapping[str, ObjectHistory] | None) -> None:
         """Take the histories of all objects, as History.snapshot returns them.
 
-        histories    None where another replica judges, and so has them
-        tries_again  tries a step on all reviews, where they can be read again
+        histories  None where another replica judges, and so has them
         """
         self._untried: Final = _KEPT_BY_LEADER if histories is None else NOT_KEPT
         histories = histories or {}
-        self._tries_again: Final = tries_again
         examples = (found.object,) if found.objects is None else found.objects.examples
         self._names: Final = {
             history_name(ObjectKey(*msgspec.structs.astuple(one))) for one in examples
@@ -90,16 +62,8 @@ class Trials:
         ended = [w for w in harmed if self._leaves_out(scope, w)]
         return self._trial(ended, harmed, self._also(scope))
 
-    def patched(self, trial: Trial, webhook: str, patch: object) -> Trial:
-        """Try the patch of a webhook's configuration on all reviews, too."""
-        text = msgspec.json.encode(patch).decode()
-        return self._on_all(trial, [Taken(paths=self._found.paths, webhook=webhook, patch=text)])
-
-    def left_alone(self, actors: Collection[Actor], *, but_one: bool = False) -> Trial:
-        """Try to have writers leave the fields of the finding to others.
-
-        but_one  one of them, whoever that is, goes on
-        """
+    def left_alone(self, actors: Collection[Actor]) -> Trial:
+        """Try to have writers leave the fields of the finding to others."""
         harmed, ended = [], []
         for write in self._writes:
             sent = _sent(write)
@@ -110,18 +74,7 @@ class Trials:
                     ended.append(write)
         if any(one.policies for one in harmed):
             return _MAY_BE_OF_OTHERS
-        kept = [(one,) for one in actors] if but_one else [()]
-        leaving = [tuple(one for one in actors if one not in each) for each in kept]
-        steps = [Taken(paths=self._found.paths, writers=each) for each in leaving]
-        return self._on_all(self._trial(ended, harmed), steps)
-
-    def _on_all(self, trial: Trial, steps: Iterable[Taken]) -> Trial:
-        """Try steps on all reviews; of several, each of which is said to end it, the worst one."""
-        if self._tries_again is None or not trial.of:
-            return trial
-        found = [self._tries_again(self._found, one) for one in steps]
-        known = [one for one in found if one is not None]
-        return msgspec.structs.replace(trial, again=max(known, default=None))
+        return self._trial(ended, harmed)
 
     def restored(self) -> Trial:
         """Try to restore each observedGeneration that is cleared, as genguard does enforcing."""
@@ -207,13 +160,6 @@ def _is_by(write: Write, actor: Actor) -> bool:
     if actor.type == "manager":
         return write.requester.manager == actor.name
     return write.requester.user == actor.name
-
-
-def is_sent_by(actor: Actor, request: AdmissionRequest) -> bool:
-    """Whether an actor of a finding has sent a request."""
-    if actor.type == "manager":
-        return manager_of(request) == actor.name
-    return request.wire.user_info.username == actor.name
 
 
 def _is_cleared(write: Write) -> bool:

@@ -11,17 +11,17 @@ from genguard.objects.pointer import from_pointer, to_field_path
 from genguard.reproduce.loop import Effect, Loop, Write
 from genguard.reproduce.reproducer import Reproducer
 
-_COPIED: Final = ("test_reproduce.py", "reproduce_test.go", "go.mod", "go.sum")
+_TEST: Final = "test_reproduce.py"
 _LONGEST: Final = 60
 """Characters of a value in a table."""
 _WEBHOOK: Final = (
-    "Both tests have a webhook that does what the recording shows (`effects` in `loop.json`). Put "
+    "The test has a webhook that does what the recording shows (`effects` in `loop.json`). Put "
     "yours in its place: `WEBHOOK_URL=https://127.0.0.1:9443/mutate WEBHOOK_CA=ca.pem pytest`. As "
     "it is now that must be red; if it is green, your webhook looks at a name that was replaced "
     "here: ask for a folder that `--keep-names` made. Corrected, it is green."
 )
 _WRITER: Final = (
-    "`WITHOUT_CULPRIT=1` leaves the writes of `{}` out. Both tests read all writes from "
+    "`WITHOUT_CULPRIT=1` leaves the writes of `{}` out. The test reads all writes from "
     "`loop.json`: change them there to try what the corrected program writes."
 )
 
@@ -35,7 +35,7 @@ def folder_of(made: Reproducer) -> dict[str, bytes]:
         "loop.json": msgspec.json.format(msgspec.json.encode(made.loop), indent=2) + b"\n",
         "crds.json": msgspec.json.format(msgspec.json.encode(crds), indent=2) + b"\n",
         "reviews.ndjson": b"".join(line + b"\n" for line in made.lines),
-        **{name: package.joinpath("folder", name).read_bytes() for name in _COPIED},
+        _TEST: package.joinpath("folder", _TEST).read_bytes(),
     }
 
 

@@ -67,7 +67,6 @@ _DATA = (
 _EVERYTHING = (
     "--log-level=DEBUG",
     f"--restore=status.observedGeneration,status.conditions[*].observedGeneration,{RESTORED}",
-    "--shadow-generation=services",
     "--generation-patch=always",
 )
 

@@ -71,7 +71,7 @@ async def test_audit_only_never_patches_and_tells_what_it_would_do(tmp_path):
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
 async def test_delete_and_connect_never_carry_a_patch(tmp_path, operation):
-    options = ReviewOptions(generation_patch=GenerationPatch.ALWAYS, shadow_resources=("services",))
+    options = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
     async with serving(tmp_path, options=options) as run:
         for new in (None, {"metadata": {"generation": 9}}):
             asked = make_review(operation, "services", new, {"metadata": {"generation": 1}})

@@ -24,7 +24,7 @@ from tests.reviews import judge, make_review
 LIBRARY = "gopkg.in/evanphx/json-patch.v4"
 KEYS = (
     "", "/", "~", "~0", "~1", "~01", "a/b", "m~n", "-", "0", "01", "-1", "1e0", " ", "é", "\u2028",
-    "<&>", "status", "observedGeneration", "generation", "genguard.io/generation", "type", "phase",
+    "<&>", "status", "observedGeneration", "generation", "genguard.io/probe", "type", "phase",
     "x" * 300, "\x00", '"', "\\", "\U0001d4b3", "metadata", "conditions", "__proto__",
 )  # fmt: skip
 VALUES = (
@@ -32,7 +32,6 @@ VALUES = (
     1.0, 5e-324, "", "3", "~1", "\u2028", "<&>", "x" * 5_000, "\x00", "\U0001d4b3", [], {},
 )  # fmt: skip
 """The API server's own JSON has no more: what is no UTF-8 it has replaced (encoding/json)."""
-SHADOWED = ("configmaps", "services", "secrets")
 CUSTOM = (CustomResource("example.org", "v1", "widgets", "Widget", StatusSubresource.PRESENT),)
 RESTORED = "status.observedGeneration,status.conditions[*].observedGeneration,"
 RESTORED += "status.phase,status.a.b"
@@ -89,7 +88,7 @@ class Draw:
     def object(self) -> dict[str, Any]:
         metadata = {"generation": self.among(0, 1, 2, 3)} if self.chance() < 0.8 else {}
         if self.chance() < 0.5:
-            notes = {self.choice(KEYS): "x", "genguard.io/generation": self.choice(("1", "~", ""))}
+            notes = {self.choice(KEYS): "x", "genguard.io/probe": self.choice(("1", "~", ""))}
             metadata["annotations"] = self.among(notes, {})
         found: dict[str, Any] = {"metadata": metadata}
         if self.chance() < 0.9:
@@ -113,9 +112,7 @@ def with_twins(text: str, draw: Draw) -> str:
 
 def patched(draws: int) -> tuple[list[str], list[Any], Counter[str]]:
     """Lines for the program, what our own library makes of each, and how many of which path."""
-    deps = judge(
-        generation_patch=GenerationPatch.ALWAYS, shadow=SHADOWED, custom=CUSTOM, restore=RESTORED
-    )
+    deps = judge(generation_patch=GenerationPatch.ALWAYS, custom=CUSTOM, restore=RESTORED)
     lines: list[str] = []
     ours: list[Any] = []
     paths: Counter[str] = Counter()

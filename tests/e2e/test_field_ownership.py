@@ -19,7 +19,6 @@ from tests.e2e.test_custom_resources import learned
 
 OBSERVED = ("status", "observedGeneration")
 GENERATION = ("metadata", "generation")
-SHADOW = ("metadata", "annotations", "genguard.io/generation")
 CONTROLLER = "its-controller"
 OTHER = "somebody-else"
 GROUP = "ownership.genguard.io"
@@ -30,7 +29,6 @@ def guard(apiserver: ControlPlane) -> Iterator[Genguard]:
     """An enforcing genguard with every rule that patches."""
     flags = (
         "--generation-patch=always",
-        "--shadow-generation=configmaps",
         f"--flip-status=widgets.{GROUP}",
     )
     with Genguard(f"--kubeconfig={apiserver.kubeconfig}", *flags) as running:
@@ -147,36 +145,6 @@ def test_the_generation_is_never_owned(
         found = web.get()
         assert found["metadata"]["generation"] == 1
         assert owned(found, GENERATION) == []
-
-
-def test_nobody_owns_the_shadow_generation_and_no_apply_removes_it(
-    apiserver: ControlPlane, namespace: NamespaceFactory, guard: Genguard
-) -> None:
-    name = namespace(apiserver)
-    path = f"/api/v1/namespaces/{name}/configmaps/one"
-
-    def apply(value: str, manager: str) -> dict[str, Any]:
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "one"},
-            "data": {"key": value},
-        }
-        found: dict[str, Any] = apiserver.client.patch(
-            path, body, content_type=APPLY_PATCH, params={"fieldManager": manager}
-        ).body
-        return found
-
-    watched = rule(["configmaps"], ["CREATE", "UPDATE"], group="")
-    with registered(apiserver, name, guard, rules=[watched]):
-        for value, manager, generation in (
-            ("a", "kubectl", "1"),
-            ("b", "kubectl", "2"),
-            ("b", "argocd", "2"),
-        ):
-            found = apply(value, manager)
-            assert found["metadata"]["annotations"][SHADOW[-1]] == generation
-            assert owned(found, SHADOW) == []
 
 
 def test_flipped_conditions_stay_with_those_who_own_them(

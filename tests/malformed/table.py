@@ -133,7 +133,7 @@ ROWS: Final[dict[str, Row]] = {
         reads=("--max-line=1",),
         waits=(("-",), 130),
         misspelt=(("--webhook=x", "-"), "--webhooks"),
-        flags=((), ("--server-version=new", "-"), ("--max-line=0", "-"), ("--try-fix", "-")),
+        flags=((), ("--server-version=new", "-"), ("--max-line=0", "-")),
     ),
     "trace": Row(
         None,  # it needs a cluster

@@ -43,7 +43,7 @@ STATUSES = optional(
 ODD_STATUSES = STATUSES | JSON | optional(observedGeneration=JSON, conditions=JSON)
 
 ANNOTATIONS = st.dictionaries(
-    st.sampled_from(["a", "genguard.io/generation"]),
+    st.sampled_from(["a", "genguard.io/probe"]),
     st.sampled_from(["", "1", "41", "many", "9" * 5_000, "٣"]),
     max_size=2,
 )

@@ -17,15 +17,12 @@ OWNED = re.compile(
     "/metadata/generation"
     "|/status/observedGeneration"
     r"|/status/conditions/\d+/observedGeneration"
-    "|/metadata/annotations/genguard.io~1generation"
 )
-SHADOWED = ("configmaps", "services", "secrets")
 
 
 def everything(custom=(), *, audit_only: bool = False) -> Dependencies:
     return judge(
         generation_patch=GenerationPatch.ALWAYS,
-        shadow=SHADOWED,
         custom=custom,
         audit_only=audit_only,
     )
@@ -117,7 +114,7 @@ def test_audit_only_patches_nothing_and_mends_the_same_places(asked, custom):
     told = ask(asked, everything(custom, audit_only=True))
     done = ask(asked, everything(custom))
     assert told.patch == []
-    owned = {"preserve-observed-generation", "restore-intent", "shadow-generation"}
+    owned = {"preserve-observed-generation", "restore-intent"}
     assert {one.rule for one in told.verdict.repairs} & owned == {
         one.rule for one in done.verdict.repairs
     } & owned

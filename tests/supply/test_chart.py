@@ -221,7 +221,7 @@ def test_flags_of_serve_are_arguments() -> None:
     given = {
         "serve": {
             "log-level": "DEBUG",
-            "shadow-generation": ["services", "configmaps"],
+            "flip-status": ["widgets.example.org", "gauges.example.org"],
             "dns-name": ["a.example.org", "b.example.org"],
             "object-metrics": 1_000_000,
             "watch": "pods",
@@ -234,9 +234,9 @@ def test_flags_of_serve_are_arguments() -> None:
     assert container["args"][len(plain["args"]) :] == [
         "--dns-name=a.example.org",
         "--dns-name=b.example.org",
+        "--flip-status=widgets.example.org,gauges.example.org",
         "--log-level=DEBUG",
         "--object-metrics=1000000",
-        "--shadow-generation=services,configmaps",
         "--watch=pods",
     ]
 

@@ -28,7 +28,7 @@ def test_intent_and_outcome_learn_and_never_patch(phase):
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
 def test_where_there_is_no_object_to_store_there_is_no_patch(operation):
     """A patch there fails the user's request even with failurePolicy Ignore."""
-    dependencies = judge(generation_patch=GenerationPatch.ALWAYS, shadow=("services",))
+    dependencies = judge(generation_patch=GenerationPatch.ALWAYS)
     for new in (None, {"metadata": {"generation": 9}, "status": {}}):
         asked = make_review(operation, "services", new, {"metadata": {"generation": 1}})
         assert ask(asked, dependencies).patch == []

@@ -59,9 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def dependencies() -> Dependencies:
     """Everything on, as the servers of the bench have it."""
-    options = ReviewOptions(
-        generation_patch=GenerationPatch.ALWAYS, shadow_resources=("services", "configmaps")
-    )
+    options = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
     return ReviewSetup(options).dependencies
 
 

@@ -40,9 +40,7 @@ from webhook.server.options import BadOpsAuthError, parse_ops_auth
 from webhook.server.watching import NotWatchableError, parse_watched
 from webhook.store.address import BadStoreError, parse_store
 
-_JUDGE: Final = judge(
-    generation_patch=GenerationPatch.ALWAYS, shadow=("configmaps", "services", "secrets")
-)
+_JUDGE: Final = judge(generation_patch=GenerationPatch.ALWAYS)
 _CODES: Final = ("", *sorted(load_shapes().types), "Q", "T")
 _AT: Final = datetime(2026, 11, 21, tzinfo=UTC)
 _JSON: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)

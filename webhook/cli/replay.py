@@ -1,10 +1,8 @@
 """`genguard replay`: what genguard would have answered to recorded reviews."""
 
-import contextlib
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -77,10 +75,6 @@ def _is_file(name: str) -> bool:
     return name != "-" and Path(name).is_file()
 
 
-def _is_read_once(name: str) -> bool:
-    return name == "-" or Path(name).is_fifo()
-
-
 def _is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
@@ -100,13 +94,6 @@ def _is_terminal() -> bool:
     type=click.Choice([one.value for one in Severity]),
     help="The least severity of a finding that makes the exit code 1.  [default: none does]",
 )
-@click.option(
-    "--try-fix",
-    "tries_fix",
-    is_flag=True,
-    help="Try each step that ends a loop on all reviews, too: the files are read once more for "
-    "each. Of recordings of serve --record.",
-)
 @MAX_LINE
 @OUTPUT
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
@@ -116,7 +103,6 @@ def replay(
     crds: Path | None,
     webhooks: Path | None,
     fail_on: str | None,
-    tries_fix: bool,
     max_line: int,
     output: str,
     files: tuple[str, ...],
@@ -130,10 +116,6 @@ def replay(
     The exit code is 0 when nothing was found that is severe enough for --fail-on, 1 when something
     was, or when a line or a file could not be read, 2 when the command line is wrong.
     """
-    if tries_fix and any(map(_is_read_once, files)):
-        raise click.UsageError(
-            "--try-fix reads the files more than once: give a file, not standard input or a pipe"
-        )
     evaluator = click.get_current_context().with_resource(Evaluator())
     try:
         definitions = load_definitions(crds) if crds else ()
@@ -158,11 +140,7 @@ def replay(
                 _print(left_out, write(left_out))
     least = list(Severity).index(Severity(fail_on)) if fail_on else len(Severity)
     is_severe = False
-    if tries_fix and run.has_audit:
-        tell("--try-fix needs recordings of serve --record: an audit log is not tried again.")
-        tries_fix = False
-    read_again = partial(_lines_of, files, max_line) if tries_fix else None
-    for finding in run.findings(read_again):
+    for finding in run.findings():
         is_severe = is_severe or list(Severity).index(Severity(finding["severity"])) >= least
         click.echo(write(finding))
     summary = run.summary()
@@ -172,13 +150,6 @@ def replay(
     if run.is_empty:
         tell(f"No reviews or events found in {', '.join(files)}.")
     sys.exit(1 if run.unreadable or is_severe else 0)
-
-
-def _lines_of(files: Iterable[str], max_line: int) -> Iterator[Line]:
-    """Yield all lines once more; what cannot be read was reported the first time."""
-    for name in files:
-        with contextlib.suppress(OSError, EOFError, zlib.error), open_unpacked(name) as (stream, _):
-            yield from bounded(stream, max_line)
 
 
 def _print(found: ReplayLine, text: str) -> None:

@@ -91,8 +91,8 @@ def reproduce(
     still give the finding, and names and values are replaced. Without FILE, a running genguard is
     asked for the one write that it keeps of the finding.
 
-    DIR then has README.md, reviews.ndjson, and the loop as a test for pytest and for Go: red as
-    recorded, green without who makes it, and with your corrected webhook in its place.
+    DIR then has README.md, reviews.ndjson, and the loop as a test for pytest: red as recorded,
+    green without who makes it, and with your corrected webhook in its place.
 
     The exit code is 0, 1 when the finding is not made by these writes, or nothing can be read or
     written, 2 when the command line is wrong.

@@ -9,7 +9,6 @@ import certs
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.objects.intended import NotRestorableError
 from genguard.rules.flip_status import NotFlippableError
-from genguard.rules.shadow_generation import NotShadowableError
 from webhook.cli.options import examples
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.files.given import BadFileError
@@ -39,7 +38,6 @@ _BAD_FLAG = (
     BadTokenFileError,
     UnknownServerVersionError,
     NotFlippableError,
-    NotShadowableError,
     NotRestorableError,
     NotWatchableError,
     BadTracingError,

@@ -80,12 +80,6 @@ class Settings:
         shown="every observedGeneration",
         metavar="FIELD,...",
     )
-    shadow_generation: tuple[str, ...] = flag(
-        "",
-        "Keep a generation in an annotation, for kinds that have none: services,...",
-        metavar="RESOURCE,...",
-        type=NAMES,
-    )
     flip_status: tuple[str, ...] = flag(
         "",
         "When spec of these custom resources changes, write Ready=Unknown and Settled=False into "
@@ -368,7 +362,6 @@ class Settings:
         return ReviewOptions(
             audit_only=self.audit_only,
             generation_patch=GenerationPatch(self.generation_patch),
-            shadow_resources=self.shadow_generation,
             server_version=self.server_version,
             restored=parse_restored(self.restore),
             flipped_resources=self.flip_status,

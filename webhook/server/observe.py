@@ -9,15 +9,12 @@ from genguard.objects.pointer import to_field_path
 from genguard.review import Reply, Skipped, Verdict
 from genguard.rules.annotations import MOST_SHOWN
 from genguard.rules.assign_generation import AssignGeneration
-from genguard.rules.shadow_generation import ShadowGeneration
 from webhook.server.detecting import Detecting, LatestRepair
 from webhook.server.large import is_large
 from webhook.server.limits import Limits
 from webhook.server.record import Recorder
 from webhook.telemetry.logs import LOGGER, is_heard
 from webhook.telemetry.metrics import Metrics
-
-_ORDINARY: Final = frozenset({AssignGeneration.name, ShadowGeneration.name})
 
 _LONGEST_NAME: Final = 256
 
@@ -61,8 +58,8 @@ class Observations:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
             LOGGER.warning("not judged", extra={"facts": facts})
         for repair in verdict.repairs:
-            # The generation rules act on every counted write: their lines are for debugging.
-            level = logging.DEBUG if repair.rule in _ORDINARY else logging.INFO
+            # It acts on every counted write: its lines are for debugging.
+            level = logging.DEBUG if repair.rule == AssignGeneration.name else logging.INFO
             message = "would repair" if audit_only else "repaired"
             is_logged = is_heard(level, message)
             if level == logging.DEBUG and not is_logged:

@@ -36,7 +36,6 @@ from genguard.rules.assign_generation import AssignGeneration
 from genguard.rules.flip_status import FlipStatus
 from genguard.rules.preserve_observed_generation import PreserveObservedGeneration
 from genguard.rules.restore_intent import RestoreIntent
-from genguard.rules.shadow_generation import ShadowGeneration
 from webhook.store.circuit_breaker import Answer, Command, StoreLostError
 from webhook.store.seal import Seal, UnsealedError
 
@@ -94,7 +93,6 @@ ANNOTATION_KEYS: Final = _SHARED | {
     GENERATION,
     AssignGeneration.name,
     FlipStatus.name,
-    ShadowGeneration.name,
 }
 """Keys of the audit annotations that a write may be answered with."""
 _LONGEST_ANNOTATION: Final = 4_096

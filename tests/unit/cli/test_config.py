@@ -40,9 +40,9 @@ def test_a_configuration_that_is_missing_is_told(tmp_path):
 def test_a_configuration_is_read_as_text_and_its_lists_as_flags(tmp_path):
     """As a number 1.40 would be 1.4, of which nobody would be told."""
     path = tmp_path / "genguard.yaml"
-    path.write_text("server-version: 1.40\nshadow-generation: [services, pods]\ndns-name: a\n")
+    path.write_text("server-version: 1.40\nflip-status: [deployments.apps, pods]\ndns-name: a\n")
     result = serve("--config", path, "--cert-dir", tmp_path)
-    assert "shadow generation of 'pods': the API server keeps" in result.stderr
+    assert "--flip-status deployments.apps: " in result.stderr
 
 
 def test_a_flag_wins_over_the_configuration(tmp_path):

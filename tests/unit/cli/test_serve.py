@@ -29,11 +29,6 @@ from webhook.cli.serve import new_event_loop
         ),
         (["--server-version", "newest"], "'newest' is no Kubernetes version; write it as 1.36"),
         (["--generation-patch", "sometimes"], "is not one of 'auto', 'always', 'never'"),
-        (
-            ["--shadow-generation", "deployments.apps"],
-            "(an annotation would even move it); leave it out of --shadow-generation",
-        ),
-        (["--shadow-generation", "services,widgets"], "'widgets': not a built-in resource"),
         (["--flip-status", "deployments.apps"], "a built-in kind"),
         (["--flip-status", "widgets.example.org"], "give --crds or --kubeconfig"),
         (["--secure-port", "70000"], "70000 is not in the range 0<=x<=65535"),
@@ -164,7 +159,7 @@ def test_definitions_of_any_shape_are_read(tmp_path):
     path = tmp_path / "crds.yaml"
     documents = [DEFINITION, {"kind": "List", "items": [DEFINITION]}, None]
     path.write_text(yaml.safe_dump_all(documents))
-    result = serve("--crds", path, "--shadow-generation", "pods", "--cert-dir", tmp_path)
-    assert "shadow generation of 'pods'" in result.stderr
+    result = serve("--crds", path, "--flip-status", "deployments.apps", "--cert-dir", tmp_path)
+    assert "--flip-status deployments.apps" in result.stderr
     write_lines(path, {"kind": "List", "items": [DEFINITION]})
-    assert serve("--crds", path, "--shadow-generation", "pods").exit_code == 2
+    assert serve("--crds", path, "--flip-status", "deployments.apps").exit_code == 2

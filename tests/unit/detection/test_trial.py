@@ -160,41 +160,8 @@ def test_a_step_that_would_not_have_ended_all_comes_last():
     assert (steps[-1].title, steps[-1].trial) == ("Let genguard restore the value", Trial(1, 2))
 
 
-def test_a_step_after_which_the_finding_comes_again_comes_last():
-    kept = histories(*[on_status({"n": 1}, {"n": 2, "phase": "A"}, {"n": 2})] * 2)
-    found = about(kept, **PHASE)
-    for again, place in ((0, 0), (3, -1), (None, 0)):
-        steps = fix(found, histories=kept, tries_again=lambda *_, answer=again: answer)
-        assert steps[place].trial == Trial(2, 2, again=again), again
-
-
-def test_of_two_who_may_own_a_field_the_worse_choice_is_said():
-    kept = histories(
-        on_spec({"replicas": 1}, {"replicas": 2}, user="a"),
-        on_spec({"replicas": 2}, {"replicas": 1}, user="b"),
-    )
-    found = about(kept, **FIGHT, actors=["user a certain", "user b certain"])
-    asked = []
-
-    def tries_again(_, taken):
-        asked.append([one.name for one in taken.writers])
-        return 4 if asked[-1] == ["a"] else 0
-
-    (step, *_) = fix(found, histories=kept, tries_again=tries_again)
-    assert (asked, step.trial.again) == ([["b"], ["a"]], 4)
-
-
-@pytest.mark.parametrize(
-    ("again", "text"),
-    [
-        (None, ""),
-        (0, " On the whole recording the finding does not come again."),
-        (1, " On the whole recording it comes again, once."),
-        (1_200, " On the whole recording it comes again, 1,200 times."),
-    ],
-)
-def test_how_a_trial_is_said(again, text):
-    assert Trial(2, 2, again=again).text == f"Ends it: 2 of 2 of the last writes.{text}"
+def test_how_a_trial_is_said():
+    assert Trial(2, 2).text == "Ends it: 2 of 2 of the last writes."
 
 
 @given(

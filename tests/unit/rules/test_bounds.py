@@ -3,57 +3,12 @@
 import pytest
 
 from genguard.admission.review import Phase
-from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
-from genguard.rules.shadow_generation import NotShadowableError
+from genguard.review_setup import GenerationPatch
 from tests.reviews import ask, changes, judge, make_review
 
 
 def status(new, old, **arguments):
     return make_review(new={"status": new}, old={"status": old}, subresource="status", **arguments)
-
-
-@pytest.mark.parametrize(
-    ("resource", "reason"),
-    [
-        (
-            "deployments.apps",
-            "keeps metadata.generation for it (an annotation would even move it); leave it out",
-        ),
-        ("replicasets.apps", "the API server keeps metadata.generation for it; leave it out"),
-        ("pods", "the API server keeps metadata.generation for it"),
-        ("csidrivers.storage.k8s.io", "the API server keeps metadata.generation for it"),
-        ("widgets.example.org", "custom resources have one of their own"),
-        ("deployments", "Names are as kubectl api-resources shows them"),
-        ("", "not a built-in resource"),
-    ],
-)
-def test_a_resource_that_cannot_have_a_shadow_generation_is_refused_with_the_reason(
-    resource, reason
-):
-    with pytest.raises(NotShadowableError) as raised:
-        ReviewSetup(ReviewOptions(shadow_resources=(resource,)))
-    assert reason in str(raised.value)
-    assert repr(resource) in str(raised.value)
-
-
-def test_whether_a_kind_keeps_a_generation_depends_on_the_server():
-    ReviewSetup(ReviewOptions(shadow_resources=("pods",), server_version="1.32"))
-    name = "horizontalpodautoscalers.autoscaling"
-    ReviewSetup(ReviewOptions(shadow_resources=(name,), server_version="1.36"))
-    with pytest.raises(NotShadowableError):
-        ReviewSetup(ReviewOptions(shadow_resources=(name,), server_version="1.37"))
-
-
-@pytest.mark.parametrize("stored", ["9" * 5_000, "-1", "٣", "1.5", ""])
-def test_a_stored_annotation_of_any_text_never_stops_a_review(stored):
-    annotations = {"genguard.io/generation": stored}
-    asked = make_review(
-        resource="configmaps",
-        new={"data": {"a": "1"}},
-        old={"metadata": {"annotations": annotations}},
-    )
-    answer = ask(asked, judge(shadow=("configmaps",)))
-    assert answer.object["metadata"]["annotations"]["genguard.io/generation"] == "1"
 
 
 def test_the_intent_wins_over_what_was_stored():
@@ -67,18 +22,15 @@ def test_the_intent_wins_over_what_was_stored():
 
 
 def test_all_rules_together_mend_their_own_places():
-    dependencies = judge(generation_patch=GenerationPatch.ALWAYS, shadow=("services",))
+    dependencies = judge(generation_patch=GenerationPatch.ALWAYS)
     asked = make_review(
         resource="services",
         new={"metadata": {"generation": 9}, "spec": {"a": 1}},
         old={"spec": {"a": 2}},
     )
     answer = ask(asked, dependencies)
-    assert changes(answer) == {
-        "/metadata/generation": 0,
-        "/metadata/annotations": {"genguard.io/generation": "1"},
-    }
-    assert set(answer.annotations) == {"assign-generation", "shadow-generation"}
+    assert changes(answer) == {"/metadata/generation": 0}
+    assert set(answer.annotations) == {"assign-generation"}
 
 
 def test_an_annotation_names_twenty_edits_and_counts_the_rest():

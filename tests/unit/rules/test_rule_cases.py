@@ -34,7 +34,6 @@ def only(rule: str, settings: dict[str, Any]) -> Dependencies:
     ]
     dependencies = judge(
         generation_patch=GenerationPatch.ALWAYS,
-        shadow=tuple(settings.get("shadow", ())),
         custom=custom,
         flip=tuple(settings.get("flip", ())),
         server_version=settings.get("server", "1.36"),

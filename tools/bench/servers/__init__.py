@@ -91,7 +91,7 @@ def _go(listen: Listen) -> Sequence[str]:
     return (str(binary("gowebhook")), str(listen.port), str(listen.folder))
 
 
-EVERYTHING_ON: Final = ("--generation-patch=always", "--shadow-generation=services,configmaps")
+EVERYTHING_ON: Final = ("--generation-patch=always",)
 """Enforcing, with every rule; metrics and logs cannot be turned off."""
 
 FLOOR: Final = "floor"
