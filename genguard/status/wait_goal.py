@@ -301,30 +301,10 @@ def _find_own_failure(assessment: Assessment) -> str | None:
     return next(failed, None)
 
 
-def _is_ready(assessment: Assessment, _: int | None) -> bool:
-    return assessment.view.ready is True
-
-
-def _is_settled(assessment: Assessment, _: int | None) -> bool:
-    return assessment.view.settled
-
-
 def _is_reconciled(assessment: Assessment, generation: int | None) -> bool:
     view = assessment.view
     reached = view.reconciled_generation
     return view.settled and (generation is None or (reached is not None and reached >= generation))
-
-
-def _is_green(assessment: Assessment, _: int | None) -> bool:
-    return assessment.view.health is Health.GREEN
-
-
-def _has_traffic(assessment: Assessment, _: int | None) -> bool:
-    return assessment.view.traffic_ready is True
-
-
-def _is_qualified(assessment: Assessment, _: int | None) -> bool:
-    return assessment.view.application_qualified is True
 
 
 def _is_gone(_: Assessment, __: int | None) -> bool:
@@ -335,10 +315,6 @@ def _blocks_settled(reason: Reason) -> bool:
     return reason.against_settled
 
 
-def _blocks_ready(reason: Reason) -> bool:
-    return reason.against_ready
-
-
 def _any_reason(_: Reason) -> bool:
     return True
 
@@ -346,12 +322,22 @@ def _any_reason(_: Reason) -> bool:
 _GOALS: Final = {
     goal.text: goal
     for goal in (
-        Goal("ready", _is_ready, _blocks_ready),
-        Goal("settled", _is_settled, _blocks_settled),
+        Goal("ready", lambda it, _: it.view.ready is True, lambda reason: reason.against_ready),
+        Goal("settled", lambda it, _: it.view.settled, _blocks_settled),
         Goal("reconciled", _is_reconciled, _blocks_settled),
-        Goal("health=green", _is_green, _any_reason),
-        Goal("traffic-ready", _has_traffic, _any_reason, probe=TRAFFIC_READY),
-        Goal("qualified", _is_qualified, _any_reason, probe=APPLICATION_QUALIFIED),
+        Goal("health=green", lambda it, _: it.view.health is Health.GREEN, _any_reason),
+        Goal(
+            "traffic-ready",
+            lambda it, _: it.view.traffic_ready is True,
+            _any_reason,
+            probe=TRAFFIC_READY,
+        ),
+        Goal(
+            "qualified",
+            lambda it, _: it.view.application_qualified is True,
+            _any_reason,
+            probe=APPLICATION_QUALIFIED,
+        ),
         Goal("delete", _is_gone, _any_reason),
     )
 }

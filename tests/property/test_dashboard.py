@@ -122,7 +122,7 @@ def tracked(text):
         group=text or "g", resource=text, kind=text, namespace=text or "n", name=text, uid=text,
         generation=1, observed_generation=1, reconciled_generation=1, ready=True, settled=True,
         health=Health.GREEN, since=THEN, intent_since=None, observation_lag_seconds=None,
-        reconcile_duration_seconds=None, ready_flips=0, stored=True,
+        reconcile_duration_seconds=None, ready_flips=0,
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def object_page(text):
     one = tracked(text)
     tree = Branch(one, (Branch(msgspec.structs.replace(one, uid="child"), (), 1),), 0)
     page = ObjectPage(
-        text or "g", text, text or "n", text or "name", text, one, (step(text),), (),
+        text or "g", text, text or "n", text or "name", text, True, one, (step(text),), (),
         (found(text),), tree,
     )  # fmt: skip
     names = {"name": text or "name"}

@@ -2,8 +2,8 @@
 
 import asyncio
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from itertools import count, islice
 from math import inf
 from typing import Final
 
@@ -177,43 +177,24 @@ async def tree(tracking: Tracking, queue: PageQueue, uid: str, at: float) -> Bra
     if found is None:
         return None
     *_, root = found, *owners(tracking, found)
-    owner_of = await _owner_of(tracking)
-    below = await queue.in_thread(lambda: _below(root.uid, owner_of))
-    return _TreeBuilder(tracking, below, at).branch(root, MOST_LEVELS)
-
-
-class _TreeBuilder:
-    """Builds one tree of at most MOST_NODES objects."""
-
-    def __init__(self, tracking: Tracking, below: Mapping[str, Sequence[str]], at: float) -> None:
-        self._tracking: Final = tracking
-        self._below: Final = below
-        self._at: Final = at
-        self._room = MOST_NODES
-
-    def branch(self, found: Tracked, deep: int) -> Branch:
-        """Return an object with at most `deep` levels below it: owners may form a cycle."""
-        self._room -= 1
-        uids = self._below.get(found.uid, ()) if deep else ()
-        known = [one for uid in uids if (one := self._tracking.find(uid)) is not None]
-        known.sort(key=lambda one: (one.kind.kind, one.state.settled, one.state.name))
-        children = tuple(
-            self.branch(one, deep - 1) for one in known[:MOST_CHILDREN] if self._room > 0
-        )
-        return Branch(show(found, self._at), children, len(known) - len(children))
-
-
-async def _owner_of(tracking: Tracking) -> dict[str, str]:
-    """Return the owner of each owned object, by uid; reads all tracked objects in batches.
-
-    One dictionary of texts: a list for each owner would keep the garbage collector busy.
-    """
+    # One dictionary of texts: a list for each owner would keep the garbage collector busy.
     owner_of: dict[str, str] = {}
     summarized = tracking.summarized()
     while batch := list(islice(summarized, _BATCH_SIZE)):
         owner_of.update((uid, one.owner) for uid, one in batch if one.owner)
         await asyncio.sleep(0)
-    return owner_of
+    below = await queue.in_thread(lambda: _below(root.uid, owner_of))
+    room = count(MOST_NODES, -1)
+
+    def branch(found: Tracked, deep: int) -> Branch:
+        """Return an object with at most `deep` levels below it: owners may form a cycle."""
+        uids = below.get(found.uid, ()) if deep else ()
+        known = [one for uid in uids if (one := tracking.find(uid)) is not None]
+        known.sort(key=lambda one: (one.kind.kind, one.state.settled, one.state.name))
+        children = [branch(one, deep - 1) for one in known[:MOST_CHILDREN] if next(room) > 1]
+        return Branch(show(found, at), tuple(children), len(known) - len(children))
+
+    return branch(root, MOST_LEVELS)
 
 
 def _below(root: str, owner_of: Mapping[str, str]) -> dict[str, list[str]]:
@@ -225,6 +206,4 @@ def _below(root: str, owner_of: Mapping[str, str]) -> dict[str, list[str]]:
         for uid, owner in found:
             below.setdefault(owner, []).append(uid)
         level = {uid for uid, _ in found}
-        if not level:
-            break
     return below

@@ -2,14 +2,13 @@
 
 import asyncio
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
 
 from genguard.detection.finding import Finding, FoundObject, Severity
-from genguard.status.counts import CountsByKind
 from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.tracked_state import TrackedState, TrackedSummary
 from genguard.status.tracking import Tracked, Tracking
@@ -190,19 +189,57 @@ async def page(
     tracking: Tracking, asked: ObjectQuery, at: float, findings: OpenFindings | None = None
 ) -> ObjectsPage:
     """Return one page. An object that changes between two requests may be missed or repeated."""
-    ranking = _Ranking(tracking, asked, begin_of_range(asked.since, at))
+    matches = _matcher(tracking, asked, begin_of_range(asked.since, at))
+    best: list[_Rank] = []
+    total = before = 0
     summarized = tracking.summarized()
     while batch := list(islice(summarized, _BATCH_SIZE)):
-        ranking.add(batch)
+        for uid, one in batch:
+            if not matches(uid, one):
+                continue
+            total += 1
+            rank: _Rank = (0, False, -one.changed_at, uid)
+            if asked.order != "latest":
+                rank = (_WORST_FIRST[one.health], one.settled, one.changed_at, uid)
+            if asked.after is not None and rank <= asked.after:
+                before += 1
+            else:
+                best.append(rank)
+        best = heapq.nsmallest(asked.limit + 1, best)
         await asyncio.sleep(0)
-    shown = ranking.best[: asked.limit]
-    known = [one for rank in shown if (one := tracking.find(rank[-1])) is not None]
+    shown = best[: asked.limit]
+    known = [found for rank in shown if (found := tracking.find(rank[-1])) is not None]
     return ObjectsPage(
-        tuple(show(one, at, findings) for one in known),
-        msgspec.json.encode(shown[-1]).hex() if len(ranking.best) > asked.limit else "",
-        ranking.total,
-        ranking.before,
+        tuple(show(found, at, findings) for found in known),
+        msgspec.json.encode(shown[-1]).hex() if len(best) > asked.limit else "",
+        total,
+        before,
     )
+
+
+def _matcher(
+    tracking: Tracking, asked: ObjectQuery, begin: float
+) -> Callable[[str, TrackedSummary], bool]:
+    """Return whether an object is asked for; `begin`: what did not change since is left out."""
+    filters = asked.filters
+    group, kind, uid = (filters.get(name) for name in ("group", "kind", "uid"))
+    names = {
+        position: f"{one.kind} {one.resource}".casefold()
+        for position, (one, _) in enumerate(tracking.counts_by_kind)
+        if group in (None, one.group) and kind in (None, one.kind)
+    }
+    wanted = [(name, filters[name]) for name in ("namespace", "name", "health") if name in filters]
+    words = filters.get("q", "").casefold().split()
+
+    def matches(of: str, one: TrackedSummary) -> bool:
+        if one.changed_at < begin or one.kind not in names or uid not in (None, of):
+            return False
+        if any(getattr(one, name) != value for name, value in wanted):
+            return False
+        text = f"{one.namespace}/{one.name} {of}".casefold() if words else ""
+        return all(word in text or word in names[one.kind] for word in words)
+
+    return matches
 
 
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
@@ -236,91 +273,6 @@ async def load_all(context: PageContext, query: Mapping[str, str], now: float) -
 async def _open(context: PageContext, now: float) -> OpenFindings:
     found = context.sources.detecting.findings()
     return await context.queue.in_thread(lambda: OpenFindings(found, now))
-
-
-class _Ranking:
-    """Filters and ranks all tracked objects, of which it decodes little: there may be 150,000."""
-
-    def __init__(self, tracking: Tracking, asked: ObjectQuery, begin: float) -> None:
-        """`begin`: objects that did not change since are left out."""
-        filters = asked.filters
-        self._begin: Final = begin
-        self._is_latest_first: Final = asked.order == "latest"
-        self._limit: Final = asked.limit
-        self._after: Final = asked.after
-        self._health: Final = filters.get("health")
-        self._uid: Final = filters.get("uid")
-        self._namespace: Final = filters.get("namespace")
-        self._name: Final = filters.get("name")
-        self._words: Final = _words(tracking.counts_by_kind, filters.get("q", ""))
-        self._kinds: Final = _kinds(tracking.counts_by_kind, filters)
-        named = self._namespace, self._name
-        self._by_name: Final = bool(self._words) or named != (None, None)
-        self.best: list[_Rank] = []
-        self.total = self.before = 0
-
-    def add(self, batch: Iterable[tuple[str, TrackedSummary]]) -> None:
-        """Count the matching objects of a batch and keep the best."""
-        found: list[_Rank] = []
-        worst = self.best[-1] if len(self.best) > self._limit else None
-        for uid, one in batch:
-            if (
-                one.changed_at < self._begin
-                or (self._health is not None and one.health != self._health)
-                or (self._kinds is not None and one.kind not in self._kinds)
-                or (self._uid is not None and uid != self._uid)
-                or (self._by_name and not self._is_named(uid, one))
-            ):
-                continue
-            self.total += 1
-            if self._is_latest_first:
-                rank: _Rank = (0, False, -one.changed_at, uid)
-            else:
-                rank = (_WORST_FIRST[one.health], one.settled, one.changed_at, uid)
-            if self._after is not None and rank <= self._after:
-                self.before += 1
-            elif worst is None or rank < worst:
-                found.append(rank)
-        if found:
-            self.best = heapq.nsmallest(self._limit + 1, [*self.best, *found])
-
-    def _is_named(self, uid: str, one: TrackedSummary) -> bool:
-        names = f"{one.namespace}/{one.name}".lower()
-        return (
-            self._namespace in (None, one.namespace)
-            and self._name in (None, one.name)
-            and all(
-                word.text in names or one.kind in word.kinds or word.text in uid
-                for word in self._words
-            )
-        )
-
-
-class _Word(NamedTuple):
-    """A search word for namespace/name, uid, and the positions of kinds that have it."""
-
-    text: str
-    kinds: frozenset[int]
-
-
-def _words(counts_by_kind: CountsByKind, text: str) -> tuple[_Word, ...]:
-    kinds = [f"{kind.kind} {kind.resource}".casefold() for kind, _ in counts_by_kind]
-    return tuple(
-        _Word(word, frozenset(at for at, kind in enumerate(kinds) if word in kind))
-        for word in text.casefold().split()
-    )
-
-
-def _kinds(counts_by_kind: CountsByKind, filters: Mapping[str, str]) -> frozenset[int] | None:
-    """Return the positions of the requested kinds; None for all."""
-    group, kind = filters.get("group"), filters.get("kind")
-    if group is None and kind is None:
-        return None
-    return frozenset(
-        position
-        for position, (known, _) in enumerate(counts_by_kind)
-        if group in (None, known.group) and kind in (None, known.kind)
-    )
 
 
 def show(found: Tracked, at: float, findings: OpenFindings | None = None) -> TrackedObject:

@@ -8,7 +8,7 @@ from genguard.status.checked_object import check_object
 from genguard.status.kinds import KINDS
 from genguard.status.ready_table import (
     BadReadyTableError,
-    compile_test,
+    holds,
     load_ready_table,
     table_ready,
 )
@@ -114,4 +114,4 @@ def test_desired_healthy_equals_min_available_or_the_budget_is_not_ready(
 )
 def test_a_test_that_does_not_exist_is_refused(test: tuple[Any, ...]):
     with pytest.raises(BadReadyTableError):
-        compile_test(test, {})
+        holds(test, check_object({}, NOW))
