@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from genguard.detection.detection import Detection
-from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
 from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from genguard.status.tracking import Tracking
@@ -123,7 +122,6 @@ class Running:
     detecting: Detecting
     watching: Watching
     dashboard: Dashboard
-    silences: Silences
     _wires: list[Wire] = field(default_factory=list)
 
     async def connect(self) -> Wire:
@@ -186,7 +184,6 @@ async def serving(
     remote_intents: RemoteIntents | None = None,
     spans: ReviewSpans | None = None,
     shutdown_delay: float = 0.0,
-    ops_read_only: bool = False,
     enforce: str = "",
     keeps_clients: Callable[[], bool] | None = None,
     stands_by_for: str = "",
@@ -214,7 +211,6 @@ async def serving(
     )
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, setup.knows)]
-    silences = Silences()
     sources = Sources(
         detecting,
         suspects,
@@ -222,9 +218,7 @@ async def serving(
         metrics,
         setup.dependencies.about,
         connected,
-        silences,
         lambda: enforce,
-        ops_read_only,
     )
     dashboard = Dashboard(sources)
     service = AdmissionService(
@@ -241,7 +235,7 @@ async def serving(
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    running = Running(service, setup, metrics, trust, detecting, watching, dashboard, silences)
+    running = Running(service, setup, metrics, trust, detecting, watching, dashboard)
     try:
         yield running
     finally:

@@ -14,7 +14,6 @@ from webhook.dashboard.routes import PAGES
 from webhook.serve.settings import Settings
 from webhook.server.access import ByToken
 from webhook.server.tokens import TokenFile
-from webhook.telemetry import declarations
 
 OPEN = ("/livez", "/readyz")
 SHOWN = [
@@ -189,23 +188,6 @@ async def test_the_ops_port_speaks_tls_where_it_is_told_to(tmp_path):
         await wire.send(head("GET /api/server HTTP/1.1", [("Host", "localhost")]))
         answer = await wire.answer()
         assert json.loads(answer.body)["fingerprint"] == run.service.fingerprint
-
-
-async def test_only_attempts_to_heal_that_came_to_nothing_are_trouble(running):
-    results = {("healed",): 5, ("conflict",): 1, ("refused",): 0, ("failed",): 2}
-    running.metrics.counts(declarations.HEALS, results.items)
-    troubles = (await running.ops("/api/server")).json["troubles"]
-    told = {"what": "attempts to restore a value: failed", "count": 2.0, "runbook": ""}
-    assert [one for one in troubles if "restore a value" in one["what"]] == [told]
-
-
-async def test_findings_are_a_table_for_spreadsheets_too(running):
-    await Story(running).cleared(4)
-    answer = await running.ops("/api/findings.csv")
-    assert answer.headers["content-type"] == "text/csv"
-    assert answer.body.startswith(b"id,severity,state,detector,culprit,")
-    bad = await running.ops("/api/findings.csv?since=soon")
-    assert (bad.status, set(bad.json)) == (400, {"error"})
 
 
 async def test_what_is_broken_has_json_of_its_own(running):

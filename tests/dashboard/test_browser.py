@@ -1,7 +1,6 @@
 """Each page and state in a real browser: it works, axe finds nothing, and its console is silent."""
 
-from tests.dashboard.stories import UP, WATCHED, watched
-from webhook.telemetry import declarations
+from tests.dashboard.stories import UP, watched
 
 
 async def test_before_the_first_write_it_says_how_to_find_out_why(visitor):
@@ -75,22 +74,6 @@ async def test_without_a_cluster_pages_say_what_they_lack(stranger):
     await stranger.open("/terminating")
     assert "--watch" in await stranger.text()
     await stranger.inspect("terminating-not-watched")
-    await stranger.open("/durations")
-    await stranger.inspect("durations-nothing-seen")
-
-
-async def test_durations_are_shown_by_kind(visitor, story):
-    await story.spec(generation=2, replicas=2)
-    await story.write(generation=2, stored={}, sent={"observedGeneration": 2, **UP})
-    await story.family()
-    await visitor.open("/durations")
-    assert "1 change, mean" in await visitor.text()
-    plot = visitor.page.locator("svg.bars").first
-    assert await plot.locator("text.axis").inner_html() == "changes"
-    assert await plot.locator("text.across").count() > 4
-    legend = await visitor.text(".legend >> nth=0")
-    assert "half ≤" in legend, "of a share of all changes only the bucket is known"
-    await visitor.inspect("durations")
 
 
 async def test_terminating_pods_are_counted_beside_what_status_says(visitor, running):
@@ -114,21 +97,8 @@ async def test_terminating_pods_are_counted_beside_what_status_says(visitor, run
     await visitor.inspect("terminating")
 
 
-async def test_the_server_tells_how_it_is_itself_and_what_went_wrong(visitor, running):
-    await visitor.open("/server")
-    assert "is out of date: its watch is broken" in await visitor.text()
-    for resource in WATCHED:
-        running.watching.current(resource, is_current=True)
-    # A machine that does more than this test is late, and the page says so.
-    running.metrics.gauge(declarations.EVENT_LOOP_LAG, lambda: 0.0)
-    await visitor.open("/server")
-    assert "No problem since it started" in await visitor.text()
-    await visitor.inspect("server-well")
-    await running.post(b"{}", "/mutate")
-    await running.post(b"", "/nowhere")
-    await visitor.open("/server")
-    await visitor.inspect("server")
-    await visitor.page.click("text=GenguardUndecodable")
+async def test_a_runbook_is_a_page(visitor):
+    await visitor.open("/runbooks/GenguardUndecodable")
     await visitor.inspect("runbook")
 
 

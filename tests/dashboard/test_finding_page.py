@@ -158,7 +158,6 @@ async def test_what_whose_and_how_it_ends_is_seen_without_scrolling(look: Any, s
     box = await copy.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] < size[1]
-    assert await page.locator(".silence form").is_hidden(), "acknowledging is no hurry"
     await visitor.photograph("finding-fight")
 
 

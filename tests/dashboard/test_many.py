@@ -8,7 +8,7 @@ from tests.dashboard.crowd import FINDINGS, OBJECTS, crowd
 from tests.dashboard.stories import watched
 
 ROWS = 100
-PAGES = ("/", "/objects", "/webhooks", "/durations", "/terminating", "/server")
+PAGES = ("/", "/objects", "/webhooks", "/terminating")
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ async def test_a_command_is_copied_whole(pods):
     assert copied == "kubectl -n shop describe pod web-7d9-2"
 
 
-@pytest.mark.parametrize("path", ["/terminating", "/objects", "/server", "/webhooks", "/durations"])
+@pytest.mark.parametrize("path", ["/terminating", "/objects", "/webhooks"])
 async def test_on_a_phone_no_column_is_cut_off(pods, story, path):
     await story.cleared(4)
     await pods.page.set_viewport_size(PHONE)

@@ -80,7 +80,7 @@ def test_who_may_get_the_url_sees_the_dashboard_and_nobody_else(
     known = {name: token(apiserver, name) for name in ("viewer", "other", "genguard-metrics")}
     # The authorizer learns of new bindings in its own time.
     wait_until(lambda: status(guard, "/", known["viewer"]) == 200, what="the right to look")
-    for path in ("/", "/api/findings", "/api/objects", "/server"):
+    for path in ("/", "/api/findings", "/api/objects", "/api/server"):
         assert status(guard, path, known["viewer"]) == 200
         assert status(guard, path, known["other"]) == 403
         assert status(guard, path, known["genguard-metrics"]) == 403

@@ -40,7 +40,6 @@ def account(name: str) -> dict[str, Any]:
 RIGHTS: list[dict[str, Any]] = [
     account("viewer"),
     account("gone"),
-    account("silencer"),
     {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRole",
@@ -56,19 +55,6 @@ RIGHTS: list[dict[str, Any]] = [
             {"kind": "ServiceAccount", "name": name, "namespace": _NAMESPACE}
             for name in ("viewer", "gone")
         ],
-    },
-    {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "silence-of-tokens"},
-        "rules": [{"nonResourceURLs": ["/genguard"], "verbs": ["post"]}],
-    },
-    {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "silencer-of-tokens"},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "silence-of-tokens"},
-        "subjects": [{"kind": "ServiceAccount", "name": "silencer", "namespace": _NAMESPACE}],
     },
 ]
 
@@ -172,15 +158,6 @@ def signing_key(apiserver: ControlPlane) -> Key:
 async def status(tokens: Tokens, token: str, part: Part = Part.OBSERVED) -> int | None:
     refusal = await tokens.refuses(token, part)
     return refusal and refusal.status
-
-
-async def test_to_look_and_to_silence_are_two_rights(
-    apiserver: ControlPlane, by_cluster: Tokens
-) -> None:
-    viewer, silencer = issued(apiserver, "viewer"), issued(apiserver, "silencer")
-    assert await status(by_cluster, viewer, Part.CHANGES) == 403
-    assert await status(by_cluster, silencer, Part.CHANGES) is None
-    assert await status(by_cluster, silencer) == 403
 
 
 async def test_our_own_signature_is_as_good_as_the_api_servers(

@@ -30,7 +30,7 @@ from webhook.serve.app import App, build
 from webhook.serve.settings import Settings
 
 CLUSTER, AUDIT, STORE, FILE = "a cluster", "audit-only", "a shared store", "a file"
-SINKS = ("log", "events", "alertmanager", "silences")
+SINKS = ("log", "events", "alertmanager")
 WATCHED = ("pods", "deployments.apps")
 RULES, CERTIFICATE = "genguard-rules", "genguard-tasks"
 TASKS: Final = {
@@ -60,7 +60,6 @@ TASKS: Final = {
     **{f"watch {resource}": CLUSTER for resource in WATCHED},
     **{f"versions of {resource}": CLUSTER for resource in SENT_TO_NO_WEBHOOK},
     "shared store": STORE,
-    "shared silences": STORE,
     "news of the store": STORE,
     "key of the store": STORE,
     "shared detection": STORE,

@@ -18,7 +18,6 @@ from genguard.detection.finding import (
 )
 from genguard.detection.matching import Matched
 from genguard.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
-from genguard.detection.silences import Action, Silence
 from genguard.status.terminating_pods import Agreement, Count
 from genguard.status.view import Health
 from webhook.dashboard import findings, objects, terminating, webhooks
@@ -73,9 +72,6 @@ class Shape(HTMLParser):
 
 def shown(template, model, **values):
     common = {"now": NOW, "path": "/", "last_review": NOW, "about": ABOUT}
-    text = values.pop("held", "known")
-    held = Silence(text, Action.SILENCED, text, text or "ana", NOW, NOW + 60, Severity.WARNING)
-    common |= {"silence_of": lambda _: held, "read_only": False, "silence_durations": ()}
     common |= {"headline": partial(headline, kind_of=kinds(()))}
     page = render(template, {"model": model, **values, **common})
     text = page.decode()
@@ -172,9 +168,7 @@ def finding_page(text):
         diff=diff_of(text),
     )
     page = runbook_of(model, "audit-only", text)
-    return shown(
-        "finding.html", model, page=page, cause=found(text), follows=[found(text)], held=text
-    )
+    return shown("finding.html", model, page=page, cause=found(text), follows=[found(text)])
 
 
 def objects_page(text):
@@ -196,7 +190,7 @@ def object_page(text):
     return shown(
         "object.html", page, plots=[plot(page.writes, (), (NOW - 9, NOW))],
         near=ranges_near(NOW - 9, NOW), is_range=True, since="", earlier=0, stuck=(),
-        names=names, commands=tuple(commands(page)), held=text,
+        names=names, commands=tuple(commands(page)),
     )  # fmt: skip
 
 

@@ -44,7 +44,6 @@ OCI = f"oci://{RELEASED.registry}/charts/genguard -n genguard-system"
 PIPX = "tests/supply/test_pipx.py"
 RELEASE = "tests/supply/test_release.py, with the files of these sources"
 DOCUMENTED = "tests/library/test_documented.py, with what is installed"
-SILENCE = "tests/contract/test_silencing.py"
 PROBES = "tests/unit/status/test_wait_goal.py"
 PUBLISH = "tests/e2e/test_publish_status.py"
 FOLLOWS = "tests/e2e/test_rules.py, with every right"
@@ -81,12 +80,6 @@ ELSEWHERE = {
     "python -m pip install genguard kubernetes kopf pytest": DOCUMENTED,
     "python -m pytest": DOCUMENTED,
     "kubectl genguard status -A": KREW,
-    "curl -sS http://localhost:8080/api/findings/ID/silence "
-    "-H 'Content-Type: application/json' \\\n"
-    '  --data \'{"action": "silence", "reason": "GG-17", "by": "ana", "seconds": 14400}\'': SILENCE,
-    "kubectl create clusterrole genguard-silence --verb=post --non-resource-url=/genguard": RIGHTS,
-    "kubectl create clusterrolebinding alice-silence --clusterrole=genguard-silence "
-    "--user=alice@example.org": RIGHTS,
     "genguard wait deploy/web --for traffic-ready": PROBES,
     "genguard wait application/shop --for ready --for qualified": PROBES,
     "kubectl annotate deployment web genguard.io/depends-on="

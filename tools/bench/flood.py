@@ -26,7 +26,7 @@ _WRITES: Final = 3
 """Of each object: the same again and again on one object is a loop."""
 _CONNECTIONS: Final = 4
 _PAGES: Final = (
-    "/", "/objects", "/terminating", "/server", "/api/findings", "/api/objects", "/metrics",
+    "/", "/objects", "/terminating", "/api/findings", "/api/objects", "/metrics",
 )  # fmt: skip
 
 

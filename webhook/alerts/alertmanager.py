@@ -6,9 +6,11 @@ An alert is sent again well before Alertmanager would resolve it by itself, and 
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import quote
 
 import aiohttp
 
@@ -64,8 +66,6 @@ class AlertmanagerSink:
         actors = finding.actor_labels
         target = f"{where.namespace}/{where.name}" if where.namespace else where.name
         about = finding.objects.label if finding.objects else f"{where.resource} {target}"
-        # Severity is not a label: when it rises, that would be another alert of the same finding.
-        labels = {"alertname": "GenguardLoop", **finding.labels}
         annotations = {
             "summary": f"{finding.detector} on {about}.",
             "description": f"{finding.message}. {finding.count} times. By: {actors}.",
@@ -73,7 +73,7 @@ class AlertmanagerSink:
             "runbook_url": f"{self._runbooks}/{finding.detector}",
         }
         return {
-            "labels": {key: printable(text) for key, text in labels.items()},
+            "labels": alert_labels(finding),
             "annotations": {key: printable(text) for key, text in annotations.items()},
             # After the clock was set back, first_seen may lie ahead: Alertmanager refuses such.
             "startsAt": min(finding.first_seen, _text(now)),
@@ -96,6 +96,18 @@ class AlertmanagerSink:
                 "reason": f"{type(error).__name__} {status or ''}".strip(),
             }
             LOGGER.warning("alertmanager not reached", extra={"facts": facts})
+
+
+def alert_labels(finding: Finding) -> dict[str, str]:
+    """The labels of the alert of a finding. Severity is none: a rise would be another alert."""
+    labels = {"alertname": "GenguardLoop", **finding.labels}
+    return {key: printable(text) for key, text in labels.items()}
+
+
+def silence_form(url: str, finding: Finding) -> str:
+    """The URL of an Alertmanager's form of a new silence, filled in with the alert's labels."""
+    matchers = ",".join(f"{key}={json.dumps(text)}" for key, text in alert_labels(finding).items())
+    return f"{url.rstrip('/')}/#/silences/new?filter={quote('{' + matchers + '}', safe='')}"
 
 
 def _is_open(finding: Finding) -> bool:

@@ -1,7 +1,7 @@
 """The home page and the findings: filtered, sorted, in groups, as JSON and as CSV."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import structs
@@ -11,6 +11,7 @@ from genguard.detection.finding import Finding, FixStep
 from genguard.detection.fix import Installation, with_fix
 from genguard.detection.ledger import MOST_FINDINGS
 from genguard.detection.sample import shown_diff
+from webhook.alerts.alertmanager import silence_form
 from webhook.dashboard.broken import Broken, find_broken
 from webhook.dashboard.finding_query import (
     DETECTORS,
@@ -23,7 +24,7 @@ from webhook.dashboard.finding_query import (
     parse,
 )
 from webhook.dashboard.grouping import GroupedPage, arrange
-from webhook.dashboard.headlines import Happening, KindOf, culprit, happening, kinds
+from webhook.dashboard.headlines import Happening, KindOf, happening, kinds
 from webhook.dashboard.page import MissingError, PageContext, PageData, Sources, part_of
 from webhook.dashboard.runbook import runbook_of
 
@@ -158,48 +159,10 @@ async def load_all(context: PageContext, query: Mapping[str, str], now: float) -
     return PageData(structs.replace(page, findings=await _whole(context, page.findings)), {})
 
 
-async def load_rows(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
-    """Return the findings of `load_all`, each as the row of a table."""
-    page = await _selected(context, query, now)
-    rows = await context.queue.in_thread(lambda: tuple(map(to_row, page.findings)))
-    return PageData(FindingRows(rows), {})
-
-
 async def _selected(context: PageContext, query: Mapping[str, str], now: float) -> FindingsPage:
     asked = parse(query, state="all", limit=MOST_FINDINGS)
     known, kind_of = context.sources.detecting.findings(), kinds_of(context.sources)
     return await context.queue.in_thread(lambda: select(known, asked, now, kind_of))
-
-
-class FindingRows(msgspec.Struct, frozen=True):
-    """The rows of /api/findings.csv."""
-
-    findings: tuple[Mapping[str, object], ...]
-
-
-def to_row(found: Finding) -> Mapping[str, object]:
-    """Return one text or number for each column; the confidence is that of the first actor."""
-    where = found.object
-    return {
-        "id": found.id,
-        "severity": found.severity,
-        "state": found.state,
-        "detector": found.detector,
-        "culprit": culprit(found).full,
-        "confidence": found.actors[0].confidence if found.actors else "",
-        "group": where.group,
-        "resource": where.resource,
-        "namespace": where.namespace,
-        "name": where.name,
-        "uid": where.uid,
-        "subresource": found.subresource,
-        "count": found.count,
-        "firstSeen": found.first_seen,
-        "lastSeen": found.last_seen,
-        "causedBy": found.caused_by,
-        "partOf": found.part_of,
-        "message": found.message,
-    }
 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
@@ -211,11 +174,13 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
             (whole,) = await _whole(context, (found,))
             sources = context.sources
             mode, enforce = sources.about().get("mode", ""), sources.enforce()
-            values = {
+            values: dict[str, Any] = {
                 "cause": cause,
                 "follows": by_cause(known).get(found.id, ()),
                 "page": runbook_of(whole, mode, enforce),
             }
+            if sources.alertmanager:
+                values["silence_url"] = silence_form(sources.alertmanager, whole)
             return PageData(whole, values)
     raise MissingError(
         "No finding has this id. Newer findings may have replaced it, this server may have "

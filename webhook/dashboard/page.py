@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
 from genguard.objects.shown import json_line
 from webhook.cluster.registrations import Registrations
@@ -51,7 +50,7 @@ class Sources(NamedTuple):
 
     about    returns mode, version, store and instance as text; with --standby role and active pod
     enforce  returns the command that makes this installation enforcing; "" where none is known
-    read_only  nobody may acknowledge or silence a finding
+    alertmanager  the URL of the Alertmanager in which a finding can be silenced; "" without one
     supervisor  knows which tasks of this server fail
     registrations  returns what is registered and why; None where this server does not keep it
     """
@@ -62,9 +61,8 @@ class Sources(NamedTuple):
     metrics: Metrics
     about: Callable[[], Mapping[str, str]]
     connected: bool  # to a cluster
-    silences: Silences
     enforce: Callable[[], str] = str
-    read_only: bool = False
+    alertmanager: str = ""
     supervisor: Supervisor | None = None
     registrations: Callable[[], Registrations] | None = None
 

@@ -11,17 +11,14 @@ from aiohttp import web
 from genguard.objects.shown import json_line
 from webhook.dashboard import (
     broken,
-    durations,
     findings,
     object_page,
     objects,
     runbook,
     server,
-    silencing,
     terminating,
     webhooks,
 )
-from webhook.dashboard.csv_rows import to_csv
 from webhook.dashboard.headlines import about, headline
 from webhook.dashboard.page import (
     BadQueryError,
@@ -41,40 +38,22 @@ Load = Callable[[PageContext, Mapping[str, str], float], Awaitable[PageData]]
 
 
 class Page(NamedTuple):
-    """One page: `load` returns its data, `load_json` that of its JSON where it differs.
-
-    rows       the field of the data that holds the rows of its CSV; "" for a page without CSV
-    load_rows  returns the data of the CSV where it differs from that of the JSON
-    """
+    """One page: `load` returns its data, `load_json` that of its JSON where it differs."""
 
     path: str
     template: str
     load: Load
     api: str
     load_json: Load | None = None
-    rows: str = ""
-    load_rows: Load | None = None
 
 
 PAGES: Final = (
-    Page(
-        "/",
-        "findings.html",
-        findings.load_home,
-        "/api/findings",
-        findings.load_all,
-        "findings",
-        findings.load_rows,
-    ),
+    Page("/", "findings.html", findings.load_home, "/api/findings", findings.load_all),
     Page("/findings/{id}", "finding.html", findings.load_finding, "/api/findings/{id}"),
-    Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all, "objects"),
+    Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all),
     Page("/object", "object.html", object_page.load, "/api/object"),
-    Page("/webhooks", "webhooks.html", webhooks.load, "/api/webhooks", rows="webhooks"),
-    Page("/durations", "durations.html", durations.load, "/api/durations", rows="kinds"),
-    Page(
-        "/terminating", "terminating.html", terminating.load, "/api/terminating", rows="terminating"
-    ),
-    Page("/server", "server.html", server.load, "/api/server"),
+    Page("/webhooks", "webhooks.html", webhooks.load, "/api/webhooks"),
+    Page("/terminating", "terminating.html", terminating.load, "/api/terminating"),
     Page("/runbooks/{name}", "runbook.html", runbook.load, "/api/runbooks/{name}"),
 )
 _TYPES: Final = {
@@ -107,14 +86,8 @@ class Dashboard:
                 for one in PAGES
             ),
             web.get("/api/broken", partial(self._json, context, broken.load)),
-            web.get("/api/controllers", partial(self._json, context, durations.load_controllers)),
-            *(
-                web.get(f"{one.api}.csv", partial(self._rows_as_csv, context, one))
-                for one in PAGES
-                if one.rows
-            ),
-            web.get("/api/silences", partial(self._json, context, silencing.load)),
-            web.post("/api/findings/{id}/silence", partial(self._change, context)),
+            web.get("/api/server", partial(self._json, context, server.load)),
+            web.get("/api/controllers", partial(self._json, context, server.load_controllers)),
             web.get("/events", self._stream.listen, allow_head=False),
             web.get("/static/{name}", _static),
             web.get("/{path:.*}", self._not_found),
@@ -137,46 +110,14 @@ class Dashboard:
         return web.Response(body=body, content_type="text/html", charset="utf-8")
 
     async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
-        return await self._data(
-            context, load, request, lambda model: json_line(model).encode(), "application/json"
-        )
-
-    async def _rows_as_csv(
-        self, context: PageContext, page: Page, request: web.Request
-    ) -> web.Response:
-        return await self._data(
-            context,
-            page.load_rows or page.load_json or page.load,
-            request,
-            lambda model: to_csv(getattr(model, page.rows)),
-            "text/csv",
-        )
-
-    async def _data(
-        self,
-        context: PageContext,
-        load: Load,
-        request: web.Request,
-        encode: Callable[[Any], bytes],
-        content_type: str,
-    ) -> web.Response:
         try:
             async with self._queue.wait_turn():
                 seen = await load(context, {**request.query, **request.match_info}, time.time())
-                body = await self._queue.in_thread(lambda: encode(seen.model))
+                body = await self._queue.in_thread(lambda: json_line(seen.model).encode())
         except (BadQueryError, MissingError, BusyError) as error:
             status, why = _status_and_message(error)
             return json_answer({"error": why}, status)
-        return web.Response(body=body, content_type=content_type)
-
-    async def _change(self, context: PageContext, request: web.Request) -> web.Response:
-        if self._sources.read_only:
-            why = "nobody may change anything here: the server runs with --ops-read-only"
-            return json_answer({"error": why}, HTTPStatus.FORBIDDEN)
-        if active := self._sources.stands_by_for:
-            why = f"this pod stands by, and alerts nobody: ask the active one, {active}"
-            return json_answer({"error": why}, HTTPStatus.CONFLICT)
-        return await silencing.change(context, request)
+        return web.Response(body=body, content_type="application/json")
 
     async def _not_found(self, request: web.Request) -> web.Response:
         why = "This page does not exist."
@@ -198,12 +139,9 @@ class Dashboard:
             "path": request.path,
             "last_review": last,
             "about": self._sources.about(),
-            "silence_of": lambda finding: self._sources.silences.find(finding, now),
             "headline": partial(headline, kind_of=kind_of),
             "objects_of": partial(about, kind_of=kind_of),
-            "read_only": self._sources.read_only,
             "stands_by_for": self._sources.stands_by_for,
-            "silence_durations": silencing.DURATIONS,
         }
 
 

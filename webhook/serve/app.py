@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 
 from genguard.detection.detection import Detection
 from genguard.detection.honesty import HOW
-from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.review_setup import ReviewSetup
@@ -22,7 +21,6 @@ from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
 from webhook.alerts.leader_sink import LeaderSink
 from webhook.alerts.log import LogSink
-from webhook.alerts.silencing import AlertmanagerSilencer
 from webhook.alerts.verified import Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.cluster.kube_event import KubeEventSink
@@ -112,7 +110,6 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             compares_all=isinstance(store, ValkeyAddress),
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
-        silences = Silences()
         rules = ServerRules(evaluator, parse_place(settings.rules))
         watching = Watching(
             watched, Tracking(most_summaries=settings.summary_metrics), rules.judge, supervisor
@@ -122,7 +119,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
         replicas = None
         if isinstance(store, ValkeyAddress):
-            replicas = Replicas(store, detection, review_options.restored, silences)
+            replicas = Replicas(store, detection, review_options.restored)
         writes = None if replicas is None else replicas.writes
         setup = ReviewSetup(review_options, writes)
 
@@ -179,13 +176,11 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             setup,
             leader if replicas is not None or standby is not None else None,
             alerts_everywhere=standby is None,
-            silences=silences,
             supervisor=supervisor,
         )
         if isinstance(store, SqliteAddress):
             kept: dict[str, PersistentPart] = {
                 "findings": detection.ledger,
-                "silences": silences,
             }
             keeping = StatePersister.opened(store.path, kept, supervisor)
             await stack.enter_async_context(keeping.running(metrics, supervisor))
@@ -220,9 +215,8 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             metrics,
             setup.dependencies.about,
             cluster is not None,
-            silences,
             await _how_to_enforce(stack, settings, cluster),
-            settings.ops_read_only,
+            next(iter(settings.alertmanager), ""),
             supervisor,
             await _registrations(stack, settings, cluster, suspects, leader, metrics=metrics),
         )
@@ -358,7 +352,6 @@ def _sinks(
     speaker: Leadership | None,
     *,
     alerts_everywhere: bool,
-    silences: Silences,
     supervisor: Supervisor,
 ) -> dict[str, Sink]:
     """Who is told about findings: the log, Kubernetes Events and Alertmanagers.
@@ -386,8 +379,6 @@ def _sinks(
         # that it is one alert, and it is sent even if one of them cannot reach an Alertmanager.
         alerts = verified(AlertmanagerSink(settings.alertmanager, settings.runbooks))
         sinks["alertmanager"] = alerts if alerts_everywhere else of_one(alerts)
-        # Only the leader mirrors silences: each replica would create its own.
-        sinks["silences"] = of_one(AlertmanagerSilencer(settings.alertmanager, silences))
     return sinks
 
 

@@ -158,12 +158,6 @@ class Settings:
         "With a token, /metrics needs it too.",
         metavar="loopback|kubernetes|token-file=FILE",
     )
-    ops_read_only: bool = flag(
-        default=False,
-        text="Let nobody acknowledge or silence a finding on the dashboard.",
-        note="Without it, those may whom --ops-auth lets see the dashboard; with `kubernetes` they "
-        "must also have the verb `post` on `/genguard`.",
-    )
     ops_tls: bool = flag(
         default=False, text="Serve the ops port over TLS, with the same certificate."
     )

@@ -4,8 +4,8 @@ The probes are for everybody: a kubelet has no token. The rest is of two parts. 
 no object, unless `--object-metrics` is given, and no namespace or application, unless
 `--summary-metrics` is; without tokens it is for everybody, too, since it is scraped over the
 network. OBSERVED is the dashboard and /api, which name objects, webhooks and users: without tokens
-it is for connections within this host, or within this pod. CHANGES is what changes something
-there, which a token of a cluster may be refused though it may look.
+it is for connections within this host, or within this pod. Nothing can be
+changed there.
 
 `kubectl port-forward` comes from within the pod: containerd and CRI-O dial localhost in its network
 namespace (containerd internal/cri/server/sandbox_portforward_linux.go), for people whom Kubernetes
@@ -25,7 +25,6 @@ class Part(StrEnum):
 
     METRICS = "metrics"
     OBSERVED = "observed"
-    CHANGES = "changes"
 
 
 class Refusal(NamedTuple):

@@ -19,7 +19,6 @@ _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
 _READY: Final[web.AppKey[Callable[[], "Readiness"]]] = web.AppKey("ready")
 _OPEN: Final = frozenset({"/livez", "/readyz"})
 _METRICS: Final = "/metrics"
-_READS: Final = frozenset({"GET", "HEAD"})
 
 SECURITY: Final = {
     # What is shown comes from objects of others: nothing of it may run, load or be framed.
@@ -111,8 +110,6 @@ def _guard(access: Access) -> Middleware:
 
 
 def _part(request: web.Request) -> Part:
-    if request.method not in _READS:
-        return Part.CHANGES
     return Part.METRICS if request.path == _METRICS else Part.OBSERVED
 
 

@@ -1,11 +1,10 @@
 """The tokens of the ops port: those of a cluster, or a single token in a file.
 
 A cluster is asked as kube-rbac-proxy asks it: TokenReview, then SubjectAccessReview of a
-non-resource URL, with the verb get to look and the verb post to change something. The path is
-/metrics for metrics, which the usual roles of Prometheus grant, and /genguard for all the rest: a
-right to `/*` would open pages of the API server itself. Answers are kept for a moment, so that a
-page with its style and script is one question; a right that is taken away lasts for no longer than
-that.
+non-resource URL, with the verb get. The path is /metrics for metrics, which the usual roles of
+Prometheus grant, and /genguard for all the rest: a right to `/*` would open pages of the API server
+itself. Answers are kept for a moment, so that a page with its style and script is one question; a
+right that is taken away lasts for no longer than that.
 
 A token file is read again when it has changed, and never where others can read it. A Secret that is
 mounted with `defaultMode: 0440` and an `fsGroup` is readable to that group; what the rest of the
@@ -36,7 +35,6 @@ MOST_WAITING: Final = 64
 ASKED: Final = {
     Part.METRICS: ("get", "/metrics"),
     Part.OBSERVED: ("get", "/genguard"),
-    Part.CHANGES: ("post", "/genguard"),
 }
 """The verb and the non-resource URL that a user must have for each part."""
 _UNREACHED: Final = Refusal(503, "genguard: the API server, which knows tokens, does not answer.\n")
@@ -108,13 +106,12 @@ class ReviewedTokens:
 def _not_granted(user: str, verb: str, path: str) -> Refusal:
     if not user:
         return _UNKNOWN
-    role = "genguard-view" if verb == "get" else "genguard-silence"
     return Refusal(
         403,
         f"genguard: {user} may not {verb} the non-resource URL {path}.\n\n"
         "Who may grant it:\n"
-        f"  kubectl create clusterrole {role} --verb={verb} --non-resource-url={path}\n"
-        f"  kubectl create clusterrolebinding NAME --clusterrole={role} --user=USER\n",
+        f"  kubectl create clusterrole genguard-view --verb={verb} --non-resource-url={path}\n"
+        f"  kubectl create clusterrolebinding NAME --clusterrole=genguard-view --user=USER\n",
     )
 
 

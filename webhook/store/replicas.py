@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from genguard.detection.silences import Silences
 from genguard.objects.intended import Restored
 from webhook.election.leader import Leadership
 from webhook.store.address import ValkeyAddress
@@ -20,7 +19,6 @@ from webhook.store.shared_detection import (
     SharedDetection,
     SharedStore,
 )
-from webhook.store.shared_silences import SharedSilences
 from webhook.store.shared_writes import REPLICA_BYTES, Scripts, SharedWrites
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
@@ -47,13 +45,11 @@ class Replicas:
         address: ValkeyAddress,
         detection: ReplicatedDetection,
         restored: Restored,
-        silences: Silences,
     ) -> None:
         """Prepare without connecting.
 
         detection  the leader has it judge what all replicas see
         restored   the fields that this server restores
-        silences   those of findings, which all replicas share
         """
         # Imported when needed: a server without a shared store does without valkey-py.
         from webhook.store.client import open_pipeline, open_stream_client, subscribe  # noqa: PLC0415
@@ -71,7 +67,6 @@ class Replicas:
         )
         self.circuit: Final = CircuitBreaker(access, self._states.put_nowait)
         self.writes: Final = SharedWrites(self.circuit, scripts, seal, restored)
-        self._silences: Final = SharedSilences(self.circuit, address.prefix, seal, silences)
         store = SharedStore(
             lambda: self._with_key(open_stream_client),
             lambda: self._with_key(open_pipeline),
@@ -105,7 +100,6 @@ class Replicas:
             LOGGER.warning("what replicas share is not sealed", extra={"facts": _UNSEALED})
         work: dict[str, Run] = {
             "shared store": lambda: self.circuit.run(self.writes),
-            "shared silences": self._silences.run,
             "news of the store": lambda: self._pass_on(tell),
         }
         if self._keys is not None:

@@ -2,9 +2,11 @@
 
 import json
 import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from aiohttp import web
@@ -12,7 +14,13 @@ from aiohttp.test_utils import TestServer, unused_port
 
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import BEGUN, CANARY, Clock, change, finding, on, own
-from webhook.alerts.alertmanager import LIFETIME, RESEND, AlertmanagerSink
+from webhook.alerts.alertmanager import (
+    LIFETIME,
+    RESEND,
+    AlertmanagerSink,
+    alert_labels,
+    silence_form,
+)
 from webhook.alerts.change import Transition
 
 OPENED = (change(Transition.OPENED),)
@@ -261,3 +269,14 @@ async def test_what_is_known_to_follow_from_another_finding_ends_at_once(sink, p
     clock.go(RESEND.total_seconds())
     await sink.tell((), (child,))
     assert len(peer.posts) == sent
+
+
+def test_the_form_of_a_new_silence_is_filled_in_with_the_labels_of_the_alert():
+    link = urlsplit(silence_form("http://alertmanager:9093/", finding(object=on('we"b'))))
+    path, _, query = link.fragment.partition("?")
+    ((name, matchers),) = parse_qsl(query)
+    assert (link.netloc, path, name) == ("alertmanager:9093", "/silences/new", "filter")
+    told = dict(re.findall(r'(\w+)=("(?:[^"\\]|\\.)*")', matchers))
+    assert {key: json.loads(text) for key, text in told.items()} == alert_labels(
+        finding(object=on('we"b'))
+    )

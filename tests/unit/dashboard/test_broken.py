@@ -14,7 +14,6 @@ from genguard.detection.finding import (
     FoundObject,
     Severity,
 )
-from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
 from genguard.status.counts import ResourceKind
 from genguard.status.evaluate import GRACE_SECONDS
@@ -65,9 +64,7 @@ class Scene:
         self.watching.current("pods", is_current=True)
         suspects = Suspects()
         detecting = Detecting(Detection(suspects), {}, self.tracking)
-        self.sources = Sources(
-            detecting, suspects, self.watching, metrics, dict, connected=True, silences=Silences()
-        )
+        self.sources = Sources(detecting, suspects, self.watching, metrics, dict, connected=True)
 
     def put(
         self,

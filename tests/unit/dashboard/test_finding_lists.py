@@ -1,15 +1,11 @@
-"""Findings are filtered by who is to blame and by time, and written as CSV."""
-
-import csv
-import io
+"""Findings are filtered by who is to blame and by time."""
 
 import pytest
 
 from genguard.detection.finding import Actor, Confidence
 from tests.unit.alerts.findings import finding, on
-from webhook.dashboard.csv_rows import to_csv
 from webhook.dashboard.finding_query import parse
-from webhook.dashboard.findings import select, to_row
+from webhook.dashboard.findings import select
 from webhook.dashboard.page import BadQueryError
 
 NOW = 1_767_323_100.0  # a minute after the last sign of tests/unit/alerts/findings.py
@@ -62,20 +58,3 @@ def test_those_of_one_culprit_are_found_by_its_name():
 def test_words_are_searched_in_names_states_and_actors(q):
     found = [finding(id="a", state="quiet"), finding(id="b", object=on("cart"))]
     assert shown(found, q=q) == ["a"]
-
-
-def test_csv_has_a_line_for_each_and_nothing_that_a_spreadsheet_would_run():
-    who = (Actor("user", "=HYPERLINK(1)", "", Confidence.LIKELY),)
-    lines = list(
-        csv.DictReader(
-            io.StringIO(
-                to_csv(
-                    map(to_row, [finding(), finding(id="b", actors=who, message='a, "b"\nc')])
-                ).decode()
-            )
-        )
-    )
-    assert [one["culprit"] for one in lines] == ["old-operator/hook", "'=HYPERLINK(1)"]
-    assert lines[1]["message"] == 'a, "b"\nc'
-    assert lines[0]["confidence"] == "certain"
-    assert "canary" not in to_csv([to_row(finding())]).decode(), "evidence may hold values"

@@ -6,7 +6,6 @@ import pytest
 
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
-from genguard.detection.silences import Silences
 from genguard.status.tracking import Tracking
 from tests.unit.detection.test_fix import finding
 from webhook.dashboard import findings
@@ -39,7 +38,6 @@ def context(*found: Finding, mode="enforcing", samples=(), follows=False):
         metrics=None,
         about=lambda: {"mode": mode},
         connected=True,
-        silences=Silences(),
         enforce=lambda: "genguard install --replicas 3 --ha",
     )
     return PageContext(sources, server=None, queue=Queue())

@@ -232,35 +232,6 @@ if (follows) {
   document.addEventListener("visibilitychange", () => { if (!document.hidden && waiting) show(); });
 }
 
-// The form of silence.html: acknowledge, silence or end.
-main.addEventListener("submit", async (event) => {
-  const form = event.target.closest("form[data-silence]");
-  if (!form) return;
-  event.preventDefault();
-  const answered = form.parentElement.querySelector(".silence-answer");
-  const action = event.submitter ? event.submitter.value : "acknowledge";
-  const asked = { action, by: form.elements.by.value };
-  if (action !== "end") {
-    asked.reason = form.elements.reason.value;
-    asked.seconds = Number(form.elements.seconds.value);
-  }
-  try {
-    const answer = await fetch(form.dataset.silence, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(asked),
-    });
-    if (answer.ok) {
-      location.reload();
-      return;
-    }
-    const text = await answer.text();
-    answered.textContent = answer.headers.get("Content-Type") === "application/json" ? JSON.parse(text).error : text;
-  } catch {
-    answered.textContent = "The server did not answer. Try again.";
-  }
-});
-
 // Tables whose headers have data-sort="text" or "number" are sorted by a click on a header. Only the
 // rows that are shown are sorted. A cell may have its value in data-value.
 const sortings = new Map(); // by the label of the table's region: the column, and 1 or -1
