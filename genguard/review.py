@@ -15,12 +15,11 @@ from typing import Final, Protocol
 import msgspec
 
 from genguard.admission import probe
-from genguard.admission.decode import decode_review
+from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.encode import encode_allowed, encode_refusal
-from genguard.admission.errors import UndecodableReviewError
-from genguard.admission.join import JoinKey
 from genguard.admission.review import (
     AdmissionRequest,
+    JoinKey,
     Operation,
     PatchOperation,
     Phase,
@@ -32,8 +31,7 @@ from genguard.generation.prediction import Prediction
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields, count_values, fields_of
 from genguard.objects.intended import EVERY_OBSERVED_GENERATION, Restored
-from genguard.patch.edit import Edit
-from genguard.patch.operations import GENERATION, plan_generation, plan_patch
+from genguard.patch.operations import GENERATION, Edit, plan_generation, plan_patch
 from genguard.rules.annotations import Repair
 from genguard.rules.annotations import annotations as annotations_of
 from genguard.rules.restore_intent import Intents

@@ -1,19 +1,50 @@
-"""AdmissionReview as on the wire, typed and partial.
+"""AdmissionReview as on the wire, typed and partial, and whose webhooks are a genguard's.
 
 Source: k8s.io/api admission/v1/types.go and admission/v1beta1/types.go, which have the same shape.
+The API server mints a uid for each call (apiserver pkg/admission/plugin/webhook/request/
+admissionreview.go:CreateAdmissionObjects), so the phases of a write are joined by what stays equal.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
 import msgspec
 
-from genguard.admission.join import JoinKey
 from genguard.objects.fields import NOT_CONTENT, Fields
 from genguard.objects.metadata import ObjectMeta, decode_metadata
 from genguard.objects.observed import Observed, read_observed
+
+_LONGEST: Final = 4_096
+_BYTES_OF_TEXTS: Final = 600
+"""Eight of them, with the key itself."""
+
+
+class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Equal for the phases and rounds of one write, different for the next one."""
+
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    uid: str
+    user: str
+    resource_version: str
+    dry_run: bool
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether its names are short enough for an API server: forged ones could fill memory."""
+        return self.size <= _LONGEST + _BYTES_OF_TEXTS
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes; four a character where one is not ASCII."""
+        return sys.getsizeof("".join(msgspec.structs.astuple(self)[:-1])) + _BYTES_OF_TEXTS
+
 
 V1: Final = "admission.k8s.io/v1"
 V1BETA1: Final = "admission.k8s.io/v1beta1"
@@ -281,3 +312,35 @@ class AdmissionRequest:
         Raises msgspec.MsgspecError for what `wire` does not check.
         """
         return self._read()
+
+
+_PHASES: Final = frozenset({"/intent", "/mutate", "/outcome"})
+_NAME: Final = "genguard"
+_LABEL: Final = "app.kubernetes.io/name"
+"""On every configuration of manifests/; a namePrefix of kustomize does not change it."""
+
+
+def own_phase(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> str:
+    """The path of a genguard's webhook: /intent, /mutate, /outcome, or "/" for any other.
+
+    "" for a webhook of others. A configuration is a genguard's by its label, or by a name and a
+    path of the three. A field of the wrong type is not there.
+    """
+    metadata = _mapping(configuration.get("metadata"))
+    path = _path(_mapping(hook.get("clientConfig")))
+    if _mapping(metadata.get("labels")).get(_LABEL) == _NAME:
+        return path if path in _PHASES else "/"
+    is_named = any(_NAME in str(one.get("name", "")) for one in (metadata, hook))
+    return path if is_named and path in _PHASES else ""
+
+
+def _path(client: Mapping[str, Any]) -> str:
+    try:
+        path = _mapping(client.get("service")).get("path") or urlsplit(client.get("url") or "").path
+    except (ValueError, AttributeError):
+        return ""
+    return str(path)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from genguard.admission.errors import (
+from genguard.admission.decode import (
     InvalidFieldError,
     NotJSONError,
     TooDeepError,

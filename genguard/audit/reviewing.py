@@ -1,17 +1,19 @@
 """Judge the events of level RequestResponse as the reviews of the same writes would be judged.
 
 What was stored before is the last answer about the object. Where that is not known, or cannot be
-what the write started from, the event is not judged. Only creations and refused writes can do
-without it: while all are refused, the stored state stays as it is.
+what the write started from, the event is not judged, but counted with the reason and with what to
+set. Only creations and refused writes can do without it: while all are refused, the stored state
+stays as it is.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import AdmissionRequest, Operation, Phase
+from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase
 from genguard.audit.event import Call, Event, ObjectReference
 from genguard.audit.reviews import (
     Review,
@@ -31,11 +33,77 @@ from genguard.audit.stored import (
     read_object,
     without_content,
 )
-from genguard.audit.unjudged import Unjudged
 from genguard.detection.detection import Detection
 from genguard.detection.life_fact import stale_fact
 from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
+
+_MOST_GROUPS: Final = 1_000
+_SHOWN_GROUPS: Final = 5
+_WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
+"""Their contents may be kept out of a log on purpose (docs/audit-logs.md)."""
+
+
+class Unjudged(StrEnum):
+    """Why a write cannot be judged."""
+
+    METADATA = "level Metadata"
+    REQUEST = "level Request"
+    CUT = "cut"
+    STATE = "stored state not known"
+    PATCHES = "patches do not apply"
+
+
+_WHY: Final = {
+    Unjudged.METADATA: "of level Metadata: what was written is not in the log",
+    Unjudged.REQUEST: "of level Request: what was stored is not in the log",
+    Unjudged.CUT: (
+        "without their objects, which the API server has cut off: raise its "
+        "--audit-log-truncate-max-event-size"
+    ),
+    Unjudged.STATE: (
+        "whose object was stored in a state that is not known: the first of each object in the "
+        "log, and the first after a gap or a binding. Give the older files of the log, too"
+    ),
+    Unjudged.PATCHES: (
+        "that webhooks changed: their patches do not apply to what is known of the request"
+    ),
+}
+_LEVELS: Final = frozenset({Unjudged.METADATA, Unjudged.REQUEST})
+
+
+class UnjudgedWrites:
+    """How many writes were not judged, by reason and API group. Bounded in groups."""
+
+    def __init__(self) -> None:
+        self._counts: Final[dict[Unjudged, int]] = dict.fromkeys(Unjudged, 0)
+        self._groups: Final[dict[Unjudged, Counter[str]]] = {one: Counter() for one in Unjudged}
+
+    def count(self, reason: Unjudged, reference: ObjectReference) -> None:
+        """Count one write of an object."""
+        self._counts[reason] += 1
+        if (reference.api_group, reference.resource) in _WITHHELD:
+            return
+        groups = self._groups[reason]
+        if reference.api_group in groups or len(groups) < _MOST_GROUPS:
+            groups[reference.api_group] += 1
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield for each reason how many writes it concerns, and a sentence for people."""
+        for reason, writes in self._counts.items():
+            if writes:
+                message = f"{writes} writes {_WHY[reason]}{self._advice(reason)}"
+                yield {"reason": reason.value, "writes": writes, "message": message}
+
+    def _advice(self, reason: Unjudged) -> str:
+        groups = self._groups[reason]
+        if reason not in _LEVELS or not groups:
+            return ""
+        often = sorted(groups, key=lambda one: (-groups[one], one))
+        names = ", ".join(one or '"" (core)' for one in often[:_SHOWN_GROUPS])
+        more = f" and {len(often) - _SHOWN_GROUPS} more" if len(often) > _SHOWN_GROUPS else ""
+        return f"; set level RequestResponse for group {names}{more} in the audit policy"
+
 
 SHOWS_ALL: Final = "RequestResponse"
 """The only level that is judged."""

@@ -38,9 +38,8 @@ from genguard.blame.report import (
 )
 from genguard.blame.seen import rfc3339
 from genguard.detection.finding import Confidence
-from genguard.objects.fields import get
-from genguard.objects.instant import parse_time
-from genguard.objects.pointer import from_pointer
+from genguard.objects.fields import from_pointer, get
+from genguard.objects.metadata import parse_time
 
 _COMPLETE: Final = "ResponseComplete"
 _CREATED: Final = 201

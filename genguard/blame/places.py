@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final, NamedTuple
 
-from genguard.objects.pointer import from_pointer, to_pointer
+from genguard.objects.fields import from_pointer, to_pointer
 
 
 class Item(NamedTuple):

@@ -25,8 +25,8 @@ from genguard.blame.places import (
 )
 from genguard.blame.seen import Seen, SeenFinding, SeenWrite
 from genguard.detection.finding import Actor, Confidence
-from genguard.objects.instant import parse_time
-from genguard.objects.pointer import to_pointer
+from genguard.objects.fields import to_pointer
+from genguard.objects.metadata import parse_time
 from genguard.objects.served import Served
 
 _SAME: Final = 1.5

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from genguard.blame.places import Item, Place, children, leaves
-from genguard.objects.equality import same_json
-from genguard.objects.quantity import parse_quantity
+from genguard.objects.equality import parse_quantity, same_json
 
 ABSENT: Final = object()
 """Stands for the value of a field that is not there."""

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from genguard.blame.places import Item, Place, label
 from genguard.converge.contest import Contest, Contested, Level
-from genguard.objects.pointer import from_pointer
+from genguard.objects.fields import from_pointer
 
 _ANY: Final = "*"
 _TARGET: Final = ("group", "kind", "name", "namespace")

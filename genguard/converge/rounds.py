@@ -27,7 +27,7 @@ from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Ve
 from genguard.converge.fields import ABSENT, Difference, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
 from genguard.generation.library import predict
-from genguard.objects.pointer import to_pointer
+from genguard.objects.fields import to_pointer
 from genguard.objects.served import Served
 
 MOST_ROUNDS: Final = 8

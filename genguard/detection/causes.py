@@ -24,7 +24,7 @@ from genguard.detection.finding import Finding
 from genguard.detection.finding_state import LOOP_COUNT, FindingState
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.write import Write, name_of
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Path
 
 _MOST_LEVELS: Final = 4
 _SECONDS: Final = 60.0

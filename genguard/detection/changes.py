@@ -18,8 +18,7 @@ import msgspec
 
 from genguard.detection.digest import Digest, digest_of
 from genguard.detection.values import Shows, shown
-from genguard.objects.fields import Fields
-from genguard.objects.pointer import Path, to_pointer
+from genguard.objects.fields import Fields, Path, to_pointer
 
 MOST_LEAVES: Final = 2_000
 """More leaves of one write are left out, so that one object cannot take all the memory.

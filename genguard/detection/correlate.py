@@ -33,8 +33,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import Phase
+from genguard.admission.review import JoinKey, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import (
     NO_DIFF,
@@ -53,8 +52,8 @@ from genguard.detection.life_fact import AnyFact
 from genguard.detection.reduce import EarlierFacts
 from genguard.detection.write import NOBODY, Acted, Called, Write, is_manager
 from genguard.generation.custom import StatusSubresource
+from genguard.objects.fields import Path
 from genguard.objects.observed import Observed
-from genguard.objects.pointer import Path
 
 SECONDS_WAITED: Final = 10.0
 """For the next phase of a write; genguard's registrations time out after 2 s each."""

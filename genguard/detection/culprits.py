@@ -17,7 +17,7 @@ import msgspec
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObjects, Severity
 from genguard.detection.finding_state import MOST_EVIDENCE, MOST_PATHS
-from genguard.objects.pointer import from_pointer
+from genguard.objects.fields import from_pointer
 
 LEAST: Final = 10
 """Objects of one culprit."""

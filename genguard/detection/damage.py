@@ -17,7 +17,7 @@ from genguard.detection.changes import changes
 from genguard.detection.digest import Digest
 from genguard.detection.finding import FoundObject
 from genguard.detection.write import Write
-from genguard.objects.fields import get
+from genguard.objects.fields import Path, get, to_pointer
 from genguard.objects.observed import (
     NOTHING_OBSERVED,
     Generation,
@@ -25,7 +25,6 @@ from genguard.objects.observed import (
     generation_number,
     read_observed,
 )
-from genguard.objects.pointer import Path, to_pointer
 
 MOST_LOST: Final = 20
 """Values and fields kept for one finding: more say nothing new about the object."""

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import AdmissionRequest, Operation, Phase
+from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase
 from genguard.detection.causes import followed
 from genguard.detection.correlate import Correlator, Unanswered
 from genguard.detection.damage import survives

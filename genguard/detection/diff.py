@@ -25,8 +25,7 @@ from genguard.detection.changes import (
 from genguard.detection.digest import Digest, added, as_digest, as_number
 from genguard.detection.values import Shows
 from genguard.objects.bounded import Bounded
-from genguard.objects.fields import Fields
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Fields, Path
 
 _MOST_SEEDS: Final = 256
 MOST_TRANSITIONS: Final = 10_000

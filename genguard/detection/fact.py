@@ -10,8 +10,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import NO_RAW, AdmissionRequest, Phase
+from genguard.admission.review import NO_RAW, AdmissionRequest, JoinKey, Phase
 from genguard.detection.diff import Compared
 from genguard.detection.digest import Digest
 from genguard.detection.write import Acted, Called, ObjectKey, Requester

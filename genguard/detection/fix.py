@@ -31,7 +31,7 @@ from genguard.detection.sample import shown_diff
 from genguard.detection.suspects import Registered
 from genguard.detection.trial import Scope, Trials
 from genguard.detection.write import BY_HAND
-from genguard.formats.kube_yaml import load_document
+from genguard.formats.documents import load_document
 from genguard.generation.table import kind_of
 
 _REPLICAS: Final = "/spec/replicas"

@@ -15,12 +15,12 @@ from typing import Final
 
 import msgspec
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.detection.diff import NOTHING_DIFFERS, Diff
 from genguard.detection.moves import InTurn, Moves
 from genguard.detection.slow_writes import NO_SLOW_WRITES, SlowWrites, SlowWritesOfObjects
 from genguard.detection.write import NOBODY, ObjectKey, Requester, Write
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Path
 
 MOST_OBJECTS: Final = 100_000
 MOST_BYTES: Final = 180 * 1024 * 1024

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.detection.causes import root_causes
 from genguard.detection.culprits import Culprits
 from genguard.detection.damage import Damage, repair_command

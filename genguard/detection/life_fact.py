@@ -13,15 +13,14 @@ from typing import Final, Literal
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import AdmissionRequest, Operation, Phase, ReviewedObject
+from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase, ReviewedObject
 from genguard.detection.diff import NOT_SEEN, Compared, Comparer, digests
 from genguard.detection.digest import NO_DIGEST, Digest, as_digest, digest_of
 from genguard.detection.fact import BYTES_OF_FACT, Fact, Seconds, decode_fact, manager_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import NOBODY, Acted, Called, ObjectKey, Requester, Write
+from genguard.objects.metadata import controller_uid, read_owners
 from genguard.objects.observed import NOTHING_OBSERVED
-from genguard.objects.owners import controller_uid, read_owners
 
 VERSION: Final = 3
 _PODS: Final = ("", "pods")

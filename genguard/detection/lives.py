@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.detection.life_fact import LifeFact, without_uid
 from genguard.detection.write import NODE_USER, ObjectKey, Requester
 from genguard.objects.bounded import Bounded

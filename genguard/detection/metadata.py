@@ -24,10 +24,8 @@ from genguard.detection.changes import (
 )
 from genguard.detection.diff import Compared, Comparer
 from genguard.detection.values import Shows, shown
-from genguard.objects.fields import Fields
-from genguard.objects.metadata import ObjectMeta
-from genguard.objects.owners import read_owners
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Fields, Path
+from genguard.objects.metadata import ObjectMeta, read_owners
 
 _METADATA: Final = "metadata"
 LABELS: Final = "labels"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from genguard.detection.matching import Matched, Writes, matches_rules, may_match, selects
 from genguard.detection.young import UNKNOWN_AGE, Age, age_in_force, age_of
-from genguard.objects.pointer import from_pointer
+from genguard.objects.fields import from_pointer
 from genguard.objects.selectors import Truth, every
 
 POLICY: Final = "MutatingAdmissionPolicy"

@@ -24,8 +24,8 @@ from genguard.detection.write import name_of
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.prediction import Prediction
 from genguard.objects.fields import Fields
+from genguard.objects.metadata import read_owner_uid
 from genguard.objects.observed import NOTHING_OBSERVED
-from genguard.objects.owners import read_owner_uid
 
 _METADATA: Final = "metadata"
 _SCALE: Final = "scale"

@@ -25,8 +25,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import Phase
+from genguard.admission.review import JoinKey, Phase
 from genguard.detection.correlate import Correlator, Unanswered, is_mostly_whole
 from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between
 from genguard.detection.digest import NO_DIGEST, Digest

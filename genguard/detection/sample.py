@@ -23,7 +23,7 @@ from genguard.detection.digest import Digest
 from genguard.detection.metadata import FINALIZERS, OWNERS
 from genguard.detection.values import is_condition_type
 from genguard.detection.write import Write
-from genguard.objects.pointer import Path, from_pointer
+from genguard.objects.fields import Path, from_pointer
 from genguard.objects.shown import listed
 
 MOST_FIELDS: Final = 20

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from genguard.admission.own_webhooks import own_phase
-from genguard.admission.review import AdmissionRequest, Phase
+from genguard.admission.review import AdmissionRequest, Phase, own_phase
 from genguard.detection.evidence import MOST_PLACES, Evidence, ResourceKind, Shared
 from genguard.detection.finding import Actor, Confidence
 from genguard.detection.matching import (

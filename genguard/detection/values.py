@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Path
 
 LONGEST_SHOWN: Final = 256
 """Characters of a value as JSON. A longer one is not shown: a part would look like the whole."""

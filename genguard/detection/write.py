@@ -4,8 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import Phase
+from genguard.admission.review import JoinKey, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
 from genguard.detection.digest import Digest

@@ -7,7 +7,7 @@ with the evidence. Times are those of the API server, in seconds since the epoch
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from genguard.objects.instant import parse_time
+from genguard.objects.metadata import parse_time
 
 YOUNG_SECONDS: Final = 600.0
 """Between a change and the first sign. As long as signs may be apart and still be of one loop."""

@@ -5,12 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.explain.definition import Version, read_versions
 from genguard.explain.explanation import (
     Explanation,
+    Version,
     describe_health_rule,
     explain_row,
     explain_version,
+    read_versions,
 )
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.table import GenerationTable, Row

@@ -1,14 +1,27 @@
-"""Everything that genguard knows of one kind; `genguard explain -o json` prints this value."""
+"""Everything that genguard knows of one kind; `genguard explain -o json` prints this value.
+
+Of a CustomResourceDefinition the versions are read as far as they are shown (source:
+apiextensions-apiserver pkg/apis/apiextensions/v1/types.go).
+
+GenerationChangedPredicate of controller-runtime drops each update event that leaves
+metadata.generation as it was. Events of creation, and of the removal of an object, always pass.
+Source: controller-runtime pkg/predicate/predicate.go.
+"""
 
 import sys
+from collections.abc import Mapping
+from enum import StrEnum
 from inspect import getdoc
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from genguard.explain.definition import Column, Version
-from genguard.explain.predicate import GenerationPredicate, judge_predicate
-from genguard.generation.custom import StatusSubresource, custom_strategy
+from genguard.generation.custom import (
+    CustomResource,
+    StatusSubresource,
+    custom_strategy,
+    from_definition,
+)
 from genguard.generation.strategy import (
     Equality,
     OnCreate,
@@ -23,6 +36,175 @@ from genguard.status.kind_rule import KindRule
 from genguard.status.kinds import find_rule
 from genguard.status.kinds.generic import GENERIC
 from genguard.status.ready_table import load_ready_table
+
+_OBSERVED_FIELD: Final = "observedGeneration"
+
+
+class Column(msgspec.Struct, frozen=True, rename="camel"):
+    """A printer column, which `kubectl get` shows."""
+
+    name: str
+    json_path: str
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One version: what the generation engine reads, and what only `genguard explain` shows."""
+
+    custom: CustomResource
+    names: tuple[str, ...]
+    """Singular and short names."""
+    namespaced: bool
+    stored: bool
+    scales: bool
+    observed: tuple[str, ...] | None
+    """The fields of its schema for observedGeneration; None when the schema is open."""
+    columns: tuple[Column, ...]
+
+
+def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
+    """Return every version of a decoded definition, the stored version first.
+
+    Raises BadDefinitionError when a field that the generation engine needs is missing.
+    """
+    known = from_definition(definition)
+    spec = definition["spec"]
+    names = spec["names"]
+    singular = names.get("singular") or str(names["kind"]).lower()
+    found = [
+        Version(
+            custom=custom,
+            names=(singular, *_texts(names.get("shortNames"))),
+            namespaced=spec.get("scope") == "Namespaced",
+            stored=bool(version.get("storage")),
+            scales=bool(_at(version, "subresources", "scale")),
+            observed=_observed(version),
+            columns=tuple(_columns(version.get("additionalPrinterColumns"))),
+        )
+        for custom, version in zip(known, spec["versions"], strict=True)
+    ]
+    return tuple(sorted(found, key=lambda version: not version.stored))
+
+
+def _observed(version: Mapping[str, Any]) -> tuple[str, ...] | None:
+    schema = _at(version, "schema", "openAPIV3Schema")
+    status = _at(schema, "properties", "status")
+    if any(_is_open(part) for part in (schema, status)):
+        return None
+    condition = _at(status, "properties", "conditions", "items", "properties")
+    own = ("status.observedGeneration",) if _OBSERVED_FIELD in _at(status, "properties") else ()
+    return (*own, "status.conditions[].observedGeneration") if _OBSERVED_FIELD in condition else own
+
+
+def _is_open(schema: Mapping[str, Any]) -> bool:
+    return schema.get("x-kubernetes-preserve-unknown-fields") is True
+
+
+def _at(value: Any, *keys: str) -> Mapping[str, Any]:
+    """Return the object below these keys; {} when there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _columns(value: Any) -> list[Column]:
+    found = []
+    for column in value if isinstance(value, list) else ():
+        if not isinstance(column, Mapping):
+            continue
+        name, path = column.get("name"), column.get("jsonPath")
+        if isinstance(name, str) and isinstance(path, str) and name:
+            found.append(Column(name, path))
+    return found
+
+
+class PredicateVerdict(StrEnum):
+    """What the predicate does for a controller that acts on what a kind's objects ask for."""
+
+    SAFE = "safe"
+    """It passes each change of what is asked for, and the start of a deletion, and drops others."""
+    NOISY = "noisy"
+    """It also passes writes that ask for nothing new."""
+    PARTLY = "partly"
+    """It drops some writes that such a controller may need."""
+    UNSAFE = "unsafe"
+    """It drops every update."""
+    UNKNOWN = "unknown"
+    """Whether status is a subresource is not known."""
+    NEVER_STORED = "neverStored"
+    """There are no events."""
+
+
+class GenerationPredicate(msgspec.Struct, frozen=True, rename="camel"):
+    """What GenerationChangedPredicate does with the updates of a kind.
+
+    passes  the fields that move generation when they change; metadata.deletionTimestamp does while
+            finalizers, or a grace period, keep the object
+    misses  the fields and subresources whose writes leave generation as it was
+    """
+
+    verdict: PredicateVerdict
+    passes: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+
+
+DELETION: Final = "metadata.deletionTimestamp"
+EVERYTHING: Final = "every field but metadata"
+EVERYTHING_BUT_STATUS: Final = "every field but metadata and status"
+STATUS: Final = "status"
+_METADATA: Final = (
+    "metadata.labels",
+    "metadata.annotations",
+    "metadata.ownerReferences",
+    "metadata.finalizers",
+)
+
+
+def judge_predicate(
+    strategy: Strategy, subresources: Mapping[str, SubresourceRule], status: StatusSubresource
+) -> GenerationPredicate:
+    """Return what the predicate does, for the subresources that the kind really has."""
+    if strategy.on_create is OnCreate.NONE:
+        return GenerationPredicate(PredicateVerdict.NEVER_STORED)
+    fields = tuple(pointer[1:].replace("/", ".") for pointer in strategy.compare)
+    if strategy.excluded:
+        # A custom resource, of which everything but the excluded fields counts.
+        fields = (EVERYTHING_BUT_STATUS if "status" in strategy.excluded else EVERYTHING,)
+    # Without a generation from the start, there is none to move when the deletion begins.
+    counts_deletion = (
+        strategy.on_delete in (OnDelete.GRACEFUL, OnDelete.FINALIZERS)
+        and strategy.on_create is OnCreate.ONE
+    )
+    misses = [field for field in _METADATA if field not in fields]
+    misses += [] if counts_deletion else [DELETION]
+    kept = [name for name, rule in subresources.items() if rule is SubresourceRule.KEEP]
+    others = [f"/{name}" for name in sorted(kept) if name != STATUS]
+    has_status = STATUS in kept
+    misses += [*others, *([STATUS] if has_status else [])]
+    passes = (*fields, DELETION) if counts_deletion else fields
+    return GenerationPredicate(
+        _verdict(strategy, status, fields, is_partly=bool(others) or not counts_deletion),
+        passes,
+        tuple(misses),
+    )
+
+
+def _verdict(
+    strategy: Strategy, status: StatusSubresource, fields: tuple[str, ...], *, is_partly: bool
+) -> PredicateVerdict:
+    if not strategy.compare:
+        return PredicateVerdict.UNSAFE
+    if strategy.excluded and status is StatusSubresource.UNKNOWN:
+        return PredicateVerdict.UNKNOWN
+    if is_partly:
+        return PredicateVerdict.PARTLY
+    if EVERYTHING in fields or any(field in _METADATA for field in fields):
+        return PredicateVerdict.NOISY
+    return PredicateVerdict.SAFE
+
 
 _OBSERVED: Final = "status.observedGeneration is metadata.generation"
 _OBSERVED_IF_WRITTEN: Final = "status.observedGeneration, if there is one, is metadata.generation"

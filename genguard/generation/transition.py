@@ -3,10 +3,23 @@
 Source of the order: apiserver pkg/registry/rest/create.go:BeforeCreate and update.go:BeforeUpdate
 (the old generation is copied onto the new object before the strategy runs, so what a client or a
 webhook sent never survives an update), pkg/registry/generic/registry/store.go:Delete.
+
+An update counts where it changed anything that its kind counts. Equal bytes answer without
+decoding: the API server writes object and oldObject with the same encoder, so most reviews never
+reach a comparison of values.
+
+Pods' subresources write part of the spec and count only that part: everything else in such a write
+is thrown away before the comparison. Source: kubernetes pkg/registry/core/pod/strategy.go
+(dropNonEphemeralContainerUpdates, dropNonResizeUpdates).
+
+A DELETE may be graceful, or deferred by finalizers. Source: apiserver
+pkg/registry/rest/delete.go:BeforeDelete and pkg/registry/generic/registry/store.go
+(shouldOrphanDependents, shouldDeleteDependents, deletionFinalizersForGarbageCollection,
+markAsDeleting).
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,14 +30,180 @@ from genguard.admission.review import (
     Operation,
     ReviewedObject,
 )
-from genguard.generation.comparison import counted_change
 from genguard.generation.custom import CustomResources, StatusSubresource
-from genguard.generation.deletion import DeleteOptions, predict_delete
-from genguard.generation.pod_subresources import ephemeral_containers_change, resize_change
 from genguard.generation.prediction import Cause, Prediction
-from genguard.generation.strategy import OnCreate, Strategy, SubresourceRule
+from genguard.generation.strategy import (
+    Equality,
+    OnCreate,
+    OnDelete,
+    Propagation,
+    Strategy,
+    SubresourceRule,
+)
 from genguard.generation.table import GenerationTable
-from genguard.objects.equality import same_raw
+from genguard.objects.equality import field_code, same_raw, same_raw_typed, same_typed
+from genguard.objects.fields import Fields
+from genguard.objects.metadata import ObjectMeta
+
+_RESIZABLE: Final = ("resources", "resizePolicy")
+
+
+def ephemeral_containers_change(
+    kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject
+) -> bool:
+    """`pods/ephemeralcontainers`: only spec.ephemeralContainers is taken from the request."""
+    return _spec_changes(
+        kind, old, lambda spec: {"ephemeralContainers": spec.get("ephemeralContainers")}, new
+    )
+
+
+def resize_change(kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject) -> bool:
+    """`pods/resize`: only resources and resizePolicy, of the pod and of each container.
+
+    Containers that were renamed, reordered, added or removed make the server keep the whole new
+    spec, which validation then refuses; the comparison follows it there.
+    """
+    return _spec_changes(kind, old, _resizable(_spec(old)), new)
+
+
+def _spec(pod: ReviewedObject) -> dict[str, Any]:
+    raw = pod.spec
+    spec = None if raw is None else msgspec.json.decode(raw)
+    return spec if isinstance(spec, dict) else {}
+
+
+def _spec_changes(
+    kind: GroupVersionKind, old: ReviewedObject, taken: Any, new: ReviewedObject
+) -> bool:
+    if new.spec == old.spec:
+        return False
+    before, after = _spec(old), _spec(new)
+    merged = {**before, **taken(after)}
+    code = field_code(kind.group, kind.version, kind.kind, "spec")
+    return not same_typed(code, merged, before, nil_is_empty=True)
+
+
+def _resizable(before: dict[str, Any]) -> Any:
+    def taken(after: dict[str, Any]) -> dict[str, Any]:
+        lists = ("containers", "initContainers")
+        parts: dict[str, Any] = {"resources": after.get("resources")}
+        for key in lists:
+            new, old = after.get(key) or [], before.get(key) or []
+            if _names(new) != _names(old) or _names(new) is None:
+                return after
+            parts[key] = _merge(new, old)
+        return parts
+
+    return taken
+
+
+def _names(containers: Any) -> list[Any] | None:
+    """Names in order; None for what is no list of objects."""
+    if isinstance(containers, list) and all(isinstance(one, dict) for one in containers):
+        return [one.get("name") for one in containers]
+    return None
+
+
+def _merge(after: list[Any], before: list[Any]) -> list[Any]:
+    return [
+        {**old, **{field: new.get(field) for field in _RESIZABLE}}
+        for new, old in zip(after, before, strict=True)
+    ]
+
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+_GARBAGE_COLLECTION: Final = frozenset({ORPHAN, FOREGROUND})
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of meta/v1 DeleteOptions that decides which finalizers remain."""
+
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+
+
+def predict_delete(strategy: Strategy, old: ObjectMeta, options: DeleteOptions) -> Prediction:
+    """The generation an object shows after a DELETE, in its last or its terminating state."""
+    generation = old.stored_generation
+    counted = _cause(strategy, old, options)
+    step = 1 if counted is Cause.DELETION_STARTED and generation > 0 else 0
+    if counted is Cause.DELETION_STARTED and not step:
+        counted = Cause.KEEPS_NONE  # 0 stays 0 (BeforeDelete and markAsDeleting both ask for > 0)
+    return Prediction(generation + step or None, step, counted)
+
+
+def _cause(strategy: Strategy, old: ObjectMeta, options: DeleteOptions) -> Cause:
+    if old.deletion_timestamp is not None:
+        return Cause.ALREADY_DELETING
+    if strategy.on_delete is OnDelete.NEVER:
+        return Cause.DELETE_KEEPS
+    # The graceful branch writes deletionTimestamp even when the grace period is zero.
+    if strategy.on_delete is OnDelete.GRACEFUL or remaining_finalizers(strategy, old, options):
+        return Cause.DELETION_STARTED
+    return Cause.REMOVED_AT_ONCE
+
+
+def remaining_finalizers(
+    strategy: Strategy, old: ObjectMeta, options: DeleteOptions
+) -> tuple[str, ...]:
+    """The finalizers after the garbage collector's two have been removed or added."""
+    own = old.finalizers or ()
+    kept = tuple(name for name in own if name not in _GARBAGE_COLLECTION)
+    if strategy.propagation is Propagation.UNSUPPORTED:
+        return kept
+    if options.orphan_dependents is not None:
+        return (*kept, ORPHAN) if options.orphan_dependents else kept
+    match options.propagation_policy:
+        case "Orphan":
+            return (*kept, ORPHAN)
+        case "Foreground":
+            return (*kept, FOREGROUND)
+        case "Background":
+            return kept
+    # No policy was asked for: the first of the two that the object carries decides, then its kind.
+    for name in own:
+        if name in _GARBAGE_COLLECTION:
+            return (*kept, name)
+    return (*kept, ORPHAN) if strategy.propagation is Propagation.ORPHAN else kept
+
+
+_METADATA_CODES: Final = {"annotations": "{}value", "labels": "{}value"}
+
+
+def counted_change(
+    strategy: Strategy, kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject
+) -> bool:
+    """Tell whether this update moves generation, as the main strategy compares."""
+    if strategy.equality is Equality.UNTYPED:
+        return _untyped_change(strategy.excluded, new.fields, old.fields)
+    for pointer in strategy.compare:
+        first, _, rest = pointer.removeprefix("/").partition("/")
+        if rest:
+            a, b = _metadata_field(new.metadata, rest), _metadata_field(old.metadata, rest)
+            code = _METADATA_CODES[rest]
+        else:
+            a, b = new.get(first), old.get(first)
+            code = None
+        if a == b:
+            continue
+        code = field_code(kind.group, kind.version, kind.kind, first) if code is None else code
+        if not same_raw_typed(code, a, b, nil_is_empty=strategy.equality is Equality.SEMANTIC):
+            return True
+    return False
+
+
+def _untyped_change(excluded: frozenset[str], new: Fields, old: Fields) -> bool:
+    keys = new.keys() | old.keys()
+    return any(
+        not same_raw(new.get(key), old.get(key)) for key in sorted(keys) if key not in excluded
+    )
+
+
+def _metadata_field(metadata: ObjectMeta, name: str) -> msgspec.Raw | None:
+    raw = metadata.annotations if name == "annotations" else metadata.labels
+    return None if isinstance(raw, msgspec.UnsetType) else raw
+
 
 _Comparison = Callable[[GroupVersionKind, ReviewedObject, ReviewedObject], bool]
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from genguard.admission.own_webhooks import own_phase
+from genguard.admission.review import own_phase
 from genguard.objects.selectors import Truth, matches_labels
 
 MUTATING: Final = "MutatingWebhookConfiguration"

@@ -5,14 +5,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.objects.fields import ABSENT, get
+from genguard.objects.fields import ABSENT, Path, get
 from genguard.objects.observed import (
     NOTHING_OBSERVED,
     Observed,
     could_be_read,
     read_observed,
 )
-from genguard.objects.pointer import Path
 
 OWN: Final = "status.observedGeneration"
 CONDITIONS: Final = "status.conditions[*].observedGeneration"

@@ -1,5 +1,10 @@
-"""The part of ObjectMeta that genguard reads."""
+"""The part of ObjectMeta that genguard reads: versions, owners, and times, compared by instant.
 
+Source of times: apimachinery pkg/apis/meta/v1/time.go and micro_time.go.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -70,3 +75,63 @@ def at_version(fields: Fields, resource_version: str) -> Fields:
     version = msgspec.Raw(msgspec.json.encode(resource_version))
     metadata = {**_fields.decode(fields[_METADATA]), "resourceVersion": version}
     return {**fields, _METADATA: msgspec.Raw(msgspec.json.encode(metadata))}
+
+
+LONGEST_UID: Final = 128
+"""Bytes. A UUID has 36; longer texts are not kept."""
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """One entry of metadata.ownerReferences."""
+
+    uid: str = ""
+    controller: bool | None = None
+
+
+_owners: Final = msgspec.json.Decoder(tuple[Owner, ...] | None)
+
+
+def read_owners(references: bytes | msgspec.Raw) -> tuple[Owner, ...]:
+    """Return the owners in raw ownerReferences; raises msgspec.MsgspecError for no such list."""
+    return _owners.decode(references) or ()
+
+
+def controller_uid(owners: Iterable[Owner]) -> str:
+    """Return the uid of the owner that is the controller, "" without one."""
+    return next((one.uid for one in owners if one.controller), "")
+
+
+def read_owner_uid(references: msgspec.Raw | msgspec.UnsetType) -> str:
+    """Return the uid of the controller among raw ownerReferences, or else of the first owner.
+
+    "" without owners, and for what is no list of owners: the API server stores none.
+    """
+    if isinstance(references, msgspec.UnsetType):
+        return ""
+    try:
+        owners = read_owners(references)
+    except msgspec.ValidationError:
+        return ""
+    first = owners[0] if owners else None
+    found = next((owner for owner in owners if owner.controller), first)
+    uid = found.uid if found else ""
+    return uid if len(uid.encode()) <= LONGEST_UID else ""
+
+
+def parse_time(text: str) -> datetime | None:
+    """An RFC 3339 time with its offset, or None when the text is no such time."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None
+
+
+def same_instant(a: object, b: object) -> bool:
+    """Equal when both name the same instant; what does not parse is equal only to itself."""
+    if type(a) is type(b) and a == b:
+        return True
+    if not (isinstance(a, str) and isinstance(b, str)):
+        return False
+    left, right = parse_time(a), parse_time(b)
+    return left is not None and left == right

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Path
 
 Generation = int | str
 """Most kinds write a number; Argo Rollouts writes it as a string of digits."""

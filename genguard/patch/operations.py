@@ -13,10 +13,24 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 import msgspec
 
 from genguard.admission.review import PatchOperation
-from genguard.objects.fields import ABSENT
+from genguard.objects.fields import ABSENT, Path, from_pointer, to_pointer
 from genguard.objects.metadata import ObjectMeta
-from genguard.objects.pointer import Path, from_pointer, to_pointer
-from genguard.patch.edit import Edit
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """Set the value at `path`. Missing objects on the path are made, items of lists are not."""
+
+    path: Path
+    value: Any
+
+    @property
+    def shown(self) -> Any:
+        """The value for logs and audit annotations; '...' for every field but generations."""
+        if not str(self.path[-1]).lower().endswith("generation"):
+            return "..."
+        number = isinstance(self.value, int) or str(self.value).lstrip("-").isdecimal()
+        return self.value if number else "..."
+
 
 _pointer: Final = lru_cache(256)(to_pointer)
 """Cached: rules edit few paths, again and again."""

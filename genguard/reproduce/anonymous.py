@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.formats.kube_yaml import load_document
+from genguard.formats.documents import load_document
 from genguard.generation.table import load_rows
 from genguard.reproduce.recorded import Document, RecordedWrite, moment, objects_of, request_of
 

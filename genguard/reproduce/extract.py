@@ -1,7 +1,13 @@
-"""Makes the loop of the few writes that a reduced recording has left."""
+"""Makes the loop of the few writes that a reduced recording has left.
+
+Each kind of write is there once, with the values that it had in turn: two writers who overwrite
+each other eight times are two writes. What webhooks did is found call by call.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache
+from importlib import resources
 from itertools import pairwise
 from statistics import median
 from typing import Any, Final
@@ -9,23 +15,220 @@ from typing import Any, Final
 import msgspec
 
 from genguard.detection.finding import Finding
-from genguard.objects.pointer import to_pointer
-from genguard.patch.merge import merge_patch
-from genguard.reproduce.effects import effects_of
-from genguard.reproduce.fields import without
-from genguard.reproduce.loop import Beginning, Effect, Field, Loop, Write
+from genguard.formats.documents import load_document
+from genguard.objects.fields import ABSENT, to_pointer
+from genguard.patch.merge import merge_patch, merge_patch_between
+from genguard.reproduce.loop import (
+    Beginning,
+    Effect,
+    Field,
+    Held,
+    Loop,
+    Write,
+    differences,
+    is_renewed,
+    own_fields,
+    without,
+)
 from genguard.reproduce.recorded import (
     Document,
     RecordedWrite,
+    asked,
     generations,
     is_refused,
     moment,
+    name_of,
     object_of,
     place_of,
     request_of,
     user_of,
 )
-from genguard.reproduce.writers import change_of, whole, write_of
+
+_VERBS: Final = {"CREATE": "create", "UPDATE": "patch", "DELETE": "delete"}
+
+
+def write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite]) -> Write:
+    """Return several recorded writes of one kind as one, with their changes in turn.
+
+    writes  all of the recording, which show the numbers of other objects at the time
+    """
+    request = request_of(several[0][0])
+    pairs = [asked(one) for one in several]
+    verb = _VERBS[request["operation"]]
+    if verb == "patch" and all(_version(old) != _version(new) for old, new in pairs):
+        verb = "put"
+    changes = [change_of(one, verb) for one in several]
+    values: dict[Field, list[Any]] = {}
+    held: dict[Field, list[set[Held]]] = {}
+    for write in several if verb == "patch" else ():
+        old, new = asked(write)
+        for field, _, value in differences(old, new):
+            if value is not ABSENT:
+                values.setdefault(field, []).append(value)
+                if field[-1] == "observedGeneration" or _others_then(write, writes):
+                    held.setdefault(field, []).append(set(_held(field, value, write, writes)))
+    numbers = {field: _best(set.intersection(*seen)) for field, seen in held.items()}
+    if verb == "patch" and not any(changes) and all(map(_moves_generation, several)):
+        verb, changes = "move", []
+    plural, below, namespace, name = place_of(request)
+    return Write(
+        user_of(several[0]),
+        verb,
+        plural,
+        request["resource"]["version"],
+        namespace,
+        name,
+        below,
+        tuple(one for at, one in enumerate(changes) if one not in changes[:at]),
+        tuple(
+            field
+            for field, seen in values.items()
+            if numbers.get(field) is None and is_renewed(seen)
+        ),
+        tuple(one for one in numbers.values() if one is not None),
+        is_refused(several[0]) and verb != "put",
+    )
+
+
+def _moves_generation(write: RecordedWrite) -> bool:
+    """Whether the requester changes the spec: reducing has left out how."""
+    shown = [request_of(line).get("object") for line in write if line["phase"] != "outcome"]
+    if any(one != shown[0] for one in shown):
+        return False  # a webhook does
+    before, after = generations(write)
+    return after > before
+
+
+def change_of(write: RecordedWrite, verb: str) -> Document:
+    """Return what a write changes: a merge patch, or of another verb a whole object."""
+    old, new = asked(write)
+    if verb == "delete":
+        return {"metadata": {"name": name_of(request_of(write[0]))}}
+    if verb != "patch":
+        return whole(new)
+    base = _bases().get(request_of(write[0])["kind"]["kind"], {})
+    patch: Document = _with_base(
+        merge_patch_between(own_fields(old), own_fields(new)), base, is_whole=False
+    )
+    return patch
+
+
+def whole(document: Document) -> Document:
+    """Return an object as somebody creates it, with what its kind must have."""
+    base = _bases().get(document.get("kind", ""), {})
+    whole: Document = _with_base(own_fields(document, with_kind=True), base)
+    return whole
+
+
+@cache
+def _bases() -> dict[str, Document]:
+    text = resources.files("genguard.reproduce").joinpath("bases.yaml").read_bytes()
+    return msgspec.convert(load_document(text), dict[str, dict[str, Any]])
+
+
+def _with_base(value: Any, base: Any, *, is_whole: bool = True) -> Any:
+    """Return an object, or a merge patch, in which each item of a list has what it must have.
+
+    is_whole  what is missing is added; a patch gets no field that it does not change
+    """
+    if isinstance(value, list) and isinstance(base, list) and base:
+        return [_with_base(one, base[0]) for one in value]
+    if not isinstance(value, dict) or not isinstance(base, dict):
+        return value
+    made = {**base, **value} if is_whole else dict(value)
+    return {
+        key: _with_base(value[key], base.get(key), is_whole=is_whole) if key in value else one
+        for key, one in made.items()
+    }
+
+
+def _version(document: Document) -> str:
+    return str((document.get("metadata") or {}).get("resourceVersion", ""))
+
+
+def _held(
+    field: Field, value: Any, write: RecordedWrite, writes: Sequence[RecordedWrite]
+) -> Iterator[Held]:
+    """Yield which numbers of which objects a field may hold: of itself, or of another object."""
+    if field[-1] == "observedGeneration" and isinstance(value, int):
+        generation = (asked(write)[1].get("metadata") or {}).get("generation", 0)
+        if value >= generation:
+            yield Held(field, "generation", (), value - generation)
+        return
+    for where, metadata in _others_then(write, writes):
+        if value == metadata.get("generation"):
+            yield Held(field, "generation", where)
+        elif value == metadata.get("resourceVersion"):
+            yield Held(field, "resourceVersion", where)
+
+
+def _others_then(
+    write: RecordedWrite, writes: Sequence[RecordedWrite]
+) -> list[tuple[tuple[str, str, str], Document]]:
+    """Return the metadata of other objects at a write: what the next write of each is based on."""
+    own = object_of(write)
+    found: dict[tuple[str, str, str], Document] = {}
+    for later in writes[writes.index(write) :]:
+        old = request_of(later[0]).get("oldObject") or {}
+        if object_of(later) != own:
+            found.setdefault(object_of(later), old.get("metadata") or {})
+    return list(found.items())
+
+
+def _best(held: AbstractSet[Held]) -> Held | None:
+    return min(held, key=lambda one: (one.what, one.object), default=None)
+
+
+def effects_of(writes: Sequence[RecordedWrite]) -> Iterator[Effect]:
+    """Yield what webhooks did between the intent and the last mutate, call by call."""
+    calls: dict[tuple[str, str, Field], list[tuple[Any, Any]]] = {}
+    unasked: set[tuple[str, str, Field]] = set()
+    users: dict[tuple[str, str], dict[str, bool]] = {}
+    for write in writes:
+        plural, below, *_ = place_of(request_of(write[0]))
+        target = f"{plural}/{below}".rstrip("/"), str(request_of(write[0])["operation"])
+        mutating = [line for line in write if line["phase"] != "outcome"]
+        shown = [request_of(line).get("object") or {} for line in mutating]
+        asks_nothing = not any(differences(*asked(write)))
+        known = users.setdefault(target, {})
+        known.setdefault(user_of(write), False)
+        for before, after in pairwise(shown):
+            for field, old, new in differences(before, after):
+                key = (*target, field)
+                calls.setdefault(key, []).append((old, new))
+                unasked |= {key} if asks_nothing else set()
+                known[user_of(write)] = True
+    for key, seen in calls.items():
+        resource, operation, field = key
+        by_user = users[resource, operation]
+        whose = tuple(user for user, changed in by_user.items() if changed)
+        does, values = _does(seen, is_unasked=key in unasked)
+        everybody = len(whose) == len(by_user)
+        yield Effect(resource, operation, field, does, values, () if everybody else whose)
+
+
+def _does(seen: Sequence[tuple[Any, Any]], *, is_unasked: bool) -> tuple[str, tuple[Any, ...]]:
+    """Return what a webhook does, and with which values.
+
+    is_unasked  it changed the field in a write that asks for nothing: who sets always the same
+                value would have set it before
+    """
+    values = [new for _, new in seen if new is not ABSENT]
+    if not values:
+        return "remove", ()
+    texts = [("" if old is ABSENT else old, new) for old, new in seen]
+    if all(isinstance(old, str) and isinstance(new, str) for old, new in texts):
+        added = {new.removeprefix(old) for old, new in texts}
+        if (
+            len(added) == 1
+            and any(old for old, _ in texts)
+            and all(n.startswith(o) for o, n in texts)
+        ):
+            return "append", tuple(added)
+    if is_renewed(values) or (is_unasked and isinstance(values[0], str | int)):
+        return "renew", tuple(values[:1])
+    return "set", tuple(one for at, one in enumerate(values) if one not in values[:at])
+
 
 _FASTEST, _SLOWEST = 0.02, 2.0
 """Seconds between two writes."""

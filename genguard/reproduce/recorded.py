@@ -151,7 +151,7 @@ def _line(raw: bytes, number: int) -> Document:
 
 
 def _key(request: Document) -> tuple[str, ...]:
-    """Return what the phases of one write have in common: see genguard/admission/join.py."""
+    """Return what the phases of one write have in common: see genguard/admission/review.py."""
     old = (request.get("oldObject") or {}).get("metadata") or {}
     resource = request["resource"]
     return (

@@ -7,7 +7,7 @@ from typing import Any, Final
 from genguard.detection.finding import Finding
 from genguard.detection.sample import ShownValue, WriteDiff
 from genguard.generation.table import kind_of
-from genguard.objects.pointer import from_pointer
+from genguard.objects.fields import from_pointer
 from genguard.reproduce.recorded import Document, RecordedWrite
 
 _STATES: Final = {"before": "oldObject", "asked": "object", "left": "object", "stored": "object"}

@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from genguard.generation.prediction import Cause, Prediction
-from genguard.objects.pointer import Path
-from genguard.patch.edit import Edit
+from genguard.objects.fields import Path
+from genguard.patch.operations import Edit
 
 GENERATION: Final = "generation"
 """The key for what is predicted; the others are the names of rules."""

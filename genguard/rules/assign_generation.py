@@ -11,8 +11,7 @@ Relies  on the server doing the same: kube-apiserver overrides the edit with an 
 from typing import ClassVar, Final
 
 from genguard.admission.review import Operation
-from genguard.patch.edit import Edit
-from genguard.patch.operations import GENERATION
+from genguard.patch.operations import GENERATION, Edit
 from genguard.rules.rule import RuleInput
 
 _MAX_INT64: Final = 2**63 - 1

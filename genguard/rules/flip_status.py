@@ -22,7 +22,7 @@ from genguard.generation.custom import CustomResource, CustomResources, StatusSu
 from genguard.generation.flipped_conditions import FLIPPED, MESSAGE, REASON
 from genguard.generation.table import GenerationTable
 from genguard.objects.fields import ABSENT
-from genguard.patch.edit import Edit
+from genguard.patch.operations import Edit
 from genguard.rules.rule import RuleInput, intent_changed
 
 _Conditions = list[dict[str, Any]]

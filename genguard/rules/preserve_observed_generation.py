@@ -11,7 +11,7 @@ Relies  on the same care kube-apiserver takes for Pods alone
 from typing import ClassVar
 
 from genguard.objects.observed import restorations
-from genguard.patch.edit import Edit
+from genguard.patch.operations import Edit
 from genguard.rules.rule import RuleInput, writes_status
 
 

@@ -5,7 +5,7 @@ Acts on the writes preserve_observed_generation acts on, when their intent was s
 Result  an edit for each value that the requester sent and that is now 0, null, empty or absent,
         even if it was never persisted: this ends the kubelet's endless loop of KEP-5067. Which
         fields is the user's choice; without one, every observedGeneration
-Relies  on the two phases being joined (genguard/admission/join.py); an intent that cannot be told
+Relies  on the two phases being joined (genguard/admission/review.py); an intent that cannot be told
         from another one restores nothing
 """
 
@@ -14,12 +14,11 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import ReviewedObject
+from genguard.admission.review import JoinKey, ReviewedObject
 from genguard.objects.fields import decode_field, get
 from genguard.objects.intended import Intended, cleared
 from genguard.objects.observed import restorations
-from genguard.patch.edit import Edit
+from genguard.patch.operations import Edit
 from genguard.rules.rule import RuleInput, writes_status
 
 

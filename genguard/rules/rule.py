@@ -9,7 +9,7 @@ from genguard.generation.custom import StatusSubresource
 from genguard.generation.prediction import Prediction
 from genguard.objects.equality import same_raw
 from genguard.objects.intended import Intended
-from genguard.patch.edit import Edit
+from genguard.patch.operations import Edit
 
 
 class RuleInput(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from genguard.formats.nesting import UnreadableObject
 from genguard.objects.fields import ABSENT
-from genguard.objects.instant import parse_time
+from genguard.objects.metadata import parse_time
 from genguard.status.view import Blocks, Reason, short_word, type_word
 
 COUNT: Final = "a whole number of at least 0"

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from genguard.objects.fields import ABSENT
-from genguard.objects.instant import parse_time
+from genguard.objects.metadata import parse_time
 from genguard.status.aggregate import aggregate
 from genguard.status.checked_object import (
     COUNT,

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
-from genguard.formats.kube_yaml import load_document
+from genguard.formats.documents import load_document
 from genguard.status.assessment import Judge
 from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import BadRuleError, HealthRule, Key, parse_rules

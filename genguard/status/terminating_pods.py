@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.objects.fields import Fields
-from genguard.objects.instant import parse_time
+from genguard.objects.metadata import parse_time
 from genguard.objects.selectors import Truth, matches_labels
 
 REPLICA_SET: Final = "ReplicaSet"

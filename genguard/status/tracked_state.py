@@ -29,8 +29,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 import msgspec
 
 from genguard.objects.fields import Fields, count_values, get
-from genguard.objects.metadata import decode_metadata, version_number
-from genguard.objects.owners import read_owner_uid
+from genguard.objects.metadata import decode_metadata, read_owner_uid, version_number
 from genguard.status.checked_object import DEFAULT_DEADLINE
 from genguard.status.evaluate import GRACE_SECONDS, evaluate
 from genguard.status.health_rules import RuleAnswers

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from genguard.objects.fields import Fields
-from genguard.objects.owners import LONGEST_UID
+from genguard.objects.metadata import LONGEST_UID
 from genguard.status.counts import CountsByKind, ResourceKind, Summaries, read_application
 from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.health_rules import RuleAnswers

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.generation.deletion import DeleteOptions, predict_delete, remaining_finalizers
 from genguard.generation.strategy import OnDelete
+from genguard.generation.transition import DeleteOptions, predict_delete, remaining_finalizers
 from genguard.objects.metadata import ObjectMeta
 from genguard.testing.preparing import Document, timestamp
 from genguard.testing.refusals import bad_request, conflict, invalid

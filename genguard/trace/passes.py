@@ -1,6 +1,6 @@
 """Group the observers' views into admission passes and count what each configuration changed.
 
-The calls of one pass share no uid, so views are joined by genguard.admission.join. Within one pass
+The calls of one pass share no uid, so views are joined by their JoinKey. Within one pass
 the API server calls webhooks one after the other, so positions only rise. A lower position starts
 another pass: the write was denied and repeated, or a second write runs at the same time.
 """
@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import AdmissionRequest
+from genguard.admission.review import AdmissionRequest, JoinKey
 from genguard.trace.effects import (
     ChangeType,
     Clobber,

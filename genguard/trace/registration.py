@@ -1,8 +1,9 @@
-"""Build the observers' configurations: they match one object, block no write, and expire.
+"""Build the observers' configurations, and take their views until enough writes were seen.
 
-With failurePolicy Ignore, a timeout of 2 seconds and an answer without a patch, writes of the
-object succeed even if the observer fails. namespaceSelector and matchConditions keep the API server
-from calling it for any other object.
+A configuration matches one object, blocks no write, and expires. With failurePolicy Ignore, a
+timeout of 2 seconds and an answer without a patch, writes of the object succeed even if the
+observer fails. namespaceSelector and matchConditions keep the API server from calling it for any
+other object.
 """
 
 import json
@@ -11,7 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
+from genguard.admission.review import AdmissionRequest
+from genguard.trace.passes import Passes, Tally
 from genguard.trace.plan import RUN_LABEL, Plan, Traced
+from genguard.trace.report import make_report
 
 EXPIRES: Final = "genguard.io/trace-expires"
 """The RFC 3339 time from which any run may delete the configuration."""
@@ -89,3 +95,45 @@ def has_expired(document: dict[str, Any], now: datetime) -> bool:
     except ValueError:
         return True
     return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) <= now
+
+
+class Watch:
+    """The state of one trace."""
+
+    def __init__(self, plan: Plan, *, writes: int | None, each: bool) -> None:
+        """End after `writes` writes, or never.
+
+        each  the writes are our own dry runs: end after one of each subresource
+        """
+        self._plan: Final = plan
+        self._writes: Final = writes
+        self._poked: Final = each
+        self._passes: Final = Passes(frozenset(plan.observers))
+        self._tally: Final = Tally(plan)
+
+    def see(self, position: int, view: AdmissionRequest) -> None:
+        """Take one observer's view of one write. Views of other objects are ignored."""
+        wire, traced = view.wire, self._plan.traced
+        if (wire.name, wire.namespace) != (traced.name, traced.namespace):
+            return
+        step = self._passes.see(position, view)
+        if step is not None:
+            try:
+                self._tally.add(step)
+            except (msgspec.MsgspecError, RecursionError):
+                self._passes.mixed += 1
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether enough complete writes were seen."""
+        whole = self._passes.whole
+        if self._writes is not None:
+            return whole.total() >= self._writes
+        return self._poked and all(whole[one] for one in self._plan.traced.subresources)
+
+    def report(self, changed: list[str], *, values: bool) -> dict[str, Any]:
+        """Close the trace and return its report. See make_report for `changed`."""
+        self._passes.close()
+        return make_report(
+            self._plan, self._tally, self._passes, changed, values=values, poked=self._poked
+        )

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.objects.intended import Intended
 from genguard.objects.observed import Observed
-from genguard.patch.edit import Edit
+from genguard.patch.operations import Edit
 from genguard.review_setup import ReviewOptions
 from genguard.rules.restore_intent import Intents
 from genguard.rules.rule import RuleInput

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genguard.detection.changes import MOST_LEAVES, MOST_PLACES, PathTree, changes
-from genguard.objects.fields import fields_of
-from genguard.objects.pointer import to_pointer
+from genguard.objects.fields import fields_of, to_pointer
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a", "b", 0.0, 1.0, 1.5])

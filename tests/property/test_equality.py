@@ -9,10 +9,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.objects.equality import same_json, same_raw
-from genguard.objects.instant import same_instant
-from genguard.objects.quantity import parse_quantity, same_quantity
-from genguard.objects.typed_equality import load_shapes, same_raw_typed, same_typed
+from genguard.objects.equality import (
+    load_shapes,
+    parse_quantity,
+    same_json,
+    same_quantity,
+    same_raw,
+    same_raw_typed,
+    same_typed,
+)
+from genguard.objects.metadata import same_instant
 from tests.property.strategies import JSON
 
 CODES = st.sampled_from(

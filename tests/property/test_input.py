@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.admission.contract import violations
-from genguard.admission.decode import decode_review
-from genguard.admission.errors import UndecodableReviewError
+from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import Phase
 from genguard.admission.skim import skim
 from genguard.audit.document import FAULT

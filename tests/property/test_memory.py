@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.objects.observed import Observed
-from genguard.review_memory import MemoryIntents, Recent
+from genguard.review_setup import MemoryIntents, Recent
 
 OPERATIONS = st.lists(
     st.tuples(st.sampled_from(["put", "get"]), st.integers(0, 6), st.floats(0, 5)), max_size=60

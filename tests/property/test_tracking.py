@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.objects.fields import fields_of
-from genguard.objects.owners import LONGEST_UID
+from genguard.objects.metadata import LONGEST_UID
 from genguard.status.counts import ResourceKind
 from genguard.status.tracked_state import (
     Milestone,

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from genguard.reproduce.anonymous import Anonymous
-from genguard.reproduce.handing_over import folder_of
 from genguard.reproduce.recorded import encode, writes_of
+from genguard.reproduce.reproducer import folder_of
 from tests.reproduce.making import made_of
 from tests.reviews import make_review
 

@@ -10,8 +10,7 @@ from click.testing import CliRunner, Result
 
 from genguard.detection.fix import with_fix
 from genguard.replay import Replay
-from genguard.reproduce.handing_over import folder_of
-from genguard.reproduce.reproducer import reproducer
+from genguard.reproduce.reproducer import folder_of, reproducer
 from genguard.reproduce.sampled import sampled
 from genguard.review_setup import ReviewOptions
 from tests.reproduce.making import found_in, is_red

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genguard.reproduce.handing_over import folder_of
+from genguard.reproduce.reproducer import folder_of
 from tests.reproduce.making import LOOPS, is_red, made_of
 
 _MOST_WRITES, _MOST_FIELDS = 3, 10

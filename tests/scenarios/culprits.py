@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from genguard.objects.pointer import to_pointer
+from genguard.objects.fields import to_pointer
 from tests.controlplane.webhook_listener import Patch
 from tests.e2e.culprits import removes_observed_generation, zeroes_observed_generation
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.objects.intended import EVERY_OBSERVED_GENERATION, Intended
 from genguard.objects.observed import Observed
-from genguard.review_memory import MemoryIntents
+from genguard.review_setup import MemoryIntents
 from tests.store.proxy import Proxy
 from tests.waiting import PATIENCE, patiently
 from webhook.store import circuit_breaker as module

@@ -16,22 +16,25 @@ import yaml
 
 import certs
 from genguard.admission.contract import violations
-from genguard.admission.decode import decode_review
-from genguard.admission.errors import UndecodableReviewError
+from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import Phase
 from genguard.admission.skim import skim
 from genguard.audit.document import FAULT
-from genguard.formats.documents import ReadObject, read_documents
-from genguard.formats.kube_yaml import load_document
+from genguard.formats.documents import ReadObject, load_document, read_documents
 from genguard.linting.lint import lint
-from genguard.objects.equality import same_json, same_raw
+from genguard.objects.equality import (
+    is_quantity,
+    load_shapes,
+    parse_quantity,
+    same_json,
+    same_quantity,
+    same_raw,
+    same_typed,
+)
 from genguard.objects.fields import fields_of
 from genguard.objects.intended import NotRestorableError, parse_restored
-from genguard.objects.quantity import is_quantity, parse_quantity, same_quantity
 from genguard.objects.selectors import Truth, matches_labels
-from genguard.objects.typed_equality import load_shapes, same_typed
-from genguard.patch.edit import Edit
-from genguard.patch.operations import plan_patch
+from genguard.patch.operations import Edit, plan_patch
 from genguard.replay import Replay, as_json, as_row
 from genguard.review import review
 from genguard.review_setup import GenerationPatch, ReviewOptions

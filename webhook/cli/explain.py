@@ -10,8 +10,7 @@ import click
 from genguard.detection.finding import Finding
 from genguard.explain.catalogue import Catalogue
 from genguard.explain.explanation import Explanation
-from genguard.explain.finding_page import FindingLine, finding_page
-from genguard.explain.page import page
+from genguard.explain.page import FindingLine, finding_page, page
 from genguard.generation.custom import BadDefinitionError
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table

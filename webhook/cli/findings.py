@@ -14,8 +14,8 @@ from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.formats.json_path import JsonPath
 from genguard.generation.table import load_rows
-from genguard.objects.instant import parse_time
-from genguard.objects.pointer import from_pointer, to_field_path
+from genguard.objects.fields import from_pointer, to_field_path
+from genguard.objects.metadata import parse_time
 from genguard.objects.selectors import Requirement, parse_label_selector
 from genguard.objects.served import UnknownTargetError, split_target
 from genguard.objects.shown import printable

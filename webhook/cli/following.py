@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from genguard.formats.nesting import OUT_OF_RANGE, TOO_DEEP, UnreadableObject
 from genguard.objects.fields import ABSENT, Fields, fields_of, get
-from genguard.objects.instant import parse_time
-from genguard.objects.metadata import version_number
+from genguard.objects.metadata import parse_time, version_number
 from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.objects.shown import few
 from genguard.status.assessment import Judge, judge_nothing

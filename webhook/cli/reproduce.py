@@ -12,10 +12,9 @@ from genguard.detection.finding import Finding
 from genguard.formats.lines import Line, LongLine, bounded
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.replay import Replay
-from genguard.reproduce.handing_over import folder_of
 from genguard.reproduce.recorded import NewReplay, RecordedWrite, findings_in, writes_of
 from genguard.reproduce.reduce import NotFoundError
-from genguard.reproduce.reproducer import Reproducer, reproducer
+from genguard.reproduce.reproducer import Reproducer, folder_of, reproducer
 from genguard.reproduce.sampled import sampled
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator

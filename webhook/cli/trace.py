@@ -24,9 +24,8 @@ import certs
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.shown import json_line
 from genguard.trace.plan import Plan, make_plan
-from genguard.trace.registration import Endpoint, registrations
+from genguard.trace.registration import Endpoint, Watch, registrations
 from genguard.trace.report import as_table
-from genguard.trace.watch import Watch
 from webhook.cli import output as terminal
 from webhook.cli.errors import ExitCode, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT, examples

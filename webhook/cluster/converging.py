@@ -22,8 +22,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from genguard.admission.decode import decode_review
-from genguard.admission.errors import UndecodableReviewError
+from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import AdmissionRequest
 from genguard.converge.chain import Document, Link, NotCalledError
 from genguard.converge.rounds import RefusedApplyError

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import yaml
 
-from genguard.formats.kube_yaml import load_document
+from genguard.formats.documents import load_document
 
 _MOST_NAMES: Final = 5
 

@@ -13,7 +13,7 @@ from genguard.detection.detectors.fight import Fight
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
 from genguard.detection.sample import ShownField, ShownValue, WriteDiff, field_name
 from genguard.generation import table
-from genguard.objects.pointer import from_pointer
+from genguard.objects.fields import from_pointer
 from genguard.objects.shown import listed
 
 NOBODY: Final = "not known"

@@ -11,8 +11,8 @@ import msgspec
 from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import Letters, ShownField, shown_field, values_of
 from genguard.detection.write import Write
+from genguard.objects.fields import to_field_path
 from genguard.objects.observed import Generation, Observed, generation_number, restorations
-from genguard.objects.pointer import to_field_path
 from genguard.status.tracked_state import Milestone
 
 MOST_PATHS = 8

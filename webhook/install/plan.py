@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from genguard.objects.pointer import Path, to_field_path
+from genguard.objects.fields import Path, to_field_path
 from webhook.manifest.documents import Document, title_of
 
 _SERVER_FIELDS: Final = frozenset(

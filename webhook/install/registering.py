@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from genguard.admission.own_webhooks import own_phase
 from genguard.admission.probe import PROBE
+from genguard.admission.review import own_phase
 from genguard.detection.suspects import TRACE_LABEL
 from webhook.manifest.documents import Document, title_of
 from webhook.manifest.rendering import REGISTRATIONS

@@ -14,8 +14,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
 from genguard.admission.encode import encode_refusal
-from genguard.admission.join import JoinKey
-from genguard.admission.review import Phase
+from genguard.admission.review import JoinKey, Phase
 from genguard.review import Dependencies, Reply, Skipped, awaited_intent, review
 from webhook.server.body import BadRequestError, Bodies, OverloadedError, read_body, timeout_of
 from webhook.server.clients import Refusal

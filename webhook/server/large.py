@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.objects.fields import count_values
 from genguard.objects.intended import Intended
 from genguard.review import Dependencies, Rounds

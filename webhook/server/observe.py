@@ -5,7 +5,7 @@ import time
 from typing import Any, Final
 
 from genguard.admission.review import Phase
-from genguard.objects.pointer import to_field_path
+from genguard.objects.fields import to_field_path
 from genguard.review import Reply, Skipped, Verdict
 from genguard.rules.annotations import MOST_SHOWN
 from genguard.rules.assign_generation import AssignGeneration

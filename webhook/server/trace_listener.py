@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from genguard.admission.decode import MAX_BODY_BYTES, decode_review
+from genguard.admission.decode import MAX_BODY_BYTES, UndecodableReviewError, decode_review
 from genguard.admission.encode import encode_allowed
-from genguard.admission.errors import UndecodableReviewError
 from genguard.admission.review import AdmissionRequest
 from genguard.admission.skim import skim
 from webhook.server.connection import ListenError, naming_flags

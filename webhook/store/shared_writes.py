@@ -28,9 +28,9 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.objects.intended import Intended, Restored
-from genguard.review_memory import MemoryIntents, MemoryRounds
+from genguard.review_setup import MemoryIntents, MemoryRounds
 from genguard.rules.annotations import GENERATION
 from genguard.rules.assign_generation import AssignGeneration
 from genguard.rules.flip_status import FlipStatus
@@ -43,7 +43,7 @@ _DIGEST_BYTES: Final = 16
 _intent_decoder: Final = msgspec.msgpack.Decoder(Intended)
 _annotations_decoder: Final = msgspec.msgpack.Decoder(dict[str, str])
 KEPT_MILLISECONDS: Final = 30_000
-"""The longest that a write can be between its phases, as in genguard/review_memory.py."""
+"""The longest that a write can be between its phases, as in genguard/review_setup.py."""
 LARGEST_VALUE: Final = 1024 * 1024
 """Bytes of one value that are accepted; no replica writes nearly as many."""
 REPLICA_BYTES: Final = 8

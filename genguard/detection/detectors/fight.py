@@ -36,7 +36,7 @@ from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
 from genguard.detection.sample import field_names
 from genguard.detection.write import Requester, Write
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Path
 
 _STATUS: Final = "status"
 _METADATA: Final = "metadata"

@@ -16,8 +16,8 @@ from genguard.detection.damage import Damage, lost_values
 from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
 from genguard.detection.history import ObjectHistory
 from genguard.detection.write import Write
+from genguard.objects.fields import Path, to_pointer
 from genguard.objects.observed import Generation, Observed, Restoration, restorations
-from genguard.objects.pointer import Path, to_pointer
 
 
 class ObservedGenerationCleared(Detector):

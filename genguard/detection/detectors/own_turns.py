@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from genguard.detection.changes import OFF, Change
 from genguard.detection.digest import Digest
 from genguard.detection.write import Write
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Path
 
 _MOST_LEAVES: Final = 20
 """Of a write. A loop that changes more changes these."""

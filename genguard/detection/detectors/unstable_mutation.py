@@ -19,7 +19,7 @@ from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
 from genguard.detection.diff import PartDiffs
 from genguard.detection.history import ObjectHistory
 from genguard.detection.write import Write
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Path
 
 _IN_A_ROW: Final = 3
 

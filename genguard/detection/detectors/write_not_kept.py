@@ -18,7 +18,7 @@ from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
 from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import field_names
 from genguard.detection.write import Write
-from genguard.objects.pointer import Path
+from genguard.objects.fields import Path
 
 _TIMES: Final = 6
 _SECONDS: Final = 3_600.0

@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
+from genguard.objects.equality import is_quantity
 from genguard.objects.fields import ABSENT, Absent
-from genguard.objects.quantity import is_quantity
 
 Document = Mapping[str, Any]
 """A decoded object. `1.0` is a float and not an integer, as in Go."""

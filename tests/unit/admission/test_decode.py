@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from genguard.admission.decode import MOST_FIELDS, decode_review
-from genguard.admission.errors import (
+from genguard.admission.decode import (
+    MOST_FIELDS,
     InvalidFieldError,
     NotJSONError,
     UndecodableReviewError,
     UnsupportedVersionError,
+    decode_review,
 )
 from tests.reviews import make_review
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from genguard.admission.decode import decode_review
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from tests.reviews import make_review
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genguard.admission.own_webhooks import own_phase
+from genguard.admission.review import own_phase
 
 LABELLED = {"metadata": {"name": "team", "labels": {"app.kubernetes.io/name": "genguard"}}}
 NAMED = {"metadata": {"name": "0--genguard-intent"}}

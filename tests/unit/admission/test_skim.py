@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from genguard.admission.errors import (
+from genguard.admission.decode import (
     InvalidFieldError,
     NotJSONError,
     TooDeepError,

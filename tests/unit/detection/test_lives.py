@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from genguard.admission.join import JoinKey
-from genguard.admission.review import Phase
+from genguard.admission.review import JoinKey, Phase
 from genguard.detection import lives as lives_module
 from genguard.detection import refusals as refusals_module
 from genguard.detection.correlate import Correlator

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from genguard.explain.catalogue import Catalogue
-from genguard.explain.predicate import (
+from genguard.explain.explanation import (
     DELETION,
     EVERYTHING,
     EVERYTHING_BUT_STATUS,

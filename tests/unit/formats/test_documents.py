@@ -10,9 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.formats import kube_yaml
-from genguard.formats.documents import ReadObject, Unreadable, read_documents
-from genguard.formats.kube_yaml import load_document
+from genguard.formats import documents
+from genguard.formats.documents import ReadObject, Unreadable, load_document, read_documents
 from genguard.formats.lines import LongLine, bounded
 from tests.cases_loader import load, table
 
@@ -33,7 +32,7 @@ def test_yaml_means_what_it_means_to_kubectl(case):
 
 def test_a_pyyaml_without_libyaml_reads_the_same(monkeypatch):
     monkeypatch.delattr(yaml, "CSafeLoader")
-    spec = importlib.util.spec_from_file_location("pure", kube_yaml.__file__)
+    spec = importlib.util.spec_from_file_location("pure", documents.__file__)
     pure = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pure)
     for case in load("documents/scalars.yaml", "text", "json"):

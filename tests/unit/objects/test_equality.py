@@ -5,10 +5,17 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from genguard.objects.equality import same_json, same_raw
-from genguard.objects.instant import parse_time, same_instant
-from genguard.objects.quantity import parse_quantity, same_quantity
-from genguard.objects.typed_equality import field_code, load_shapes, same_raw_typed, same_typed
+from genguard.objects.equality import (
+    field_code,
+    load_shapes,
+    parse_quantity,
+    same_json,
+    same_quantity,
+    same_raw,
+    same_raw_typed,
+    same_typed,
+)
+from genguard.objects.metadata import parse_time, same_instant
 from tests.cases_loader import table
 
 PAIR = ("a", "b", "equal")

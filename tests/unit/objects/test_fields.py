@@ -3,9 +3,16 @@
 import msgspec
 import pytest
 
-from genguard.objects.fields import ABSENT, decode_field, fields_of, get
+from genguard.objects.fields import (
+    ABSENT,
+    decode_field,
+    fields_of,
+    from_pointer,
+    get,
+    to_field_path,
+    to_pointer,
+)
 from genguard.objects.metadata import decode_metadata
-from genguard.objects.pointer import from_pointer, to_field_path, to_pointer
 
 
 @pytest.mark.parametrize(

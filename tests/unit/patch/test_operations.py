@@ -8,13 +8,12 @@ import msgspec
 import pytest
 
 from genguard.admission.review import PatchOperation
-from genguard.objects.fields import fields_of
+from genguard.objects.fields import Path, fields_of
 from genguard.objects.metadata import decode_metadata
-from genguard.objects.pointer import Path
-from genguard.patch.edit import Edit
 from genguard.patch.operations import (
     GENERATION,
     CannotApplyError,
+    Edit,
     Plan,
     apply_operation,
     plan_generation,

@@ -3,7 +3,7 @@
 import pytest
 
 from genguard.generation.prediction import Cause, Prediction
-from genguard.patch.edit import Edit
+from genguard.patch.operations import Edit
 from genguard.rules.annotations import MOST_SHOWN, Repair, annotations
 
 STAYS = Prediction(3, 0, Cause.NOTHING_COUNTED)

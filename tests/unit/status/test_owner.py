@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from genguard.objects.owners import LONGEST_UID
+from genguard.objects.metadata import LONGEST_UID
 from genguard.status.tracked_state import ObjectSnapshot
 
 CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}

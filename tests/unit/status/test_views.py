@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from genguard.objects.quantity import is_quantity
+from genguard.objects.equality import is_quantity
 from genguard.status.assessment import assess as judge
 from genguard.status.views.argo import argo, assess
 from genguard.status.views.go_values import TypeMismatchError, convert, go_types, unix_nanoseconds

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from genguard import review_memory as memory
-from genguard.admission.join import JoinKey
+from genguard import review_setup as memory
+from genguard.admission.review import JoinKey
 from genguard.objects.intended import Intended
 from genguard.objects.observed import Condition, Observed
-from genguard.review_memory import MemoryIntents, MemoryRounds, Recent
+from genguard.review_setup import MemoryIntents, MemoryRounds, Recent
 
 KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
 OTHER = replace(KEY, name="b")

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.objects.intended import Intended, Restored
 from genguard.objects.observed import Condition, Observed
 from webhook.store.circuit_breaker import StoreLostError

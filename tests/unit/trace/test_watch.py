@@ -8,8 +8,8 @@ import pytest
 from genguard.trace.effects import effects, status_as_reported
 from genguard.trace.passes import Passes
 from genguard.trace.plan import LONGEST, Plan, make_plan
+from genguard.trace.registration import Watch
 from genguard.trace.report import as_table
-from genguard.trace.watch import Watch
 from tests.unit.trace.samples import WEB, configuration, planned, view
 from webhook.cli import output
 
