@@ -141,7 +141,8 @@ next-kubernetes: install ## what a release has that the table of kinds has not: 
 wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
 	$(PY) -m tools.wheel
 
-chart: install ## write charts/genguard out of manifests/ and the flags
+chart: install ## write charts/genguard and manifests/rendered.json out of manifests/ and the flags
+	$(PY) -m tools.kustomize
 	$(PY) -m tools.chart
 
 manual: install ## pages for man and the JSON schemas of outputs, packed in dist/

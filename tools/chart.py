@@ -23,12 +23,12 @@ import yaml
 
 import manifests
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
+from tools.kustomize import build
 from tools.published import current
 from tools.template_tree import Choice, Lines, Template, When, merged, template
 from tools.wheel import ROOT
 from webhook.cli.install import install
 from webhook.manifest.documents import arguments_of
-from webhook.manifest.kustomize import build
 from webhook.serve.flags import FILE, FOLDER, NAMES, name_of
 from webhook.serve.settings import Settings
 

@@ -18,8 +18,7 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.until import until
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
-from webhook.manifest.documents import Document, path_of, title_of
-from webhook.manifest.kustomize import in_order
+from webhook.manifest.documents import Document, in_order, path_of, title_of
 from webhook.manifest.rendering import (
     FINDINGS,
     Choices,

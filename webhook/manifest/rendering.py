@@ -1,13 +1,18 @@
-"""Render the documents of one installation: an overlay of manifests/ with the chosen options."""
+"""Make the documents of one installation: a combination of components, and the chosen options.
+
+manifests/rendered.json has what kustomize makes of each combination; `make chart` writes it.
+"""
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
+from itertools import product
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+import msgspec
 import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
@@ -17,8 +22,8 @@ from webhook.manifest.documents import (
     Document,
     arguments_of,
     containers_of,
+    in_order,
 )
-from webhook.manifest.kustomize import Read, build, in_order
 
 SECRET: Final = "genguard-tls"  # noqa: S105 - its name
 STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
@@ -43,7 +48,9 @@ REGISTRATIONS: Final = (
 FINDINGS: Final = "genguard-findings"
 """The ConfigMap of open findings, which the server creates in its namespace."""
 
-_REGISTRATIONS: Final = "base/registrations"
+RENDERED: Final = "rendered.json"
+REGISTRATIONS_ALONE: Final = "registrations"
+"""The name of the combination without a server."""
 _FLAG: Final = "--store="
 _SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
 _VOLUME: Final = "store"
@@ -100,17 +107,18 @@ class Choices:
         return self.ha and self.store is None and self.outside is None
 
 
-def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Document]:
-    """Render all documents in kustomize's order.
+def render(
+    choices: Choices, read: Callable[[str], bytes], pair: Mapping[str, bytes]
+) -> list[Document]:
+    """Make all documents, in kustomize's order. `read` returns a file of manifests/.
 
     `pair` holds tls.crt, tls.key and ca.crt. The Secret gets it, and each registration gets ca.crt;
     it is not used with `outside` or `cert_manager`.
-    Raises UnreadableManifestError.
     """
     if choices.outside is not None:
-        documents = build(_REGISTRATIONS, read)
+        documents = _rendered(REGISTRATIONS_ALONE, read)
     else:
-        documents = build(f"overlays/{_mode(choices)}", _reading(choices, read))
+        documents = _rendered(_combination(choices), read)
     # Before the user's own values come in: they may name another namespace that is called so.
     documents = [_with_namespace(one, choices.namespace) for one in documents]
     for one in documents:
@@ -170,33 +178,37 @@ def as_yaml(documents: Iterable[Document]) -> str:
     return yaml.safe_dump_all(documents, sort_keys=True, width=100, allow_unicode=True)
 
 
-def _reading(choices: Choices, read: Read) -> Read:
-    """Wrap `read`: select the components of overlays."""
+def combinations() -> Mapping[str, tuple[str, tuple[str, ...]]]:
+    """What is rendered beforehand, by name: an overlay, and the components added to its base."""
+    found: dict[str, tuple[str, tuple[str, ...]]] = {
+        REGISTRATIONS_ALONE: ("base/registrations", ())
+    }
+    stores = (), ("replicas",), ("valkey", "replicas")
+    for pair, follow, store, heal in product(
+        ("tls", "cert-manager"), (False, True), stores, (None, False, True)
+    ):
+        components = (pair, *store, *(["follow"] * follow), *(["heal"] * bool(heal)))
+        overlay = "audit-only" if heal is None else "enforce"
+        found[f"{overlay} {' '.join(components)}"] = f"overlays/{overlay}", components
+    return found
 
-    def reading(path: str) -> bytes:
-        content = read(path)
-        return _chosen(choices, content) if path.startswith("overlays/") else content
 
-    return reading
-
-
-def _chosen(choices: Choices, overlay: bytes) -> bytes:
-    """Return an overlay with the chosen components."""
-    pair = b"  - ../../tls\n"
-    if choices.follow:
-        overlay = overlay.replace(pair, pair + b"  - ../../follow\n")
+def _combination(choices: Choices) -> str:
+    """The name of the combination that these choices need."""
+    parts = ["audit-only" if choices.audit_only else "enforce"]
+    parts.append("cert-manager" if choices.cert_manager else "tls")
     if choices.ha:
-        store = b"" if choices.store is not None else b"  - ../../valkey\n"
-        overlay = overlay.replace(pair, pair + store + b"  - ../../replicas\n")
-    if choices.cert_manager:
-        overlay = overlay.replace(b"../../tls", b"../../cert-manager")
-    if not choices.heal:
-        overlay = overlay.replace(b"  - ../../heal\n", b"")
-    return overlay
+        parts += ["replicas"] if choices.store is not None else ["valkey", "replicas"]
+    if choices.follow:
+        parts.append("follow")
+    if choices.heal and not choices.audit_only:
+        parts.append("heal")
+    return " ".join(parts)
 
 
-def _mode(choices: Choices) -> str:
-    return "audit-only" if choices.audit_only else "enforce"
+def _rendered(name: str, read: Callable[[str], bytes]) -> list[Document]:
+    found = msgspec.json.decode(read(RENDERED))
+    return [found["documents"][number] for number in found["combinations"][name]]
 
 
 def _divert(registration: Document, outside: Outside) -> None:

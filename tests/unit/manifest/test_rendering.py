@@ -5,7 +5,7 @@ import base64
 import pytest
 
 import manifests
-from webhook.manifest.kustomize import build
+from tools.kustomize import build
 from webhook.manifest.rendering import (
     PHASES,
     SECRET,

@@ -1,8 +1,6 @@
 """Render kustomizations: the part of kustomize that manifests/ uses.
 
-`genguard install` and `kubectl apply -k` use the same files. The overlays are not rendered when the
-wheel is built: that would need kubectl for every installation from source, and one file for each
-of 24 combinations of flags.
+`make chart` runs it: what it renders is what `genguard install` applies and what the chart says.
 
 Reads   kustomization.yaml, resources, components, JSON 6902 patches, labels and replicas
 Result  the documents in kustomize's order: namespaces first, webhook configurations last
@@ -10,28 +8,22 @@ Relies  on strictness: an unknown field is an error, and a test compares every o
         `kubectl kustomize`
 """
 
+import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Final
+from pathlib import Path
+from typing import Any
 
 import jsonpatch
 import yaml
 
-from webhook.manifest.documents import Document
+import manifests
+from webhook.manifest.documents import Document, in_order
+from webhook.manifest.rendering import REGISTRATIONS_ALONE, RENDERED, combinations
 
 Read = Callable[[str], bytes]
-
-# kustomize api/resmap: kinds that others depend on come first, webhook configurations last.
-_FIRST: Final = (
-    "Namespace", "ResourceQuota", "StorageClass", "CustomResourceDefinition", "ServiceAccount",
-    "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "Secret", "Endpoints",
-    "Service", "LimitRange", "PriorityClass", "PersistentVolume", "PersistentVolumeClaim",
-    "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget",
-)  # fmt: skip
-
-_LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 class UnreadableManifestError(Exception):
@@ -44,20 +36,6 @@ def build(folder: str, read: Read) -> list[Document]:
     Raises UnreadableManifestError, and whatever `read` raises.
     """
     return in_order(_build(folder, read, []))
-
-
-def in_order(documents: Iterable[Document]) -> list[Document]:
-    """Sort documents as kustomize does: an object comes before those that depend on it."""
-    return sorted(documents, key=_order)
-
-
-def _order(document: Document) -> tuple[int, str, str, str]:
-    kind, metadata = document["kind"], document["metadata"]
-    if kind in _FIRST:
-        place = _FIRST.index(kind) - len(_FIRST)
-    else:
-        place = _LAST.index(kind) + 1 if kind in _LAST else 0
-    return place, kind, metadata.get("namespace", ""), metadata["name"]
 
 
 def _build(folder: str, read: Read, given: Sequence[Document]) -> list[Document]:
@@ -151,3 +129,36 @@ def _known(spec: Mapping[str, Any], fields: Any, where: str) -> None:
     unknown = sorted(set(spec) - set(fields))
     if unknown:
         raise UnreadableManifestError(f"{where}: {', '.join(unknown)} is not supported")
+
+
+def rendered(read: Read = manifests.read) -> str:
+    """Render every combination of components that `genguard install` may choose, as JSON.
+
+    Each document stands once, on a line of its own; a combination lists the numbers of its own.
+    """
+    numbers: dict[str, int] = {}
+    chosen = {}
+    for name, (overlay, components) in combinations().items():
+        documents = (
+            build(overlay, read)
+            if name == REGISTRATIONS_ALONE
+            else build("install", _installing(overlay, components, read))
+        )
+        texts = [json.dumps(one, sort_keys=True, ensure_ascii=False) for one in documents]
+        chosen[name] = [numbers.setdefault(text, len(numbers)) for text in texts]
+    lines = ",\n".join(numbers)
+    names = ",\n".join(f"{json.dumps(name)}: {found}" for name, found in chosen.items())
+    return f'{{"combinations": {{\n{names}\n}}, "documents": [\n{lines}\n]}}\n'
+
+
+def _installing(overlay: str, components: Sequence[str], read: Read) -> Read:
+    """Read an overlay with these components in place of its own."""
+    spec = yaml.safe_load(read(f"{overlay}/kustomization.yaml"))
+    spec["resources"] = ["../base"]
+    spec["components"] = [f"../{one}" for one in components]
+    text = yaml.safe_dump(spec).encode()
+    return lambda path: text if path == "install/kustomization.yaml" else read(path)
+
+
+if __name__ == "__main__":
+    (Path(manifests.__file__).parent / RENDERED).write_text(rendered())

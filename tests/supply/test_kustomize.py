@@ -1,4 +1,4 @@
-"""The part of kustomize that is our own makes what kustomize makes, and refuses the rest."""
+"""What is rendered for `genguard install` is what kustomize makes; the unknown is refused."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ import yaml
 import manifests
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS
-from webhook.manifest.kustomize import UnreadableManifestError, build
+from tools.kustomize import UnreadableManifestError, build, rendered
 
 OVERLAYS = sorted(f"overlays/{path.name}" for path in (MANIFESTS / "overlays").iterdir())
 FOLDERS = [*OVERLAYS, "base/server", "base/registrations"]
@@ -22,6 +22,10 @@ def test_it_renders_the_very_documents_of_kustomize_in_its_order(folder):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     expected = list(yaml.safe_load_all(done.stdout))
     assert build(folder, manifests.read) == expected
+
+
+def test_the_committed_combinations_are_what_make_chart_writes():
+    assert manifests.read("rendered.json").decode() == rendered()
 
 
 def test_the_files_are_the_ones_that_are_shipped():
