@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from genguard.detection.suspects import Registered, Suspects, read_configurations
+from genguard.objects.fields import fields_of
 from tests.contract.service import Running
-from tests.reviews import make_review
+from tests.reviews import KINDS, make_review
 
 OLD_OPERATOR = "mmm-old-operator"
 UP = {
@@ -54,11 +55,12 @@ def suspects() -> Suspects:
 
 
 class Story:
-    """Writes as they come from an API server, one after the other."""
+    """Writes as they come from an API server, one after the other; a watch shows each."""
 
     def __init__(self, run: Running) -> None:
         self._run = run
         self._version = 10
+        self._statuses: dict[str, dict[str, Any]] = {}
 
     async def write(
         self,
@@ -97,6 +99,7 @@ class Story:
             asked["request"]["namespace"] = "shop"
             answer = await self._run.post(json.dumps(asked).encode(), f"/{phase}")
             assert answer.status == 200, answer.body
+        self._show("deployments", {**old, "status": out or came or sent})
 
     async def spec(
         self,
@@ -127,6 +130,20 @@ class Story:
             asked = make_review(new=new, old=old, name=name, user=user, options=options)
             asked["request"]["namespace"] = "shop"
             await self._run.post(json.dumps(asked).encode(), f"/{phase}")
+        self._show("deployments", new)
+
+    def _show(self, resource: str, found: dict[str, Any]) -> None:
+        """As a watch shows what was stored."""
+        self._version += 1
+        group, version, _, kind = KINDS[resource]
+        uid = found["metadata"]["uid"]
+        status = found.get("status", self._statuses.get(uid, {}))
+        self._statuses[uid] = status
+        metadata = {**found["metadata"], "namespace": "shop", "resourceVersion": str(self._version)}
+        api_version = f"{group}/{version}" if group else version
+        whole = {**found, "apiVersion": api_version, "kind": kind}
+        name = f"{resource}.{group}" if group else resource
+        self._run.watching.seen(name, fields_of({**whole, "metadata": metadata, "status": status}))
 
     async def fought(self, times: int = 10) -> None:
         """An autoscaler and Argo CD set spec.replicas against each other."""
@@ -162,16 +179,15 @@ class Story:
         """Wait until all writes were judged."""
         await self._run.caught_up()
 
-    async def family(self) -> None:
+    def family(self) -> None:
         """A ReplicaSet of the Deployment `web`, and three pods of it, one of which is not ready."""
-        await self._owned("replicasets", "web-7d9", "web", {"replicas": 3})
+        self._owned("replicasets", "web-7d9", "web", {"replicas": 3})
         for name, ready in (("a", "True"), ("b", "True"), ("c", "False")):
             conditions = [{"type": "Ready", "status": ready}]
             status = {"phase": "Running", "conditions": conditions}
-            await self._owned("pods", f"web-7d9-{name}", "web-7d9", status)
-        await self._run.caught_up()
+            self._owned("pods", f"web-7d9-{name}", "web-7d9", status)
 
-    async def _owned(self, resource: str, name: str, owner: str, status: dict[str, Any]) -> None:
+    def _owned(self, resource: str, name: str, owner: str, status: dict[str, Any]) -> None:
         reference = {"uid": f"uid-{owner}", "kind": "Any", "name": owner, "controller": True}
         metadata = {
             "name": name,
@@ -180,12 +196,8 @@ class Story:
             "generation": 1,
             "ownerReferences": [reference],
         }
-        old = {"metadata": metadata, "spec": {"replicas": 3}}
-        asked = make_review(
-            new={**old, "status": {"observedGeneration": 1, **status}}, old=old,
-            resource=resource, subresource="status", name=name,
-        )  # fmt: skip
-        await self._run.post(json.dumps(asked).encode(), "/outcome")
+        found = {"metadata": metadata, "spec": {"replicas": 3}}
+        self._show(resource, {**found, "status": {"observedGeneration": 1, **status}})
 
 
 def _conditions(turn: int) -> list[dict[str, str]]:

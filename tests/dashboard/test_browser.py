@@ -39,7 +39,7 @@ async def test_an_objects_timeline_shows_each_write_and_marks_what_was_mended(vi
             sent={"observedGeneration": generation, **UP},
         )
     await story.cleared(3, generation=3)
-    await story.family()
+    story.family()
     await visitor.open("/objects")
     await visitor.page.click("text=shop/web")
     await visitor.inspect("object")

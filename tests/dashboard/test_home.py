@@ -112,7 +112,7 @@ async def test_what_was_just_repaired_is_on_the_first_screen_with_how_to_connect
 
 async def test_an_object_is_broken_waiting_or_fine(visitor, story):
     await settled(story)
-    await story.family()
+    story.family()
     await story.caught_up()
     await visitor.open("/objects")
     words = await visitor.page.locator("td[data-label=State] .badge.Green").all_inner_texts()
