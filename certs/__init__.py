@@ -4,15 +4,27 @@
 `inspect`    pure: read PEM, return facts and problems; never raises for bad PEM
 `ensure`     read the pair of a folder, or make a new one if it is missing, old or wrong
 `renew`      pure: return the given pair if it is good, else a new one
-`next_step`  pure: decide how to renew a pair that several replicas use at the moment
+`renewal`    pure: say what the Secret that several replicas use is to hold
 `PairFiles.read`  read one consistent snapshot of a mounted Secret or of plain files
 
-A pair is a certificate with its private key. Every error is a `CertificateError`: see errors.py.
+A pair is a certificate with its private key. Every error is a `CertificateError`: see pem.py.
 The package does not depend on the server that uses it.
 """
 
-from certs.ensure import ensure
-from certs.errors import (
+from certs.files import PairFiles, PairSnapshot, write_files
+from certs.inspect import inspect
+from certs.issue import (
+    FIRST_LEAF_LIFETIME,
+    LEAF_LIFETIME,
+    LOOPBACK,
+    Issued,
+    KeyPair,
+    installed_names,
+    issue,
+    issue_authority,
+    service_names,
+)
+from certs.pem import (
     CertificateError,
     FolderNotWritableError,
     InvalidRequestError,
@@ -22,41 +34,19 @@ from certs.errors import (
     PairUnreadableError,
     UnusablePairError,
 )
-from certs.files import PairFiles, PairSnapshot, write_files
-from certs.inspect import inspect
-from certs.issue import (
-    FIRST_LEAF_LIFETIME,
-    LEAF_LIFETIME,
-    Issued,
-    KeyPair,
-    issue,
-    issue_authority,
-)
-from certs.names import LOOPBACK, installed_names, service_names
-from certs.rotation import (
-    Files,
-    Leave,
-    Renewed,
-    Spread,
-    Step,
-    Trust,
-    Wait,
-    Write,
-    next_step,
-    renew,
-)
+from certs.renewal import Due, Files, Renewed, ensure, renew, renewal
 
 __all__ = [
     "FIRST_LEAF_LIFETIME",
     "LEAF_LIFETIME",
     "LOOPBACK",
     "CertificateError",
+    "Due",
     "Files",
     "FolderNotWritableError",
     "InvalidRequestError",
     "Issued",
     "KeyPair",
-    "Leave",
     "MalformedPEMError",
     "PairAbsentError",
     "PairFileError",
@@ -64,19 +54,14 @@ __all__ = [
     "PairSnapshot",
     "PairUnreadableError",
     "Renewed",
-    "Spread",
-    "Step",
-    "Trust",
     "UnusablePairError",
-    "Wait",
-    "Write",
     "ensure",
     "inspect",
     "installed_names",
     "issue",
     "issue_authority",
-    "next_step",
     "renew",
+    "renewal",
     "service_names",
     "write_files",
 ]

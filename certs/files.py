@@ -15,12 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from certs.errors import (
-    FolderNotWritableError,
-    PairAbsentError,
-    PairUnreadableError,
-)
 from certs.inspect import Part
+from certs.pem import FolderNotWritableError, PairAbsentError, PairUnreadableError
 
 CERT_FILE: Final = "tls.crt"
 KEY_FILE: Final = "tls.key"

@@ -2,32 +2,29 @@
 
 Reads   PEM bytes, `at`, and the names that clients use, where they are known
 Result  facts (None if the certificate cannot be read) and problems; bad bytes never raise
-Relies  on the rules of Go's crypto/x509, which the API server uses: a bundle may hold an old and a
-        new authority, and a leaf that is in the bundle is trusted. cryptography's own verifier
-        follows the rules of the public web. It refuses certificates that Go accepts (a leaf in the
-        bundle, an authority without key identifiers), and a pair that works must not be refused
+Relies  on signatures alone where a chain is followed: the API server checks it by all rules of Go's
+        crypto/x509. cryptography's own verifier follows the rules of the public web, and refuses
+        certificates that Go accepts
 
 A problem says what is wrong, where, and what to do. An error means that the API server would refuse
 the pair, so it must not be served; a warning may become an error. Messages hold no running times,
 so that a log can drop repetitions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.errors import MalformedPEMError
-from certs.issue import renew_from
-from certs.names import covers, from_alternative_names
-from certs.pem import is_authority, read_certificates, read_key, same_key
+from certs.issue import covers, from_alternative_names, renew_from
+from certs.pem import MalformedPEMError, is_authority, read_certificates, read_key, same_key
 
+T = TypeVar("T")
 Part: TypeAlias = Literal["certificate", "key", "ca"]
 
 Severity: TypeAlias = Literal["error", "warning"]
@@ -93,9 +90,25 @@ def inspect(
 ) -> Inspection:
     """Return facts and problems of a pair; without `ca_pem` no signature is checked."""
     problems: list[Problem] = []
-    chain = _read_chain(cert_pem, problems)
-    key = _read_key(key_pem, problems)
-    bundle = () if ca_pem is None else _read_bundle(ca_pem, problems)
+
+    def read(part: Part, named: str, pem: bytes, how: Callable[[bytes], T]) -> T | None:
+        try:
+            return how(pem)
+        except MalformedPEMError as error:
+            hint = "certificate's own key" if part == "key" else "complete PEM file"
+            message = f"the {named} is {error}: put the {hint} there"
+            problems.append(Problem(f"{part}-unreadable", "error", part, message))
+            return None
+
+    chain = read("certificate", "certificate", cert_pem, read_certificates)
+    key = read("key", "private key", key_pem, read_key)
+    bundle: tuple[x509.Certificate, ...] = ()
+    if ca_pem is not None and not ca_pem.strip():
+        # cert-manager leaves ca.crt empty when the issuer does not know its CA.
+        message = "the CA bundle is empty, so the chain was not verified: fill it or leave it out"
+        problems.append(Problem("ca-empty", "warning", "ca", message))
+    elif ca_pem is not None:
+        bundle = read("ca", "CA bundle", ca_pem, read_certificates) or ()
     if not chain:
         return Inspection(None, tuple(problems))
     leaf, *between = chain
@@ -111,37 +124,6 @@ def inspect(
     )
     problems += (*_of_pair(facts), *_of_time(facts, at), *_of_use(leaf, facts.sans, names))
     return Inspection(facts, tuple(problems))
-
-
-def _read_chain(pem: bytes, problems: list[Problem]) -> tuple[x509.Certificate, ...]:
-    try:
-        return read_certificates(pem)
-    except MalformedPEMError as error:
-        message = f"the certificate is {error}: put the complete PEM file there"
-        problems.append(Problem("certificate-unreadable", "error", "certificate", message))
-        return ()
-
-
-def _read_key(pem: bytes, problems: list[Problem]) -> PrivateKeyTypes | None:
-    try:
-        return read_key(pem)
-    except MalformedPEMError as error:
-        message = f"the private key is {error}: put the certificate's own key there"
-        problems.append(Problem("key-unreadable", "error", "key", message))
-        return None
-
-
-def _read_bundle(pem: bytes, problems: list[Problem]) -> tuple[x509.Certificate, ...]:
-    if not pem.strip():  # cert-manager leaves ca.crt empty when the issuer does not know its CA
-        message = "the CA bundle is empty, so the chain was not verified: fill it or leave it out"
-        problems.append(Problem("ca-empty", "warning", "ca", message))
-        return ()
-    try:
-        return read_certificates(pem)
-    except MalformedPEMError as error:
-        message = f"the CA bundle is {error}: put the complete PEM file there"
-        problems.append(Problem("ca-unreadable", "error", "ca", message))
-        return ()
 
 
 def _for_servers(leaf: x509.Certificate) -> bool:
@@ -161,28 +143,20 @@ def explain_failure(
 ) -> str | None:
     """Return why no authority of the bundle vouches for the leaf; None if one does.
 
-    It may do so through intermediates, which are sent with the leaf.
+    It may do so through intermediates, which are sent with the leaf. A leaf that is in the bundle
+    is trusted.
     """
     if leaf in bundle:
         return None
-    misses: list[str] = []
-    vouched = [leaf]
-    for certificate in vouched:  # grows by each intermediate that signed one of them
-        for signer in (*bundle, *intermediates):
-            if signer in vouched or not _signed(certificate, signer):
-                continue
-            if objection := _objection(signer, at):
-                misses.append(objection)
-            elif signer in bundle:
-                return None
-            else:
-                vouched.append(signer)
-    return misses[0] if misses else UNKNOWN_SIGNER
+    trusted = list(bundle)
+    for one in (*intermediates, *intermediates):  # in whatever order they are sent
+        if one not in trusted and any(_signed(one, signer) for signer in trusted):
+            trusted.append(one)
+    objections = [_objection(one, at) for one in trusted if _signed(leaf, one)]
+    return None if "" in objections else next(iter(objections), UNKNOWN_SIGNER)
 
 
 def _signed(certificate: x509.Certificate, signer: x509.Certificate) -> bool:
-    if certificate.issuer != signer.subject:
-        return False
     try:
         certificate.verify_directly_issued_by(signer)
     except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
@@ -194,8 +168,6 @@ def _objection(signer: x509.Certificate, at: datetime) -> str:
     name = signer.subject.rfc4514_string()
     if at >= signer.not_valid_after_utc:
         return f"its authority {name} expired at {signer.not_valid_after_utc:%FT%TZ}"
-    if at < signer.not_valid_before_utc:
-        return f"its authority {name} is not valid before {signer.not_valid_before_utc:%FT%TZ}"
     return "" if is_authority(signer) else f"its authority {name} is not marked as a CA"
 
 

@@ -2,19 +2,29 @@
 
 `cryptography` parses many parts on first use. Here everything is parsed at once, so a certificate
 from this module raises no error later. No message holds contents of a file.
+
+The exceptions about certificates are one tree. Each says what is wrong, where, and what to do:
+
+    CertificateError                the root: catch this one
+    ├── MalformedPEMError           the bytes are not a certificate or key in PEM
+    ├── InvalidRequestError         a request for an invalid certificate
+    ├── PairFileError               .path: the file or folder
+    │   ├── PairAbsentError         certificate or key or both are missing
+    │   ├── PairUnreadableError     a file exists but cannot be read
+    │   └── FolderNotWritableError  a file cannot be written
+    └── UnusablePairError           readable, but must not be served
 """
 
 import warnings
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Final, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
-
-from certs.errors import MalformedPEMError
 
 _Read = TypeVar("_Read")
 
@@ -25,6 +35,42 @@ _MALFORMED: Final = (
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
 )
+
+
+class CertificateError(Exception):
+    """Any error about certificates."""
+
+
+class MalformedPEMError(CertificateError):
+    """The bytes are not the expected PEM."""
+
+
+class InvalidRequestError(CertificateError):
+    """The given names, times or authority make no valid certificate."""
+
+
+class PairFileError(CertificateError):
+    """A problem with a file or folder of the pair."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+
+
+class PairAbsentError(PairFileError):
+    """The certificate, its key, or both are missing."""
+
+
+class PairUnreadableError(PairFileError):
+    """A file exists but cannot be read, or is too large to be PEM."""
+
+
+class FolderNotWritableError(PairFileError):
+    """A certificate could not be written."""
+
+
+class UnusablePairError(CertificateError):
+    """The files were read, but this pair must not be served."""
 
 
 def read_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:

@@ -179,7 +179,7 @@ def test_rotated_again_and_again_with_the_leader_killed_and_the_secret_spoilt_no
         assert not [
             line for guard in (one, two) for line in guard.log_lines("certificate prepared")
         ]
-        assert not one.log_lines("certificate not rotated")
+        assert not one.log_lines("renewal of the certificate failed")
 
 
 def promoted(plane: ControlPlane, *before: bytes) -> bytes | None:

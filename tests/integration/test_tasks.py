@@ -48,14 +48,14 @@ TASKS: Final = {
     "leader election": CLUSTER,
     "watch of own pods": CLUSTER,
     "connections to other pods": CLUSTER,
-    "certificate rotation": CLUSTER,
-    "watch of the certificate": CLUSTER,
-    "watch of --rules": CLUSTER,
+    "renewal of the certificate": CLUSTER,
+    f"watch of secrets/{CERTIFICATE}": CLUSTER,
+    f"watch of configmaps/{RULES}": CLUSTER,
     "rules": CLUSTER,
-    "damaged objects": CLUSTER,
+    "look at damaged objects": CLUSTER,
     "saving findings": CLUSTER,
-    "registrations": CLUSTER,
-    "refused writes": AUDIT,
+    "registrations that follow need": CLUSTER,
+    "look at refused writes": AUDIT,
     **{f"sink {name}": CLUSTER for name in SINKS},
     **{f"watch {resource}": CLUSTER for resource in WATCHED},
     **{f"versions of {resource}": CLUSTER for resource in SENT_TO_NO_WEBHOOK},
@@ -66,8 +66,8 @@ TASKS: Final = {
     "judging for all": STORE,
     "saving": FILE,
 }
-"""The server in which each task runs. "own installation", which reads once and ends, runs in a pod
-alone; "publishing" is the task of `publish-status`, in e2e/test_publish_status.py."""
+"""The server in which each task runs. "look at the own installation", which reads once and ends,
+runs in a pod alone; "publishing" is the task of `publish-status`, in e2e/test_publish_status.py."""
 
 
 class Server:
@@ -222,7 +222,7 @@ def accepts_connections(server: Server, _: Client) -> bool:
 
 WORKS: Final[dict[str, Check]] = {
     "watch deployments.apps": sees_a_new_deployment,
-    "watch of --rules": takes_changed_rules,
+    f"watch of configmaps/{RULES}": takes_changed_rules,
     "rules": takes_changed_rules,
     "watch of webhooks": learns_a_new_webhook,
     "leader election": renews_its_lease,

@@ -163,7 +163,7 @@ async def _of_cluster(
         default_namespace,
     )
     from webhook.cluster.discovery import discover  # noqa: PLC0415
-    from webhook.cluster.rest import RefusedError, Rest, TooDeepError  # noqa: PLC0415
+    from webhook.cluster.rest import NestedTooDeepError, RefusedError, Rest  # noqa: PLC0415
 
     kubeconfig = options.kubeconfig or default_kubeconfig()
     async with connected(kubeconfig, options.context) as api, AsyncExitStack() as opened:
@@ -178,7 +178,7 @@ async def _of_cluster(
         where = BlamedObject.of(served, within, name, "")
         try:
             document = await rest.get(f"{served.path(within)}/{name}", kind=served.kind)
-        except TooDeepError as error:
+        except NestedTooDeepError as error:
             raise UnreadableFieldsError(f"{where} is unreadable: {TOO_DEEP.why}") from error
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:

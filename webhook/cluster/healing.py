@@ -99,13 +99,7 @@ class Healing:
         self._create: Final = create
         self._clock: Final = clock
         self._attempts: Final[LRUCache[str, _Attempts]] = LRUCache(_MOST_REMEMBERED)
-        self._led = False
         self._counts: Final[Counter[str]] = Counter({one.value: 0 for one in Result})
-
-    def has_begun_to_lead(self) -> bool:
-        """Whether this replica has become the leader since the last call."""
-        led, self._led = self._led, self._leadership.is_leader
-        return self._led and not led
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield the number of attempts by result."""

@@ -9,7 +9,8 @@ import manifests
 from certs import PairSnapshot
 from genguard.linting.hook import INJECTED, MUTATING
 from webhook.cluster.apply import find, list_objects
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.reconcile import NEVER
+from webhook.cluster.rest import Rest
 from webhook.manifest.documents import AUDIT_ONLY, FOLLOW, HEAL, Document, arguments_of, path_of
 from webhook.manifest.install_command import install_command
 from webhook.manifest.rendering import (
@@ -21,18 +22,15 @@ from webhook.manifest.rendering import (
     render,
     store_of,
 )
-from webhook.telemetry.logs import LOGGER
 
 NO_PAIR: Final = PairSnapshot(b"", b"", None)
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _PARTS: Final = ("Deployment", "StatefulSet", "NetworkPolicy")
 """What the flags of `genguard install` can be read from."""
-_TRIES: Final = 5
-_SECONDS_BETWEEN: Final = 30.0
 
 
 class OwnInstallation:
-    """Reads once, in the background, how this server was installed."""
+    """How this server was installed, once a step of it has been taken."""
 
     def __init__(self, rest: Rest, namespace: str) -> None:
         self._rest: Final = rest
@@ -43,17 +41,10 @@ class OwnInstallation:
         """The command that makes it enforcing; "" as long as it is not known."""
         return self._command
 
-    async def read(self) -> None:
-        """Read it; what the API server refuses is tried again a few times, and then left."""
-        for _ in range(_TRIES):
-            try:
-                self._command = await enforcing_command(self._rest, self._namespace)
-            except (RefusedError, *UNREACHED) as error:
-                facts = {"reason": type(error).__name__}
-                LOGGER.debug("the installation is not known", extra={"facts": facts})
-                await asyncio.sleep(_SECONDS_BETWEEN)
-            else:
-                return
+    async def read(self) -> float:
+        """Read it once. Raises RefusedError or one of UNREACHED."""
+        self._command = await enforcing_command(self._rest, self._namespace)
+        return NEVER
 
 
 async def enforcing_command(rest: Rest, namespace: str) -> str:

@@ -68,15 +68,12 @@ class Objects(Protocol):
 class Healer(Protocol):
     """Restores lost values; see Healing."""
 
-    def has_begun_to_lead(self) -> bool:
-        """Whether it may heal now and could not before: then every object is due at once."""
-
     async def heal(self, one: Damaged, stored: Stored) -> Stored | None:
         """Return the object as stored after a patch, None if none was stored. Never raises."""
 
 
 class Rechecking:
-    """Rechecks damaged objects. `run` it in a task."""
+    """Rechecks damaged objects."""
 
     def __init__(
         self,
@@ -105,16 +102,11 @@ class Rechecking:
         self._window = (0.0, 0)
         self._refused: Final[set[tuple[str, str]]] = set()
 
-    async def run(self) -> None:
-        """Recheck once a second, for ever."""
-        while True:
-            await asyncio.sleep(_TICK_SECONDS)
-            await self.recheck()
+    async def recheck(self) -> float:
+        """Read the objects that are due, those first that were not read for longest.
 
-    async def recheck(self) -> None:
-        """Read the objects that are due, those first that were not read for longest."""
-        if self._healer is not None and self._healer.has_begun_to_lead():
-            self._read_at.clear()
+        Raises one of UNREACHED.
+        """
         lost_at = float("-inf") if self._lost_at is None else self._lost_at()
         in_doubt = time.monotonic() < lost_at + DOUBT_SECONDS
         if in_doubt and lost_at != self._doubted:
@@ -131,10 +123,14 @@ class Rechecking:
         due.sort(key=lambda thing: self._read_at.get(thing, 0.0))
         for thing in due:
             if not self._may_read():
-                return
+                break
             self._read_at[thing] = self._clock()
+            unreached: Exception | None = None
             with self._supervisor.guard("damaged objects"):
-                await self._recheck(thing, damaged[thing])
+                unreached = await self._recheck(thing, damaged[thing])
+            if unreached is not None:
+                raise unreached  # the next read would wait as long
+        return _TICK_SECONDS
 
     def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float, pause: float) -> bool:
         # Less than 0: the clock was set back.
@@ -154,19 +150,19 @@ class Rechecking:
         self._window = began, reads + 1
         return True
 
-    async def _recheck(self, thing: FoundObject, damaged: list[Damaged]) -> None:
+    async def _recheck(self, thing: FoundObject, damaged: list[Damaged]) -> Exception | None:
+        """Read an object, and have it healed; return why the API server was not reached."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 stored = await self._objects.read(thing)
         except RefusedError as error:
             if not error.is_passing:
                 self._log_refusal(thing, error.status)
-            return
+            return None
         except msgspec.MsgspecError:
-            return
-        except UNREACHED:
-            self._window = self._clock(), MOST_READS  # the next read would wait as long
-            return
+            return None
+        except UNREACHED as error:
+            return error
         for one in damaged:
             remains = self._record(one, stored)
             if remains and stored is not None and self._healer is not None:
@@ -174,6 +170,7 @@ class Rechecking:
                 if healed is not None:
                     stored = healed
                     self._record(one, stored)
+        return None
 
     def _record(self, one: Damaged, stored: Stored | None) -> bool:
         remains = stored is not None and is_broken(one.damage, stored)

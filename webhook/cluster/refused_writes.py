@@ -5,17 +5,14 @@ Where /outcome is all that is registered, nothing of it is seen: so these writes
 while. Source: apiserver pkg/endpoints/metrics/metrics.go:requestCounter.
 """
 
-import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from genguard.detection.matching import Writes
-from webhook.cluster.rest import UNREACHED, Calls, RefusedError
-from webhook.election.leader import Leadership
+from webhook.cluster.rest import Calls
 from webhook.tasks.threads import in_thread
-from webhook.telemetry.logs import LOGGER
 
 LOOK_SECONDS: Final = 15.0
 """Between two looks at the metrics."""
@@ -36,16 +33,11 @@ class RefusedWrites:
     def __init__(
         self,
         calls: Calls,
-        leadership: Leadership,
         changed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The leader alone reads: it registers.
-
-        `changed` is called when writes are refused that were not before.
-        """
+        """`changed` is called when writes are refused that were not before."""
         self._calls: Final = calls
-        self._leadership: Final = leadership
         self._changed: Final = changed
         self._clock: Final = clock
         self._counts: Mapping[Writes, float] | None = None
@@ -55,21 +47,11 @@ class RefusedWrites:
         """Whether such writes were refused lately."""
         return self._until.get(writes, 0.0) > self._clock()
 
-    async def run(self) -> None:
-        """Look now and then. Ends when cancelled."""
-        fails = False
-        while True:
-            try:
-                if self._leadership.is_leader:
-                    text = await self._calls.read("/metrics")
-                    self.see(await in_thread(refusals, text))  # some megabytes
-                fails = False
-            except (RefusedError, *UNREACHED) as error:
-                if not fails:
-                    facts = {"reason": str(error) or type(error).__name__}
-                    LOGGER.warning("refused writes are not known", extra={"facts": facts})
-                fails = True
-            await asyncio.sleep(LOOK_SECONDS)
+    async def step(self) -> float:
+        """Look at the metrics. Raises RefusedError or one of UNREACHED."""
+        text = await self._calls.read("/metrics")
+        self.see(await in_thread(refusals, text))  # some megabytes
+        return LOOK_SECONDS
 
     def see(self, counts: Mapping[Writes, float]) -> None:
         """Take in how many writes were refused since the start of the API server."""

@@ -6,8 +6,6 @@ nothing has needed it for a minute. The leader alone writes. Where somebody writ
 taken away, as a GitOps tool does, it stops: all phases are registered then, which is never wrong.
 """
 
-import asyncio
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +17,7 @@ from genguard.detection.matching import Rule, Writes, may_match
 from genguard.detection.suspects import Suspects
 from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
 from genguard.needed_phases import Need, needs_of, rules_of
-from webhook.cluster.rest import UNREACHED, Calls, RefusedError
+from webhook.cluster.rest import Calls, RefusedError
 from webhook.election.leader import Leadership
 from webhook.install.registering import is_limited
 from webhook.manifest.documents import Document, path_of
@@ -39,14 +37,14 @@ _PATHS: Final = {
     for phase, named in zip(PHASES, REGISTRATIONS, strict=True)
 }
 _MUTATING: Final = (Phase.INTENT, Phase.MUTATE)
-_AGAIN_SECONDS: Final = 1.0
 
 
 class News:
     """Says when webhooks or policies of the cluster change, and whether both are known."""
 
     def __init__(self) -> None:
-        self.changed: Final = asyncio.Event()
+        self.changed: Callable[[], None] | None = None
+        """Called when something has changed."""
         self._learnt: Final[set[str]] = set()
 
     @property
@@ -57,7 +55,12 @@ class News:
     def learn(self, what: str) -> None:
         """Note that `webhooks` or `policies` were read, or have changed."""
         self._learnt.add(what)
-        self.changed.set()
+        self.tell()
+
+    def tell(self) -> None:
+        """Have it looked at now what registrations are needed."""
+        if self.changed is not None:
+            self.changed()
 
 
 class Registrations(NamedTuple):
@@ -111,27 +114,11 @@ class Follower:
                 found[phase.value, why(one, phase, enforcing=self._enforcing)] += 1
         yield from found.items()
 
-    async def run(self) -> None:
-        """Look at each change of webhooks and policies, and now and then. Ends when cancelled."""
-        logged = ""
-        while True:
-            wait = LOOK_SECONDS
-            self._news.changed.clear()
-            try:
-                if self._news.is_known:
-                    await self.look()
-                    logged = ""
-            except (RefusedError, *UNREACHED) as error:
-                reason = str(error) or type(error).__name__
-                if isinstance(error, RefusedError) and error.status == HTTPStatus.CONFLICT:
-                    wait = _AGAIN_SECONDS  # somebody has written it since it was read
-                elif reason != logged:
-                    logged = reason
-                    facts = {"reason": reason}
-                    LOGGER.warning("registrations not followed", extra={"facts": facts})
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._news.changed.wait()
+    async def step(self) -> float:
+        """Look, if webhooks and policies are known. Raises as `look` does."""
+        if self._news.is_known:
+            await self.look()
+        return LOOK_SECONDS
 
     async def look(self) -> None:
         """Read the registrations, and write those that need something else.

@@ -91,7 +91,7 @@ class UnreadableError(RefusedError):
         self.args = (f"the answer to {path} cannot be read: {reason}",)
 
 
-class TooDeepError(UnreadableError):
+class NestedTooDeepError(UnreadableError):
     """An answer is nested too deep to decode."""
 
     def __init__(self, path: str) -> None:
@@ -134,9 +134,6 @@ class Calls(Protocol):
     async def read(self, path: str) -> bytes:
         """Read an object, undecoded."""
 
-    async def metadata(self, path: str) -> Any:
-        """Read a list, of which the server sends only the metadata."""
-
 
 class Rest:
     """Sends requests by path, through a client of the Kubernetes API."""
@@ -178,10 +175,6 @@ class Rest:
         """Read one object of a collection, to raise at once what `list_all` would."""
         async for _ in self.pages(path, params, kind=kind, most=1):
             return
-
-    async def metadata(self, path: str) -> Any:
-        """Read a list, of which the server sends only the metadata. Raises as `call` does."""
-        return {"items": await self.list_all(path, only_metadata=True)}
 
     async def pages(
         self,
@@ -364,7 +357,7 @@ def _decoded(path: str, content: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError):
         found = None
     except RecursionError as error:
-        raise TooDeepError(path) from error
+        raise NestedTooDeepError(path) from error
     if not isinstance(found, dict) or not found.keys() & _MARKS:
         text = "who answers is no Kubernetes API server: look at `server` in the kubeconfig"
         raise RefusedError(HTTPStatus.OK, text)

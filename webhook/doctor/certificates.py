@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 import certs
-from certs.errors import MalformedPEMError
 from certs.inspect import explain_failure
-from certs.pem import read_certificates
+from certs.pem import MalformedPEMError, read_certificates
 from genguard.linting.hook import mapping, text
 from webhook.doctor.facts import Facts, Source
 from webhook.doctor.result import Line, check, fail, ok, warn

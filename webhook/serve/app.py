@@ -424,8 +424,7 @@ async def _repair_findings(
             name, detecting, leadership=leader, metrics=metrics, stands_by=settings.standby
         )
         await stack.enter_async_context(saved)
-    healer = leader if settings.heal else None
-    checks = cluster.rechecks(detecting, healer, metrics, lost_at)
+    checks = cluster.rechecks(detecting, leader, metrics, lost_at, heals=settings.heal)
     await stack.enter_async_context(checks)
 
 

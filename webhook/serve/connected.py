@@ -1,23 +1,20 @@
 """The parts of a server that use a cluster; importing this loads the Kubernetes API client."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 import certs
 from genguard.detection.policies import Policy
 from genguard.detection.suspects import Registered, Suspects
+from genguard.objects.fields import Fields
 from genguard.review_setup import ReviewSetup
 from genguard.versions import Versions
 from webhook.alerts.verified import Lookup
-from webhook.cluster.certificate_rotation import (
-    RotatedSecret,
-    Rotation,
-    Rotator,
-    follow_secret,
-)
+from webhook.cluster.certificates import Certificates, RenewedSecret, decoded
 from webhook.cluster.connection import (
     IN_CLUSTER,
     pod_name,
@@ -31,11 +28,18 @@ from webhook.cluster.facts import (
     ClusterListeners,
     follow_cluster,
 )
-from webhook.cluster.following import Texts, follow_objects, follow_texts, watching_versions
+from webhook.cluster.following import (
+    Texts,
+    follow_object,
+    follow_objects,
+    follow_texts,
+    watching_versions,
+)
 from webhook.cluster.healing import Healing
 from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rechecking import Rechecking
+from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.refused_writes import RefusedWrites
 from webhook.cluster.registrations import Follower, News
 from webhook.cluster.rest import Rest
@@ -118,21 +122,28 @@ class ConnectedCluster:
         certificate to serve; raises CertificateError when none comes in time.
         """
         names = (*certs.installed_names(_SERVICE, self.namespace), *options.names)
-        rotated = RotatedSecret(self.namespace, secret, names, options.lifetime)
-        rotation = Rotation(Rotator(self.rest, rotated, _now), leadership, _now)
-        metrics.gauge(declarations.CERTIFICATE_ROTATION_FAILING, lambda: float(rotation.is_failing))
+        renewed = RenewedSecret(self.namespace, secret, names, options.lifetime)
+        renewing = Reconciler(
+            "renewal of the certificate",
+            Certificates(self.rest, renewed).step,
+            leadership,
+            errors=(certs.CertificateError,),
+        )
+        metrics.gauge(declarations.CERTIFICATE_ROTATION_FAILING, lambda: float(renewing.is_failing))
         first = None
         if options.cert_file is not None and options.key_file is not None:
             first = certs.PairFiles.beside(options.cert_file, options.key_file)
         held = HeldPair(f"{secret} -n {self.namespace}", first)
 
-        def on_files(files: dict[str, bytes]) -> None:
-            held.take(files)
-            rotation.wake()
+        def seen(found: Fields | None) -> None:
+            if found is not None:
+                data = msgspec.json.decode(found.get("data", b"null"))
+                held.take(decoded({"data": data}))
+                renewing.wake()
 
-        followed = follow_secret(self.rest, self.namespace, secret, on_files, self.supervisor)
-        rotating = self.supervisor.running({"certificate rotation": rotation.run})
-        async with followed, rotating:
+        place = self.namespace, secret
+        followed = follow_object(self.rest, "secrets", place, seen, self.supervisor)
+        async with followed, renewing.running(self.supervisor):
             await until_good(held, _CERTIFICATE_SECONDS)
             yield held
 
@@ -179,7 +190,7 @@ class ConnectedCluster:
         self, suspects: Suspects, leadership: Leadership, metrics: Metrics, *, enforcing: bool
     ) -> AsyncIterator[Follower]:
         """Keep the registrations as narrow as what they can show while the context is entered."""
-        refused = RefusedWrites(self.rest, leadership, self.news.changed.set)
+        refused = RefusedWrites(self.rest, self.news.tell)
         follower = Follower(
             self.rest,
             self.news,
@@ -193,41 +204,49 @@ class ConnectedCluster:
             declarations.REGISTRATIONS_REVERTED,
             lambda: float(bool(follower.registered.reverted_by)),
         )
-        tasks = {"registrations": follower.run}
-        if not enforcing:
-            tasks["refused writes"] = refused.run  # enforcing, each write has its /mutate
-        async with self.supervisor.running(tasks):
+        following = Reconciler("registrations that follow need", follower.step)
+        self.news.changed = following.wake
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(following.running(self.supervisor))
+            if not enforcing:  # enforcing, each write has its /mutate
+                looking = Reconciler("look at refused writes", refused.step, leadership)
+                await stack.enter_async_context(looking.running(self.supervisor))
             yield follower
 
     @asynccontextmanager
     async def installation(self) -> AsyncIterator[OwnInstallation]:
         """Read how this server was installed while the context is entered."""
         found = OwnInstallation(self.rest, self.namespace)
-        async with self.supervisor.running({"own installation": found.read}):
+        reading = Reconciler("look at the own installation", found.read)
+        async with reading.running(self.supervisor):
             yield found
 
     @asynccontextmanager
     async def rechecks(
         self,
         detecting: Detecting,
-        healer: Leadership | None,
+        leader: Leadership | None,
         metrics: Metrics,
         lost_at: Callable[[], float] | None = None,
+        *,
+        heals: bool = False,
     ) -> AsyncIterator[None]:
         """Read damaged objects again and again, and heal them, while the context is entered.
 
-        healer   whether this replica heals; None where nothing is healed
+        leader   who reads damaged objects, and heals them; None: this replica, which heals nothing
+        heals    whether damaged objects are healed
         lost_at  when a replica that answered was lost, in monotonic seconds
         """
         objects = StoredObjects(self.rest)
         healing = None
-        if healer is not None:
-            healing = Healing(objects, healer, self.create_event)
+        if heals and leader is not None:
+            healing = Healing(objects, leader, self.create_event)
             metrics.counts(declarations.HEALS, healing.counts)
         rechecking = Rechecking(
             detecting, objects, healing, supervisor=self.supervisor, lost_at=lost_at
         )
-        async with self.supervisor.running({"damaged objects": rechecking.run}):
+        damaged = Reconciler("look at damaged objects", rechecking.recheck, leader)
+        async with damaged.running(self.supervisor):
             yield
 
 
@@ -279,7 +298,3 @@ async def connect_cluster(
                 news,
                 supervisor,
             )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -128,6 +128,10 @@ class Supervisor:
         """Count an item that is left out, and that the caller has logged."""
         self._left_out[what] += 1
 
+    def count_failure(self, name: str) -> None:
+        """Count a failure of a task that goes on by itself, and that the caller has logged."""
+        self._failures[name] += 1
+
     @asynccontextmanager
     async def running(
         self, tasks: Mapping[str, Run], *, on_failure: Callable[[], None] = _nothing

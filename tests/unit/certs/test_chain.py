@@ -1,4 +1,4 @@
-"""The chain is judged as Go's crypto/x509 judges it: any path will do."""
+"""A leaf is trusted by any path to an authority of the bundle."""
 
 import pytest
 
@@ -8,7 +8,6 @@ from tests.unit.certs.samples import AT, DAY, make
 OLD = make("authority", ca=True, ends=AT + 100 * DAY)
 NEW = make("authority", ca=True, ends=AT + 400 * DAY)  # of the same name, with another key
 EXPIRED = make("expired", ca=True, begins=AT - 9 * DAY, ends=AT - DAY)
-FUTURE = make("future", ca=True, begins=AT + DAY, ends=AT + 9 * DAY)
 BETWEEN = make("between", ca=True, signer=OLD)
 DEEPER = make("deeper", ca=True, signer=BETWEEN)
 NO_CA = make("no-ca", ca=False)
@@ -43,10 +42,9 @@ def test_verifies(because, leaf, sent, bundle):
         (leaf_of(OLD), [], [NEW], UNKNOWN_SIGNER),
         (leaf_of(BETWEEN), [], [OLD], UNKNOWN_SIGNER),
         (leaf_of(EXPIRED), [], [EXPIRED], "CN=expired expired at 2026-11-20T12:00:00Z"),
-        (leaf_of(FUTURE), [], [FUTURE], "CN=future is not valid before 2026-11-22T12:00:00Z"),
         (leaf_of(NO_CA), [], [NO_CA], "CN=no-ca is not marked as a CA"),
         (leaf_of(NO_CONSTRAINTS), [], [NO_CONSTRAINTS], "is not marked as a CA"),
-        (leaf_of(NO_CA), [NO_CA], [OLD], "CN=no-ca is not marked as a CA"),
+        (leaf_of(NO_CA), [NO_CA], [OLD], UNKNOWN_SIGNER),
     ],
 )
 def test_fails_and_names_the_nearest_miss(leaf, sent, bundle, reason):

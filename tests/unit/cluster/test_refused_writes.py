@@ -3,7 +3,6 @@
 import pytest
 
 from genguard.detection.matching import Writes
-from tests.unit.cluster.objects import Leads
 from webhook.cluster.refused_writes import FEW, KEPT_SECONDS, RefusedWrites, refusals
 
 STATUS = Writes("apps", "deployments/status", "UPDATE")
@@ -48,7 +47,7 @@ def test_counts_of_several_codes_and_versions_are_added():
 class Scene:
     def __init__(self) -> None:
         self.now, self.changes = 0.0, 0
-        self.refused = RefusedWrites(None, Leads(), self._changed, lambda: self.now)
+        self.refused = RefusedWrites(None, self._changed, lambda: self.now)
 
     def _changed(self):
         self.changes += 1

@@ -13,7 +13,14 @@ from genguard.linting.hook import FOLLOWED
 from tests.unit.cluster.objects import Leads
 from tests.unit.manifest_files import registrations
 from tests.unit.test_needed_phases import hook
-from webhook.cluster.registrations import HELD_SECONDS, KEPT_SECONDS, MOST_REVERTS, Follower, News
+from webhook.cluster.registrations import (
+    HELD_SECONDS,
+    KEPT_SECONDS,
+    LOOK_SECONDS,
+    MOST_REVERTS,
+    Follower,
+    News,
+)
 from webhook.cluster.rest import RefusedError
 from webhook.install.registering import limited
 from webhook.manifest.documents import path_of
@@ -56,14 +63,14 @@ class Api:
 
 
 class Scene:
-    def __init__(self, *, enforcing=False, is_leader=True) -> None:
+    def __init__(self, *, enforcing=False, is_leader=True, news=None) -> None:
         self.now = 0.0
         self.api, self.suspects, self.leads = Api(), Suspects(), Leads(is_leader=is_leader)
         self.refused: set[Writes] = set()
         self.whole = deepcopy(self.api.found)
         self.follower = Follower(
             self.api,
-            News(),
+            news or News(),
             self.suspects,
             self.leads,
             enforcing=enforcing,
@@ -194,27 +201,17 @@ def test_a_revert_is_forgotten_once_what_was_written_has_stayed():
     assert not scene.follower.registered.reverted_by
 
 
-@pytest.mark.timeout(30)
-async def test_while_only_webhooks_are_known_it_waits_and_everything_else_goes_on():
-    scene = Scene()
-    news = News()
-    follower = Follower(
-        scene.api,
-        news,
-        scene.suspects,
-        scene.leads,
-        enforcing=False,
-        refused=lambda _: False,
-        clock=lambda: scene.now,
-    )
+def test_nothing_is_looked_at_before_webhooks_and_policies_are_known():
+    news, woken = News(), list[bool]()
+    scene = Scene(news=news)
+    news.changed = lambda: woken.append(True)
     news.learn("webhooks")
-    task = asyncio.create_task(follower.run())
-    await asyncio.sleep(0.01)  # never over, if the task does not wait
-    assert not follower.registered.needs
+    assert asyncio.run(scene.follower.step()) == LOOK_SECONDS
+    assert not scene.follower.registered.needs
     news.learn("policies")
-    await asyncio.sleep(0.01)
-    assert follower.registered.needs
-    task.cancel()
+    asyncio.run(scene.follower.step())
+    assert scene.follower.registered.needs
+    assert woken == [True, True]
 
 
 @pytest.mark.parametrize("enforcing", [True, False])

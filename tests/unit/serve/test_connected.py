@@ -100,7 +100,7 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
         )
         ledger = enforcing.detection.ledger
         assert list(ledger.damaged()) == [before], "known before it serves"
-        await second.enter_async_context(connected.rechecks(enforcing, leads, metrics))
+        await second.enter_async_context(connected.rechecks(enforcing, leads, metrics, heals=True))
         await until(lambda: not list(ledger.damaged()))
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}
     (event,) = cluster.events
@@ -125,7 +125,7 @@ async def test_what_one_pod_restored_and_was_lost_before_the_next_one_led_is_put
         await stack.enter_async_context(
             connected.saved_findings(NAME, second, leadership=leads, metrics=metrics)
         )
-        await stack.enter_async_context(connected.rechecks(second, leads, metrics))
+        await stack.enter_async_context(connected.rechecks(second, leads, metrics, heals=True))
         await until(lambda: "observedGeneration" in cluster.objects.status(WEB))
         await until(lambda: not list(second.detection.ledger.damaged()))
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}

@@ -1,0 +1,170 @@
+"""Renews the certificate in a Secret that replicas share, and has every caBundle trust it.
+
+certs/renewal.py says what the Secret is to hold. The leader writes that, and its ca.crt into each
+caBundle that differs, at least every LONGEST_SECONDS: that is how long a caBundle that somebody has
+damaged stays. A change of the Secret is looked at once.
+
+A new authority signs only once every caBundle has held it for SPREAD_SECONDS: an API server goes by
+its informer's copy of a registration, usually less than a second old (apiserver
+pkg/admission/configuration/mutating_webhook_manager.go).
+
+Each write carries the resourceVersion that was read, and the registrations are read before the
+Secret. So two replicas may do this at once: an authority in a registration was in the Secret
+before. Whoever writes a registration without that authority has either read the Secret after it was
+retired, or has read the registration before it was added: then the API server refuses the write.
+"""
+
+import base64
+import binascii
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+import certs
+from genguard.linting.hook import INJECTORS
+from webhook.cluster.rest import Calls, RefusedError
+from webhook.manifest.documents import Document, path_of
+from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
+from webhook.telemetry.logs import LOGGER
+
+_MANAGER: Final = "genguard-certificate"
+_OTHERS_SECRET: Final = "cert-manager.io/certificate-name"  # noqa: S105 - an annotation
+LONGEST_SECONDS: Final = 10.0
+SPREAD_SECONDS: Final = 5.0
+_SOON_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RenewedSecret:
+    """The Secret, the DNS names of its certificate, and the lifetime of a new certificate."""
+
+    namespace: str
+    secret: str
+    names: tuple[str, ...]
+    lifetime: timedelta
+
+
+class Certificates:
+    """Renews a certificate: `step` is that of a Reconciler."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        renewed: RenewedSecret,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`now` gives the time in UTC, `clock` monotonic seconds."""
+        self._calls: Final = calls
+        self._renewed: Final = renewed
+        self._now: Final = now
+        self._clock: Final = clock
+        self._spread_at = float("-inf")
+        self._left = ""
+
+    async def step(self) -> float:
+        """Write what is due; return the seconds until the next step.
+
+        Raises RefusedError, one of UNREACHED, or CertificateError.
+        """
+        registrations = await self._registrations()
+        secret = await self._secret()
+        files = decoded(secret)
+        bundles = tuple(bundle for one in registrations for bundle in _bundles(one))
+        due = certs.renewal(
+            files,
+            bundles,
+            self._now(),
+            names=self._renewed.names,
+            lifetime=self._renewed.lifetime,
+            may_sign=self._clock() - self._spread_at >= SPREAD_SECONDS,
+        )
+        if left := _injected((*registrations, secret)) or due.left:
+            if left != self._left:
+                LOGGER.info("certificate is somebody else's", extra={"facts": {"reason": left}})
+            self._left = left
+            return LONGEST_SECONDS
+        if due.files != files:
+            await self._put(secret | {"data": _encoded(due.files)})
+            done = "prepared" if due.files.get("tls.crt") == files.get("tls.crt") else "promoted"
+            LOGGER.info(f"certificate {done}", extra={"facts": {"reason": due.reason}})
+        trusted = due.files.get("ca.crt", b"")
+        for one in registrations:
+            if any(bundle != trusted for bundle in _bundles(one)):
+                self._spread_at = self._clock()
+                await self._put(_inject(one, trusted))
+                name = {"configuration": one["metadata"]["name"]}
+                LOGGER.info("certificate trusted", extra={"facts": name})
+        return _SOON_SECONDS if due.reason else LONGEST_SECONDS
+
+    async def _secret(self) -> Document:
+        path = path_of(secret_of(self._renewed.namespace, self._renewed.secret))
+        try:
+            found: Document = await self._calls.call("GET", path)
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            text = f"there is no Secret {self._renewed.secret}; genguard install makes it"
+            raise RefusedError(error.status, text) from error
+        return found
+
+    async def _registrations(self) -> list[Document]:
+        """Return the registrations that exist."""
+        found: list[Document] = []
+        for kind, name in REGISTRATIONS:
+            try:
+                found.append(await self._calls.call("GET", path_of(registration_of(kind, name))))
+            except RefusedError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+        return found
+
+    async def _put(self, document: Document) -> None:
+        params = {"fieldManager": _MANAGER}
+        await self._calls.call("PUT", path_of(document), document, params=params)
+
+
+def _bundles(registration: Document) -> Iterator[bytes]:
+    """Yield the caBundle of each webhook, in PEM."""
+    for webhook in registration.get("webhooks") or ():
+        yield _bytes(webhook["clientConfig"].get("caBundle"))
+
+
+def _inject(registration: Document, bundle: bytes) -> Document:
+    """Return the registration with this caBundle in each webhook."""
+    text = base64.b64encode(bundle).decode()
+    webhooks = [
+        one | {"clientConfig": one["clientConfig"] | {"caBundle": text}}
+        for one in registration.get("webhooks") or ()
+    ]
+    return registration | {"webhooks": webhooks}
+
+
+def _injected(documents: Sequence[Document]) -> str:
+    """Return which other program manages a caBundle or the Secret; "" for none."""
+    for one in documents:
+        annotations = one["metadata"].get("annotations") or {}
+        for name in (*INJECTORS, _OTHERS_SECRET):
+            if name in annotations:
+                return f"{one['metadata']['name']} has the annotation {name}"
+    return ""
+
+
+def decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the contents of a Secret by key."""
+    return {name: _bytes(value) for name, value in (secret.get("data") or {}).items()}
+
+
+def _encoded(files: certs.Files) -> dict[str, str]:
+    return {name: base64.b64encode(content).decode() for name, content in files.items()}
+
+
+def _bytes(text: str | None) -> bytes:
+    """Decode base64; return nothing for other text, which the API server would not store."""
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except binascii.Error:
+        return b""
