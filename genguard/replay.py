@@ -21,7 +21,7 @@ from genguard.detection.finding import Actor, Finding
 from genguard.detection.fix import with_fix
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
-from genguard.formats.lines import Line, LongLine
+from genguard.formats.documents import Line, LongLine
 from genguard.objects.shown import json_line, printable
 from genguard.review import Reply, Verdict, review
 from genguard.review_setup import ReviewOptions, ReviewSetup

@@ -8,13 +8,13 @@ from typing import Any
 
 import jsonpatch
 
-from genguard.admission.contract import violations
 from genguard.admission.review import Phase
 from genguard.generation import CustomResource
 from genguard.generation.table import load_rows
 from genguard.objects.intended import CONDITIONS, OWN, parse_restored
 from genguard.review import Dependencies, Reply, review
 from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
+from tests.contract_of_answers import violations
 
 _uids = itertools.count(1)
 

@@ -1,7 +1,7 @@
 """Draws a report: as a table, or as the object's YAML with a comment on each line."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import yaml
@@ -16,6 +16,8 @@ HIDDEN: Final = "<not shown>"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _OF_SECRETS: Final = frozenset({"data", "stringData"})
 _WIDEST: Final = 60
+_ANY_WIDTH: Final = 1_000_000
+_TEXT: Final = "tag:yaml.org,2002:str"
 _PLAIN_BLOCK: Final = re.compile(r"\S")
 _TONES: Final = {"deleted": Tone.BAD, "deletion asked for": Tone.BAD, "scaled": Tone.MILD}
 
@@ -74,13 +76,17 @@ def annotated(found: Blame, document: Mapping[str, Any], below: Place = ()) -> I
     """Yield the object's YAML, a comment behind each line with who wrote it.
 
     It stays YAML that can be applied. managedFields are left out, and the contents of a Secret.
+    Of the document only what is at, above or below a place is shown.
     """
     comments = {one.field: _comment(one) for one in found.fields}
-    lines = list(_lines(_shown(document), below))
-    room = min(max((len(text) for text, _ in lines), default=0), _WIDEST)
-    for text, place in lines:
-        comment = comments.get(show(place), "") if place is not None else ""
-        yield f"{text:<{room}}  # {comment}" if comment else text
+    shown = _cut(_shown(document), (), below)
+    text = yaml.dump(shown, Dumper=_Dumper, width=_ANY_WIDTH, allow_unicode=True)
+    lines = ["".join(map(_escaped, line)) for line in text.removesuffix("\n").split("\n")]
+    places = dict(_lines_of(yaml.compose(text, Loader=yaml.CSafeLoader), _shown(document), below))
+    room = min(max(map(len, lines), default=0), _WIDEST)
+    for number, line in enumerate(lines):
+        comment = comments.get(show(places[number]), "") if number in places else ""
+        yield f"{line:<{room}}  # {comment}" if comment else line
 
 
 def _comment(one: BlamedField) -> str:
@@ -107,65 +113,53 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-_Line = tuple[str, Place | None]
-"""A line, and the place whose comment it gets; None for the rest of a text of several lines."""
+def _cut(value: Any, place: Place, below: Place) -> Any:
+    """Return what of a value is at, above or below a place."""
+    kept = [(at[-1], _cut(one, at, below)) for at, one in _on(value, place, below)]
+    if isinstance(value, dict):
+        return dict(kept)
+    return [one for _, one in kept] if isinstance(value, list) else value
 
 
-def _lines(document: Any, below: Place) -> Iterator[_Line]:
-    """Yield the lines of a document, of which only what is at, above or below a place."""
-    yield from _mapping(document, (), 0, below)
-
-
-def _is_on(place: Place, below: Place) -> bool:
-    return place[: len(below)] == below[: len(place)]
-
-
-def _mapping(value: Mapping[str, Any], place: Place, indent: int, below: Place) -> Iterator[_Line]:
-    for key in sorted(value):
-        deeper = (*place, key)
-        if _is_on(deeper, below):
-            yield from _entry(f"{' ' * indent}{_scalar(key)}:", value[key], deeper, indent, below)
-
-
-def _entry(lead: str, value: Any, place: Place, indent: int, below: Place) -> Iterator[_Line]:
-    if isinstance(value, dict) and value:
-        yield lead, None
-        yield from _mapping(value, place, indent + 2, below)
-    elif isinstance(value, list) and value:
-        yield lead, None
-        yield from _sequence(value, place, indent, below)
+def _lines_of(
+    node: Any, value: Any, below: Place, place: Place = ()
+) -> Iterator[tuple[int, Place]]:
+    """Yield the line of each leaf of a value, of which this node is what was written."""
+    found = list(_on(value, place, below))
+    if not found:
+        yield node.start_mark.line, place
+    elif isinstance(value, dict):
+        nodes = {key.value: one for key, one in node.value}
+        for at, one in found:
+            yield from _lines_of(nodes[at[-1]], one, below, at)
     else:
-        yield from _value(lead, value, place, indent + 2)
+        for (at, one), item in zip(found, node.value, strict=True):
+            yield from _lines_of(item, one, below, at)
 
 
-def _sequence(value: Sequence[Any], place: Place, indent: int, below: Place) -> Iterator[_Line]:
-    for step, item in children(list(value), place):
-        deeper = (*place, step)
-        if not _is_on(deeper, below):
-            continue
-        lead = f"{' ' * indent}-"
-        if isinstance(item, dict | list) and item:
-            nested = (
-                _mapping(item, deeper, indent + 2, below)
-                if isinstance(item, dict)
-                else _sequence(item, deeper, indent + 2, below)
-            )
-            first = True
-            for text, owner in nested:
-                yield f"{lead} {text[indent + 2 :]}" if first else text, owner
-                first = False
-        else:
-            yield from _value(lead, item, deeper, indent + 2)
+def _on(value: Any, place: Place, below: Place) -> Iterator[tuple[Place, Any]]:
+    """Yield what is directly in a value and at, above or below a place."""
+    for step, one in children(value, place):
+        at = (*place, step)
+        if at[: len(below)] == below[: len(at)]:
+            yield at, one
 
 
-def _value(lead: str, value: Any, place: Place, indent: int) -> Iterator[_Line]:
-    if isinstance(value, str) and _fits_block(value):
-        chomp = "" if value.endswith("\n") else "-"
-        yield f"{lead} |{chomp}", place
-        for line in value.removesuffix("\n").split("\n"):
-            yield f"{' ' * indent}{line}" if line else "", None
-    else:
-        yield f"{lead} {_scalar(value)}", place
+class _Dumper(yaml.SafeDumper):
+    """Writes texts as kubectl does."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Nothing is written as a reference to what is above it."""
+        del data
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    quoted = None if value.isprintable() else '"'
+    return dumper.represent_scalar(_TEXT, value, style="|" if _fits_block(value) else quoted)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def _fits_block(value: str) -> bool:
@@ -179,13 +173,6 @@ def _fits_block(value: str) -> bool:
     )
 
 
-def _scalar(value: Any) -> str:
-    is_plain = not isinstance(value, str) or value.isprintable()
-    text = yaml.safe_dump(
-        value,
-        default_flow_style=True,
-        default_style=None if is_plain else '"',
-        width=1_000_000,
-        allow_unicode=is_plain,  # what moves a cursor is escaped
-    )
-    return str(text).removesuffix("\n").removesuffix("\n...").removesuffix("...").rstrip("\n")
+def _escaped(sign: str) -> str:
+    """Return a sign that moves a cursor as YAML has it in quotes, and any other as it is."""
+    return sign if sign.isprintable() else f"\\U{ord(sign):08X}"

@@ -9,7 +9,7 @@ import msgspec
 
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.suspects import Suspects
-from genguard.formats.lines import LONGEST_LINE, Line, bounded
+from genguard.formats.documents import LONGEST_LINE, Line, bounded
 from genguard.replay import Replay, as_row
 from genguard.review_setup import ReviewOptions
 from genguard.status.evaluate import evaluate

@@ -8,8 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from genguard.detection.suspects import Suspects
-from genguard.formats.documents import Unreadable, read_documents
-from genguard.formats.lines import LONGEST_LINE, bounded
+from genguard.formats.documents import LONGEST_LINE, Unreadable, bounded, read_documents
 from genguard.generation.custom import CustomResource
 from genguard.generation.table import DEFAULT_SERVER_VERSION
 from genguard.testing.cluster import Cluster

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import msgspec
-
 from genguard.admission.review import AdmissionRequest, JoinKey
+from genguard.detection.fact import manager_of
 from genguard.trace.effects import (
     ChangeType,
     Clobber,
@@ -152,7 +151,7 @@ class Tally:
         status = self._plan.traced.has_status
         if step.before is None:
             if step.position == 0:
-                who = step.after.wire.user_info.username, _manager(step.after)
+                who = step.after.wire.user_info.username, manager_of(step.after)
                 row = self.requests.setdefault(who, Row())
                 row.add(subresource, requested_effects(step.after, status=status))
                 for path in carried(step.after, status=status):
@@ -188,20 +187,5 @@ class Tally:
 
 
 def _state(view: AdmissionRequest) -> tuple[tuple[str, bytes], ...]:
-    return tuple(_pairs(view))
-
-
-def _pairs(view: AdmissionRequest) -> Iterator[tuple[str, bytes]]:
     fields = view.object.fields if view.object is not None else {}
-    for key in sorted(fields):
-        yield key, bytes(fields[key])
-
-
-class _Options(msgspec.Struct, rename="camel"):
-    field_manager: str = ""
-
-
-def _manager(view: AdmissionRequest) -> str:
-    raw = view.wire.options
-    options = msgspec.json.decode(raw, type=_Options | None) if bytes(raw) else None
-    return options.field_manager if options else ""
+    return tuple((key, bytes(fields[key])) for key in sorted(fields))

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from genguard.admission.contract import violations
 from genguard.admission.review import V1, V1BETA1, Phase
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract.hostile import CANARY, GOOD
 from tests.contract.service import PATIENT, http_post, serving
+from tests.contract_of_answers import violations
 from tests.reviews import clobbered, make_review
 from tests.waiting import patiently
 from webhook.server.limits import KEEPALIVE_SECONDS

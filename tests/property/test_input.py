@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.admission.contract import violations
 from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import Phase
 from genguard.admission.skim import skim
@@ -14,6 +13,7 @@ from genguard.audit.document import FAULT
 from genguard.replay import Replay, as_json, as_row
 from genguard.review import review
 from genguard.review_setup import ReviewOptions
+from tests.contract_of_answers import violations
 from tests.property.test_patches import everything
 from tests.property.writes import mutated, replaced
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from genguard.detection.fix import with_fix
 from genguard.replay import Replay
+from genguard.reproduce.recorded import sampled
 from genguard.reproduce.reproducer import folder_of, reproducer
-from genguard.reproduce.sampled import sampled
 from genguard.review_setup import ReviewOptions
 from tests.reproduce.making import found_in, is_red
 from tests.reproduce.making import writes_of as writes_of_lines

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import jsonpatch
 
-from genguard.admission.contract import violations
 from genguard.admission.review import Phase
+from tests.contract_of_answers import violations
 from tools.bench.servers import CONSTANT_ANSWER, Answers, Server
 from tools.bench.servers.two_rules import mutated
 from tools.bench.template import Template

@@ -15,7 +15,6 @@ import msgspec
 import yaml
 
 import certs
-from genguard.admission.contract import violations
 from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import Phase
 from genguard.admission.skim import skim
@@ -38,6 +37,7 @@ from genguard.patch.operations import Edit, plan_patch
 from genguard.replay import Replay, as_json, as_row
 from genguard.review import review
 from genguard.review_setup import GenerationPatch, ReviewOptions
+from tests.contract_of_answers import violations
 from tests.reviews import judge
 from webhook.server.options import BadOpsAuthError, parse_ops_auth
 from webhook.server.watching import NotWatchableError, parse_watched

@@ -15,7 +15,7 @@ from genguard.audit.document import (
     why_unreadable,
 )
 from genguard.audit.event import Event, read_event
-from genguard.formats.lines import Line, LongLine, bounded
+from genguard.formats.documents import Line, LongLine, bounded
 from webhook.cli.files import open_unpacked
 from webhook.cli.output import tell
 

@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from genguard.formats.documents import Unreadable, read_documents
-from genguard.formats.lines import bounded
+from genguard.formats.documents import Unreadable, bounded, read_documents
 from genguard.objects.shown import printable
 
 Position = Callable[[], int]

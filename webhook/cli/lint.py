@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import click
 
-from genguard.formats.documents import Unreadable, read_documents
-from genguard.formats.lines import bounded
+from genguard.formats.documents import Unreadable, bounded, read_documents
 from genguard.linting.check import Level, LintFinding
 from genguard.linting.checks import CHECKS
 from genguard.linting.definition import is_definition

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from genguard.formats.lines import LONGEST_LINE
+from genguard.formats.documents import LONGEST_LINE
 
 if TYPE_CHECKING:
     from genguard.status.targets import RequestedTarget

@@ -10,7 +10,7 @@ from typing import Final, Self
 import click
 
 from genguard.detection.finding import Severity
-from genguard.formats.lines import Line, bounded
+from genguard.formats.documents import Line, bounded
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.replay import Replay, ReplayLine, as_json, as_row, not_judged_rows
 from genguard.review_setup import ReviewOptions

@@ -9,13 +9,12 @@ from pathlib import Path
 import click
 
 from genguard.detection.finding import Finding
-from genguard.formats.lines import Line, LongLine, bounded
+from genguard.formats.documents import Line, LongLine, bounded
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.replay import Replay
-from genguard.reproduce.recorded import NewReplay, RecordedWrite, findings_in, writes_of
+from genguard.reproduce.recorded import NewReplay, RecordedWrite, findings_in, sampled, writes_of
 from genguard.reproduce.reduce import NotFoundError
 from genguard.reproduce.reproducer import Reproducer, folder_of, reproducer
-from genguard.reproduce.sampled import sampled
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.errors import one_line_errors

@@ -7,8 +7,7 @@ from typing import Any, Final
 from genguard.detection.matching import Conditions
 from genguard.detection.policies import BINDING, POLICY, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
-from genguard.formats.documents import ReadObject, Unreadable, read_documents
-from genguard.formats.lines import LONGEST_LINE, bounded
+from genguard.formats.documents import LONGEST_LINE, ReadObject, Unreadable, bounded, read_documents
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from genguard.formats.documents import Unreadable, read_documents
-from genguard.formats.lines import LONGEST_LINE, bounded
+from genguard.formats.documents import LONGEST_LINE, Unreadable, bounded, read_documents
 from genguard.status.health_rules import (
     LISTS,
     BadRuleError,

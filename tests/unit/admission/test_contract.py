@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from genguard.admission.contract import violations
 from genguard.admission.encode import encode_allowed, encode_refusal
 from genguard.admission.review import V1, V1BETA1, PatchOperation, Phase
+from tests.contract_of_answers import violations
 from tests.reviews import make_review
 
 PATCH = (PatchOperation("add", "/a", 1),)

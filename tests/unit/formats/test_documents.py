@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.formats import documents
-from genguard.formats.documents import ReadObject, Unreadable, load_document, read_documents
-from genguard.formats.lines import LongLine, bounded
+from genguard.formats.documents import (
+    LongLine,
+    ReadObject,
+    Unreadable,
+    bounded,
+    load_document,
+    read_documents,
+)
 from tests.cases_loader import load, table
 
 
