@@ -60,7 +60,7 @@ RUN pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /wheels . \
 RUN /opt/genguard/bin/python -m compileall -q /opt/genguard/lib
 # What is left is enough: the command starts, and so do the server and the process for CEL.
 RUN /opt/genguard/bin/genguard version \
- && /opt/genguard/bin/python -c "import uvloop, webhook.cel.worker, webhook.serve.connected"
+ && /opt/genguard/bin/python -c "import uvloop, webhook.cel.programs, webhook.serve.connected"
 
 FROM ${PYTHON_IMAGE}
 # Which source and which commit it was made of, and when: a release passes them.

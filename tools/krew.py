@@ -36,15 +36,15 @@ PLATFORMS = (("linux", "amd64"), ("linux", "arm64"), ("darwin", "amd64"), ("darw
 PROGRAM = "kubectl-genguard"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
-# The worker of webhook/cel/evaluator.py is started as `sys.executable -P -m webhook.cel.worker`.
+# The worker of webhook/cel/evaluator.py is this program again: freeze_support() runs it.
 _ENTRY = """\
-import sys
+import multiprocessing
 
-if sys.argv[1:] == ["-P", "-m", "webhook.cel.worker"]:
-    from webhook.cel.worker import main
-else:
-    from webhook.cli import plugin as main
-main()
+if __name__ == "__main__":
+    multiprocessing.freeze_support()
+    from webhook.cli import plugin
+
+    plugin()
 """
 
 

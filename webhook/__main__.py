@@ -1,5 +1,6 @@
-"""Lets `python -m webhook` run genguard."""
+"""Lets `python -m webhook` run genguard. The worker for CEL loads this module, and runs nothing."""
 
-from webhook.cli import main
+if __name__ == "__main__":
+    from webhook.cli import main
 
-main(prog_name="genguard")
+    main(prog_name="genguard")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tests.waiting import PATIENCE
 from webhook.cli import main
 from webhook.serve import app
-from webhook.server.limits import Limits, fit
+from webhook.server.options import Limits, fit
 
 
 def _patient(limits: Limits, descriptors: int) -> Limits:

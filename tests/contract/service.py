@@ -21,8 +21,7 @@ from webhook.server.admission import RemoteIntents, ReviewSpans
 from webhook.server.collectors import TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
-from webhook.server.limits import Limits
-from webhook.server.options import ServerOptions
+from webhook.server.options import Limits, ServerOptions
 from webhook.server.watching import Watching
 from webhook.telemetry.metrics import Metrics
 

@@ -14,7 +14,7 @@ import pytest
 from tests.contract.hostile import GOOD
 from tests.contract.service import Answer, Running, Wire, http_post, serving
 from tests.controlplane.certificates import Authority, KeyPair
-from webhook.server.clients import QUIET_SECONDS, ClientAuthority, Refusals, names_of
+from webhook.server.certificate import QUIET_SECONDS, ClientAuthority, Refusals, names_of
 from webhook.telemetry.logs import LOGGER
 
 OURS, OTHERS = Authority("front-proxy"), Authority("front-proxy")  # the same name, another key
@@ -154,7 +154,7 @@ def look(run: Running) -> None:
     """What the server does every few seconds."""
     service = run.service
     if service._keeper.refresh(datetime.now(UTC)):
-        service._connections.retire()
+        service._port.retire()
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from tests.contract.costly import COSTLY, NEARLY_LARGE
 from tests.contract.service import PATIENT, Running, serving
 from tests.reviews import clobbered, make_review
 from tests.waiting import PATIENCE
-from webhook.server.large import is_large
-from webhook.server.limits import Limits
+from webhook.server.body import is_large
+from webhook.server.options import Limits
 
 OPTIONS = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
 LARGE = Limits().large_from

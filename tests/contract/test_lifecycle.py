@@ -1,10 +1,7 @@
 """Ready, draining, stopped: what a rolling update sees."""
 
 import asyncio
-import contextlib
-import errno
 import json
-import socket
 import ssl
 import time
 from dataclasses import replace
@@ -89,7 +86,7 @@ async def test_a_server_that_drains_closes_idle_connections_and_no_others(tmp_pa
         await asyncio.sleep(0.6)
         request = http_post(GOOD.encode())
         await begun.send(request[:-10])
-        await until(lambda: run.service._connections.busy, "the request begun")
+        await until(lambda: run.service._port.busy, "the request begun")
         drain = asyncio.create_task(run.service.drain())
         assert await idle.closed()
         await begun.send(request[-10:])
@@ -139,7 +136,7 @@ async def test_a_stop_finishes_what_is_in_flight(tmp_path):
         body = GOOD.encode()
         wire = await run.connect()
         await wire.send(http_post(body[:-1], Content_Length=str(len(body))))
-        await until(lambda: run.service._connections.busy, "the request begun")
+        await until(lambda: run.service._port.busy, "the request begun")
         stop = asyncio.create_task(run.service.stop())
         await until(lambda: run.service._handler.draining, "the listener closed")
         with pytest.raises(OSError):
@@ -193,58 +190,3 @@ async def test_the_log_tells_where_it_serves_in_one_json_object_a_line(tmp_path,
     (serving_,) = (line for line in lines if line["message"] == "serving")
     assert serving_["admission"] == f"https://127.0.0.1:{port}"
     assert len(serving_["certificate"]) == 64
-
-
-class AbortingLoop:
-    """A loop whose next connections end before they are accepted."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, times: int) -> None:
-        self._loop = loop
-        self.times = times
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loop, name)
-
-    async def sock_accept(self, listening: socket.socket) -> Any:
-        accepted = await self._loop.sock_accept(listening)
-        if not self.times:
-            return accepted
-        self.times -= 1
-        accepted[0].close()
-        raise ConnectionAbortedError(errno.ECONNABORTED, "aborted")
-
-
-async def test_a_connection_that_ends_before_it_is_accepted_is_the_failure_of_nothing(tmp_path):
-    async with serving(tmp_path) as run:
-        assert (await run.post(GOOD.encode())).status == 200
-        run.service._listener._loop = loop = AbortingLoop(asyncio.get_running_loop(), 3)
-        while loop.times:
-            with contextlib.suppress(ConnectionError):
-                await run.connect()
-        assert (await run.post(GOOD.encode())).status == 200
-        assert run.service.readiness().failing == ()
-
-
-@pytest.mark.parametrize("port", ["admission", "ops"])
-async def test_a_socket_that_accepts_no_more_is_reported_and_replaced(tmp_path, caplog, port):
-    """It neither spins nor ends unnoticed: each accept fails at once from now on."""
-    async with serving(tmp_path) as run:
-        service = run.service
-        listener = service._listener if port == "admission" else service._ops_listener
-        before = (service.secure_port, service.ops_port)
-        (place,) = listener._places.values()
-        dead = place.listening
-        dead.shutdown(socket.SHUT_RDWR)
-        await until(lambda: place.listening is not dead, "the socket given up")
-        if port == "admission":
-            assert service.missing() == "not listening"
-        await until(lambda: place.listening is not None, "another socket")
-        assert (await run.post(GOOD.encode())).status == 200
-        assert (await run.ops("/readyz")).status == 200
-        assert (service.secure_port, service.ops_port) == before
-        (failing,) = service.readiness().failing
-        name = f"{port} port 127.0.0.1"
-        assert failing == f"{name} failed once with OSError, and was started again"
-        assert [one.facts for one in caplog.records if one.message == "task failed"] == [
-            {"task": name}
-        ]

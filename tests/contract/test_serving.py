@@ -14,7 +14,7 @@ from tests.contract.service import PATIENT, http_post, serving
 from tests.contract_of_answers import violations
 from tests.reviews import clobbered, make_review
 from tests.waiting import patiently
-from webhook.server.limits import KEEPALIVE_SECONDS
+from webhook.server.options import KEEPALIVE_SECONDS
 
 
 def encoded(asked) -> bytes:

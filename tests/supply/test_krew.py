@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from genguard.status.health_rules import Key
 from tests.controlplane.build import binary
 from tests.supply.sandbox import C_LIBRARY, Sandbox
 from tools.krew import PLATFORMS, PROGRAM, PROJECT, archive, here, manifest, name_of
 from webhook import __version__
-from webhook.cel.message import READY, CompileRequest, make_line
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -105,11 +103,10 @@ def test_it_has_the_tables_and_manifests(
 
 
 def test_the_worker_for_expressions_starts(sandbox: Sandbox) -> None:
-    """evaluator.py starts it by the interpreter, which the program is here."""
-    asked = make_line(CompileRequest(Key.CURRENT, "status.ready"))
-    command = sandbox.command(PROGRAM, "-P", "-m", "webhook.cel.worker")
-    done = subprocess.run(command, input=asked, capture_output=True, env=sandbox.env(), check=True)
-    assert done.stdout == READY + b'\n""\n'
+    """It is the program again."""
+    code, out = run(sandbox, "rules", "check")
+    assert code == 0, out
+    assert " compile" in out
 
 
 def test_the_archive_has_the_licence_and_no_key_and_no_test(packed: Path) -> None:

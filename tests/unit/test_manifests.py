@@ -21,7 +21,7 @@ from webhook.cli.publish_status import LEASE, publish_status
 from webhook.cli.serve import serve
 from webhook.cluster.standby import ACTIVE
 from webhook.manifest.rendering import FINDINGS, REGISTRATIONS
-from webhook.server.limits import Limits
+from webhook.server.options import Limits
 
 OBJECTS = server_objects()
 VALKEY = {one["kind"]: one for one in documents(MANIFESTS / "valkey" / "server.yaml")}

@@ -32,10 +32,10 @@ from tools.bench.loops import (
 from tools.bench.processes import own_core, wait_until_quiet
 from tools.bench.running import client_context
 from tools.bench.template import make_templates
-from webhook.server.detecting import MOST_QUEUED
+from webhook.server.options import Limits
 
 CONNECTIONS: Final = 16
-BURST: Final = MOST_QUEUED
+BURST: Final = Limits().detection_queue
 """The most requests in a row: genguard puts no more aside for detection, so none is left out."""
 _WARM_UP: Final = 500
 _FILL: Final = 2_000

@@ -24,7 +24,7 @@ from tools.bench.bodies import JUDGED_ALONE, REORDERED
 from tools.bench.generator import Generator
 from tools.bench.load import Job, Measured
 from tools.bench.scenarios import percentile
-from webhook.server.limits import Limits
+from webhook.server.options import Limits
 
 _AT_ONCE: Final = Limits(large_from=sys.maxsize, large_values=sys.maxsize, answer_seconds=60.0)
 _IN_A_THREAD: Final = Limits(answer_seconds=60.0)

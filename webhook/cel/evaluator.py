@@ -9,58 +9,53 @@ possible cause, and objects of its rule are judged by their conditions. Calls bl
 loop they are made in a thread.
 """
 
+import multiprocessing.process
 import os
-import socket
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import msgspec
 from cachetools import LRUCache
 
-from genguard.admission.review import AdmissionRequest
+from genguard.admission.review import AdmissionRequest, ReviewedObject
 from genguard.objects.selectors import Truth
-from genguard.status.health_rules import Answer, HealthRule, HealthRules, Key, NoAnswer, RuleAnswers
+from genguard.status.health_rules import HealthRule, HealthRules, Key, RuleAnswers
 from genguard.status.trees import group_and_kind
-from genguard.status.view import Health
-from webhook.cel.message import (
-    READY,
-    CompileRequest,
-    Message,
-    make_line,
-    make_message,
-    make_rule_message,
-)
+from webhook.cel import worker
 from webhook.telemetry.logs import LOGGER
 
 if TYPE_CHECKING:
     from webhook.telemetry.metrics import Metrics
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 LONGEST: Final = 4_096
 """Characters of one expression."""
+MOST_BYTES: Final = 128 * 1024
+"""Of object and oldObject together, and of the rest: larger requests are not evaluated."""
 MOST_REMEMBERED: Final = 1_000
 _TOLD: Final = 200
 _ANSWER_SECONDS: Final = 5.0
 """Twenty times what the worker's CPU limit allows, for a machine that is busy."""
 _START_SECONDS: Final = 30.0
-"""A start takes a fifth of a second; a machine that stands still for a while is no reason to do
-without rules for a minute."""
+"""A start takes half a second; a machine that stands still for a while is no reason to do without
+rules for a minute."""
 _RETRY_SECONDS: Final = 60.0
 _TRIES: Final = 2
 """So often a limit is exceeded before an expression counts as costly, and so often a start fails
 before there is a pause: a virtual machine that stands still for a moment counts that as processor
 time."""
-_LONGEST_ANSWER: Final = 64 * 1024
-"""Bytes of a line of the worker: a refusal quotes names of the expression."""
-_VALUES: Final = msgspec.json.Decoder(bool | int | Health | None)
 _CONDITION: Final = ("a matchCondition", "its webhook stays possible")
 _RULE: Final = ("an expression of a rule", "its objects are judged by their conditions")
 """What is evaluated, and what follows where it costs too much: for the log."""
+_FAILURES: Final = (BrokenExecutor, TimeoutError, OSError, RuntimeError, MemoryError)
+"""A worker that was ended, does not answer, or gave up: CEL stops after 10,000 iterations."""
 
 
 class Evaluator:
@@ -69,12 +64,19 @@ class Evaluator:
     started  how many workers were started
     """
 
-    def __init__(self) -> None:
-        self._worker: _Worker | None = None
+    def __init__(
+        self, limits: worker.Limits | None = None, answer_seconds: float = _ANSWER_SECONDS
+    ) -> None:
+        """`limits` are the worker's; a call waits for `answer_seconds` at most."""
+        self._limits: Final = limits or worker.Limits()
+        self._answer_seconds: Final = answer_seconds
+        self._pool: ProcessPoolExecutor | None = None
         self._costly: Final[LRUCache[str, None]] = LRUCache(MOST_REMEMBERED)
         self._lock: Final = Lock()
         self._is_closed = False
         self._not_before = 0.0
+        self._processes: set[multiprocessing.process.BaseProcess] = set()
+        """The worker, while there is one."""
         self.started = 0
 
     def __enter__(self) -> Self:
@@ -87,8 +89,7 @@ class Evaluator:
         trace: TracebackType | None,
     ) -> None:
         self._is_closed = True
-        if (worker := self._worker) is not None:
-            worker.kill()  # callers that wait for an answer get none
+        self._kill()  # callers that wait for an answer get none
         with self._lock:
             self._end()
 
@@ -100,8 +101,7 @@ class Evaluator:
     @property
     def pid(self) -> int | None:
         """Of the worker, while there is one."""
-        worker = self._worker
-        return None if worker is None else worker.pid
+        return next((one.pid for one in self._processes), None)
 
     def measured(self, metrics: "Metrics") -> None:
         """Export the number of costly expressions."""
@@ -119,9 +119,11 @@ class Evaluator:
         exceeded a limit.
         """
         found = dict.fromkeys(expressions, Truth.UNKNOWN)
+        asked = reviewed_request(request)
+        if asked is None:
+            return found
         short = [one for one in found if len(one) <= LONGEST]
-        answers = self._answers(short, lambda left: make_message(left, request), _CONDITION)
-        return found | {one: msgspec.json.decode(line, type=Truth) for one, line in answers.items()}
+        return found | self._answers(_CONDITION, short, worker.judge_condition, asked)
 
     def judge(self, rule: HealthRule, document: Mapping[str, Any]) -> RuleAnswers:
         """What a rule says of an object, which is decoded or has fields that are not.
@@ -129,161 +131,125 @@ class Evaluator:
         Nothing where the object is too large, and where an expression has exceeded a limit.
         """
         keys = {text: key for key, text in rule.expressions.items()}
-        answers = self._answers(
-            list(keys),
-            lambda left: make_rule_message({keys[one]: one for one in left}, document),
-            _RULE,
-        )
+        try:
+            encoded = msgspec.json.encode(document)
+        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+            encoded = b""
+        if not encoded or len(encoded) > MOST_BYTES:
+            return RuleAnswers(rule, {})
+        answers = self._answers(_RULE, list(keys), worker.judge_rule, keys, encoded)
         if len(answers) < len(keys):
             return RuleAnswers(rule, {})
-        values = {key: _rule_answer(answers[text]) for key, text in rule.expressions.items()}
-        return RuleAnswers(rule, values)
+        return RuleAnswers(rule, {key: answers[text] for key, text in rule.expressions.items()})
 
     def refusal(self, expression: str, key: Key) -> str:
         """Why an expression of a rule cannot be used, with line and column; "" where it can."""
-        with self._lock:
-            for _ in range(_TRIES):
-                worker = self._running()
-                if worker is None:
-                    return "it cannot be checked: no process for CEL can be started"
-                for line in worker.answers(CompileRequest(key, expression), 1):
-                    return msgspec.json.decode(line, type=str)
-                self._end()
-            return "line 1, column 1: it costs too much to compile"
+        found = self._answers(None, [expression], worker.refusal, key)
+        if expression in found:
+            return found[expression]
+        if self._pool is None and time.monotonic() < self._not_before:
+            return "it cannot be checked: no process for CEL can be started"
+        return "line 1, column 1: it costs too much to compile"
 
     def _answers(
         self,
+        about: tuple[str, str] | None,
         expressions: Sequence[str],
-        make: Callable[[list[str]], Message | None],
-        about: tuple[str, str],
-    ) -> dict[str, bytes]:
-        """The line that answers each expression, without those that could not be evaluated."""
-        found: dict[str, bytes] = {}
+        task: Callable[Concatenate[str, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> dict[str, T]:
+        """The answer to each expression, without those that could not be evaluated.
+
+        about  what is remembered and logged of one that costs too much; None: nothing
+        """
+        found: dict[str, T] = {}
         with self._lock:
             left = [one for one in expressions if one not in self._costly]
             exceeded = Counter[str]()
-            while left:
-                asked = make(left)
-                worker = None if asked is None else self._running()
-                if asked is None or worker is None:
-                    break
-                answers = list(worker.answers(asked, len(left)))
-                found.update(zip(left, answers, strict=False))
-                if len(answers) == len(left) or self._is_closed:
-                    break
-                self._end()
-                left = left[len(answers) :]
-                exceeded[left[0]] += 1
-                if exceeded[left[0]] == _TRIES:
-                    self._give_up(left.pop(0), about)
+            while left and (pool := self._running()) is not None:
+                try:
+                    asked = [pool.submit(task, one, *args, **kwargs) for one in left]
+                    for answer in asked:
+                        found[left[0]] = answer.result(self._answer_seconds)
+                        left.pop(0)
+                except _FAILURES:
+                    self._end()
+                    exceeded[left[0]] += 1
+                    if self._is_closed or exceeded[left[0]] == _TRIES:
+                        self._give_up(left.pop(0), about)
         return found
 
-    def _give_up(self, expression: str, about: tuple[str, str]) -> None:
+    def _give_up(self, expression: str, about: tuple[str, str] | None) -> None:
+        if about is None or self._is_closed:
+            return
         self._costly[expression] = None
         what, effect = about
         facts = {"expression": expression[:_TOLD], "effect": effect}
         LOGGER.warning(f"{what} costs too much to evaluate", extra={"facts": facts})
 
-    def _running(self) -> "_Worker | None":
-        """A worker; None where it cannot be started, which is tried again a minute later."""
-        if self._worker is not None and self._worker.has_ended:
-            self._end()
-        if self._worker is None and not self._is_closed and time.monotonic() >= self._not_before:
-            self._start()
-        return self._worker
-
-    def _start(self) -> None:
+    def _running(self) -> ProcessPoolExecutor | None:
+        """The worker; None where it cannot be started, which is tried again a minute later."""
         reason = ""
-        for _ in range(_TRIES):
+        is_no_use = self._is_closed or time.monotonic() < self._not_before
+        for _ in range(0 if self._pool is not None or is_no_use else _TRIES):
+            others = set(multiprocessing.active_children())
             try:
-                self._worker = _Worker()
-                self._worker.wait_until_ready()
-            except OSError as error:
+                self._pool = ProcessPoolExecutor(
+                    1,
+                    multiprocessing.get_context("spawn"),
+                    initializer=worker.start,
+                    initargs=(self._limits,),
+                )
+                started = self._pool.submit(os.getpid)
+                self._processes = {*multiprocessing.active_children()} - others
+                started.result(_START_SECONDS)
+            except _FAILURES as error:
                 self._end()
-                reason = f"{type(error).__name__}: {error}"
+                reason = type(error).__name__
             else:
                 self.started += 1
-                return
-        self._not_before = time.monotonic() + _RETRY_SECONDS
-        facts = {"reason": reason, "effect": "every webhook stays possible"}
-        LOGGER.warning("matchConditions are not evaluated", extra={"facts": facts})
+                return self._pool
+        if reason:
+            self._not_before = time.monotonic() + _RETRY_SECONDS
+            facts = {"reason": reason, "effect": "every webhook stays possible"}
+            LOGGER.warning("matchConditions are not evaluated", extra={"facts": facts})
+        return self._pool
+
+    def _kill(self) -> None:
+        """End the worker at once, whatever it does."""
+        for process in self._processes:
+            process.kill()
 
     def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.end()
-        self._worker = None
+        """End the worker, and give back what it took."""
+        self._kill()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._pool, self._processes = None, set()
 
 
-class _Worker:
-    """One process, and the socket to it."""
-
-    def __init__(self) -> None:
-        """Raise OSError where no process can be started."""
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            try:
-                # No variable of ours, passwords among them, and no text of it in our log.
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "webhook.cel.worker"],
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
-                    stderr=subprocess.DEVNULL,
-                    env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                    start_new_session=True,  # ^C is for us alone
-                )
-            except OSError:
-                self._socket.close()
-                raise
-        self._received = b""
-        self.pid: Final = self._process.pid
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended while it had nothing to do."""
-        return self._process.poll() is not None
-
-    def wait_until_ready(self) -> None:
-        """Wait until it has limited itself. Raises OSError."""
-        if self._line(_START_SECONDS) != READY:
-            raise ConnectionResetError("it wrote something else than that it is ready")
-
-    def answers(self, asked: Message, count: int) -> Iterator[bytes]:
-        """The answer to each expression as it comes; fewer where a limit was exceeded."""
-        try:
-            self._socket.settimeout(_ANSWER_SECONDS)
-            self._socket.sendall(make_line(asked))
-            for _ in range(count):
-                yield self._line(_ANSWER_SECONDS)
-        except OSError:
-            return
-
-    def _line(self, seconds: float) -> bytes:
-        """The next line, if all of it comes in so many seconds. Raises OSError."""
-        ends = time.monotonic() + seconds
-        while b"\n" not in self._received:
-            self._socket.settimeout(max(0.0, ends - time.monotonic()))
-            more = self._socket.recv(_LONGEST_ANSWER)
-            if not more or len(self._received) > _LONGEST_ANSWER:
-                raise ConnectionResetError("the worker has ended, or writes no lines")
-            self._received += more
-        line, _, self._received = self._received.partition(b"\n")
-        return line
-
-    def kill(self) -> None:
-        """End it at once, whatever it does."""
-        self._process.kill()
-
-    def end(self) -> None:
-        """Kill it, and give back what it took."""
-        self._process.kill()
-        self._process.wait()
-        self._socket.close()
+def reviewed_request(request: AdmissionRequest) -> worker.ReviewedRequest | None:
+    """What conditions read of a request; None where it is too large or cannot be decoded."""
+    try:
+        attributes = msgspec.json.encode(request.attributes)
+        if len(attributes) > MOST_BYTES:
+            return None
+        size = _size(request.object) + _size(request.old_object)
+        both = (_json(request.object), _json(request.old_object)) if size <= MOST_BYTES else None
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return worker.ReviewedRequest(bool(request.wire.namespace), attributes, both)
 
 
-def _rule_answer(line: bytes) -> Answer:
-    """The value of an expression of a rule."""
-    found = _VALUES.decode(line)
-    return NoAnswer.ERROR if found is None else found
+def _size(found: ReviewedObject | None) -> int:
+    """Bytes."""
+    fields = () if found is None else found.fields.values()
+    return sum(memoryview(raw).nbytes for raw in fields)
+
+
+def _json(found: ReviewedObject | None) -> bytes:
+    return msgspec.json.encode(None if found is None else found.fields)
 
 
 class RuleJudge:

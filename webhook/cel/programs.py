@@ -1,32 +1,51 @@
 """CEL expressions, compiled once and evaluated without limits: the worker process has those.
 
+Conditions see what they see in the API server. Rules see what they see in Flux, which checks no
+types: each field at the top of an object is a variable. Here the usual ones are declared, so that
+an expression with a slip in it is refused when it is loaded.
+
 Relies  on cel-expr-python, CEL's own C++ runtime
 Source  apiserver pkg/admission/plugin/cel (compile.go for the names of the variables, condition.go
-        for their values)
+        for their values); fluxcd/pkg runtime/cel/expression.go for the libraries of rules
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_optional, ext_strings
+from cel_expr_python.ext import ext_encoders, ext_optional, ext_strings
 
 from genguard.objects.selectors import Truth
-from webhook.cel.message import EvaluationRequest
+from genguard.status.health_rules import Answer, Key, NoAnswer
+from genguard.status.view import Health
+from webhook.cel.worker import ReviewedRequest
 
-MOST_PROGRAMS: Final = 64
+MOST_CONDITIONS: Final = 64
 """A program of the longest text takes 0.4 MiB."""
+MOST_RULES: Final = 256
+"""The longest of the library takes 20 KiB."""
+FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status", "data")
+"""What is a variable in every rule. Another field at the top of an object becomes one when used."""
+_MOST_NAMES: Final = 8
+_UNDECLARED: Final = re.compile(r"undeclared reference to '([A-Za-z_]\w*)")
+_ERROR: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
+_MEANT: Final = 0.7
+"""How alike a name is that was probably meant."""
 _READS_EITHER: Final = re.compile(r"(?<![\w.])(?:object|oldObject)\b")
 _BAD_VALUE: Final = (RuntimeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 """What the binding makes of a syntax error, and of a value that no API server sends."""
+_CONDITION: Final = ("object", "oldObject", "request", "params", "namespaceObject")
+"""The names that conditions may use; authorizer is not one of them."""
 
 
 class Variables:
     """The variables of the expressions over one request, converted once and only when needed."""
 
-    def __init__(self, asked: EvaluationRequest) -> None:
+    def __init__(self, asked: ReviewedRequest) -> None:
         self._asked: Final = asked
 
     @property
@@ -37,14 +56,14 @@ class Variables:
     @cached_property
     def request(self) -> cel.Activation:
         """For conditions that read no object; raises what cannot be decoded or converted."""
-        return environment().Activation(self._common())
+        return _environment(_CONDITION).Activation(self._common())
 
     @cached_property
     def objects(self) -> cel.Activation:
         """For all conditions; raises likewise."""
         names, found = ("object", "oldObject"), self._asked.objects or ()
         both = {name: msgspec.json.decode(raw) for name, raw in zip(names, found, strict=True)}
-        return environment().Activation(self._common() | both)
+        return _environment(_CONDITION).Activation(self._common() | both)
 
     def _common(self) -> dict[str, Any]:
         # As on the wire: what is empty is not there (k8s.io/api admission/v1/types.go).
@@ -56,16 +75,29 @@ class Variables:
 
 
 @cache
-def environment() -> cel.Env:
-    """The names and libraries that expressions may use; authorizer is not one of them."""
-    names = ("object", "oldObject", "request", "params", "namespaceObject")
+def _environment(names: tuple[str, ...]) -> cel.Env:
+    """These variables, and the libraries that conditions or rules may use."""
+    extensions = [ext_optional.ExtOptional(), ext_strings.ExtStrings()]
+    functions = []
+    if names != _CONDITION:
+        extensions.append(ext_encoders.ExtEncoders())
+        functions = [_set_function(name, impl) for name, impl in _SETS.items()]
     return cel.NewEnv(
-        variables=dict.fromkeys(names, cel.Type.DYN),
-        extensions=[ext_optional.ExtOptional(), ext_strings.ExtStrings()],
+        variables=dict.fromkeys(names, cel.Type.DYN), extensions=extensions, functions=functions
     )
 
 
-class _Program(NamedTuple):
+variables_of = lru_cache(1)(Variables)
+"""The expressions of one request come one after the other."""
+
+
+@lru_cache(1)
+def decoded(document: bytes) -> Mapping[str, Any]:
+    """Decode an object; the expressions of its rule come one after the other."""
+    return msgspec.json.decode(document, type=dict[str, Any])
+
+
+class _Condition(NamedTuple):
     expression: cel.Expression
     reads_objects: bool
 
@@ -85,7 +117,7 @@ def holds(expression: str, given: Variables) -> Truth:
     Unknown is an error, and a function that only Kubernetes has (authorizer, quantity).
     Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
     """
-    program = compiled(expression)
+    program = condition(expression)
     variables = program and program.variables(given)
     if program is None or variables is None:
         return Truth.UNKNOWN
@@ -95,11 +127,122 @@ def holds(expression: str, given: Variables) -> Truth:
     return Truth.TRUE if found.plain_value() else Truth.FALSE
 
 
-@lru_cache(MOST_PROGRAMS)
-def compiled(expression: str) -> _Program | None:
+@lru_cache(MOST_CONDITIONS)
+def condition(expression: str) -> _Condition | None:
     """The program of an expression; None for one that cannot be compiled."""
     try:
-        program = environment().compile(expression)
+        program = _environment(_CONDITION).compile(expression)
     except _BAD_VALUE:
         return None
-    return _Program(program, bool(_READS_EITHER.search(expression)))
+    return _Condition(program, bool(_READS_EITHER.search(expression)))
+
+
+class _Rule(NamedTuple):
+    expression: cel.Expression
+    names: tuple[str, ...]
+    """Its variables."""
+
+
+@lru_cache(MOST_RULES)
+def rule_program(expression: str, key: Key) -> _Rule | str:
+    """The program of an expression; else why it has none, with line and column."""
+    names = list(FIELDS)
+    for _ in range(_MOST_NAMES):
+        try:
+            program = _environment(tuple(names)).compile(expression)
+        except _BAD_VALUE as error:
+            fields = [name for name in _UNDECLARED.findall(str(error)) if name not in names]
+            meant = {name: get_close_matches(name, FIELDS, 1, _MEANT) for name in fields}
+            wrong = next((name for name in fields if meant[name]), None)
+            if wrong is not None:
+                return f"{_place(error)}: there is no {wrong}: did you mean {meant[wrong][0]}?"
+            if not fields:
+                return _told(error)
+            names += fields
+        else:
+            return _wrong_type(program, key) or _Rule(program, tuple(names))
+    return f"line 1, column 1: more than {_MOST_NAMES} names that are not known"
+
+
+def evaluate_rule(expression: str, key: Key, document: Mapping[str, Any]) -> Answer:
+    """Return the value of an expression over an object; an error where it has none.
+
+    Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
+    """
+    program = rule_program(expression, key)
+    if isinstance(program, str):
+        return NoAnswer.ERROR
+    given = {name: document[name] for name in program.names if name in document}
+    try:
+        variables = _environment(program.names).Activation(given)
+    except _BAD_VALUE:
+        return NoAnswer.ERROR
+    found = program.expression.eval(variables)
+    return _ANSWERS.get(key, _boolean)(found)
+
+
+def _contains(whole: Sequence[Any], part: Sequence[Any]) -> bool:
+    return all(one in whole for one in part)
+
+
+_SETS: Final = {
+    "sets.contains": _contains,
+    "sets.equivalent": lambda one, other: _contains(one, other) and _contains(other, one),
+    "sets.intersects": lambda one, other: any(item in other for item in one),
+}
+"""CEL's library of sets (cel-go ext/sets.go), which the binding does not have."""
+
+
+def _set_function(name: str, implementation: Any) -> cel.FunctionDecl:
+    lists = [cel.Type.List(cel.Type.DYN)] * 2
+    overload = cel.Overload(
+        id=f"{name.replace('.', '_')}_lists",
+        return_type=cel.Type.BOOL,
+        parameters=lists,
+        impl=implementation,
+    )
+    return cel.FunctionDecl(name, [overload])
+
+
+_WANTED: Final = {Key.HEALTH: ("STRING",), Key.PROGRESS: ("DOUBLE", "INT", "UINT")}
+_WORDS: Final = {
+    Key.HEALTH: "one of 'Green', 'Yellow' and 'Red'",
+    Key.PROGRESS: "a number between 0 and 1",
+}
+
+
+def _wrong_type(program: cel.Expression, key: Key) -> str:
+    given = program.return_type().name()
+    if given in ("DYN", *_WANTED.get(key, ("BOOL",))):
+        return ""
+    return f"line 1, column 1: it gives {given}, want {_WORDS.get(key, 'true or false')}"
+
+
+def _boolean(found: cel.Value) -> Answer:
+    return bool(found.plain_value()) if found.type() == cel.Type.BOOL else NoAnswer.ERROR
+
+
+def _health(found: cel.Value) -> Answer:
+    value = found.plain_value() if found.type() == cel.Type.STRING else ""
+    return Health(value) if value in tuple(Health) else NoAnswer.ERROR
+
+
+def _progress(found: cel.Value) -> Answer:
+    if found.type() not in (cel.Type.DOUBLE, cel.Type.INT, cel.Type.UINT):
+        return NoAnswer.ERROR
+    value = found.plain_value()
+    return round(value * 100) if 0 <= value <= 1 else NoAnswer.ERROR
+
+
+_ANSWERS: Final = {Key.HEALTH: _health, Key.PROGRESS: _progress}
+
+
+def _place(error: Exception) -> str:
+    match = _ERROR.search(str(error))
+    return f"line {match[1]}, column {match[2]}" if match else "line 1, column 1"
+
+
+def _told(error: Exception) -> str:
+    match = _ERROR.search(str(error))
+    cause = match[3].partition(" expecting ")[0].removesuffix(" (in container '')") if match else ""
+    return f"{_place(error)}: {cause or 'it cannot be compiled'}"

@@ -1,68 +1,92 @@
-"""The worker process: evaluates expressions until it is ended, or has used up a limit.
+"""What the worker process does: it limits itself, and evaluates expressions.
 
-`python -m webhook.cel.worker` reads and writes lines, as webhook/cel/message.py describes. The
-first expression without an answer was too expensive: the kernel ends the process at its limits,
-also within the C++ runtime.
+It ends at its limits, also within CEL's C++ runtime: the kernel sees to it. Only there CEL is
+loaded; this module is, by both.
 """
 
+import os
 import resource
 import signal
-import sys
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, NamedTuple
 
-import msgspec
-
-from genguard.status.health_rules import NoAnswer
-from webhook.cel import rule_programs
-from webhook.cel.message import READY, CompileRequest, Message, RuleRequest
-from webhook.cel.programs import Variables, holds
+from genguard.objects.selectors import Truth
+from genguard.status.health_rules import Answer, Key
 
 MOST_CPU_SECONDS: Final = 0.25
 """For one expression. The API server allows so much for all of a webhook's (apiserver
 pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions)."""
 MOST_MEMORY: Final = 128 * 1024 * 1024
-"""Bytes of address space, of which 42 MiB are taken at the start."""
+"""Bytes of address space, of which 56 MiB are taken at the start."""
 
 
-def main() -> None:
-    """Answer messages until the other end is closed."""
+class Limits(NamedTuple):
+    """Seconds of processor time for one expression, and bytes of address space."""
+
+    cpu_seconds: float = MOST_CPU_SECONDS
+    memory: int = MOST_MEMORY
+
+
+class ReviewedRequest(NamedTuple):
+    """What matchConditions read.
+
+    namespaced   whether the object is in a namespace
+    request      `request` of the review without its objects, in JSON
+    objects      `object` and `oldObject` in JSON; None where they are too large to be evaluated
+    """
+
+    namespaced: bool
+    request: bytes
+    objects: tuple[bytes, bytes] | None
+
+
+_cpu_seconds = MOST_CPU_SECONDS
+
+
+def start(limits: Limits) -> None:
+    """Limit this process, and let nothing of it out: no core, no text; no variable of ours in."""
+    global _cpu_seconds  # noqa: PLW0603 - of a process that does nothing else
+    _cpu_seconds = limits.cpu_seconds
+    os.setsid()  # ^C is for the server alone
+    os.environ.clear()
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (1, 2):
+        os.dup2(null, number)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold whole objects
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
-    messages = msgspec.json.Decoder(Message)
-    _write_line(READY)
-    for line in sys.stdin.buffer:
-        answers = _answers(messages.decode(line))
-        while True:
-            signal.setitimer(signal.ITIMER_PROF, MOST_CPU_SECONDS)
-            answer = next(answers, None)
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            if answer is None:
-                break
-            _write_line(answer)
 
 
-def _answers(asked: Message) -> Iterator[bytes]:
-    """Yield the answer to each expression, each evaluated when it is asked for."""
-    if isinstance(asked, CompileRequest):
-        found = rule_programs.compiled(asked.expression, asked.key)
-        yield msgspec.json.encode(found if isinstance(found, str) else "")
-    elif isinstance(asked, RuleRequest):
-        document = msgspec.json.decode(asked.object)
-        for key, expression in asked.expressions.items():
-            answer = rule_programs.evaluate_rule(expression, key, document)
-            yield msgspec.json.encode(None if isinstance(answer, NoAnswer) else answer)
-    else:
-        variables = Variables(asked)
-        for expression in asked.expressions:
-            yield msgspec.json.encode(holds(expression, variables))
+def judge_condition(expression: str, asked: ReviewedRequest) -> Truth:
+    """Whether an expression is true of a request."""
+    from webhook.cel.programs import holds, variables_of  # noqa: PLC0415 - in the worker alone
+
+    with _limited():
+        return holds(expression, variables_of(asked))
 
 
-def _write_line(answer: bytes) -> None:
-    sys.stdout.buffer.write(answer + b"\n")
-    sys.stdout.buffer.flush()
+def judge_rule(expression: str, keys: Mapping[str, Key], document: bytes) -> Answer:
+    """The answer of one of a rule's expressions about an object in JSON."""
+    from webhook.cel.programs import decoded, evaluate_rule  # noqa: PLC0415 - in the worker alone
+
+    with _limited():
+        return evaluate_rule(expression, keys[expression], decoded(document))
 
 
-if __name__ == "__main__":
-    main()
+def refusal(expression: str, key: Key) -> str:
+    """Why an expression of a rule cannot be used, with line and column; "" where it can."""
+    from webhook.cel.programs import rule_program  # noqa: PLC0415 - in the worker alone
+
+    with _limited():
+        program = rule_program(expression, key)
+        return program if isinstance(program, str) else ""
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    signal.setitimer(signal.ITIMER_PROF, _cpu_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)

@@ -37,15 +37,13 @@ from webhook.server.access import Access, ByToken, WithinHost, is_loopback
 from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
-from webhook.server.limits import (
-    fit,
-    raise_limit,
-)
 from webhook.server.options import (
     LOOPBACK,
     TOKEN_FILE,
     BadOpsAuthError,
     ServerOptions,
+    fit,
+    raise_limit,
 )
 from webhook.server.tokens import ReviewedTokens, TokenFile
 from webhook.server.watching import Watching, parse_watched

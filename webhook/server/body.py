@@ -1,153 +1,125 @@
-"""Reading a request's body within its limits of size and time."""
+"""Reading bodies within their limits, and judging large ones in a thread.
+
+A review is large when it has many bytes or many values: a list of 2,500 containers in 300 KiB takes
+a hundred times as long as one long text. One large review at a time is judged in a thread, while
+the event loop answers the others. CPython runs one thread at a time: this makes nothing faster, it
+lets small reviews in between.
+"""
 
 import asyncio
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import ClassVar, Final
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, ParamSpec, TypeVar
 
-import aiohttp
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion11, StreamReader, web
 
 from genguard.admission.decode import MAX_BODY_BYTES
+from genguard.objects.fields import count_values
+from genguard.review import Dependencies
+from webhook.server.options import Limits
 from webhook.server.overload import Rejected
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _JSON: Final = "application/json"
-# How much of the API server's own timeout may go into reading.
 _SHARE: Final = 0.8
+"""How much of the API server's own timeout may go into reading."""
+_FEW_BYTES: Final = 16 * 1024
+"""A body of so many bytes is not counted: whatever it has, it is judged within 3 ms."""
+_TIMEOUT: Final = re.compile(r"timeout=([0-9]{1,4})s")
 
 
-class BadRequestError(Exception):
-    """A request that is refused before its body is decoded.
+class RefusedRequestError(Exception):
+    """A request that is refused before its body is decoded: its HTTP status, and why in a word."""
 
-    BadRequestError
-    ├── WrongMediaTypeError   415
-    ├── TooLargeError         413
-    ├── TooSlowError          408
-    └── OverloadedError       429, with Retry-After
-    """
-
-    status: ClassVar[int]
-    code: ClassVar[str]
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status: Final = status
+        self.code: Final = code
 
 
-class WrongMediaTypeError(BadRequestError):
-    """Not plain application/json; the API server never compresses a review."""
-
-    status = 415
-    code = "wrong_media_type"
-
-
-class TooLargeError(BadRequestError):
-    """More than two of the API server's largest objects."""
-
-    status = 413
-    code = "too_large"
-
-
-class TooSlowError(BadRequestError):
-    """The body did not arrive in time."""
-
-    status = 408
-    code = "too_slow"
-
-
-class OverloadedError(BadRequestError):
+class OverloadedError(RefusedRequestError):
     """There is too much to do already; the client is asked to try again."""
 
-    status = 429
-    code = "overloaded"
-
     def __init__(self, rejected: Rejected) -> None:
-        super().__init__("too much to do; retry")
+        super().__init__(429, "overloaded", "too much to do; retry")
         self.rejected: Final = rejected
 
 
-class _Reading:
-    """A body that is being read: its bytes so far, and the deadline that ends it."""
-
-    __slots__ = ("deadline", "is_rejected", "size")
-
-    def __init__(self, deadline: asyncio.Timeout) -> None:
-        self.deadline: Final = deadline
-        self.size = 0
-        self.is_rejected = False
+def _too_large() -> RefusedRequestError:
+    return RefusedRequestError(413, "too_large", f"the body may have {MAX_BODY_BYTES} bytes")
 
 
 class Bodies:
-    """The bodies that are being read, which together may have so many bytes.
+    """Reads bodies, which together may have so many bytes that have come.
 
-    A body counts with the bytes that have come, not with those that were announced. When there is
-    no room for more, the body that has been read longest is rejected: an honest client sends a body
-    within milliseconds, so those who send slowly make room for those who do not.
+    When there is no room for more, the body that has been read longest is rejected: an honest
+    client sends a body within milliseconds, so slow ones make room for those who are not.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._readings: Final[dict[_Reading, None]] = {}  # oldest first
+    def __init__(self, limits: Limits) -> None:
+        self._seconds: Final = limits.body_seconds
+        self._left = limits.body_bytes_in_flight
+        self._reading: Final[dict[asyncio.Timeout, int]] = {}
+        """The bytes of each, by its deadline; oldest first."""
 
-    @contextmanager
-    def read(self, deadline: asyncio.Timeout) -> Iterator[_Reading]:
-        """Count a body while it is read; `deadline` is brought forward to reject it."""
-        reading = _Reading(deadline)
-        self._readings[reading] = None
-        try:
-            yield reading
-        finally:
-            self._end(reading)
+    async def read(self, request: web.BaseRequest, asked_seconds: int | None) -> bytes:
+        """Read a whole body in time; `asked_seconds` is how long the client waits at most.
 
-    def grow(self, reading: _Reading, size: int) -> None:
-        """Count `size` more bytes that have come. Raises OverloadedError."""
-        if reading.is_rejected:
-            raise OverloadedError(Rejected.READING)
-        self._left -= size
-        reading.size += size
-        while self._left < 0:
-            oldest = next(iter(self._readings))
-            self._end(oldest)
-            oldest.is_rejected = True
-            if oldest is reading:
-                raise OverloadedError(Rejected.READING)
-            oldest.deadline.reschedule(asyncio.get_running_loop().time())
+        Raises RefusedRequestError.
+        """
+        headers = request.headers
+        media_type = headers.get("Content-Type", "")
+        if media_type != _JSON and media_type.partition(";")[0].strip().lower() != _JSON:
+            raise RefusedRequestError(415, "wrong_media_type", f"Content-Type must be {_JSON}")
+        if headers.get("Content-Encoding", "identity") != "identity":
+            message = "Content-Encoding is not supported; send the body as it is"
+            raise RefusedRequestError(415, "wrong_media_type", message)
+        declared, content = request.content_length, request.content
+        if declared is not None and declared > MAX_BODY_BYTES:
+            raise _too_large()
+        if declared is not None and content.total_bytes == declared:
+            return content.read_nowait()  # it came with the headers: nothing to wait for
+        if content.total_bytes == 0:
+            await _ask_for_it(request)
+        seconds = self._seconds if asked_seconds is None else _SHARE * asked_seconds
+        return await self._read(content, min(seconds, self._seconds))
 
-    def _end(self, reading: _Reading) -> None:
-        if reading in self._readings:
-            del self._readings[reading]
-            self._left += reading.size
-
-
-async def read_body(
-    request: web.BaseRequest, bodies: Bodies, seconds: float, asked_seconds: int | None
-) -> bytes:
-    """Read the whole body within `seconds`, or less where the client gives up earlier.
-
-    `asked_seconds` is the client's own timeout. Raises BadRequestError.
-    """
-    headers = request.headers
-    media_type = headers.get("Content-Type", "")
-    if media_type != _JSON and media_type.partition(";")[0].strip().lower() != _JSON:
-        raise WrongMediaTypeError("Content-Type must be application/json")
-    if headers.get("Content-Encoding", "identity") != "identity":
-        raise WrongMediaTypeError("Content-Encoding is not supported; send the body as it is")
-    declared = request.content_length
-    if declared is not None and declared > MAX_BODY_BYTES:
-        raise TooLargeError(f"the body may have {MAX_BODY_BYTES} bytes")
-    content = request.content
-    if declared is not None and content.total_bytes == declared:
-        return content.read_nowait()  # it came with the headers: nothing to wait for
-    if asked_seconds is not None:
-        seconds = min(seconds, _SHARE * asked_seconds)
-    deadline = asyncio.timeout(seconds)
-    with bodies.read(deadline) as reading:
+    async def _read(self, content: StreamReader, seconds: float) -> bytes:
+        body = bytearray()
+        deadline = asyncio.timeout(seconds)
+        self._reading[deadline] = 0
         try:
             async with deadline:
-                if content.total_bytes == 0:
-                    await _ask_for_it(request)
-                return await _read_all(content, bodies, reading)
+                while chunk := await content.readany():
+                    self._grow(deadline, len(chunk))
+                    body += chunk
+                    if len(body) > MAX_BODY_BYTES:
+                        raise _too_large()
+            return bytes(body)
         except TimeoutError:
-            if reading.is_rejected:
+            if deadline not in self._reading:
                 raise OverloadedError(Rejected.READING) from None
-            raise TooSlowError("the body did not arrive in time") from None
+            raise RefusedRequestError(408, "too_slow", "the body did not arrive in time") from None
+        finally:
+            self._left += self._reading.pop(deadline, 0)
+
+    def _grow(self, deadline: asyncio.Timeout, size: int) -> None:
+        """Count `size` more bytes that have come. Raises OverloadedError."""
+        if deadline in self._reading:
+            self._reading[deadline] += size
+            self._left -= size
+        while self._left < 0:
+            oldest = next(iter(self._reading))
+            self._left += self._reading.pop(oldest)
+            if oldest is not deadline:
+                oldest.reschedule(asyncio.get_running_loop().time())
+        if deadline not in self._reading:
+            raise OverloadedError(Rejected.READING)
 
 
 async def _ask_for_it(request: web.BaseRequest) -> None:
@@ -158,21 +130,77 @@ async def _ask_for_it(request: web.BaseRequest) -> None:
         request.writer.output_size = 0  # the answer has not begun
 
 
-async def _read_all(content: aiohttp.StreamReader, bodies: Bodies, reading: _Reading) -> bytes:
-    chunks: list[bytes] = []
-    while chunk := await content.readany():
-        bodies.grow(reading, len(chunk))
-        if reading.size > MAX_BODY_BYTES:
-            raise TooLargeError(f"the body may have {MAX_BODY_BYTES} bytes")
-        chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
 def timeout_of(raw_path: str) -> int | None:
     """Seconds of `?timeout=2s`, as the API server sends it (apiserver pkg/util/webhook)."""
-    for part in raw_path.partition("?")[2].split("&"):
-        name, _, value = part.partition("=")
-        number = value.removesuffix("s")
-        if name == "timeout" and re.fullmatch(r"[0-9]{1,4}", number) and value.endswith("s"):
-            return int(number)
-    return None
+    parts = map(_TIMEOUT.fullmatch, raw_path.partition("?")[2].split("&"))
+    return next((int(found[1]) for found in parts if found is not None), None)
+
+
+def is_large(body: bytes, limits: Limits) -> bool:
+    """Whether a body takes so long that the event loop must not judge it."""
+    if len(body) <= _FEW_BYTES:
+        return False
+    return len(body) > limits.large_from or count_values(body) > limits.large_values
+
+
+class LargeReviews:
+    """Lets one large review at a time be judged; those that wait are bounded in count and bytes."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._places = limits.large_reviews
+        self._bytes = limits.large_bytes
+        self._one: Final = asyncio.Semaphore(1)
+
+    @asynccontextmanager
+    async def turn(self, size: int) -> AsyncIterator[None]:
+        """Wait for the turn of a body of `size` bytes. Raises OverloadedError."""
+        if not self._places or size > self._bytes:
+            raise OverloadedError(Rejected.LARGE)
+        self._places -= 1
+        self._bytes -= size
+        try:
+            async with self._one:
+                yield
+        finally:
+            self._places += 1
+            self._bytes += size
+
+
+def for_thread(deps: Dependencies) -> Dependencies:
+    """The same dependencies for use in a thread; called on the event loop that `deps` belong to.
+
+    A thread has its review to itself, and what never changes. What is remembered between reviews is
+    used on the event loop alone, so that it need not know of threads.
+    """
+    loop = asyncio.get_running_loop()
+    return replace(
+        deps,
+        intents=_OnLoop(deps.intents, loop),
+        rounds=_OnLoop(deps.rounds, loop),
+        about=lambda: _on_loop(loop, deps.about),
+    )
+
+
+def _on_loop(
+    loop: asyncio.AbstractEventLoop,
+    function: Callable[P, T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Run a function on an event loop, from another thread; return or raise what it does."""
+
+    async def run() -> T:
+        return function(*args, **kwargs)
+
+    return asyncio.run_coroutine_threadsafe(run(), loop).result()
+
+
+class _OnLoop:
+    """What has the methods of another object, and runs them on its event loop."""
+
+    def __init__(self, found: object, loop: asyncio.AbstractEventLoop) -> None:
+        self._found: Final = found
+        self._loop: Final = loop
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(_on_loop, self._loop, getattr(self._found, name))

@@ -1,27 +1,165 @@
-"""Keeps the served certificate current: renews our own, reloads those that others renew."""
+"""Keeps the served certificate current, and knows which clients are trusted.
+
+Reads   the pair of a folder, of files or of a Secret, and a PEM file of authorities, again when
+        they change; handshakes that failed; peers' subjects
+Result  our own certificate is renewed, others are reloaded; whether a client is allowed; each
+        refusal counted, each episode of refusals logged
+Relies  on OpenSSL checking chain, dates and usage (clientAuth) of what a client presents
+"""
 
 import asyncio
-from collections.abc import Iterable
+import ssl
+import time
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 import certs
-from webhook.server.clients import ClientAuthority
+from certs import CertificateError, PairUnreadableError
+from certs.files import read_file
 from webhook.server.options import ServerOptions
 from webhook.server.tls import PairSource, ServingCertificate
 from webhook.telemetry.logs import LOGGER
 
+QUIET_SECONDS: Final = 60.0
+"""An episode of refusals is over when nobody was refused for so long."""
 _RENEWAL: Final = timedelta(hours=1)
 _SHORTEST_RENEWAL: Final = 1 / 20
 """Share of the lifetime, where that is so short that an hour is much of it."""
+
+
+class Refusal(StrEnum):
+    """Why a client is refused, as metrics and the log name it."""
+
+    NO_CERTIFICATE = "no_client_certificate"
+    UNTRUSTED = "untrusted_client"
+    NOT_ALLOWED = "client_not_allowed"
+
+
+class ClientAuthority:
+    """The authorities of `--client-ca-file`: the newest of the file that were good."""
+
+    def __init__(self, file: Path) -> None:
+        """Raise CertificateError when the file holds none."""
+        self._file: Final = file
+        self._last_refusal = ""
+        self.pem = self._read()
+
+    def changed(self) -> bool:
+        """Read the file again; True when other authorities are trusted from now on.
+
+        While the file is not usable, the last good authorities are kept; why is logged once.
+        """
+        try:
+            pem = self._read()
+        except CertificateError as error:
+            if str(error) != self._last_refusal:
+                self._last_refusal = str(error)
+                facts = {"reason": self._last_refusal}
+                LOGGER.error("client authority refused", extra={"facts": facts})
+            return False
+        self._last_refusal = ""
+        if pem == self.pem:
+            return False
+        self.pem = pem
+        LOGGER.info("client authority reloaded", extra={"facts": {"file": str(self._file)}})
+        return True
+
+    def _read(self) -> str:
+        content = read_file(self._file)
+        if content is None:
+            raise PairUnreadableError(self._file, "is not there: name the API server's client CA")
+        try:
+            pem = content.decode("ascii")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_verify_locations(cadata=pem)
+        except (ValueError, ssl.SSLError) as error:  # not ASCII, empty, or no certificate in it
+            reason = "holds no certificates in PEM (-----BEGIN CERTIFICATE-----)"
+            raise PairUnreadableError(self._file, reason) from error
+        if not context.cert_store_stats()["x509_ca"]:
+            raise PairUnreadableError(
+                self._file, "holds no authority: give the one that signs the API server's clients"
+            )
+        return pem
+
+
+class Refusals:
+    """Counts who is refused, and logs where an episode of refusals begins and ends."""
+
+    def __init__(
+        self, count: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`count` takes each Refusal; `clock` gives seconds."""
+        self._count: Final = count
+        self._clock: Final = clock
+        self._last: float | None = None
+        self._in_episode = 0
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Count a client that is refused."""
+        self._count(refusal)
+        if self._last is None:
+            self._in_episode = 0
+            LOGGER.warning("clients are refused", extra={"facts": {"reason": refusal}})
+        self._in_episode += 1
+        self._last = self._clock()
+
+    def end_if_quiet(self) -> None:
+        """End an episode that is over; to be called every few seconds."""
+        if self._last is None or self._clock() - self._last < QUIET_SECONDS:
+            return
+        facts = {"refused": self._in_episode}
+        LOGGER.warning("clients are no longer refused", extra={"facts": facts})
+        self._last = None
+
+
+class Clients:
+    """Which clients may use the admission port; all of them have presented a good certificate."""
+
+    def __init__(self, names: frozenset[str], refusals: Refusals) -> None:
+        """`names` are allowed common names of subjects; without any, every name is allowed.
+
+        The API server takes its own callers so (--requestheader-allowed-names, kube-apiserver).
+        """
+        self._names: Final = names
+        self.refusals: Final = refusals
+        self.probe: object = None
+        """The address from which this server itself tries a handshake."""
+
+    def allows(self, transport: asyncio.BaseTransport) -> bool:
+        """Whether the client, whose chain was checked in the handshake, has an allowed name."""
+        if not self._names or names_of(transport.get_extra_info("peercert")) & self._names:
+            return True
+        self.refusals.refuse(Refusal.NOT_ALLOWED)
+        return False
+
+    def refuse_handshake(self, error: OSError, client: object) -> None:
+        """Count a handshake that failed for the certificate of a client with such an address."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            self.refusals.refuse(Refusal.UNTRUSTED)
+        elif (
+            isinstance(error, ssl.SSLError)
+            and error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+            and client != self.probe
+        ):
+            self.refusals.refuse(Refusal.NO_CERTIFICATE)
+
+
+def names_of(certificate: dict[str, object] | None) -> frozenset[str]:
+    """The common names of a certificate's subject, as ssl.SSLObject.getpeercert gives them."""
+    subject: object = (certificate or {}).get("subject", ())
+    if not isinstance(subject, tuple):
+        return frozenset()
+    return frozenset(value for part in subject for name, value in part if name == "commonName")
 
 
 class CertificateKeeper:
     """The certificate files or folder of the options, and the certificate that is served."""
 
     def __init__(self, options: ServerOptions) -> None:
-        """Raise certs.CertificateError or OSError when there is no usable certificate."""
+        """Raise CertificateError or OSError when there is no usable certificate."""
         now = datetime.now(UTC)
         self._own: Final = None if options.pair or options.cert_file else options.cert_dir
         self._held: Final = options.pair
@@ -70,11 +208,11 @@ class CertificateKeeper:
             self._next_renewal = now + self._renewal
             try:
                 self._ensure(self._own, now)
-            except (certs.CertificateError, OSError) as error:
+            except (CertificateError, OSError) as error:
                 LOGGER.error("certificate not renewed", extra={"facts": {"reason": str(error)}})
         try:
             warnings = self.serving.reload_if_changed(now)
-        except certs.CertificateError as error:
+        except CertificateError as error:
             if str(error) != self._last_refusal:
                 self._last_refusal = str(error)
                 LOGGER.error("certificate refused", extra={"facts": {"reason": str(error)}})

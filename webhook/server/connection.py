@@ -1,47 +1,38 @@
-"""The connections of a port: how they are accepted, their deadlines, and how many there may be.
+"""The connections of a port: how many there may be, and until when each may be silent.
 
 aiohttp waits for ever for the rest of a request's headers (aio-libs/aiohttp#13681), and for a
-client that does not read its answer. So a client that sends a byte a minute, or reads none, holds a
-connection for nothing. Here aiohttp's protocol is wrapped in another one, which knows what a
-connection is waiting for and until when.
+client that does not read its answer. Here each connection has one deadline, for what it waits for
+at the moment, and those that are overdue are dropped.
 
-asyncio's own server hands a connection to its protocol after the TLS handshake. A client that never
-begins the handshake is unknown until then and holds a descriptor, as many as it likes. Here
-connections are accepted one by one, so that those in their handshake count as well.
+asyncio's server hands a connection over after the TLS handshake: clients that never begin one would
+hold descriptors that nobody counts. So a connection is accepted without TLS and counted, and its
+socket is then handed to asyncio once more, with TLS.
 """
 
 import asyncio
 import errno
+import math
 import os
-import re
 import socket
 import ssl
 import time
-from asyncio import sslproto
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
-from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from aiohttp import web
 
 from genguard.admission.encode import encode_refusal
-from webhook.server.clients import Clients
-from webhook.server.limits import TLS_BUFFER_BYTES
+from webhook.server.certificate import Clients
 from webhook.server.overload import LoopLag
-from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 TOO_MANY: Final = "too-many-connections"
 _SWEEP_SECONDS: Final = 1.0
-_NEVER: Final = float("inf")
-_HEAD_END: Final = b"\r\n\r\n"
-_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*\r\n", re.IGNORECASE)
-_MOST_HEADS: Final = 32
-"""Requests that aiohttp parses ahead of the one that it answers."""
+_AT_ONCE: Final = 4
+"""Connections that are accepted in one turn of the event loop: each takes two descriptors then."""
 _FAILED: Final = encode_refusal("genguard failed; its log says where", "", "internal")
 
 
@@ -50,94 +41,75 @@ class PortLimits:
     """Seconds and counts of one port.
 
     connections  at once, TLS handshakes included
+    handshake    seconds for a TLS handshake
     headers      seconds from the connection, or from a request's first byte, to whole headers
     idle         seconds without a request until a connection is closed
+    backlog      connections that the kernel may hold until they are accepted
     spare        more connections where all others are busy: see Connection.is_spare
     makes_room   the connection that has waited longest for its client is closed for a new one
     """
 
     connections: int
+    handshake: float
     headers: float
     idle: float
+    backlog: int
     spare: int = 0
     makes_room: bool = False
 
 
-class State(Enum):
-    """What a connection is waiting for."""
-
-    HEADERS = auto()  # the rest of a request's headers
-    ANSWER = auto()  # our answer, which has deadlines of its own
-    REQUEST = auto()  # the next request, or the client that has to read its answer
-
-
 class Connection(asyncio.Protocol):
-    """One connection: aiohttp's protocol, and what the connection is waiting for."""
+    """One connection: aiohttp's protocol, and a deadline. Times are those of time.monotonic.
 
-    def __init__(self, http: "Http", connections: "OpenConnections") -> None:
-        http.connection = self
-        self._http: Http | None = http
-        self._connections: Final = connections
-        self._limits: Final = connections.limits
+    handshake     the TLS handshake, until it is over
+    arrived       when the latest bytes came at the earliest; 0.0 before the first
+    since         when it began to wait for its client
+    deadline      when it is dropped
+    is_answering  whether a request is being handled, which has a deadline of its own
+    has_begun     whether bytes of a request came that is not being handled yet
+    is_spare      whether it is over the cap: it is answered with 503, unless it is a probe
+    is_untrusted  whether its client has a good certificate, but of a name that is not allowed
+    """
+
+    def __init__(self, port: "Port") -> None:
+        self._port: Final = port
+        self._http: Http | None = None
         self._transport: asyncio.Transport | None = None
-        self._epoch: Final = connections.epoch
-        self.state = State.HEADERS
-        self.since = time.monotonic()
-        """When this state began, on the clock of time.monotonic, as all times here."""
-        self.due = _NEVER
-        """When the sweep drops the connection."""
+        self._epoch: Final = port.epoch
+        self.handshake: asyncio.Task[None] | None = None
         self.arrived = 0.0
-        """When the latest bytes came at the earliest."""
-        self.is_untrusted = False
-        """Whether its client has a good certificate, but of a name that is not allowed."""
-        self.is_spare = False
-        """Whether it is over the cap: it is answered with 503, unless it is a probe."""
+        self.since = time.monotonic()
+        self.deadline = math.inf
+        self.is_answering = self.has_begun = False
+        self.is_spare = self.is_untrusted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the headers of a request: the TLS handshake is over."""
+        port = self._port
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods
-        self._wait(State.HEADERS, self._limits.headers)
-        self._connections.add(self)
-        clients = self._connections.clients
-        self.is_untrusted = clients is not None and not clients.allows(transport)
-        if self._http is not None:
-            self._http.connection_made(transport)
+        self.is_untrusted = port.clients is not None and not port.clients.allows(transport)
+        self._http = Http(self, port)
+        self._http.connection_made(transport)
+        self._wait(port.limits.headers)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._connections.discard(self)
+        self._port.discard(self)
         http, self._http = self._http, None  # or each would keep the other in memory
         if http is not None:
             http.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Hand data to aiohttp, cut into requests where it may hold more than one.
-
-        aiohttp forgets a request that it has parsed when what follows in the same piece is no HTTP.
-        What an API server sends is one request, and is not cut.
-        """
-        self.arrived = self._connections.lag.before_last
-        if self.state is State.REQUEST:
-            self._wait(State.HEADERS, self._limits.headers)
-        http = self._http
-        if http is None:
-            return
-        end = data.find(_HEAD_END) + len(_HEAD_END)
-        if end < len(_HEAD_END):
-            http.data_received(data)
-            return
-        length = _LENGTH.search(data, 0, end)
-        if length is not None and len(data) - end <= int(length[1]):
-            http.data_received(data)
-            return
-        for piece in _cut(data):
-            if self._http is not None:  # aiohttp may have closed the connection in between
-                http.data_received(piece)
+        """Hand data to aiohttp."""
+        self.arrived = self._port.lag.before_last
+        if not self.is_answering and not self.has_begun:
+            self.has_begun = True
+            self._wait(self._port.limits.headers)
+        if self._http is not None:
+            self._http.data_received(data)
 
     def eof_received(self) -> None:
         """As asyncio.Protocol: the transport closes."""
-        if self._http is not None:
-            self._http.eof_received()
 
     def pause_writing(self) -> None:
         """As asyncio.Protocol."""
@@ -150,32 +122,33 @@ class Connection(asyncio.Protocol):
             self._http.resume_writing()
 
     def headers_complete(self) -> None:
-        """Stop this deadline: a request is being handled, and its handler has deadlines itself."""
-        self.state, self.due = State.ANSWER, _NEVER
+        """Stop this deadline: a request is being handled, and its handler has one itself."""
+        self.is_answering, self.has_begun, self.deadline = True, False, math.inf
 
     def request_done(self) -> None:
         """Begin to wait for the client to read the answer, and for its next request."""
+        self.is_answering = False
         # aiohttp closes after `idle` a connection whose answers have been read.
-        self._wait(State.REQUEST, self._limits.idle + self._limits.headers)
+        self._wait(self._port.limits.idle + self._port.limits.headers)
 
-    def _wait(self, state: State, seconds: float) -> None:
-        self.state, self.since = state, time.monotonic()
-        self.due = self.since + seconds
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether no other connection of the port has begun a request that is not answered."""
-        return self._connections.has_no_request_beside(self)
+    def _wait(self, seconds: float) -> None:
+        self.since = time.monotonic()
+        self.deadline = self.since + seconds
 
     @property
     def has_request(self) -> bool:
         """Whether bytes of a request came that is not answered yet."""
-        return self.state is State.ANSWER or (self.state is State.HEADERS and self.arrived > 0.0)
+        return self.is_answering or self.has_begun
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other connection of the port has begun a request that is not answered."""
+        return self._port.has_no_request_beside(self)
 
     @property
     def outdated(self) -> bool:
         """Whether it began under a certificate that is no longer served."""
-        return self._epoch != self._connections.epoch
+        return self._epoch != self._port.epoch
 
     def close_gently(self) -> None:
         """Close the connection once what was written to it is sent."""
@@ -184,26 +157,30 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Drop the connection at once; it no longer counts."""
-        self._connections.discard(self)
+        self._port.discard(self)
+        if self.handshake is not None:
+            self.handshake.cancel()
         if self._transport is not None:
             self._transport.abort()
 
 
-def _cut(data: bytes) -> Iterator[bytes]:
-    """Pieces that end with the head of a request.
+class _Accepted(asyncio.Protocol):
+    """A connection of which nothing has been read: it is taken from its transport, or dropped."""
 
-    A request in chunks is not cut: a fault in them is refused at once where they come with their
-    head, and otherwise with the deadline of the body.
-    """
-    start = 0
-    for _ in range(_MOST_HEADS):
-        end = data.find(_HEAD_END, start)
-        if end < 0 or b"transfer-encoding" in data[start:end].lower():
-            break
-        yield data[start : end + len(_HEAD_END)]
-        start = end + len(_HEAD_END)
-    if start < len(data):
-        yield data[start:]
+    def __init__(self, take: Callable[[socket.socket], None] | None = None) -> None:
+        """`take` is given the socket; None drops the connection."""
+        self._take: Final = take
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the socket from its transport, which would begin to read it."""
+        if self._take is not None:
+            try:
+                number = transport.get_extra_info("socket").fileno()
+                self._take(socket.socket(fileno=os.dup(number)))
+            except OSError as error:  # no descriptor is left
+                facts = {"error": type(error).__name__, "action": "raise ulimit -n"}
+                LOGGER.error("no connection can be accepted", extra={"facts": facts})
+        cast(asyncio.Transport, transport).abort()
 
 
 class Http(web.RequestHandler):
@@ -211,11 +188,17 @@ class Http(web.RequestHandler):
 
     __slots__ = ("_on_drop", "connection")
 
-    connection: Connection
-
-    def __init__(self, server: web.Server, on_drop: Callable[[str], None], **kwargs: Any) -> None:
-        super().__init__(server, auto_decompress=False, **kwargs)
-        self._on_drop: Final = on_drop
+    def __init__(self, connection: Connection, port: "Port") -> None:
+        super().__init__(
+            port.server,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=port.limits.idle,
+            access_log=None,  # type: ignore[arg-type] # its default is no logger for all that
+            max_headers=64,
+            auto_decompress=False,
+        )
+        self._on_drop: Final = port.on_drop
+        self.connection: Final = connection
 
     def handle_error(
         self,
@@ -249,51 +232,143 @@ def connection_of(request: web.BaseRequest) -> Connection:
     return protocol.connection
 
 
-class OpenConnections:
-    """The open connections of one port; drops those that are overdue."""
+class Port:
+    """A port that listens, and its open connections; drops those that are overdue."""
 
     def __init__(
         self,
+        server: web.Server,
         limits: PortLimits,
-        on_drop: Callable[[str], None],
         lag: LoopLag,
+        on_drop: Callable[[str], None],
+        *,
+        context: ssl.SSLContext | None = None,
         clients: Clients | None = None,
     ) -> None:
-        """`clients` are those that are allowed; None allows everybody."""
+        """`server` handles the requests; without `context` connections are plain, without TLS.
+
+        on_drop  takes the reason for which a connection or request is dropped
+        clients  those that are allowed; None allows everybody
+        """
+        self.server: Final = server
         self.limits: Final = limits
         self.lag: Final = lag
-        self.clients: Final = clients
         self.on_drop: Final = on_drop
-        self._open: Final[set[Connection]] = set()
+        self.context: Final = context
+        self.clients: Final = clients
         self.epoch = 0
+        self.number = 0
+        """The number of the port; of several addresses that of the first."""
+        self._open: Final[set[Connection]] = set()
+        self._listening: Final[list[asyncio.Server]] = []
         self._loop: Final = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen on all addresses of `host`. Raises OSError when one is taken."""
+        found = await self._loop.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, _, _, _, address in dict.fromkeys(found):
+            sock = socket.create_server(address, family=family)
+            server = await self._loop.create_server(
+                self._plain if self.context is None else lambda: _Accepted(self._take),
+                sock=sock,
+                backlog=_AT_ONCE,
+            )
+            sock.listen(self.limits.backlog)  # asyncio accepts at once as many as it lets wait
+            self._listening.append(server)
+            self.number = self.number or sock.getsockname()[1]
+
+    def _plain(self) -> asyncio.Protocol:
+        connection = Connection(self)
+        return connection if self._admit(connection) else _Accepted()
+
+    def _take(self, accepted: socket.socket) -> None:
+        """Begin the TLS handshake of a connection."""
+        connection = Connection(self)
+        if not self._admit(connection):
+            accepted.close()
+            return
+        task = asyncio.create_task(self._encrypt(connection, accepted))
+        task.add_done_callback(lambda _: accepted.close() if task.cancelled() else None)
+        connection.handshake = task
+
+    async def _encrypt(self, connection: Connection, accepted: socket.socket) -> None:
+        client = None
+        try:
+            client = accepted.getpeername()
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self.context,
+                ssl_handshake_timeout=self.limits.handshake,
+            )
+        except OSError as error:  # the client has gone, or speaks no TLS, or is too slow for it
+            self.discard(connection)
+            if self.clients is not None:
+                self.clients.refuse_handshake(error, client)
+        finally:
+            connection.handshake = None
+
+    def close(self) -> None:
+        """Accept no more. Connections that are open stay, those in their handshake do not."""
+        for server in self._listening:
+            server.close()
+        for each in [each for each in self._open if each.handshake is not None]:
+            each.abort()
+
+    def end(self) -> None:
+        """Stop looking for connections that are overdue."""
+        self._sweep.cancel()
 
     def __len__(self) -> int:
         return len(self._open)
 
     @property
+    def is_serving(self) -> bool:
+        """Whether new connections are accepted."""
+        return bool(self._listening) and all(one.is_serving() for one in self._listening)
+
+    @property
     def busy(self) -> bool:
-        """Whether some request has begun and is not answered."""
-        return any(each.state is State.ANSWER for each in self._open)
+        """Whether some request is being handled."""
+        return any(each.is_answering for each in self._open)
 
     def has_no_request_beside(self, connection: Connection) -> bool:
         """Whether every other connection waits for its client."""
         return not any(each.has_request for each in self._open if each is not connection)
 
-    def add(self, connection: Connection) -> None:
-        """Take in a new connection."""
-        connection.is_spare = len(self._open) >= self.limits.connections
+    def _admit(self, connection: Connection) -> bool:
+        """Take in a new connection, for which another one may be dropped; False: one too many.
+
+        A handshake always gives way: it takes milliseconds, unless its client lets it hang.
+        """
+        limits, count = self.limits, len(self._open)
+        if count >= limits.connections:
+            waiting = min(
+                (
+                    each
+                    for each in self._open
+                    if each.handshake is not None or (limits.makes_room and not each.is_answering)
+                ),
+                key=lambda each: each.since,
+                default=None,
+            )
+            is_too_many = waiting is None and count >= limits.connections + limits.spare
+            if waiting is not None or is_too_many:
+                self.on_drop(TOO_MANY)
+            if is_too_many:
+                return False
+            if waiting is not None:
+                waiting.abort()
+        connection.is_spare = len(self._open) >= limits.connections
         self._open.add(connection)
+        return True
 
     def discard(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
         self._open.discard(connection)
-
-    def oldest_waiting(self) -> Connection | None:
-        """The connection that has waited longest for its client; None where each is answered."""
-        waiting = [each for each in self._open if each.state is not State.ANSWER]
-        return min(waiting, key=lambda each: each.since, default=None)
 
     def retire(self) -> None:
         """Have every present connection closed after its next answer."""
@@ -305,41 +380,20 @@ class OpenConnections:
         Those that are waiting for an answer, or have begun a request, stay.
         """
         for each in list(self._open):
-            if each.state is State.REQUEST and each.arrived < before:
+            if 0.0 < each.arrived < before and not each.has_request:
                 each.close_gently()
-
-    def close(self) -> None:
-        """Stop looking for connections that are overdue."""
-        self._sweep.cancel()
 
     def _drop_overdue(self) -> None:
         # Not now: a process that stood still has not read yet what was sent to it in time.
         read_until = self.lag.before_last
-        for each in [each for each in self._open if each.due < read_until]:
-            if each.state is State.REQUEST:
-                self.on_drop("slow-reader")
-            elif each.has_request:
+        for each in [each for each in self._open if each.deadline < read_until]:
+            if each.has_begun:
                 self.on_drop("slow-headers")
+            elif each.arrived:
+                self.on_drop("slow-reader")
             # else no byte ever came: Go's clients, the API server's too, open connections ahead
             each.abort()
         self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
-
-
-_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_FULL_SECONDS: Final = 1.0
-_OF_CLIENT: Final = frozenset(
-    {
-        errno.ECONNABORTED,
-        errno.EHOSTDOWN,
-        errno.EHOSTUNREACH,
-        errno.ENETDOWN,
-        errno.ENETUNREACH,
-        errno.ENOPROTOOPT,
-        errno.EPROTO,
-        errno.ETIMEDOUT,
-    }
-)
-"""Errors of a connection that is not accepted (man 2 accept); the next one may be good."""
 
 
 class ListenError(OSError):
@@ -365,190 +419,3 @@ def naming_flags(address: tuple[str, str], port: tuple[str, int]) -> Iterator[No
         if error.errno == errno.EADDRINUSE:
             step += f", or end the program that has it: ss -ltnp 'sport = :{port[1]}'"
         raise ListenError(f"{port[0]} {port[1]}: {reason}; {step}") from error
-
-
-class _Place:
-    """An address on which a port listens, and its socket; a new one once that is of no more use."""
-
-    def __init__(self, family: int, address: tuple[Any, ...], backlog: int) -> None:
-        self._family: Final = family
-        self._backlog: Final = backlog
-        self.address = address
-        self.listening: socket.socket | None = None
-
-    def listen(self) -> socket.socket:
-        """Return the socket that listens. Raises OSError when the address is taken."""
-        if self.listening is None:
-            self.listening = socket.create_server(
-                self.address, family=self._family, backlog=self._backlog
-            )
-            self.listening.setblocking(False)  # noqa: FBT003 - takes no name
-            self.address = self.listening.getsockname()  # with the port, where any was asked for
-        return self.listening
-
-
-class Listener:
-    """Accepts the connections of one port.
-
-    A socket that accepts no more is a failure of its task: the supervisor logs and shows it, and
-    starts the task again, with a new socket.
-    """
-
-    def __init__(
-        self,
-        server: web.Server,
-        connections: OpenConnections,
-        context: ssl.SSLContext | None,
-        handshake_seconds: float,
-        *,
-        name: str,
-        supervisor: Supervisor,
-    ) -> None:
-        """`server` handles the requests; without `context` connections are plain, without TLS.
-
-        `name` is that of the port, for its tasks.
-        """
-        self._server: Final = server
-        self._connections: Final = connections
-        self._context: Final = context
-        self._handshake_seconds: Final = handshake_seconds
-        self._name: Final = name
-        self._supervisor: Final = supervisor
-        self._loop: Final = asyncio.get_running_loop()
-        self._places: Final[dict[str, _Place]] = {}
-        """By the name of the task that accepts there."""
-        self._handshakes: Final[dict[asyncio.Task[None], float]] = {}
-        """When each began, oldest first."""
-        self.port = 0
-
-    async def open(self, host: str, port: int, backlog: int) -> None:
-        """Listen on all addresses of `host`. Raises OSError when one is taken."""
-        found = await self._loop.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        for family, _, _, _, address in dict.fromkeys(found):
-            place = _Place(family, address, backlog)
-            place.listen()
-            self.port = self.port or place.address[1]
-            name = f"{self._name} {place.address[0]}"
-            self._places[name] = place
-            self._supervisor.start(name, partial(self._accept, place))
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether new connections are accepted, on each address."""
-        return bool(self._places) and all(one.listening for one in self._places.values())
-
-    async def close(self) -> None:
-        """Accept no more; connections that are open stay."""
-        if self._places:
-            await self._supervisor.end(tuple(self._places))
-        ending = list(self._handshakes)
-        for task in ending:
-            task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
-
-    async def _accept(self, place: "_Place") -> None:
-        """Accept connections. Raises OSError when the socket is of no more use."""
-        with place.listen() as listening:
-            try:
-                while True:
-                    await self._accept_next(listening)
-                    await asyncio.sleep(0)  # many that come at once keep nobody else waiting
-            finally:
-                place.listening = None
-
-    async def _accept_next(self, listening: socket.socket) -> None:
-        try:
-            accepted, _ = await self._loop.sock_accept(listening)
-        except OSError as error:
-            if error.errno in _FULL:
-                facts = {"error": errno.errorcode[error.errno], "action": "raise ulimit -n"}
-                LOGGER.error("no connection can be accepted", extra={"facts": facts})
-                await asyncio.sleep(_FULL_SECONDS)
-            elif error.errno not in _OF_CLIENT:
-                raise
-            return
-        if self._has_room():
-            handshake = asyncio.create_task(self._connect(accepted))
-            self._handshakes[handshake] = time.monotonic()
-            handshake.add_done_callback(self._forget)
-        else:
-            self._connections.on_drop(TOO_MANY)
-            accepted.close()
-
-    def _has_room(self) -> bool:
-        """Whether one more connection may be; may drop another for it.
-
-        A handshake always gives way: it takes milliseconds, unless its client lets it hang.
-        """
-        limits = self._connections.limits
-        count = len(self._connections) + len(self._handshakes)
-        if count < limits.connections:
-            return True
-        waiting = self._connections.oldest_waiting() if limits.makes_room else None
-        handshake, began = next(iter(self._handshakes.items()), (None, 0.0))
-        if handshake is not None and (waiting is None or began < waiting.since):
-            self._handshakes.pop(handshake)
-            handshake.cancel()
-        elif waiting is not None:
-            waiting.abort()
-        else:
-            return count < limits.connections + limits.spare
-        self._connections.on_drop(TOO_MANY)
-        return True
-
-    def _forget(self, handshake: asyncio.Task[None]) -> None:
-        self._handshakes.pop(handshake, None)
-
-    async def _connect(self, accepted: socket.socket) -> None:
-        with suppress(OSError):  # the client has gone, or speaks no TLS, or is too slow for it
-            if self._context is None:
-                await self._loop.connect_accepted_socket(self._protocol, accepted)
-            elif isinstance(self._loop, asyncio.SelectorEventLoop):
-                await self._connect_with_small_buffer(accepted, self._context)
-            else:
-                await self._loop.connect_accepted_socket(
-                    self._protocol,
-                    accepted,
-                    ssl=self._context,
-                    ssl_handshake_timeout=self._handshake_seconds,
-                )
-
-    async def _connect_with_small_buffer(
-        self, accepted: socket.socket, context: ssl.SSLContext
-    ) -> None:
-        """As asyncio's connect_accepted_socket with `ssl`, but for the size of the buffer."""
-        shaken = self._loop.create_future()
-        tls = _SmallBufferTLS(
-            self._loop,
-            self._protocol(),
-            context,
-            shaken,
-            server_side=True,
-            ssl_handshake_timeout=self._handshake_seconds,  # type: ignore[arg-type] # any number
-        )
-        transport, _ = await self._loop.connect_accepted_socket(lambda: tls, accepted)
-        try:
-            await shaken
-        except BaseException:
-            transport.close()
-            raise
-
-    def _protocol(self) -> Connection:
-        """Make the protocol of one connection."""
-        http = Http(
-            self._server,
-            self._connections.on_drop,
-            loop=self._loop,
-            keepalive_timeout=self._connections.limits.idle,
-            access_log=None,
-            max_headers=64,
-        )
-        return Connection(http, self._connections)
-
-
-class _SmallBufferTLS(sslproto.SSLProtocol):
-    """asyncio's TLS with a buffer of two records instead of 256 KiB; uvloop's touches no more."""
-
-    max_size = TLS_BUFFER_BYTES

@@ -8,7 +8,7 @@ evaluate conditions, are compared in a thread.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -25,13 +25,11 @@ from genguard.status.tracking import Tracking
 from webhook.alerts.change import Sink, TransitionTracker
 from webhook.alerts.queued import QueuedSink
 from webhook.election.leader import Leadership
-from webhook.server.time_of_day import TimeOfDay
+from webhook.server.options import Limits
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 
-MOST_QUEUED: Final = 5_000
-MOST_QUEUED_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_FINALIZER: Final = 64
 """Of a name of one character: up to 16 times its bytes in the body."""
 _BATCH_SECONDS: Final = 0.000_2
@@ -39,6 +37,8 @@ _BATCH_WRITES: Final = 16
 """A batch reads the queue for so long, or until so many writes are complete, and judges them. Many
 writes in a row cost less each, and a turn of the event loop costs a third of a review."""
 _SETTLE_SECONDS: Final = 1.0
+_LEAST_STEP: Final = 5.0
+"""In seconds. Two clocks are not read at the same moment, and NTP moves the time of day slowly."""
 DETECTION: Final = "detection"
 SETTLING: Final = "settling"
 """The names of the tasks."""
@@ -48,6 +48,34 @@ _JUDGED: Final = frozenset({Operation.CREATE, Operation.UPDATE})
 def _finalizers(request: AdmissionRequest) -> int:
     objects = request.object, request.old_object
     return sum([len(one.metadata.finalizers or ()) for one in objects if one is not None])
+
+
+class TimeOfDay:
+    """The time of day beside the monotonic clock, which nobody can put."""
+
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`wall` gives seconds since the epoch, `monotonic` seconds."""
+        self._wall: Final = wall
+        self._monotonic: Final = monotonic
+        self._ahead = wall() - monotonic()
+
+    def read(self) -> tuple[float, float]:
+        """Return the seconds since the epoch, and by how many it was put forth since the last call.
+
+        Less than 0: back. A machine that slept counts as put forth: its monotonic clock stood
+        still.
+        """
+        now = self._wall()
+        ahead = now - self._monotonic()
+        step = ahead - self._ahead
+        if abs(step) < _LEAST_STEP:
+            return now, 0.0
+        self._ahead = ahead
+        return now, step
 
 
 class LatestRepair(NamedTuple):
@@ -89,6 +117,7 @@ class Detecting:
         active: Leadership | None = None,
         supervisor: Supervisor | None = None,
         clock: TimeOfDay | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """`sinks` by name.
 
@@ -100,6 +129,7 @@ class Detecting:
         self.tracking: Final = tracking
         self._supervisor: Final = supervisor or Supervisor()
         self._clock: Final = clock or TimeOfDay()
+        self._limits: Final = limits or Limits()
         self._put_forth = 0.0
         """By how many seconds the clock was put forth in all. Times in the queue are without it."""
         self.sinks: Final = tuple(QueuedSink(name, sink) for name, sink in sinks.items())
@@ -136,8 +166,9 @@ class Detecting:
             return
         now = self._now()
         weight = size + _finalizers(request) * _BYTES_OF_FINALIZER
-        most = MOST_QUEUED_BYTES // 2 if is_large else MOST_QUEUED_BYTES
-        has_room = len(self._queue) < MOST_QUEUED and self._bytes + weight <= most
+        limits = self._limits
+        most = limits.detection_queue_bytes // (2 if is_large else 1)
+        has_room = len(self._queue) < limits.detection_queue and self._bytes + weight <= most
         if not has_room or not request.has_short_names:
             self.dropped += 1
             self.shed(request)

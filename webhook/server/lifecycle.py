@@ -9,7 +9,6 @@ import contextlib
 import gc
 import math
 import platform
-import secrets
 import signal
 import ssl
 import sys
@@ -28,17 +27,14 @@ from genguard.review import Dependencies
 from webhook import __version__
 from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler, RemoteIntents, ReviewSpans
-from webhook.server.certificate import CertificateKeeper
-from webhook.server.clients import Clients, Refusals
+from webhook.server.certificate import CertificateKeeper, Clients, Refusals
 from webhook.server.collectors import FindingMetrics
-from webhook.server.connection import Listener, OpenConnections, PortLimits, naming_flags
+from webhook.server.connection import Port, PortLimits, naming_flags
 from webhook.server.detecting import Detecting
-from webhook.server.limits import KEEPALIVE_SECONDS
-from webhook.server.observe import Observations
+from webhook.server.observe import Observations, Recorder
 from webhook.server.ops import Readiness, ops_application
-from webhook.server.options import ServerOptions
-from webhook.server.overload import LoopLag, Overload
-from webhook.server.record import Recorder
+from webhook.server.options import KEEPALIVE_SECONDS, ServerOptions
+from webhook.server.overload import LoopLag, Overload, Watchdog
 from webhook.tasks.supervisor import FailingTask, Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry import declarations
@@ -49,9 +45,6 @@ _TICK_SECONDS: Final = 5.0
 TICKING: Final = "certificate and probe"
 SENDING_AWAY: Final = "idle connections"
 """The names of tasks."""
-ADMISSION: Final = "admission port"
-OPS: Final = "ops port"
-"""The beginnings of the names of the tasks that accept connections; their addresses follow."""
 _PROBE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 2.0
@@ -135,7 +128,6 @@ class AdmissionService:
         self._supervisor: Final = supervisor or Supervisor()
         self._keeper: Final = CertificateKeeper(options)
         self._certificate: Final = self._keeper.serving
-        self._probe_name: Final = secrets.token_hex(16)  # of the server, in our own handshakes
         self._clients: Final = (
             Clients(options.client_names, Refusals(metrics.refuse))
             if options.client_ca_file
@@ -148,7 +140,7 @@ class AdmissionService:
         self._access: Final = access or WithinHost()
         self._collectors: Final = tuple(collectors)
         limits = options.limits
-        observer = Observations(metrics, self._recorder, detecting, limits)
+        observer = Observations(metrics, self._recorder, detecting)
         self._overload: Final = Overload(limits.overload_quiet_seconds)
         self._handler: Final = AdmissionHandler(
             dependencies,
@@ -159,12 +151,9 @@ class AdmissionService:
             spans=spans,
             keeps_clients=keeps_clients,
         )
-        self._http: web.Server | None = None
-        self._connections: OpenConnections | None = None
-        self._listener: Listener | None = None
+        self._port: Port | None = None
         self._ops: web.AppRunner | None = None
-        self._ops_connections: OpenConnections | None = None
-        self._ops_listener: Listener | None = None
+        self._ops_port: Port | None = None
         self._lag: LoopLag | None = None
         self._probe_failed = ""
         self._leaves = False
@@ -175,24 +164,26 @@ class AdmissionService:
         """Listen on both ports. Raises OSError when an address is taken."""
         options, limits = self._options, self._options.limits
         self._lag = LoopLag()
-        self._http = web.Server(self._handler)
-        port_limits = PortLimits(limits.connections, limits.header_seconds, KEEPALIVE_SECONDS)
-        refuse = self._metrics.refuse
-        self._connections = OpenConnections(port_limits, refuse, self._lag, self._clients)
-        self._listener = Listener(
-            self._http,
-            self._connections,
-            self._admission_context(),
-            limits.handshake_seconds,
-            name=ADMISSION,
-            supervisor=self._supervisor,
+        self._port = Port(
+            web.Server(self._handler),
+            PortLimits(
+                limits.connections,
+                limits.handshake_seconds,
+                limits.header_seconds,
+                KEEPALIVE_SECONDS,
+                limits.backlog,
+            ),
+            self._lag,
+            self._metrics.refuse,
+            context=(self._certificate.guarded() if self._clients else self._certificate.context),
+            clients=self._clients,
         )
         with naming_flags(
             ("--bind-address", options.bind_address), ("--secure-port", options.secure_port)
         ):
-            await self._listener.open(options.bind_address, options.secure_port, limits.backlog)
-        self.secure_port = self._listener.port
-        self._measure(self._connections, self._lag)
+            await self._port.open(options.bind_address, options.secure_port)
+        self.secure_port = self._port.number
+        self._measure(self._port, self._lag)
         trust = await self._start_ops(self._lag)
         await self._probe()
         self._supervisor.start(TICKING, self._tick)
@@ -210,14 +201,14 @@ class AdmissionService:
             },
         )
 
-    def _measure(self, connections: OpenConnections, lag: LoopLag) -> None:
+    def _measure(self, port: Port, lag: LoopLag) -> None:
         """Export what the server measures of itself."""
         metrics, rejected, recorder = self._metrics, self._overload.rejected, self._recorder
         metrics.counts(
             declarations.SHED,
             lambda: [((reason.value,), count) for reason, count in rejected.items()],
         )
-        metrics.gauge(declarations.OPEN_CONNECTIONS, lambda: float(len(connections)))
+        metrics.gauge(declarations.OPEN_CONNECTIONS, lambda: float(len(port)))
         metrics.gauge(declarations.EVENT_LOOP_LAG, lag.longest)
         metrics.gauge(declarations.CERTIFICATE_EXPIRY, self._seconds_to_expiry)
         if recorder is not None:
@@ -238,40 +229,30 @@ class AdmissionService:
             declarations.OPS_REFUSED_CONNECTIONS,
             lambda: [((reason,), count) for reason, count in refused.items()],
         )
-        port_limits = PortLimits(
-            limits.ops_connections,
-            limits.ops_header_seconds,
-            limits.ops_idle_seconds,
-            spare=limits.ops_spare,
-            makes_room=True,
-        )
-        self._ops_connections = OpenConnections(
-            port_limits, lambda reason: refused.update((reason,)), lag
-        )
         trust = self._certificate.context if options.ops_tls else None
-        self._ops_listener = Listener(
+        self._ops_port = Port(
             cast(web.Server, self._ops.server),
-            self._ops_connections,
-            trust,
-            limits.handshake_seconds,
-            name=OPS,
-            supervisor=self._supervisor,
+            PortLimits(
+                limits.ops_connections,
+                limits.handshake_seconds,
+                limits.ops_header_seconds,
+                limits.ops_idle_seconds,
+                limits.backlog,
+                spare=limits.ops_spare,
+                makes_room=True,
+            ),
+            lag,
+            lambda reason: refused.update((reason,)),
+            context=trust,
         )
         with naming_flags(("--ops-address", options.ops_address), ("--ops-port", options.ops_port)):
-            await self._ops_listener.open(options.ops_address, options.ops_port, limits.backlog)
-        self.ops_port = self._ops_listener.port
+            await self._ops_port.open(options.ops_address, options.ops_port)
+        self.ops_port = self._ops_port.number
         return trust
-
-    def _admission_context(self) -> ssl.SSLContext:
-        if self._clients is None:
-            return self._certificate.context
-        context = self._certificate.guarded()
-        self._clients.counting(context, self._probe_name)
-        return context
 
     def missing(self) -> str | None:
         """Why this server is not ready; None when it is."""
-        if self._listener is None or not self._listener.is_serving:
+        if self._port is None or not self._port.is_serving:
             return "not listening"
         if self._leaves:
             return "draining"
@@ -318,23 +299,20 @@ class AdmissionService:
             await asyncio.sleep(0.1)
             now = time.monotonic()
             began = min(began, now) if self._handler.sends_away else math.inf
-            if self._connections is not None and now - began >= _IDLE_SECONDS:
-                self._connections.close_idle(now - _IDLE_SECONDS)
+            if self._port is not None and now - began >= _IDLE_SECONDS:
+                self._port.close_idle(now - _IDLE_SECONDS)
 
     async def stop(self) -> None:
         """Close the listeners, finish what is in flight, end."""
         await self._supervisor.end((TICKING, SENDING_AWAY))
         if self._lag is not None:
             self._lag.stop()
-        if self._listener is not None:
-            await self._listener.close()
-        if self._http is not None and self._connections is not None:
-            await self._finish(self._http, self._connections)
+        if self._port is not None:
+            await self._finish(self._port)
         self._pages.close()
-        if self._ops_listener is not None:
-            await self._ops_listener.close()
-        if self._ops_connections is not None:
-            self._ops_connections.close()
+        if self._ops_port is not None:
+            self._ops_port.close()
+            self._ops_port.end()
         if self._ops is not None:
             await self._ops.cleanup()
         await self._detecting.stop()
@@ -342,16 +320,17 @@ class AdmissionService:
             await in_thread(self._recorder.close)
         LOGGER.info("stopped")
 
-    async def _finish(self, http: web.Server, connections: OpenConnections) -> None:
+    async def _finish(self, port: Port) -> None:
         """Answer what has begun; aiohttp's own shutdown reads no more of a body."""
+        port.close()
         self._handler.draining = True
         for _ in range(int(self._options.limits.body_seconds / _POLL_SECONDS)):
-            if not connections.busy:
+            if not port.busy:
                 break
             await asyncio.sleep(_POLL_SECONDS)
-        connections.close()
-        http.pre_shutdown()  # without it, idle connections are waited for
-        await http.shutdown(self._options.limits.body_seconds)
+        port.end()
+        port.server.pre_shutdown()  # without it, idle connections are waited for
+        await port.server.shutdown(self._options.limits.body_seconds)
 
     async def run(self) -> None:
         """Serve until SIGTERM, then drain; SIGINT or a second SIGTERM ends at once."""
@@ -370,15 +349,16 @@ class AdmissionService:
         await self.start()
         _freeze_garbage()
         sys.setswitchinterval(_SWITCH_SECONDS)
-        try:
-            await asked.wait()
-            draining = asyncio.create_task(self.drain())
-            force = asyncio.create_task(forced.wait())
-            await asyncio.wait((draining, force), return_when=asyncio.FIRST_COMPLETED)
-            for task in (draining, force):
-                task.cancel()
-        finally:
-            await self.stop()
+        with Watchdog(self._options.limits.stuck_seconds):
+            try:
+                await asked.wait()
+                draining = asyncio.create_task(self.drain())
+                force = asyncio.create_task(forced.wait())
+                await asyncio.wait((draining, force), return_when=asyncio.FIRST_COMPLETED)
+                for task in (draining, force):
+                    task.cancel()
+            finally:
+                await self.stop()
 
     def _seconds_to_expiry(self) -> float:
         return (self.not_after - datetime.now(UTC)).total_seconds()
@@ -389,8 +369,8 @@ class AdmissionService:
             self._overload.end_if_quiet(time.monotonic())
             if self._clients is not None:
                 self._clients.refusals.end_if_quiet()
-            if self._keeper.refresh(datetime.now(UTC)) and self._connections is not None:
-                self._connections.retire()
+            if self._keeper.refresh(datetime.now(UTC)) and self._port is not None:
+                self._port.retire()
             await self._probe()
 
     async def _probe(self) -> None:
@@ -406,9 +386,10 @@ class AdmissionService:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
         try:
             async with asyncio.timeout(_PROBE_SECONDS):
-                _, writer = await asyncio.open_connection(
-                    host, self.secure_port, ssl=context, server_hostname=self._probe_name
-                )
+                _, writer = await asyncio.open_connection(host, self.secure_port)
+                if self._clients is not None:
+                    self._clients.probe = writer.get_extra_info("sockname")
+                await writer.start_tls(context)
                 writer.close()
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()

@@ -2,16 +2,14 @@
 
 import json
 
-import msgspec
-
 from genguard.admission.decode import decode_review
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.selectors import Truth
 from tests.cases_loader import table
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, reviewed
-from webhook.cel.message import Message, make_line, make_message
-from webhook.cel.programs import MOST_PROGRAMS, Variables, compiled
+from webhook.cel.evaluator import reviewed_request
+from webhook.cel.programs import MOST_CONDITIONS, Variables, condition
 from webhook.cel.programs import holds as holds_of
 
 STORED = {
@@ -47,7 +45,7 @@ def updated(new=STORED | {"status": {"observedGeneration": 2}}, old=STORED):
 
 
 def holds(expression: str, request: AdmissionRequest) -> Truth:
-    asked = make_message([expression], request)
+    asked = reviewed_request(request)
     assert asked is not None
     return holds_of(expression, Variables(asked))
 
@@ -82,22 +80,13 @@ def test_an_object_that_cannot_be_decoded_leaves_a_condition_unknown():
 def test_an_object_that_is_too_large_does_not_spoil_the_expression_for_others(monkeypatch):
     expression = "object.spec.replicas == 3"
     assert holds(expression, updated()) is Truth.TRUE
-    monkeypatch.setattr("webhook.cel.message.MOST_BYTES", 1_000)
+    monkeypatch.setattr("webhook.cel.evaluator.MOST_BYTES", 1_000)
     large = updated(new=STORED | {"status": {"message": "x" * 1_000}})
     assert holds(expression, large) is Truth.UNKNOWN
     assert holds(expression, updated()) is Truth.TRUE
 
 
 def test_compiled_conditions_are_bounded():
-    for number in range(MOST_PROGRAMS + 5):
+    for number in range(MOST_CONDITIONS + 5):
         assert holds(f"{number} == {number}", updated()) is Truth.TRUE
-    assert compiled.cache_info().currsize == MOST_PROGRAMS
-
-
-def test_line_breaks_in_an_object_as_it_came_keep_a_message_in_one_line():
-    review = json.dumps(make_review(new=STORED, old=STORED), indent=2).encode()
-    asked = make_message(["object.spec.replicas == 3"], decode_review(review))
-    line = make_line(asked)
-    assert (line.count(b"\n"), line.endswith(b"\n")) == (1, True)
-    read = msgspec.json.decode(line, type=Message)
-    assert holds_of("object.spec.replicas == 3", Variables(read)) is Truth.TRUE
+    assert condition.cache_info().currsize == MOST_CONDITIONS

@@ -6,9 +6,8 @@ from genguard.status.health_rules import HealthRule, HealthRules, Key, NoAnswer
 from genguard.status.view import Health
 from tests.cases_loader import table
 from tests.costly_objects import costly_object
-from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.cel.message import MOST_BYTES
-from webhook.cel.rule_programs import MOST_PROGRAMS, compiled, evaluate_rule
+from webhook.cel.evaluator import MOST_BYTES, Evaluator, RuleJudge
+from webhook.cel.programs import MOST_RULES, evaluate_rule, rule_program
 
 READY = "status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
 COSTLY = "spec.list.all(x, x in spec.list.filter(y, y == x))"
@@ -93,13 +92,6 @@ def test_an_object_that_is_too_large_is_not_judged(evaluator):
     assert evaluator.costly == 0
 
 
-def test_where_no_process_can_be_started_nothing_is_judged(monkeypatch):
-    monkeypatch.setattr("sys.executable", "/nowhere/python")
-    with Evaluator() as evaluator:
-        assert judge(evaluator, {"status": {}}, current="true") == {}
-        assert "no process for CEL" in evaluator.refusal("true", Key.CURRENT)
-
-
 def test_an_object_is_judged_by_the_rule_of_its_kind_and_by_none_without_one(evaluator):
     rule = HealthRule("example.org", "Widget", {Key.CURRENT: "true"}, "f")
     rules = RuleJudge(evaluator, HealthRules([rule]))
@@ -109,7 +101,7 @@ def test_an_object_is_judged_by_the_rule_of_its_kind_and_by_none_without_one(eva
 
 
 def test_compiled_rules_are_bounded():
-    for number in range(MOST_PROGRAMS + 5):
+    for number in range(MOST_RULES + 5):
         found = evaluate_rule(f"status.n == {number}", Key.CURRENT, {"status": {"n": 3}})
         assert found is (number == 3)
-    assert compiled.cache_info().currsize == MOST_PROGRAMS
+    assert rule_program.cache_info().currsize == MOST_RULES

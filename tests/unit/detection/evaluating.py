@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.selectors import Truth
-from webhook.cel.message import make_message
+from webhook.cel.evaluator import reviewed_request
 from webhook.cel.programs import Variables, holds
 
 
@@ -14,10 +14,10 @@ class Evaluated:
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest
     ) -> Mapping[str, Truth]:
-        asked = make_message(list(dict.fromkeys(expressions)), request)
+        asked = reviewed_request(request)
         assert asked is not None
         variables = Variables(asked)
-        return {one: holds(one, variables) for one in asked.expressions}
+        return {one: holds(one, variables) for one in expressions}
 
 
 CONDITIONS = Evaluated()

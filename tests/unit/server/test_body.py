@@ -1,11 +1,17 @@
-"""The budget of bytes, and the deadline that the API server asks for."""
+"""Timeouts that are asked for, large reviews one at a time, and what a thread touches."""
 
 import asyncio
+import threading
+from dataclasses import replace
 
 import pytest
 
-from webhook.server.body import BadRequestError, Bodies, OverloadedError, timeout_of
-from webhook.server.limits import Limits
+from genguard.admission.join import JoinKey
+from genguard.objects.intended import Intended
+from genguard.objects.observed import NOTHING_OBSERVED
+from genguard.review_setup import ReviewOptions, ReviewSetup
+from webhook.server.body import LargeReviews, OverloadedError, for_thread, is_large, timeout_of
+from webhook.server.options import LARGE_BYTES, LARGE_VALUES, Limits
 
 
 @pytest.mark.parametrize(
@@ -30,30 +36,103 @@ def test_the_api_servers_own_timeout_is_read(path, seconds):
     assert timeout_of(path) == seconds
 
 
-async def test_who_has_been_read_longest_is_rejected_and_its_bytes_are_given_back_once():
-    bodies, deadlines = Bodies(10), [asyncio.timeout(60) for _ in range(3)]
-    with pytest.raises(TimeoutError):
-        async with deadlines[0]:
-            with bodies.read(deadlines[0]) as older, bodies.read(deadlines[1]) as newer:
-                bodies.grow(older, 6)
-                bodies.grow(newer, 4)
-                assert not older.is_rejected
-                bodies.grow(newer, 6)
-                assert (older.is_rejected, newer.is_rejected) == (True, False)
-                with pytest.raises(OverloadedError):
-                    bodies.grow(older, 1)
-                await asyncio.sleep(60)
-    with bodies.read(deadlines[2]) as last:
-        bodies.grow(last, 10)
-        with pytest.raises(OverloadedError):
-            bodies.grow(last, 1)
-
-
 def test_slow_senders_together_leave_room_below_the_memory_limit_of_the_deployment():
     assert Limits().body_bytes_in_flight <= 64 * 1024 * 1024
 
 
-def test_every_refusal_of_a_request_is_a_4xx_with_a_code_of_its_own():
-    kinds = BadRequestError.__subclasses__()
-    assert {kind.status for kind in kinds} == {408, 413, 415, 429}
-    assert len({kind.code for kind in kinds}) == len(kinds)
+KEY = JoinKey("", "pods", "status", "default", "a", "uid", "someone", "7", dry_run=False)
+INTENDED = Intended(NOTHING_OBSERVED)
+
+
+class Remembered:
+    """Intents and Rounds that note what is done to them, and in which thread."""
+
+    def __init__(self) -> None:
+        self.calls = []
+
+    def put(self, key, value, now):
+        self.calls.append(("put", key, value, now, threading.get_ident()))
+
+    def get(self, key, now):
+        self.calls.append(("get", key, now, threading.get_ident()))
+        return INTENDED
+
+    def forget(self, key):
+        self.calls.append(("forget", key, threading.get_ident()))
+
+
+async def test_what_is_shared_is_touched_on_the_event_loop():
+    intents, rounds, here = Remembered(), Remembered(), threading.get_ident()
+    told = {"mode": "enforcing"}
+    own = replace(
+        ReviewSetup(ReviewOptions()).dependencies,
+        intents=intents,
+        rounds=rounds,
+        about=lambda: told,
+    )
+    deps = for_thread(own)
+
+    def work():
+        deps.intents.put(KEY, INTENDED, 1.0)
+        deps.rounds.put(KEY, {"a": "b"}, 2.0)
+        deps.rounds.forget(KEY)
+        assert threading.get_ident() != here
+        return deps.intents.get(KEY, 3.0), deps.rounds.get(KEY, 4.0), deps.about()
+
+    assert await asyncio.to_thread(work) == (INTENDED, INTENDED, told)
+    assert intents.calls == [("put", KEY, INTENDED, 1.0, here), ("get", KEY, 3.0, here)]
+    assert rounds.calls == [
+        ("put", KEY, {"a": "b"}, 2.0, here),
+        ("forget", KEY, here),
+        ("get", KEY, 4.0, here),
+    ]
+
+
+async def test_what_fails_on_the_event_loop_is_raised_in_the_thread():
+    def fails():
+        raise LookupError("no such thing")
+
+    deps = for_thread(replace(ReviewSetup(ReviewOptions()).dependencies, about=fails))
+    with pytest.raises(LookupError):
+        await asyncio.to_thread(deps.about)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"large_reviews": 2}, {"large_bytes": 29}], ids=["places", "bytes"]
+)
+async def test_one_is_judged_at_a_time_and_more_than_may_wait_are_asked_to_come_again(limits):
+    turns, begun, let_go = LargeReviews(Limits(**limits)), [], asyncio.Event()
+
+    async def come(name):
+        async with turns.turn(10):
+            begun.append(name)
+            await let_go.wait()
+
+    first, second = (asyncio.create_task(come(name)) for name in (1, 2))
+    await asyncio.sleep(0.01)
+    assert begun == [1]
+    with pytest.raises(OverloadedError):
+        await come(3)
+    second.cancel()  # its client has gone: what it took is given back
+    await asyncio.sleep(0.01)
+    third = asyncio.create_task(come(4))
+    let_go.set()
+    await asyncio.gather(first, third)
+    assert begun == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_it", "because"),
+    [
+        (b"x" * LARGE_BYTES, False, "one text of 512 KiB"),
+        (b"x" * (LARGE_BYTES + 1), True, "more bytes"),
+        (b"1,.......... " * LARGE_VALUES, False, "2,000 values"),
+        (b"1,.......... " * (LARGE_VALUES + 1), True, "2,001 values"),
+        (b"[..........] " * (LARGE_VALUES + 1), True, "lists are values, too"),
+        (b'{"a":........' * (LARGE_VALUES + 1), True, "objects in objects have no comma"),
+        (b"1," * LARGE_VALUES * 2, False, "within 16 KiB nothing takes long"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_review_is_large_by_its_bytes_or_by_its_values(body, is_it, because):
+    assert is_large(body, Limits()) is is_it, because

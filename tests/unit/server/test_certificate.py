@@ -121,7 +121,7 @@ async def test_connections_of_an_old_certificate_are_closed_with_their_next_answ
         assert not (await old.post(GOOD.encode())).closes
         put(tmp_path)
         assert run.service._keeper.refresh(NOW)
-        run.service._connections.retire()
+        run.service._port.retire()
         assert (await old.post(GOOD.encode())).closes
         assert await old.closed()
         run.trust.load_verify_locations(tmp_path / "ca.crt")

@@ -21,8 +21,8 @@ from tests.unit.detection.test_ledger_restore import looping
 from tests.waiting import until
 from webhook.alerts.change import Change, Transition
 from webhook.server import detecting as module
-from webhook.server.detecting import Detecting
-from webhook.server.time_of_day import TimeOfDay
+from webhook.server.detecting import Detecting, TimeOfDay
+from webhook.server.options import Limits
 
 
 class Told:
@@ -94,42 +94,34 @@ async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_othe
     assert broken.closed
 
 
-async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits():
-    detecting = Detecting(Detection(), {}, Tracking())
+def small(count: int = 8, size: int = 1_000) -> Detecting:
+    limits = Limits(detection_queue=count, detection_queue_bytes=size)
+    return Detecting(Detection(), {}, Tracking(), limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_large", "kept", "because"),
+    [
+        ([10] * 15, False, 8, "entries are bounded"),
+        ([999, 2], False, 1, "so are bytes"),
+        ([250] * 5, True, 2, "large ones leave half of the bytes to others"),
+    ],
+)
+async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits(
+    sizes, is_large, kept, because
+):
+    detecting = small()
     [(phase, verdict), *_] = clobbered_write(1)
-    for _ in range(module.MOST_QUEUED + 7):
-        detecting.put(phase, verdict, 10)
-    assert len(detecting) == module.MOST_QUEUED
-    assert detecting.dropped == 7
+    for size in sizes:
+        detecting.put(phase, verdict, size, is_large=is_large)
+    assert (len(detecting), detecting.dropped) == (kept, len(sizes) - kept), because
     assert detecting.last_shed
     await detecting.stop()
 
 
-async def test_bytes_are_bounded_too():
-    detecting = Detecting(Detection(), {}, Tracking())
-    [(phase, verdict), *_] = clobbered_write(1)
-    detecting.put(phase, verdict, module.MOST_QUEUED_BYTES - 1)
-    detecting.put(phase, verdict, 2)
-    assert (len(detecting), detecting.dropped) == (1, 1)
-    await detecting.stop()
-
-
-async def test_large_reviews_leave_half_of_the_room_to_others():
-    detecting = Detecting(Detection(), {}, Tracking())
-    [(phase, verdict), *_] = clobbered_write(1)
-    for _ in range(5):
-        detecting.put(phase, verdict, module.MOST_QUEUED_BYTES // 4, is_large=True)
-    assert (len(detecting), detecting.dropped) == (2, 3)
-    for _ in range(3):
-        detecting.put(phase, verdict, module.MOST_QUEUED_BYTES // 4)
-    assert (len(detecting), detecting.dropped) == (4, 4)
-    await detecting.stop()
-
-
 async def test_finalizers_count_as_what_they_take_in_memory():
-    detecting = Detecting(Detection(), {}, Tracking())
-    many = ["f"] * (module.MOST_QUEUED_BYTES // 100)
-    asked = make_review(new={"metadata": {"finalizers": many}}, old={"metadata": {}})
+    detecting = small(size=1_000_000)
+    asked = make_review(new={"metadata": {"finalizers": ["f"] * 10_000}}, old={"metadata": {}})
     verdict = review(json.dumps(asked).encode(), Phase.MUTATE, judge(), 0.0).verdict
     for _ in range(3):
         detecting.put(Phase.MUTATE, verdict, 10)

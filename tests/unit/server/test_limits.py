@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from webhook.server.limits import FEWEST_CONNECTIONS, OTHER_DESCRIPTORS, Limits, fit
+from webhook.server.options import FEWEST_CONNECTIONS, OTHER_DESCRIPTORS, Limits, fit
 
 LIMITS = Limits()
 OPS = LIMITS.ops_connections + LIMITS.ops_spare
@@ -50,7 +50,7 @@ def test_with_few_descriptors_both_ports_together_leave_some_for_files(descripto
 @pytest.mark.parametrize("limits", [(64, 512), (512, 512)])
 def test_the_soft_limit_is_raised_to_the_hard_one(limits):
     code = (
-        "import resource; from webhook.server.limits import raise_limit; "
+        "import resource; from webhook.server.options import raise_limit; "
         "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     done = subprocess.run(

@@ -14,8 +14,7 @@ from aiohttp import web
 
 from genguard.admission.decode import MAX_BODY_BYTES
 from tools.bench.servers import CONSTANT_ANSWER
-from tools.bench.servers.listen import listen
-from webhook.server.limits import KEEPALIVE_SECONDS
+from tools.bench.servers.listen import KEEPALIVE_SECONDS, listen
 
 ANSWER: Final = json.dumps(CONSTANT_ANSWER, separators=(",", ":")).encode()
 

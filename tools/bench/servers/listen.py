@@ -5,12 +5,13 @@ import signal
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from webhook.server.limits import KEEPALIVE_SECONDS
+KEEPALIVE_SECONDS: Final = 180.0
+"""As genguard's own."""
 
 
 async def listen(protocols: Callable[[], Any], port: int, folder: Path) -> None:
