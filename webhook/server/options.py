@@ -43,7 +43,7 @@ class Limits:
     large_from: int = LARGE_BYTES
     large_values: int = LARGE_VALUES
     large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
-    large_bytes: int = 32 * 1024 * 1024  # of their bodies
+    large_bytes: int = 24 * 1024 * 1024  # of their bodies
     answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=
     overload_quiet_seconds: float = 10.0  # nothing was rejected for so long: an overload is over
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more
