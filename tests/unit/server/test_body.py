@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from genguard.admission.join import JoinKey
+from genguard.admission.review import JoinKey
 from genguard.objects.intended import Intended
 from genguard.objects.observed import NOTHING_OBSERVED
 from genguard.review_setup import ReviewOptions, ReviewSetup
