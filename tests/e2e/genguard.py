@@ -81,6 +81,11 @@ class Genguard:
         return f"{self._admission}/{path.removeprefix('/')}"
 
     @property
+    def ops_port(self) -> int:
+        """The port of the pages."""
+        return int(self._ops.rpartition(":")[2])
+
+    @property
     def admission_port(self) -> int:
         """Where reviews arrive."""
         port = urlsplit(self._admission).port

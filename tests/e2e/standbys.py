@@ -42,7 +42,10 @@ class Pod:
         self.guard = guard
         template = _template(self._namespace)
         (container,) = template["spec"]["containers"]
-        container["ports"] = [{"name": "webhook", "containerPort": guard.admission_port}]
+        container["ports"] = [
+            {"name": "webhook", "containerPort": guard.admission_port},
+            {"name": "ops", "containerPort": guard.ops_port},
+        ]
         body = {
             "metadata": template["metadata"] | {"name": self.name},
             # Without a node it would be deleted at once.

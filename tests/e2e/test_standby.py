@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -124,6 +125,33 @@ def test_the_standby_takes_over(
             time.sleep(_A_WHILE)
             assert pods.active is new, "nobody takes it back"
         assert new.guard.metric("genguard_leader") == 1
+
+
+def test_a_standby_shows_what_the_active_pod_knows_or_says_when_that_was_saved(
+    apiserver: ControlPlane, namespace: NamespaceFactory, owner: Account, tmp_path: Path
+) -> None:
+    where = namespace(apiserver)
+    path = f"/apis/apps/v1/namespaces/{where}/deployments"
+    apiserver.client.post(path, deployment("quiet"))
+    with (
+        old_operator(apiserver, where),
+        standing_by(apiserver, owner, tmp_path / "certs") as pods,
+        registered(apiserver, where, pods, timeoutSeconds=TIMEOUT),  # type: ignore[arg-type]
+    ):
+        for _ in range(3):
+            write(apiserver, f"{path}/quiet")
+        active, other = pods.active.guard, pods.other.guard
+        wait_until(lambda: knows(active, "quiet"), what="the finding")
+        wait_until(lambda: other.ops("/api/findings") == active.ops("/api/findings"), what="same")
+        assert "standby of" not in other.ops("/")[1]
+        assert role(other)[0] == "standby", "what is said of a server is about that server"
+        # As it would ask the active pod: then it answers itself, by what was saved.
+        url = f"http://127.0.0.1:{other.ops_port}/"
+        hopped = urllib.request.Request(url, headers={"Genguard-Forwarded": "1"})
+        with urllib.request.urlopen(hopped, timeout=TIMEOUT) as answer:
+            page = answer.read().decode()
+        assert "standby of" in page
+        assert "as saved at 2" in page
 
 
 def write(plane: ControlPlane, path: str) -> int | None:

@@ -28,7 +28,6 @@ _PROTOCOL: Final = "v4.channel.k8s.io"
 _DATA: Final = 0
 _PORT_BYTES: Final = 2
 _PIECE: Final = 1 << 16
-_OPS: Final = "ops"
 _USUAL_PORT: Final = 8080
 _TLS: Final = "--ops-tls"
 _LONGEST_REASON: Final = 300
@@ -111,20 +110,15 @@ async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
     """
     path = f"/api/v1/namespaces/{namespace}/pods"
     listed = await rest.list_all(path, OURS, kind="Pod")
-    read = [(read_pod(one), one) for one in listed]
-    usable = [(not found.is_active, found.name, one) for found, one in read if found.can_answer]
+    usable = [one for one in map(read_pod, listed) if one.can_answer]
     if not usable:
         return None
-    _, _, pod = min(usable, key=lambda one: one[:2])
+    found = min(usable, key=lambda one: (not one.is_active, one.name))
+    port = found.ops or _USUAL_PORT
+    (pod,) = (one for one in listed if one["metadata"]["name"] == found.name)
     containers = (pod.get("spec") or {}).get("containers") or ()
-    ports = [
-        int(port["containerPort"])
-        for container in containers
-        for port in container.get("ports") or ()
-        if port.get("name") == _OPS
-    ]
     tls = any(_TLS in (container.get("args") or ()) for container in containers)
-    return OpsPort(namespace, pod["metadata"]["name"], (ports or [_USUAL_PORT])[0], tls)
+    return OpsPort(namespace, found.name, port, tls)
 
 
 @asynccontextmanager

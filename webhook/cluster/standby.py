@@ -40,6 +40,8 @@ slow, a new TLS connection for each review would make it slower. If the API serv
 but this pod not the API server, another pod is active by then."""
 _PORT: Final = "webhook"
 """The name of the port to which other replicas connect."""
+_OPS: Final = "ops"
+"""The name of the port that shows pages."""
 _LISTEN_SECONDS: Final = 1.0
 """How long one connection is listened to: a node that vanishes never closes it."""
 _RECONNECT_SECONDS: Final = 0.1
@@ -51,12 +53,14 @@ class Pod(NamedTuple):
     can_answer  it is ready, and not being deleted
     is_active   it has the label
     address     host and port of its webhook; None before it has an IP address
+    ops         the port of its pages
     """
 
     name: str
     can_answer: bool
     is_active: bool
     address: tuple[str, int] | None = None
+    ops: int | None = None
 
 
 def read_pod(document: Mapping[str, Any]) -> Pod:
@@ -67,13 +71,14 @@ def read_pod(document: Mapping[str, Any]) -> Pod:
     is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
     containers = (document.get("spec") or {}).get("containers") or ()
     ports = [port for one in containers for port in one.get("ports") or ()]
-    port = next((one["containerPort"] for one in ports if one.get("name") == _PORT), None)
-    host = status.get("podIP")
+    named = {one.get("name"): int(one["containerPort"]) for one in ports}
+    host, port = status.get("podIP"), named.get(_PORT)
     return Pod(
         metadata["name"],
         is_ready and "deletionTimestamp" not in metadata,
         (metadata.get("labels") or {}).get(ACTIVE) == "true",
         (host, port) if host and port else None,
+        named.get(_OPS),
     )
 
 
@@ -174,6 +179,13 @@ class Pods:
         if found is not before and (found or pod.name in self._reached):
             self._reached[pod.name] = found
             self.changed.set()
+
+    def ops_of(self, name: str) -> tuple[str, int] | None:
+        """Return where the pages of a pod are; None where that is not known."""
+        pod = next((one for one in self._seen if one.name == name), None)
+        if pod is None or pod.address is None or pod.ops is None:
+            return None
+        return pod.address[0], pod.ops
 
     async def is_over(self, holder: str) -> bool:
         """As `is_over`; raises as Rest does."""
@@ -288,6 +300,11 @@ class StandbyElection:
     def active(self) -> str:
         """The name of the pod that was active last; "" where none is known."""
         return pod_of(self._lease.holder)
+
+    @property
+    def active_ops(self) -> tuple[str, int] | None:
+        """Where the pages of the active pod are; None where that is this pod, or not known."""
+        return None if self.is_leader else self._pods.ops_of(self.active)
 
     @property
     def lost_at(self) -> float:

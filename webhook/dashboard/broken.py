@@ -21,7 +21,14 @@ from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
 from webhook.dashboard.objects import damaged_objects, owners, stuck_since
 from webhook.dashboard.page import PageContext, PageData, PageQueue, Sources, check_parameters
-from webhook.dashboard.rendering import ENDING, parse_time, shown_severity, span, stamp_exactly
+from webhook.dashboard.rendering import (
+    ENDING,
+    parse_time,
+    shown_severity,
+    span,
+    stamp,
+    stamp_exactly,
+)
 
 MOST_SHOWN: Final = 100
 """Objects of a list, those first that wait for longest."""
@@ -236,8 +243,8 @@ def _missing(sources: Sources, now: float) -> Iterator[str]:
     """Say why this server cannot tell that nothing is broken."""
     if active := sources.stands_by_for:
         yield (
-            f"This pod stands by: {active} answers. Findings are shown as that one has saved them; "
-            "other pages show what this pod has seen itself."
+            f"This pod stands by for {active}, which does not show it its pages. Findings are as "
+            f"saved at {stamp(sources.saved_at(now))}; other pages show what this pod sees itself."
         )
     elif not sources.metrics.last_review:
         yield (

@@ -19,6 +19,7 @@ from aiohttp import web
 from genguard.detection.suspects import Suspects
 from genguard.objects.shown import json_line
 from webhook.cluster.registrations import Registrations
+from webhook.dashboard.forwarding import Forwarding
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
 from webhook.tasks.supervisor import FailingTask, Supervisor
@@ -52,6 +53,7 @@ class Sources(NamedTuple):
     enforce  returns the command that makes this installation enforcing; "" where none is known
     alertmanager  the URL of the Alertmanager in which a finding can be silenced; "" without one
     supervisor  knows which tasks of this server fail
+    forwarding  the way to the active pod of a standby
     registrations  returns what is registered and why; None where this server does not keep it
     """
 
@@ -65,12 +67,17 @@ class Sources(NamedTuple):
     alertmanager: str = ""
     supervisor: Supervisor | None = None
     registrations: Callable[[], Registrations] | None = None
+    forwarding: Forwarding | None = None
 
     @property
     def stands_by_for(self) -> str:
         """The name of the pod that is active in place of this one; "" where this one answers."""
         about = self.about()
         return about.get("active", "") if about.get("role") == "standby" else ""
+
+    def saved_at(self, now: float) -> float:
+        """Return the time of what is known of findings: on a standby, when they were saved."""
+        return self.detecting.shown_at or now if self.stands_by_for else now
 
     def failing(self) -> tuple[FailingTask, ...]:
         """Return the tasks that fail."""

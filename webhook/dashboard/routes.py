@@ -56,6 +56,12 @@ PAGES: Final = (
     Page("/terminating", "terminating.html", terminating.load, "/api/terminating"),
     Page("/runbooks/{name}", "runbook.html", runbook.load, "/api/runbooks/{name}"),
 )
+_OF_FINDINGS: Final = (
+    findings.load_home,
+    findings.load_all,
+    findings.load_finding,
+    broken.load,
+)
 _TYPES: Final = {
     "dashboard.css": "text/css",
     "dashboard.js": "text/javascript",
@@ -99,9 +105,11 @@ class Dashboard:
         self._queue.close()
 
     async def _html(self, context: PageContext, page: Page, request: web.Request) -> web.Response:
-        now = time.time()
+        now = self._now(page.load)
         try:
             async with self._queue.wait_turn():
+                if answer := await self._forwarded(context, request):
+                    return answer
                 seen = await page.load(context, {**request.query, **request.match_info}, now)
                 values = {"model": seen.model, **seen.values, **self._common(request, now)}
                 body = await self._queue.in_thread(lambda: render(page.template, values))
@@ -112,12 +120,29 @@ class Dashboard:
     async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
         try:
             async with self._queue.wait_turn():
-                seen = await load(context, {**request.query, **request.match_info}, time.time())
+                # What is said of a server is about this one.
+                is_own = load is server.load
+                if not is_own and (answer := await self._forwarded(context, request)):
+                    return answer
+                now = self._now(load)
+                seen = await load(context, {**request.query, **request.match_info}, now)
                 body = await self._queue.in_thread(lambda: json_line(seen.model).encode())
         except (BadQueryError, MissingError, BusyError) as error:
             status, why = _status_and_message(error)
             return json_answer({"error": why}, status)
         return web.Response(body=body, content_type="application/json")
+
+    def _now(self, load: Load) -> float:
+        """Return the time of a page: on a standby, findings are as they were saved."""
+        now = time.time()
+        return self._sources.saved_at(now) if load in _OF_FINDINGS else now
+
+    async def _forwarded(self, context: PageContext, request: web.Request) -> web.Response | None:
+        """Return the answer of the active pod; None on that pod, or where it gives none."""
+        forwarding = self._sources.forwarding
+        if forwarding is None or not self._sources.stands_by_for:
+            return None
+        return await forwarding.ask(request, context.server.fingerprint)
 
     async def _not_found(self, request: web.Request) -> web.Response:
         why = "This page does not exist."
@@ -142,6 +167,7 @@ class Dashboard:
             "headline": partial(headline, kind_of=kind_of),
             "objects_of": partial(about, kind_of=kind_of),
             "stands_by_for": self._sources.stands_by_for,
+            "saved_at": self._sources.saved_at(now),
         }
 
 

@@ -24,6 +24,7 @@ from webhook.alerts.log import LogSink
 from webhook.alerts.verified import Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.cluster.kube_event import KubeEventSink
+from webhook.dashboard.forwarding import Forwarding
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.election.leader import (
@@ -217,6 +218,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             next(iter(settings.alertmanager), ""),
             supervisor,
             await _registrations(stack, settings, cluster, suspects, leader, metrics=metrics),
+            None if pods is None else Forwarding(lambda: pods.active_ops, tls=options.ops_tls),
         )
         service = AdmissionService(
             options,

@@ -137,6 +137,8 @@ class Detecting:
         self._queue: deque[tuple[Phase, Reviewed, float, int, bool]] = deque()
         self._bytes = 0
         self._wake: Final = asyncio.Event()
+        self.shown_at = 0.0
+        """When another replica had saved what is known now, in Unix seconds; 0: none has."""
         self._turns: Final = TransitionTracker()
         self.latest: tuple[Finding, ...] = ()
         """All findings, at most a second old."""
@@ -233,6 +235,7 @@ class Detecting:
 
     def know(self, ids: Collection[str]) -> None:
         """Do not send these findings, and those that they are part of: another replica has."""
+        self.shown_at = time.time()
         found = self.findings()
         known = {*ids, *(one.part_of for one in found if one.id in ids)}
         self._turns.know(one for one in found if one.id in known)

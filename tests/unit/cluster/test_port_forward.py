@@ -42,7 +42,8 @@ class Node:
 
     async def pods(self, request: web.Request) -> web.Response:
         assert request.query["labelSelector"] == "app.kubernetes.io/name=genguard"
-        return web.json_response({"kind": "PodList", "items": self.now})
+        head = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}}
+        return web.json_response({**head, "items": self.now})
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(f"{request.match_info['pod']}:{request.query['ports']}")
