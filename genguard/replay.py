@@ -101,11 +101,6 @@ class Replay:
         return not (self._counts["reviews"] or self._has_audit or self.unreadable)
 
     @property
-    def has_audit(self) -> bool:
-        """Whether there was an audit log."""
-        return self._has_audit
-
-    @property
     def is_blind(self) -> bool:
         """Whether there was an audit log of which no write could be judged."""
         return self._has_audit and self._audit.is_blind

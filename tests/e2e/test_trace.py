@@ -232,26 +232,6 @@ def test_when_nothing_is_written_it_says_so(cluster: ControlPlane, web: str) -> 
         assert "--poke" in run.err
 
 
-def test_of_a_configuration_with_two_webhooks_it_names_the_configuration(
-    cluster: ControlPlane, web: str
-) -> None:
-    with (
-        WebhookListener(cluster.authority, clobbers) as listener,
-        listener.registered(cluster, web, WATCHED, name="ccc-two"),
-    ):
-        path = f"{CONFIGURATIONS}/ccc-two"
-        found = cluster.client.get(path).body
-        second = found["webhooks"][0] | {"name": "second.example.org"}
-        third = found["webhooks"][0] | {"name": "third.example.org"}
-        third["rules"] = [{**third["rules"][0], "resources": ["deployments"]}]
-        cluster.client.put(path, found | {"webhooks": [*found["webhooks"], second, third]})
-        with Trace(cluster, "deploy/web", "-n", web, "--poke") as run:
-            report = run.report()
-    (culprit,) = report["culprits"]
-    assert (culprit["name"], culprit["confidence"]) == ("ccc-two", "certain")
-    assert culprit["webhooks"] == ["reviews.example.org", "second.example.org"]
-
-
 def test_names_at_the_limit_of_length_are_bracketed_too(cluster: ControlPlane, web: str) -> None:
     longest = ["c" * 253, "c" * 252 + "d"]  # nothing sorts in between
     with (
@@ -347,13 +327,3 @@ def test_what_nobody_matches_needs_no_trace(cluster: ControlPlane, web: str) -> 
     with Trace(cluster, "cm/quiet", "-n", web) as run:
         assert run.end().code == 0
         assert "no mutating webhook configuration matches configmaps/quiet" in run.err
-
-
-def test_a_table_says_it_in_words(cluster: ControlPlane, web: str) -> None:
-    with (
-        five_webhooks(cluster, web),
-        Trace(cluster, "deploy/web", "-n", web, "--poke", "-o", "table") as run,
-    ):
-        assert run.end().code == 0, run.err
-    assert f"{CULPRIT}/reviews.example.org clobbers {OBSERVED}: certain" in run.out
-    assert f"status: removed {OBSERVED} <- observedGeneration cleared" in run.out

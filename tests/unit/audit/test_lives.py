@@ -63,13 +63,6 @@ def actors(finding: Any) -> list[str]:
     return [one.name for one in finding.actors]
 
 
-def test_one_creates_and_another_deletes():
-    found = findings(*turns(6))
-    assert list(found) == ["recreation"]
-    assert actors(found["recreation"]) == ["bob", "alice"]
-    assert found["recreation"].severity.value == "warning"
-
-
 def test_who_evicts_deletes():
     found = findings(*turns(6, "descheduler", of="pods", verb="create", to="eviction"))
     assert actors(found["recreation"]) == ["descheduler", "alice"]
@@ -84,27 +77,6 @@ def test_a_write_that_does_not_show_its_result_hides_no_deletion(level, subresou
         between = event(verb="patch", resource="jobs", level=level, subresource=subresource)
         events += [made, between, gone]
     assert list(findings(*events)) == ["recreation"]
-
-
-def test_generated_names_of_one_owner_are_one_place():
-    events = []
-    for turn in range(6):
-        name = f"web-{turn}"
-        metadata = {
-            "name": name, "generateName": "web-", "uid": f"u{turn}", "labels": {"app": "web"},
-            "ownerReferences": [{"uid": "rs", "controller": True}],
-        }  # fmt: skip
-        common = {"resource": "pods", "subresource": "", "level": "RequestResponse"}
-        pod = {"kind": "Pod", "apiVersion": "v1"}
-        sent = {**pod, "metadata": {"generateName": "web-"}}
-        events += [
-            event(second=turn, verb="create", user="rs", name="", sent=sent,
-                  stored={**pod, "metadata": metadata}, code=201, **common),
-            event(second=turn + 0.5, verb="delete", user="descheduler", name=name, **common),
-        ]  # fmt: skip
-    found = findings(*events)
-    assert actors(found["recreation"]) == ["descheduler", "rs"]
-    assert found["recreation"].object.name == "web-"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 
 from genguard.audit.document import see_events
 from genguard.audit.log import IGNORED
-from genguard.generation.custom import CustomResource, StatusSubresource
 from genguard.generation.table import load_rows
 from tests.unit.audit.samples import (
     CLEARS,
@@ -16,7 +15,6 @@ from tests.unit.audit.samples import (
     annotations,
     as_lines,
     audit_log,
-    deployment,
     event,
     statuses,
 )
@@ -55,16 +53,6 @@ def test_a_webhook_that_clears_is_named_for_certain():
         "operations": [{"op": "remove", "path": "/status/observedGeneration"}],
     }  # fmt: skip
     assert (one.object.resource, one.object.name) == ("deployments", "web")
-
-
-def test_once_is_an_anomaly():
-    _, by = found(*cleared(1))
-    assert by[CLEARED].severity.value == "info"
-
-
-def test_a_loop_becomes_critical_by_count_and_time():
-    _, by = found(*cleared(40))
-    assert by[CLEARED].severity.value == "critical"
 
 
 def test_values_are_never_told():
@@ -151,125 +139,6 @@ def test_of_two_webhooks_only_the_one_that_did_it_is_named():
         {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]}  # fmt: skip
     _, by = found(*cleared(3, CLEARS, good))
     assert actors(by[CLEARED]) == [("webhook", NAME, "certain")]
-
-
-def test_two_that_take_turns_are_both_named():
-    other = {"hook": ("other", "o.example.org"), **CLEARS}
-    events = cleared(4)
-    for turn in (1, 3):
-        one = cleared(4, other)[turn]
-        events[turn] = one
-    _, by = found(*events)
-    assert actors(by[CLEARED]) == [
-        ("webhook", NAME, "certain"), ("webhook", "other/o.example.org", "certain")
-    ]  # fmt: skip
-
-
-def test_a_spec_that_is_asked_for_again_and_never_given():
-    patch = [{"op": "replace", "path": "/spec/replicas", "value": 1}]
-    events = [
-        event(
-            {"patch": patch},
-            second=second,
-            level=WHOLE,
-            subresource="",
-            sent=deployment(1, 7, spec={"replicas": 5}),
-            stored=deployment(1, 7, spec={"replicas": 1}),
-        )
-        for second in range(6)
-    ]
-    _, by = found(*events)
-    assert by["spec-fight"].count >= 3
-    assert by["spec-fight"].severity.value == "warning"
-    assert by["spec-fight"].paths == ("/spec/replicas",)
-    assert actors(by["spec-fight"]) == [("webhook", NAME, "certain")]
-
-
-def test_a_spec_that_only_a_webhook_changes_counts():
-    events = []
-    for number in range(4):
-        sent = deployment(number + 1, number + 1, spec={"replicas": number})
-        stored = deployment(number + 2, number + 2, spec={"replicas": number + 1})
-        patch = [{"op": "replace", "path": "/spec/replicas", "value": number + 1}]
-        events.append(
-            event({"patch": patch}, second=number, level=WHOLE, subresource="",
-                  sent=sent, stored=stored)
-        )  # fmt: skip
-    _, by = found(*events)
-    assert by.keys() == {"generation-storm"}
-    assert by["generation-storm"].count == 3
-    assert actors(by["generation-storm"]) == [("webhook", NAME, "certain")]
-
-
-def test_a_status_that_is_asked_for_again_and_again():
-    sent = {"status": {"phase": "Running", "observedGeneration": 1}}
-    events = [
-        event(
-            CLEARS, second=second / 10, level=WHOLE, verb="patch", user="kubelet",
-            sent=sent, stored=deployment(1, second, status={"phase": "Running"}),
-        )
-        for second in range(12)
-    ]  # fmt: skip
-    _, by = found(*events)
-    storm = by["status-write-storm"]
-    assert storm.count >= 3
-    assert ("webhook", NAME, "certain") in actors(storm)
-
-
-def test_a_writer_that_chases_generation_without_a_status_subresource():
-    events = [
-        event(
-            second=number, level=WHOLE, subresource="", user="vpa", resource="vpas",
-            sent=deployment(number, number, status={"observedGeneration": number}),
-            stored=deployment(number + 1, number + 1, status={"observedGeneration": number}),
-        )
-        for number in range(1, 12)
-    ]  # fmt: skip
-    plain = CustomResource("apps", "v1", "vpas", "Vpa", StatusSubresource.ABSENT)
-    _, by = found(*events, definitions=(plain,))
-    assert by["generation-storm"].severity.value == "warning"
-    assert actors(by["generation-storm"]) == [("user", "vpa", "certain")]
-
-
-QUIET = {
-    "a controller's status": lambda n: event(
-        second=n, level=WHOLE, sent=deployment(1, n, status={"replicas": n}),
-        stored=deployment(1, n + 1, status={"replicas": n}),
-    ),
-    "equal patches that store nothing": lambda n: event(
-        second=n, level=WHOLE, verb="patch", sent={"status": {"replicas": 1}},
-        stored=deployment(1, 1, status={"replicas": 1}),
-    ),
-    "a condition that is added": lambda n: event(
-        {"patch": [{"op": "add", "path": "/status/conditions/-", "value": {"type": "Seen"}}]},
-        second=n, level=WHOLE, sent=deployment(1, n, status={"replicas": n, "conditions": []}),
-        stored=deployment(1, n + 1, status={"replicas": n, "conditions": [{"type": "Seen"}]}),
-    ),
-    "rollouts": lambda n: event(
-        second=n, level=WHOLE, subresource="",
-        sent=deployment(n, n, spec={"image": n}),
-        stored=deployment(n + 1, n + 1, spec={"image": n}),
-    ),
-    "a default that each PUT leaves out": lambda n: event(
-        {"patch": [{"op": "add", "path": "/spec/paused", "value": False}]},
-        second=n, level=WHOLE, subresource="", sent=deployment(1, 1, spec={"replicas": 1}),
-        stored=deployment(1, 1, spec={"replicas": 1, "paused": False}),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("make", QUIET.values(), ids=QUIET)
-def test_ordinary_writes_are_no_finding(make):
-    _, by = found(*[make(number) for number in range(1, 40)])
-    assert not by
-
-
-def test_a_finding_resolves_when_the_log_goes_on_without_it():
-    _, by = found(*cleared(), event(second=500, name="other"))
-    assert by[CLEARED].state == "quiet"
-    fixed = statuses(2, asked=OBSERVED, begin=4)
-    _, by = found(*cleared(), *fixed, event(second=500, name="other"))
-    assert by[CLEARED].state == "resolved"
 
 
 def test_the_summary_counts_by_webhook():

@@ -3,7 +3,6 @@
 import pytest
 
 from genguard.admission.review import Phase
-from genguard.review_setup import GenerationPatch
 from tests.reviews import ask, changes, judge, make_review
 
 
@@ -19,18 +18,6 @@ def test_the_intent_wins_over_what_was_stored():
     answer = ask(status({}, {"observedGeneration": 4}), dependencies)
     assert changes(answer) == {"/status/observedGeneration": 5}
     assert answer.annotations == {"restore-intent": "set status.observedGeneration=5"}
-
-
-def test_all_rules_together_mend_their_own_places():
-    dependencies = judge(generation_patch=GenerationPatch.ALWAYS)
-    asked = make_review(
-        resource="services",
-        new={"metadata": {"generation": 9}, "spec": {"a": 1}},
-        old={"spec": {"a": 2}},
-    )
-    answer = ask(asked, dependencies)
-    assert changes(answer) == {"/metadata/generation": 0}
-    assert set(answer.annotations) == {"assign-generation"}
 
 
 def test_an_annotation_names_twenty_edits_and_counts_the_rest():
