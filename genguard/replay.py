@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from genguard.admission.review import AdmissionRequest, GroupVersionResource, Phase
-from genguard.audit.document import TOO_DEEP, UNFINISHED, audit_kind, see_events, why_unreadable
+from genguard.audit.event import TOO_DEEP, UNFINISHED, audit_kind, see_events, why_unreadable
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detection import Detection

@@ -35,8 +35,8 @@ from genguard.blame.report import (
     covers,
     is_written,
     next_in_turn,
+    rfc3339,
 )
-from genguard.blame.seen import rfc3339
 from genguard.detection.finding import Confidence
 from genguard.objects.fields import from_pointer, get
 from genguard.objects.metadata import parse_time

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import Phase
 from genguard.admission.skim import skim
-from genguard.audit.document import FAULT
+from genguard.audit.event import FAULT
 from genguard.replay import Replay, as_json, as_row
 from genguard.review import review
 from genguard.review_setup import ReviewOptions

@@ -18,7 +18,7 @@ import certs
 from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import Phase
 from genguard.admission.skim import skim
-from genguard.audit.document import FAULT
+from genguard.audit.event import FAULT
 from genguard.formats.documents import ReadObject, load_document, read_documents
 from genguard.linting.lint import lint
 from genguard.objects.equality import (

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 import click
 import msgspec
 
-from genguard.audit.document import (
+from genguard.audit.event import (
     UNFINISHED,
+    Event,
     audit_kind,
     is_unfinished,
+    read_event,
     see_events,
     why_unreadable,
 )
-from genguard.audit.event import Event, read_event
 from genguard.formats.documents import Line, LongLine, bounded
 from webhook.cli.files import open_unpacked
 from webhook.cli.output import tell

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from genguard.blame.report import BlamedObject
-from genguard.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
+from genguard.blame.report import BlamedObject, ObjectAnswer, Seen, WebhooksAnswer, seen
 from webhook.cli.asking_server import Server
 
 

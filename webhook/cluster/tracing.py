@@ -31,7 +31,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from genguard.objects.served import find, split_target
-from genguard.trace.effects import status_as_reported
+from genguard.trace.passes import status_as_reported
 from genguard.trace.plan import RUN_LABEL, Traced, is_observer
 from genguard.trace.registration import OWNER, has_expired
 from webhook.cluster.discovery import discover

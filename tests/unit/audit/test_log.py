@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from genguard.audit.document import see_events
+from genguard.audit.event import see_events
 from genguard.audit.log import IGNORED
 from genguard.generation.table import load_rows
 from tests.unit.audit.samples import (

@@ -11,8 +11,7 @@ from genguard.blame.drawing import HIDDEN, annotated
 from genguard.blame.drawing import table as drawn
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.places import NoSuchFieldError, find_place
-from genguard.blame.report import BlamedObject, blame_live
-from genguard.blame.seen import ObjectAnswer, WebhooksAnswer, seen
+from genguard.blame.report import BlamedObject, ObjectAnswer, WebhooksAnswer, blame_live, seen
 from genguard.objects.shown import json_line
 from tests.cases_loader import table
 

@@ -5,8 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from genguard.trace.effects import effects, status_as_reported
-from genguard.trace.passes import Passes
+from genguard.trace.passes import Passes, effects, status_as_reported
 from genguard.trace.plan import LONGEST, Plan, make_plan
 from genguard.trace.registration import Watch
 from genguard.trace.report import as_table
