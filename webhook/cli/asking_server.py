@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
+from genguard.blame.report import BlamedObject, ObjectAnswer, Seen, WebhooksAnswer, seen
 from genguard.detection.finding import Finding
 from genguard.objects.shown import printable
 from webhook.cli.options import USUAL_SERVER
@@ -271,3 +272,29 @@ async def finding_of(
             "genguard findings --state all lists them"
         )
     return found
+
+
+async def seen_by(server: Server, where: BlamedObject, document: Mapping[str, Any]) -> Seen:
+    """Ask a server for what it saw of an object; raises NoServerError."""
+    query = {
+        "group": where.group,
+        "resource": where.resource,
+        "namespace": where.namespace,
+        "name": where.name,
+        "uid": where.uid,
+    }
+    answer = await server.ask("/api/object", query, ObjectAnswer)
+    called = {
+        subresource: await server.ask(
+            "/api/webhooks",
+            {
+                "resource": where.resource_name,
+                "subresource": subresource,
+                "namespace": where.namespace,
+            },
+            WebhooksAnswer,
+        )
+        or WebhooksAnswer()
+        for subresource in ("", "status")
+    }
+    return seen(answer or ObjectAnswer(), called, document)

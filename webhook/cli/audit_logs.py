@@ -1,8 +1,9 @@
-"""Reads audit logs of the API server that are given as files, event by event."""
+"""Recordings and audit logs that are given as files: their flags, and their events in order."""
 
 import heapq
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import click
 import msgspec
@@ -17,8 +18,11 @@ from genguard.audit.event import (
     why_unreadable,
 )
 from genguard.formats.documents import Line, LongLine, bounded
+from genguard.generation.table import DEFAULT_SERVER_VERSION
 from webhook.cli.files import open_unpacked
+from webhook.cli.options import F, with_flags
 from webhook.cli.output import tell
+from webhook.serve.flags import FILE
 
 
 def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_line: int) -> int:
@@ -75,3 +79,29 @@ def _read_line(found: list[Event], line: Line) -> Iterator[str]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if not is_unfinished(line, error):
             yield f"no event of an audit log that can be read: {why_unreadable(error)}"
+
+
+_RECORDED: Final = (
+    click.option(
+        "--server-version",
+        default=DEFAULT_SERVER_VERSION,
+        show_default=True,
+        help="Whose rules held when it was recorded.",
+    ),
+    click.option(
+        "--crds",
+        type=FILE,
+        help="CustomResourceDefinitions of the recorded cluster, JSON or YAML.",
+    ),
+    click.option(
+        "--webhooks",
+        type=FILE,
+        help="The cluster's webhook configurations and MutatingAdmissionPolicies with their "
+        "bindings, JSON or YAML: findings then name the culprit.",
+    ),
+)
+
+
+def of_recording(verb: F) -> F:
+    """Add the flags to a verb."""
+    return with_flags(verb, _RECORDED)

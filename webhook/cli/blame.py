@@ -155,8 +155,11 @@ async def _of_cluster(
 ) -> tuple[Blame, dict[str, Any]]:
     """Raise NoSuchFieldError, UnreadableFieldsError and what one_line_errors reports."""
     # Imported here: blame -f needs none of it, and the API client loads for half a second.
-    from webhook.cli.asking_server import ServerChoice, server_beside  # noqa: PLC0415
-    from webhook.cli.seen_by_server import seen_by  # noqa: PLC0415
+    from webhook.cli.asking_server import (  # noqa: PLC0415
+        ServerChoice,
+        seen_by,
+        server_beside,
+    )
     from webhook.cluster.connection import (  # noqa: PLC0415
         connected,
         default_kubeconfig,

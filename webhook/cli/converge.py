@@ -38,10 +38,16 @@ from genguard.objects.shown import json_line
 from webhook import __version__
 from webhook.cel.evaluator import Evaluator
 from webhook.cli import output as terminal
-from webhook.cli.asking_server import Server, ServerChoice, server_beside
+from webhook.cli.asking_server import Server, ServerChoice, seen_by, server_beside
 from webhook.cli.audit_logs import read_audit_logs
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import LOGS, MANIFESTS, FileObjects, expand_or_fail, texts_of
+from webhook.cli.files import (
+    LOGS,
+    MANIFESTS,
+    FileObjects,
+    expand_or_fail,
+    texts_of,
+)
 from webhook.cli.options import (
     CONTEXT,
     FILENAME_HELP,
@@ -54,7 +60,6 @@ from webhook.cli.options import (
     may_ask_server,
 )
 from webhook.cli.output import tell
-from webhook.cli.seen_by_server import seen_by
 from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
 from webhook.cluster.converging import Admission, DryRuns, read_admission, read_statuses
 from webhook.cluster.discovery import discover

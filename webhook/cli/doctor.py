@@ -22,8 +22,8 @@ from certs import PairSnapshot
 from genguard.generation.custom import BadDefinitionError, from_definition
 from genguard.objects.shown import json_line, printable
 from webhook.cli.asking_server import NoServerError, ServerChoice
-from webhook.cli.culprits import ask_findings
 from webhook.cli.errors import one_line_errors
+from webhook.cli.following import ask_findings
 from webhook.cli.install import connected, reads_installation, registrations
 from webhook.cli.options import OUTPUT, asks_server, examples
 from webhook.cli.output import is_terminal, with_margin

@@ -19,7 +19,6 @@ from genguard.objects.shown import json_line, printable
 from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
-from webhook.cli.judging import RULES, judging
 from webhook.cli.options import (
     CONTEXT,
     FINDING,
@@ -29,6 +28,7 @@ from webhook.cli.options import (
     examples,
     finding_id,
 )
+from webhook.cli.rules import RULES, judging
 from webhook.files.given import BadFileError, read_definitions
 from webhook.serve.flags import FILE
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
+import msgspec
 
 from genguard.audit.event import ObjectReference
 from genguard.blame.audited import kind_in_log
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.detection.honesty import HOW, WriterHonesty
 from genguard.formats.json_path import JsonPath
 from genguard.generation.table import load_rows
 from genguard.objects.fields import from_pointer, to_field_path
@@ -21,18 +23,17 @@ from genguard.objects.served import UnknownTargetError, split_target
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli import output as terminal
-from webhook.cli.controllers import show
 from webhook.cli.errors import one_line_errors
-from webhook.cli.formats import (
+from webhook.cli.options import CONTEXT, KUBECONFIG, asks_server, examples
+from webhook.cli.output import (
     NO_HEADERS,
     SORT_BY,
     Format,
     in_order,
     output_option,
     print_objects,
+    tell,
 )
-from webhook.cli.options import CONTEXT, KUBECONFIG, asks_server, examples
-from webhook.cli.output import tell
 from webhook.serve.flags import duration
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def findings(
     with one_line_errors():
         choice = ServerChoice(server, token)
         if controllers:
-            asyncio.run(show(choice, kubeconfig, context, output))
+            asyncio.run(_show_controllers(choice, kubeconfig, context, output))
             return
         run = _follow if watch else _once
         asyncio.run(run(wanted, choice, kubeconfig, context, output))
@@ -307,7 +308,7 @@ async def _follow(
 
 
 async def _ask(server: "Server", wanted: FindingFilter) -> list[Finding]:
-    from webhook.cli.culprits import FindingsAnswer  # noqa: PLC0415
+    from webhook.cli.following import FindingsAnswer  # noqa: PLC0415
 
     found = await server.ask("/api/findings", wanted.query, FindingsAnswer)
     return wanted.select(found.findings if found else (), time.time())
@@ -395,3 +396,54 @@ def _shown_age(seconds: float) -> str:
         if seconds >= _SHOWN_UNITS * unit:
             return f"{int(seconds // unit)}{name}"
     return f"{int(seconds)}s"
+
+
+_HEADER: Final = ("CONTROLLER", "MANAGER", "KIND", *(one.upper() for one in HOW))
+_WRONG: Final = ("early", "never", "backwards")
+
+
+class ControllersAnswer(msgspec.Struct, frozen=True):
+    """What is read of the answer to /api/controllers."""
+
+    controllers: tuple[WriterHonesty, ...]
+    judged: bool = True
+
+
+async def _show_controllers(
+    choice: "ServerChoice", kubeconfig: str | None, context: str | None, output: Format
+) -> None:
+    """Print a row for each controller, those who are wrong most often first."""
+    from webhook.cli.asking_server import server_of  # noqa: PLC0415
+
+    async with server_of(choice, kubeconfig, context) as server:
+        answer = await server.ask("/api/controllers", {}, ControllersAnswer)
+    found = in_order(answer.controllers if answer else (), output.order, lambda one: one)
+    if answer is not None and not answer.judged:
+        tell("This replica judges no writes: ask the one that leads; genguard doctor names it.")
+    elif not found:
+        tell("No controller has written observedGeneration since the server started.")
+    if not output.is_table:
+        print_objects(found, output, lambda one: one.user)
+    elif found:
+        rows = [tuple(Cell(title, Tone.FAINT) for title in _HEADER), *map(_controller_row, found)]
+        for text in terminal.lines(rows, headless=output.headless):
+            click.echo(text)
+
+
+def _controller_row(one: WriterHonesty) -> Row:
+    return (
+        Cell(printable(one.user)),
+        Cell(printable(one.field_manager)),
+        Cell(printable(one.example.resource_name)),
+        *(_controller_count(one, how) for how in HOW),
+    )
+
+
+def _controller_count(one: WriterHonesty, how: str) -> Cell:
+    """`12 (40%)`: of the times that the number was raised, or was to be."""
+    number: int = getattr(one, how)
+    of = one.raised + one.never
+    if how == "raised" or not number:
+        return Cell(str(number))
+    tone = Tone.MILD if how in _WRONG else Tone.FAINT
+    return Cell(f"{number} ({number / of:.0%})" if of else str(number), tone)

@@ -3,14 +3,11 @@
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from genguard.formats.documents import LONGEST_LINE
-
-if TYPE_CHECKING:
-    from genguard.status.targets import RequestedTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -150,21 +147,3 @@ def with_flags(verb: F, flags: Sequence[Callable[[F], F]]) -> F:
     for flag in reversed(flags):
         verb = flag(verb)
     return verb
-
-
-def namespace_of(
-    kubeconfig: str,
-    context: str | None,
-    namespace: str | None,
-    asked: "Sequence[RequestedTarget]",
-    *,
-    every: bool,
-) -> str:
-    """The namespace to look in; "" is every namespace."""
-    from webhook.cluster.connection import default_namespace  # noqa: PLC0415
-
-    if not every:
-        return namespace or default_namespace(kubeconfig, context)
-    if any(one.name for one in asked):
-        raise click.UsageError("an object of a name is in one namespace: give -n instead of -A")
-    return ""

@@ -12,8 +12,8 @@ from genguard.status.assessment import Judge
 from genguard.status.published import LABEL, NotPublishableError, without_published
 from genguard.status.targets import RequestedTarget, WatchTarget, resolve_targets
 from webhook.cli.errors import one_line_errors, until_ended
-from webhook.cli.judging import RULES, judging
-from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, examples, namespace_of
+from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, examples
+from webhook.cli.rules import RULES, judging
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ async def _run(
 
     kubeconfig = kubeconfig or default_kubeconfig()
     asked = [RequestedTarget(kind, "") for kind in kinds]
-    within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
+    within = "" if all_namespaces else namespace or default_namespace(kubeconfig, context)
     async with connected(kubeconfig, context) as api:
         rest = Rest(api)
         served = await discover(rest)

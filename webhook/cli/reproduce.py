@@ -17,6 +17,7 @@ from genguard.reproduce.reduce import NotFoundError
 from genguard.reproduce.reproducer import Reproducer, folder_of, reproducer
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
+from webhook.cli.audit_logs import of_recording
 from webhook.cli.errors import one_line_errors
 from webhook.cli.files import open_unpacked
 from webhook.cli.options import (
@@ -29,7 +30,6 @@ from webhook.cli.options import (
     finding_id,
 )
 from webhook.cli.output import tell
-from webhook.cli.recording import of_recording
 from webhook.files.given import BadFileError, load_definitions, load_suspects
 
 _NAMED = 5

@@ -1,10 +1,11 @@
-"""`genguard rules`: rules in CEL for custom kinds, checked and tested before a server has them."""
+"""`genguard rules`: rules in CEL for custom kinds, checked before a server has them; --rules."""
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -14,8 +15,8 @@ from genguard.status.rule_library import Case, load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.cli.options import MAX_LINE, examples
 from webhook.files.given import BadFileError
-from webhook.files.rules import RuleFile, read_rule_file, refusals
-from webhook.serve.flags import PATH
+from webhook.files.rules import RuleFile, load_rules, read_rule_file, refusals
+from webhook.serve.flags import FILE, PATH
 
 _ACTIONS: Final = ("test", "check", "list")
 _LIBRARY: Final = "library"
@@ -114,3 +115,27 @@ def _test(cases: _Cases, judge: RuleJudge) -> list[str]:
     if untested:
         click.echo(printable(f"no case has an object of {', '.join(sorted(untested))}"))
     return failed
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+RULES: Final[Callable[[F], F]] = click.option(
+    "--rules",
+    type=FILE,
+    metavar="FILE",
+    help="Rules in CEL for custom kinds, as serve --rules has them. They come before those that "
+    "genguard has for well-known kinds.",
+)
+
+
+@contextmanager
+def judging(path: Path | None) -> Iterator[RuleJudge]:
+    """Judge by the rules of a file, and of the library. Raises click.UsageError.
+
+    A process for CEL is started when the first object is judged that has such a rule.
+    """
+    with Evaluator() as evaluator:
+        try:
+            own = () if path is None else load_rules(path, evaluator.refusal)
+        except BadFileError as error:
+            raise click.UsageError(str(error)) from error
+        yield RuleJudge(evaluator, HealthRules(own, load_library))

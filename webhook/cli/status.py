@@ -4,7 +4,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,34 +15,27 @@ from genguard.formats.nesting import is_unreadable
 from genguard.objects.served import Served, UnknownTargetError
 from genguard.status.assessment import Judge, StatusLine, assess
 from genguard.status.drawing import Row, kstatus_table, table
-from genguard.status.targets import RequestedTarget, WatchTarget, parse_targets, resolve_targets
+from genguard.status.targets import WatchTarget
 from genguard.status.trees import Node, build_trees
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
-from webhook.cli.formats import (
+from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, examples
+from webhook.cli.output import (
     NO_HEADERS,
     SORT_BY,
     Format,
+    Tell,
     in_order,
     output_option,
     print_objects,
+    tell,
 )
-from webhook.cli.judging import RULES, judging
-from webhook.cli.options import (
-    FILENAME_HELP,
-    MAX_LINE,
-    RECURSIVE,
-    asks_cluster,
-    examples,
-    namespace_of,
-)
-from webhook.cli.output import Tell, tell
+from webhook.cli.rules import RULES, judging
+from webhook.cli.targets import Targets, asked_by, connected_to, try_list
 
 if TYPE_CHECKING:
-    from webhook.cli.asking_server import Memory, ServerChoice
-    from webhook.cli.culprits import Culprits, FollowedLine
-    from webhook.cli.following import Snapshot
+    from webhook.cli.following import Culprits, FollowedLine, Snapshot
     from webhook.cluster.rest import RefusedError, Rest
 
 
@@ -52,21 +44,6 @@ _TICK: Final = 1.0
 _OUTPUTS = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns", "kstatus")
 _ASKED_FOR: Final = ("name", "custom-columns")
 """Outputs without what the objects own."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ClusterOptions:
-    """The flags of a run that asks a cluster."""
-
-    kubeconfig: str
-    context: str | None
-    asked: tuple[RequestedTarget, ...]
-    namespace: str
-    selector: str
-    server: "ServerChoice"
-    everything: bool
-    """No kind was named: kinds that are not served, or may not be read, are left out."""
-    judge: Judge
 
 
 class _Shown(NamedTuple):
@@ -85,39 +62,28 @@ class _Shown(NamedTuple):
 
 
 async def _show(
-    options: _ClusterOptions,
+    targets: Targets,
     show: Callable[["Snapshot", "Culprits | None"], None],
     tell: Tell,
     *,
+    everything: bool,
     watch: bool,
 ) -> _Shown:
     """Show the objects once, or with `watch` after each change and each second, for ever.
 
-    A server is asked for findings about them. Raises NoClusterError, UnknownTargetError,
-    RefusedError, NoServerError or one of UNREACHED.
+    A server is asked for findings about them. With `everything`, no kind was named: kinds that are
+    not served, or may not be read, are left out.
+    Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or one of UNREACHED.
     """
     # Imported here: status -f needs none of it, and the API client loads for half a second.
-    from webhook.cli.asking_server import server_beside  # noqa: PLC0415
-    from webhook.cli.culprits import CulpritWatch, is_stuck  # noqa: PLC0415
-    from webhook.cli.following import following  # noqa: PLC0415
-    from webhook.cluster.connection import connected  # noqa: PLC0415
+    from webhook.cli.following import is_stuck  # noqa: PLC0415
     from webhook.cluster.discovery import discover  # noqa: PLC0415
-    from webhook.cluster.rest import Rest  # noqa: PLC0415
 
-    async with connected(options.kubeconfig, options.context) as api:
-        rest = Rest(api)
+    async with connected_to(targets) as rest:
         kinds = await discover(rest)
-        found, unread = await _readable(rest, options, kinds, tell)
-        memories: Mapping[str, Memory] = {}
-        if options.server.server:
-            async with server_beside(options.server, rest) as server:
-                memories = await server.memories(options.namespace)
-        within = options.namespace if all(one.namespace for one in found) else ""
-        async with (
-            following(rest, kinds, found, tell, memories, judge=options.judge) as objects,
-            CulpritWatch(options.server, rest, kinds, within, tell) as culprits,
-        ):
-            culprits.needed = bool(options.server.server)
+        found, unread = await _readable(rest, targets, kinds, tell, everything=everything)
+        async with targets.followed(rest, kinds, found, tell) as (objects, culprits):
+            culprits.needed = bool(targets.server.server)
             while True:
                 snapshot = await objects.next_snapshot(_TICK)
                 if snapshot is None:
@@ -139,22 +105,21 @@ def _has_unreadable(snapshot: "Snapshot") -> bool:
 
 
 async def _readable(
-    rest: "Rest", options: _ClusterOptions, kinds: list[Served], tell: Tell
+    rest: "Rest", targets: Targets, kinds: list[Served], tell: Tell, *, everything: bool
 ) -> tuple[list[WatchTarget], dict[str, "RefusedError"]]:
     """The objects that are asked for, as far as they are served, and which may not be read."""
     from webhook.cluster.rest import RefusedError  # noqa: PLC0415
 
     found, unread = [], {}
-    for asked in options.asked:
+    for asked in targets.asked:
         try:
-            (one,) = resolve_targets([asked], kinds, options.namespace, options.selector)
-            path = one.served.path(one.namespace)
-            await rest.try_list(path, one.list_parameters, kind=one.served.kind)
+            one = targets.resolve(kinds, asked)
+            await try_list(rest, one)
         except UnknownTargetError:
-            if not options.everything:
+            if not everything:
                 raise
         except RefusedError as error:
-            if not options.everything or error.status != HTTPStatus.FORBIDDEN:
+            if not everything or error.status != HTTPStatus.FORBIDDEN:
                 raise
             tell(str(error))
             unread[str(one)] = error
@@ -244,60 +209,25 @@ def status(
 
 
 def _of_cluster(
-    words: tuple[str, ...],
-    output: Format,
-    *,
-    watch: bool,
-    judge: Judge,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str | None,
-    all_namespaces: bool,
-    selector: str,
-    server: str | None,
-    token: str,
+    words: tuple[str, ...], output: Format, *, watch: bool, judge: Judge, **flags: Any
 ) -> int:
-    asked = _asked(words, selector)
-    from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
-    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
-
-    kubeconfig = kubeconfig or default_kubeconfig()
-    within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
-    options = _ClusterOptions(
-        kubeconfig,
-        context,
-        tuple(asked),
-        within,
-        selector,
-        ServerChoice(server, token),
-        everything=not words,
-        judge=judge,
-    )
+    targets = Targets.of(asked_by(words, flags["selector"]), judge, **flags)
+    within = targets.namespace
     show = _shown_again(output) if watch else _shown_once(output, within)
-    shown = asyncio.run(_show(options, show, tell, watch=watch))
+    shown = asyncio.run(_show(targets, show, tell, everything=not words, watch=watch))
     for one in shown.missing:
         tell(f"there is no {one}")
-    if not words and within and not namespace:
+    if not words and within and not flags["namespace"]:
         tell(f"only namespace {within} is shown: -A shows all, -n NAMESPACE another")
     if shown.unread:
         tell(f"this is not all: {told_unread(shown.unread)}")
     if shown.open_findings:
-        from webhook.cli.culprits import open_findings  # noqa: PLC0415
+        from webhook.cli.following import open_findings  # noqa: PLC0415
 
         tell(open_findings(shown.open_findings))
     # Without --server it would depend on whether one could be reached.
     is_partial = shown.missing or shown.unread or shown.has_unreadable
-    return 1 if is_partial or (shown.open_findings and server) else 0
-
-
-def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:
-    try:
-        asked = parse_targets(words)
-    except UnknownTargetError as error:
-        raise click.UsageError(str(error)) from error
-    if selector and any(one.name for one in asked):
-        raise click.UsageError("an object is chosen by its name or by -l, not by both")
-    return asked
+    return 1 if is_partial or (shown.open_findings and flags["server"]) else 0
 
 
 def _shown_once(output: Format, namespace: str) -> Callable[["Snapshot", "Culprits | None"], None]:
@@ -366,7 +296,7 @@ def _rows(roots: Sequence[Node], output: Format, known: "Culprits | None") -> li
 
 def _each(nodes: Iterable[Node], known: "Culprits | None") -> Iterator["FollowedLine"]:
     # Imported here: status -f needs none of it.
-    from webhook.cli.culprits import with_culprits  # noqa: PLC0415
+    from webhook.cli.following import with_culprits  # noqa: PLC0415
 
     return (with_culprits(node.assessment, known) for node in nodes)
 

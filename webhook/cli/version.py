@@ -7,8 +7,8 @@ import msgspec
 
 from genguard.generation.table import known_versions
 from webhook import __version__
-from webhook.cli.formats import Format, output_option, print_objects
 from webhook.cli.options import examples
+from webhook.cli.output import Format, output_option, print_objects
 
 
 class VersionFacts(msgspec.Struct, frozen=True):

@@ -4,7 +4,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from http import HTTPStatus
 from pathlib import Path
@@ -15,14 +14,7 @@ import click
 
 from genguard.objects.served import Served, UnknownTargetError
 from genguard.objects.shown import printable
-from genguard.status.assessment import Judge
-from genguard.status.targets import (
-    RequestedTarget,
-    WatchTarget,
-    parse_targets,
-    resolve_targets,
-    target_of_manifest,
-)
+from genguard.status.targets import RequestedTarget, WatchTarget, target_of_manifest
 from genguard.status.wait_goal import (
     BadGoalError,
     Goal,
@@ -33,22 +25,14 @@ from genguard.status.wait_goal import (
 )
 from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
-from webhook.cli.judging import RULES, judging
-from webhook.cli.options import (
-    FILENAME_HELP,
-    MAX_LINE,
-    RECURSIVE,
-    asks_cluster,
-    examples,
-    namespace_of,
-)
+from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, examples
 from webhook.cli.output import Tell
+from webhook.cli.rules import RULES, judging
+from webhook.cli.targets import Targets, asked_by, connected_to, try_list
 from webhook.serve.flags import duration
 
 if TYPE_CHECKING:
-    from webhook.cli.asking_server import Memory, ServerChoice
-    from webhook.cli.culprits import CulpritWatch
-    from webhook.cli.following import Following, Snapshot
+    from webhook.cli.following import CulpritWatch, Following, Snapshot
     from webhook.cluster.rest import Rest
 
 _TICK: Final = 1.0
@@ -67,70 +51,28 @@ class Ending(IntEnum):
     TIMED_OUT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class WaitOptions:
-    """The flags of wait."""
-
-    kubeconfig: str
-    context: str | None
-    asked: tuple[RequestedTarget, ...]
-    namespace: str
-    selector: str
-    server: "ServerChoice"
-    goals: tuple[Goal, ...]
-    seconds: float
-    judge: Judge
-
-    @property
-    def goal(self) -> str:
-        """The goals in the words of the command line."""
-        return " and ".join(goal.text for goal in self.goals)
-
-
-async def _wait(options: WaitOptions, tell: Tell) -> Ending:
-    """Wait, and print a line when the reason for waiting changes, and one at the end.
-
-    Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or one of UNREACHED.
-    """
-    # Imported here: the help needs none of it, and the API client loads for half a second.
-    from webhook.cluster.connection import connected  # noqa: PLC0415
-    from webhook.cluster.rest import Rest  # noqa: PLC0415
-
-    async with connected(options.kubeconfig, options.context) as api:
-        return await _Waiting(Rest(api), options, tell).run()
-
-
 class _Waiting:
-    def __init__(self, rest: "Rest", options: WaitOptions, tell: Tell) -> None:
-        self._rest: Final = rest
-        self._options: Final = options
-        self._tell: Final = tell
-        self._end: Final = time.monotonic() + options.seconds
+    """Waits, and tells a line when the reason for waiting changes, and one at the end."""
+
+    def __init__(self, targets: Targets, goals: tuple[Goal, ...], seconds: float) -> None:
+        self._targets: Final = targets
+        self._goals: Final = goals
+        self._goal: Final = " and ".join(goal.text for goal in goals)
+        self._seconds: Final = seconds
+        self._end: Final = time.monotonic() + seconds
+        self._progress: Final = _Progress(_tell)
 
     async def run(self) -> Ending:
-        from webhook.cli.asking_server import server_beside  # noqa: PLC0415
-        from webhook.cli.culprits import CulpritWatch  # noqa: PLC0415
-        from webhook.cli.following import following  # noqa: PLC0415
+        """Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or UNREACHED."""
+        async with connected_to(self._targets) as rest:
+            resolved = await self._resolve(rest)
+            if resolved is None:
+                return self._time_out("")
+            kinds, found = resolved
+            async with self._targets.followed(rest, kinds, found, _tell) as (objects, culprits):
+                return await self._follow(objects, WaitTracker(found, self._goals), culprits)
 
-        resolved = await self._resolve()
-        if resolved is None:
-            return self._time_out("")
-        kinds, found = resolved
-        choice, within = self._options.server, self._options.namespace
-        known: Mapping[str, Memory] = {}
-        if choice.server:
-            async with server_beside(choice, self._rest) as server:
-                known = await server.memories(within)
-        within = within if all(one.namespace for one in found) else ""
-        async with (
-            following(
-                self._rest, kinds, found, self._tell, known, judge=self._options.judge
-            ) as objects,
-            CulpritWatch(choice, self._rest, kinds, within, self._tell) as culprits,
-        ):
-            return await self._follow(objects, WaitTracker(found, self._options.goals), culprits)
-
-    async def _resolve(self) -> tuple[list[Served], list[WatchTarget]] | None:
+    async def _resolve(self, rest: "Rest") -> tuple[list[Served], list[WatchTarget]] | None:
         """The kinds that are served, and the objects that are waited for; None when time is up.
 
         A custom resource may be waited for before its definition is there; what may not be read
@@ -139,23 +81,21 @@ class _Waiting:
         from webhook.cluster.discovery import discover  # noqa: PLC0415
         from webhook.cluster.rest import RefusedError  # noqa: PLC0415
 
-        options = self._options
-        progress = _Progress(self._tell)
+        asked = self._targets.asked
         while True:
             try:
-                kinds = await discover(self._rest)
-                found = resolve_targets(options.asked, kinds, options.namespace, options.selector)
+                kinds = await discover(rest)
+                found = [self._targets.resolve(kinds, one) for one in asked]
                 for one in found:
-                    path = one.served.path(one.namespace)
-                    await self._rest.try_list(path, one.list_parameters, kind=one.served.kind)
+                    await try_list(rest, one)
             except UnknownTargetError as error:
-                if any(goal.is_deletion for goal in options.goals):
+                if any(goal.is_deletion for goal in self._goals):
                     raise
-                progress.tell(f"waiting: {error}")
+                self._progress.tell(f"waiting: {error}")
             except RefusedError as error:
                 if not error.is_passing and error.status != HTTPStatus.NOT_FOUND:
                     raise
-                progress.tell(f"waiting: {error}")
+                self._progress.tell(f"waiting: {error}")
             else:
                 return kinds, found
             if self._remaining <= 0:
@@ -165,7 +105,7 @@ class _Waiting:
     async def _follow(
         self, objects: "Following", tracker: WaitTracker, culprits: "CulpritWatch"
     ) -> Ending:
-        progress, begun = _Progress(self._tell), time.monotonic()
+        begun = time.monotonic()
         waiting: list[WaitProgress] = []
         snapshot: Snapshot | None = None
         while self._remaining > 0:
@@ -177,36 +117,36 @@ class _Waiting:
             waiting = [one for one in every if one.state is WaitState.WAITING]
             if failed:
                 _ = await culprits.now()
-                self._tell(f"failed: {_listed(failed, _blamed(failed, snapshot, culprits))}")
+                _tell(f"failed: {_listed(failed, _blamed(failed, snapshot, culprits))}")
                 return Ending.FAILED
             # Neither is known for sure without what may not be read.
             refused = {**snapshot.unread, **snapshot.unwatched} if waiting else snapshot.unread
             if refused:
-                self._tell(f"failed: {told_unread(refused)}: {_listed(waiting or every)}")
+                _tell(f"failed: {told_unread(refused)}: {_listed(waiting or every)}")
                 return Ending.FAILED
             if not waiting:
-                self._tell(f"reached {self._options.goal}: {_listed(every)}")
+                _tell(f"reached {self._goal}: {_listed(every)}")
                 await self._tell_open(snapshot, culprits)
                 return Ending.REACHED
             if time.monotonic() - begun >= _STUCK_SECONDS:
                 culprits.look()
             first = _first(waiting, _blamed(waiting[:1], snapshot, culprits))
-            progress.tell(f"waiting for {self._options.goal}: {first}")
+            self._progress.tell(f"waiting for {self._goal}: {first}")
         if culprits.known is None and waiting:
             _ = await culprits.now()
         return self._time_out(_listed(waiting, _blamed(waiting, snapshot, culprits)))
 
     async def _tell_open(self, snapshot: "Snapshot", culprits: "CulpritWatch") -> None:
         """Say whether findings are open about what is well, if --server was given."""
-        from webhook.cli.culprits import open_findings  # noqa: PLC0415
+        from webhook.cli.following import open_findings  # noqa: PLC0415
 
-        known = await culprits.now() if self._options.server.server else None
+        known = await culprits.now() if self._targets.server.server else None
         if known and (number := known.count_open(snapshot.roots)):
-            self._tell(open_findings(number))
+            _tell(open_findings(number))
 
     def _time_out(self, lacking: str) -> Ending:
-        text = f"timed out after {self._options.seconds:g} s"
-        self._tell(f"{text}: {lacking}" if lacking else text)
+        text = f"timed out after {self._seconds:g} s"
+        _tell(f"{text}: {lacking}" if lacking else text)
         return Ending.TIMED_OUT
 
     @property
@@ -326,8 +266,9 @@ def wait(words: tuple[str, ...], *, rules: Path | None, **flags: Any) -> None:
     numbered = [goal for goal in flags["goals"] if goal.generation is not None]
     if numbered and (len(asked) > 1 or not asked[0].name):
         raise click.UsageError(f"--for {numbered[0].text} is about one object: give KIND/NAME")
+    goals, seconds = flags.pop("goals"), flags.pop("seconds")
     with judging(rules) as judge, one_line_errors():
-        ending = _run(tuple(asked), judge=judge, **flags)
+        ending = asyncio.run(_Waiting(Targets.of(asked, judge, **flags), goals, seconds).run())
     sys.exit(ending)
 
 
@@ -335,13 +276,7 @@ def _asked(words: tuple[str, ...], objects: FileObjects, *, selector: str) -> li
     if bool(words) == objects.are_given:
         raise click.UsageError("give either KIND/NAME, KIND -l SELECTOR or -f FILE")
     if words:
-        try:
-            asked = parse_targets(words)
-        except UnknownTargetError as error:
-            raise click.UsageError(str(error)) from error
-        if selector and any(one.name for one in asked):
-            raise click.UsageError("an object is chosen by its name or by -l, not by both")
-        return asked
+        return asked_by(words, selector)
     if selector:
         raise click.UsageError("the objects of a file are all waited for: leave out -l")
     found = [target_of_manifest(document) for document in objects]
@@ -349,33 +284,6 @@ def _asked(words: tuple[str, ...], objects: FileObjects, *, selector: str) -> li
     if objects.unread or len(named) < len(found) or not named:
         raise click.ClickException("not every object of the files has a kind and a name")
     return named
-
-
-def _run(
-    asked: tuple[RequestedTarget, ...],
-    *,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str | None,
-    all_namespaces: bool,
-    server: str | None,
-    token: str,
-    **flags: Any,
-) -> int:
-    from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
-    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
-
-    kubeconfig = kubeconfig or default_kubeconfig()
-    within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
-    options = WaitOptions(
-        kubeconfig=kubeconfig,
-        context=context,
-        asked=asked,
-        namespace=within,
-        server=ServerChoice(server, token),
-        **flags,
-    )
-    return asyncio.run(_wait(options, _tell))
 
 
 def _tell(text: str) -> None:

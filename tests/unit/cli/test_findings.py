@@ -12,7 +12,7 @@ from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, 
 from genguard.status.assessment import assess
 from tests.unit.cli.test_blame import serving
 from webhook.cli import main, output
-from webhook.cli.culprits import Culprits
+from webhook.cli.following import Culprits
 
 OLD = Actor("webhook", "mmm-old/status.example.org", "", Confidence.CERTAIN)
 CONTROLLER = Actor("user", "deployment-controller", "", Confidence.LIKELY)
