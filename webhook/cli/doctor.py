@@ -27,11 +27,10 @@ from webhook.cli.following import ask_findings
 from webhook.cli.install import connected, reads_installation, registrations
 from webhook.cli.options import OUTPUT, asks_server, examples
 from webhook.cli.output import is_terminal, with_margin
-from webhook.cluster.apply import find, leftovers
 from webhook.cluster.discovery import discover
 from webhook.cluster.facts import definitions
 from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
-from webhook.cluster.installation import choices_of, is_injected
+from webhook.cluster.installation import choices_of, find, is_injected, leftovers
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.diagnose import diagnose
 from webhook.doctor.facts import Facts, Right, Source

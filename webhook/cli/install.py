@@ -33,7 +33,6 @@ from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, with_flags
 from webhook.cli.output import Tell, ask, tell
 from webhook.cluster import connection
-from webhook.cluster.apply import apply, find, leftovers, list_objects, plan_step, put_back, remove
 from webhook.cluster.connection import default_kubeconfig
 from webhook.cluster.install_waits import (
     leaving,
@@ -43,6 +42,15 @@ from webhook.cluster.install_waits import (
     until_replaced,
     until_rolled_out,
     until_seen,
+)
+from webhook.cluster.installation import (
+    apply,
+    find,
+    leftovers,
+    list_objects,
+    plan_step,
+    put_back,
+    remove,
 )
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.files.given import BadFileError, read_registrations

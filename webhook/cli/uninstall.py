@@ -13,7 +13,7 @@ from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.install import changes_installation, check_release, connected
 from webhook.cli.options import examples
 from webhook.cli.output import ask, tell
-from webhook.cluster.apply import find, leftovers, list_objects, remove
+from webhook.cluster.installation import find, leftovers, list_objects, remove
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.until import until
 from webhook.install.plan import Action, Step

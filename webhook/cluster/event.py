@@ -1,6 +1,9 @@
-"""Builds Kubernetes Events (k8s.io/api events/v1/types.go).
+"""Builds Kubernetes Events (k8s.io/api events/v1/types.go), and creates them.
 
-StoreEvents reports by them that the shared store is lost, and that it is back.
+KubeEventSink reports findings, limited as client-go limits Events: each object has a token bucket
+(client-go tools/record/events_cache.go: 25 at once, then one every 300 s). Each change is one
+Event. They are not aggregated: the note holds the finding's own count. Dry runs never become a
+finding. StoreEvents reports that the shared store is lost, and that it is back.
 """
 
 import asyncio
@@ -8,11 +11,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from cachetools import LRUCache
+
+from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.objects.shown import printable
+from webhook.alerts.change import Change, Transition
 from webhook.telemetry.logs import LOGGER
 
 CLUSTER_NAMESPACE: Final = "default"
 """The namespace of Events about objects that have none."""
+BURST: Final = 25
+REFILL_SECONDS: Final = 300.0
+_OBJECTS: Final = 4_096
+_LONGEST_MESSAGE: Final = 512  # bytes
 _LONGEST_NOTE: Final = 1_024  # bytes, as Go counts (pkg/apis/core/validation/events.go)
 
 CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
@@ -59,6 +70,16 @@ def cut(text: str, most: int) -> str:
     return text.encode()[:most].decode(errors="ignore")
 
 
+async def tell(create: CreateEvent, namespace: str, event: Mapping[str, Any], **about: str) -> None:
+    """Create an Event. Never raises: what fails is logged with `about`, and not tried again."""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            await create(namespace or CLUSTER_NAMESPACE, dict(event))
+    except Exception as error:  # noqa: BLE001 - whatever the client raises, its caller goes on
+        facts = {**about, "reason": type(error).__name__}
+        LOGGER.warning("event not created", extra={"facts": facts})
+
+
 class StoreEvents:
     """Reports the loss and the return of the shared store as Events about this server.
 
@@ -78,12 +99,7 @@ class StoreEvents:
 
     async def tell(self, up: bool, reason: str) -> None:  # noqa: FBT001 - the new state
         """Create one Event. Never raises."""
-        try:
-            async with asyncio.timeout(_SECONDS):
-                await self._create(self._regarding["namespace"], self._event(reason, up=up))
-        except Exception as error:  # noqa: BLE001 - whatever the client raises, serving goes on
-            facts = {"reason": type(error).__name__}
-            LOGGER.warning("event not created", extra={"facts": facts})
+        await tell(self._create, self._regarding["namespace"], self._event(reason, up=up))
 
     def _event(self, reason: str, *, up: bool) -> dict[str, Any]:
         lost = f"The shared store is lost: {reason}. Each replica goes by its own memory."
@@ -96,3 +112,70 @@ class StoreEvents:
             note="The shared store is back." if up else lost,
             regarding=self._regarding,
         )
+
+
+class KubeEventSink:
+    """Creates Events. One that fails is logged and not tried again."""
+
+    def __init__(
+        self,
+        create: CreateEvent,
+        kind_of: Callable[[FoundObject], str],
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        """`kind_of` returns the kind of an object's resource, "" for an unknown one."""
+        self._create: Final = create
+        self._kind_of: Final = kind_of
+        self._clock: Final = clock or (lambda: datetime.now(UTC))
+        self._buckets: Final[LRUCache[str, tuple[float, float]]] = LRUCache(_OBJECTS)
+        """Tokens left and the time of that, by object."""
+
+    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+        """Create one Event for each change, within the limits.
+
+        All of them together take _SECONDS at most: a hanging API server must not delay other sinks.
+        """
+        del findings
+        end = asyncio.get_running_loop().time() + _SECONDS
+        for transition, finding in changes:
+            now = self._clock()
+            if finding.severity is not Severity.INFO and self._take_token(finding, now):
+                body = self._event(transition, finding, now)
+                await tell(self._create, finding.subject.namespace, body, finding=finding.id)
+            if asyncio.get_running_loop().time() >= end:
+                LOGGER.warning("events not created", extra={"facts": {"reason": "TimeoutError"}})
+                return
+
+    async def close(self) -> None:
+        """Do nothing: the connection is not ours."""
+
+    def _event(self, transition: Transition, finding: Finding, now: datetime) -> dict[str, Any]:
+        where = finding.subject
+        actors = finding.actor_labels
+        # A user may have a name of any length, which must not push the actors out of the note.
+        message = cut(printable(finding.message), _LONGEST_MESSAGE)
+        note = f"{finding.detector} {transition}: {message} ({finding.count}x). By: {actors}"
+        return event(
+            now,
+            "genguard.io/detection",
+            action=transition.value.capitalize(),
+            reason="".join(part.capitalize() for part in finding.detector.split("-")),
+            is_good=transition is Transition.RESOLVED,
+            note=note,
+            regarding={
+                "apiVersion": where.api_version,
+                "kind": self._kind_of(where),
+                "namespace": where.namespace,
+                "name": where.name,
+                "uid": where.uid,
+            },
+        )
+
+    def _take_token(self, finding: Finding, time: datetime) -> bool:
+        key, now = finding.object.uid or finding.id, time.timestamp()
+        tokens, at = self._buckets.get(key, (float(BURST), now))
+        # A clock that was set back takes no tokens away.
+        tokens = min(BURST, tokens + max(0.0, now - at) / REFILL_SECONDS)
+        allowed = tokens >= 1
+        self._buckets[key] = (tokens - 1 if allowed else tokens, now)
+        return allowed

@@ -20,7 +20,7 @@ from cachetools import LRUCache
 from genguard.detection.damage import Damage, is_broken, repair_patch
 from genguard.detection.finding import FoundObject
 from genguard.detection.ledger import Damaged
-from webhook.cluster.event import CLUSTER_NAMESPACE, CreateEvent, event
+from webhook.cluster.event import CreateEvent, event, tell
 from webhook.cluster.rechecking import Stored
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.election.leader import Leadership
@@ -197,12 +197,7 @@ class Healing:
             note=f"Put back {restored}, as {one.damage.writer} had sent it; finding {one.finding}.",
             regarding=_regarding(one.object, stored),
         )
-        try:
-            async with asyncio.timeout(_CALL_SECONDS):
-                await self._create(one.object.namespace or CLUSTER_NAMESPACE, body)
-        except Exception as error:  # noqa: BLE001 - whatever the client raises, healing goes on
-            facts = {"finding": one.finding, "reason": type(error).__name__}
-            LOGGER.warning("event not created", extra={"facts": facts})
+        await tell(self._create, one.object.namespace, body, finding=one.finding)
 
 
 def _facts(one: Damaged) -> dict[str, Any]:

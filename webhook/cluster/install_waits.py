@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from certs import PairSnapshot
 from genguard.admission.probe import Seen, read_answers
 from genguard.status.views.rollout import Rollout, rollout
-from webhook.cluster.apply import find, list_objects
+from webhook.cluster.installation import find, list_objects
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.until import until
 from webhook.install.registering import missing, probe

@@ -33,7 +33,7 @@ from genguard.status.published import (
     read_stored,
     verdicts,
 )
-from webhook.cluster.event import CLUSTER_NAMESPACE, CreateEvent, event
+from webhook.cluster.event import CreateEvent, event, tell
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
 from webhook.telemetry.logs import LOGGER
 
@@ -180,11 +180,7 @@ class StatusPublisher:
                 "uid": uid,
             },
         )
-        try:
-            await self._create(found.namespace or CLUSTER_NAMESPACE, body)
-        except (RefusedError, *UNREACHED) as error:
-            reason = {"reason": type(error).__name__}
-            LOGGER.warning("event not created", extra={"facts": reason})
+        await tell(self._create, found.namespace, body)
 
     async def _apply(self, uid: str, found: _Object, items: list[dict[str, Any]]) -> bool:
         """Apply conditions to the state that was judged; return whether they are stored."""

@@ -23,7 +23,7 @@ from webhook.alerts.leader_sink import LeaderSink
 from webhook.alerts.log import LogSink
 from webhook.alerts.verified import Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
-from webhook.cluster.kube_event import KubeEventSink
+from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.forwarding import Forwarding
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard

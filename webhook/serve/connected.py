@@ -40,8 +40,7 @@ from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rechecking import Rechecking
 from webhook.cluster.reconcile import Reconciler
-from webhook.cluster.refused_writes import RefusedWrites
-from webhook.cluster.registrations import Follower, News
+from webhook.cluster.registrations import Follower, News, RefusedWrites
 from webhook.cluster.rest import Rest
 from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
 from webhook.cluster.standby import Pods, StandbyElection

@@ -3,7 +3,7 @@
 import pytest
 
 from genguard.detection.matching import Writes
-from webhook.cluster.refused_writes import FEW, KEPT_SECONDS, RefusedWrites, refusals
+from webhook.cluster.registrations import FEW, REFUSED_SECONDS, RefusedWrites, refusals
 
 STATUS = Writes("apps", "deployments/status", "UPDATE")
 
@@ -62,12 +62,12 @@ def test_a_few_refusals_since_the_last_look_count_for_a_while():
     scene.refused.see({STATUS: 100 + 2 * FEW})
     assert scene.refused.is_refused(STATUS)
     assert scene.changes == 1
-    scene.now += KEPT_SECONDS / 2
+    scene.now += REFUSED_SECONDS / 2
     scene.refused.see({STATUS: 100 + 3 * FEW})
-    scene.now += KEPT_SECONDS / 2
+    scene.now += REFUSED_SECONDS / 2
     assert scene.refused.is_refused(STATUS)  # they go on
     assert scene.changes == 1
-    scene.now += KEPT_SECONDS
+    scene.now += REFUSED_SECONDS
     assert not scene.refused.is_refused(STATUS)
 
 
