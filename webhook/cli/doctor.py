@@ -24,7 +24,7 @@ from genguard.objects.shown import json_line, printable
 from webhook.cli.asking_server import NoServerError, ServerChoice
 from webhook.cli.errors import one_line_errors
 from webhook.cli.following import ask_findings
-from webhook.cli.install import connected, reads_installation, registrations
+from webhook.cli.install import reads_installation
 from webhook.cli.options import OUTPUT, asks_server, examples
 from webhook.cli.output import is_terminal, with_margin
 from webhook.cluster.discovery import discover
@@ -35,6 +35,7 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.diagnose import diagnose
 from webhook.doctor.facts import Facts, Right, Source
 from webhook.doctor.result import CheckResult, Level
+from webhook.install.installing import connected, registrations
 from webhook.manifest.documents import Document, path_of, title_of
 from webhook.manifest.rendering import deployment_of, pair_files, render, secret_of
 

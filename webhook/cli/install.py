@@ -1,24 +1,7 @@
-"""`genguard install`: installs in four phases, each proven before the next begins.
-
-server     1  namespace, rights, Secret, Deployment, Service; waits for the rollout, and until the
-              pods that it replaces have ended
-reach      2  the API server itself must reach it, over TLS, by the bundle it will be known by
-register   3  registered for a trial namespace alone; a probe must be seen in every phase of a write
-widen      4  registered for the cluster; a probe elsewhere must be seen in every phase, and
-              answered in no other mode than the wanted one
-
-Whatever ends 3 and 4 early, the registrations are put back as they were. A killed run leaves what
-it has made so far, and nothing that a write of others depends on; the next run goes on.
-"""
+"""`genguard install`: installs step by step, and checks each step."""
 
 import asyncio
-import base64
-import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from http import HTTPStatus
+from collections.abc import Container, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -26,79 +9,25 @@ import click
 from cryptography import x509
 
 import certs
-import manifests
-from genguard.linting.hook import MUTATING, VALIDATING
-from genguard.objects.shown import few
 from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, with_flags
-from webhook.cli.output import Tell, ask, tell
-from webhook.cluster import connection
-from webhook.cluster.connection import default_kubeconfig
-from webhook.cluster.install_waits import (
-    leaving,
-    read_pair,
-    until_bundle,
-    until_mode,
-    until_replaced,
-    until_rolled_out,
-    until_seen,
-)
-from webhook.cluster.installation import (
-    apply,
-    find,
-    leftovers,
-    list_objects,
-    plan_step,
-    put_back,
-    remove,
-)
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
+from webhook.cli.output import ask, tell
 from webhook.files.given import BadFileError, read_registrations
-from webhook.install.plan import Action, Step
-from webhook.install.registering import (
-    check,
-    foreign,
-    is_limited,
-    limited,
-    release_of,
-    removal_commands,
-    trial_name,
-    trial_namespace,
-)
-from webhook.manifest.documents import NAMESPACE, Document, mode_of, path_of, title_of
+from webhook.install.installing import InstallOptions, manifests_of, prepare, run
+from webhook.manifest.documents import NAMESPACE, Document
 from webhook.manifest.rendering import (
     KEY,
     MOUNT,
-    PASSWORD,
-    PHASES,
     REGISTRATIONS,
     STORE_SECRET,
     Choices,
     Outside,
     SharedStore,
     as_yaml,
-    deployment_of,
-    is_registration,
-    keys_of,
-    pair_files,
-    phase_of,
-    registration_of,
-    render,
-    secret_of,
-    store_secret,
 )
 from webhook.serve.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed, duration
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
-_ADMISSION: Final = "admissionregistration.k8s.io/v1"
-_SECRET_BYTES: Final = 32
-_MADE: Final = (PASSWORD, KEY)
-_NO_PAIR: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
-_OTHERS_OWN: Final = "cert-manager.io/certificate-name"
-"""The annotation of a Secret that cert-manager keeps."""
-_WORKLOADS: Final = ("Deployment", "StatefulSet")
-_ELSEWHERE: Final = "default"
-"""A namespace that the API server creates itself."""
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _INSTALLATION: Final = (
     click.option(
@@ -111,398 +40,18 @@ _INSTALLATION: Final = (
     KUBECONFIG,
     CONTEXT,
 )
+_FOLLOW: Final = "follow"
+_ANYWHERE: Final = ("registrations_file", "namespace", "kubeconfig", "context", "seconds")
+"""The flags that go with a server that is in place, by the names of their parameters."""
+_CHOSEN: Final = (
+    "audit_only", "image", "cert_manager", "ha", "store", "store_image", "replicas", "api_servers",
+    "alertmanagers",
+)  # fmt: skip
+"""The fields of Choices that are parameters of the same name."""
 _CHANGE: Final = (
     click.option("--dry-run", is_flag=True, help="Only say what would be done."),
     click.option("--yes", is_flag=True, help="Do it without asking."),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class InstallOptions:
-    """The flags of install; `seconds` is how long each phase may take.
-
-    registrations  all that is made, where the server is in place already
-    """
-
-    kubeconfig: str | None
-    context: str | None
-    choices: Choices
-    cert_dir: Path | None = None
-    seconds: float = 180.0
-    registrations: tuple[Document, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What an installation is about to do, found by dry runs that change nothing.
-
-    before   the registrations in the cluster, None for those that are not there
-    dropped  what an earlier installation had and this one has not; deleted after the rollout
-    """
-
-    run: str
-    cluster: str
-    server: tuple[Step, ...]
-    dropped: tuple[Step, ...]
-    registrations: tuple[Step, ...]
-    before: tuple[Document | None, ...]
-    leftovers: tuple[Document, ...]
-
-    @property
-    def steps(self) -> list[Step]:
-        """All changes, in the order in which they are made."""
-        gone = [Step(Action.DELETE, one, note="left behind") for one in self.leftovers]
-        return [*gone, *self.server, *self.dropped, *self.registrations]
-
-
-def manifests_of(options: InstallOptions) -> list[Document]:
-    """Render the manifests without a cluster, with a new certificate or that of --cert-dir.
-
-    Raises CertificateError.
-    """
-    renewed = _pair(options, None)
-    return render(options.choices, manifests.read, pair_files(renewed.pair))
-
-
-async def prepare(options: InstallOptions) -> Prepared:
-    """Find out what an installation would change; nothing is changed.
-
-    Raises NoClusterError, CertificateError, RefusedError or UNREACHED.
-    """
-    async with connected(options.kubeconfig, options.context) as (rest, cluster):
-        if options.choices.cert_manager:
-            await _check_cert_manager(rest)
-        namespace = options.choices.namespace
-        if not options.registrations:  # the chart's own Job gives these
-            is_inside = options.choices.outside is None
-            await check_release(rest, [deployment_of(namespace)] if is_inside else [])
-        await _check_alone(rest, namespace)
-        if options.registrations:
-            return await _prepare_registrations(rest, cluster, options)
-        secret = await find(rest, secret_of(namespace))
-        renewed = _pair(options, secret)
-        server: list[Step] = []
-        registrations: list[Step] = []
-        before: list[Document | None] = []
-        rendered = render(options.choices, manifests.read, pair_files(renewed.pair))
-        if options.choices.store is not None:
-            await _check_store(rest, rendered, namespace)
-        for document in rendered:
-            if is_registration(document):
-                live = await find(rest, document)
-                before.append(None if live is None or is_limited(live) else live)
-                registrations.append(await plan_step(rest, document))
-            else:
-                step = await plan_step(rest, document)
-                is_secret = document["kind"] == "Secret"
-                server.append(step._replace(note=renewed.reason) if is_secret else step)
-        if options.choices.brings_store:
-            server.insert(1, await _password(rest, namespace))  # after the namespace
-        dropped = await _dropped(rest, options.choices, rendered)
-        left = await leftovers(rest)
-    return Prepared(
-        secrets.token_hex(4),
-        cluster,
-        tuple(server),
-        tuple(dropped),
-        tuple(registrations),
-        tuple(before),
-        tuple(left),
-    )
-
-
-async def _prepare_registrations(rest: Rest, cluster: str, options: InstallOptions) -> Prepared:
-    """Find out what --registrations-file would change. The server stays as it is.
-
-    A registration that leads nowhere yet, or only to a trial namespace, is left empty on an error.
-    """
-    namespace = options.choices.namespace
-    deployment = await find(rest, deployment_of(namespace))
-    if deployment is None:
-        message = f"deployment/genguard -n {namespace} is not there: install the server first"
-        raise RefusedError(HTTPStatus.NOT_FOUND, message)
-    live = [await find(rest, one) for one in options.registrations]
-    return Prepared(
-        secrets.token_hex(4),
-        cluster,
-        (Step(Action.UNCHANGED, deployment),),
-        (),
-        tuple([await plan_step(rest, one) for one in options.registrations]),
-        tuple(one | {"webhooks": []} if one and is_limited(one) else one for one in live),
-        tuple(await leftovers(rest)),
-    )
-
-
-@asynccontextmanager
-async def connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
-    """Connect to the API server; gives its client and its URL. Raises NoClusterError."""
-    async with connection.connected(kubeconfig or default_kubeconfig(), context) as api:
-        yield Rest(api), str(api.configuration.host)
-
-
-async def registrations(rest: Rest) -> list[Document]:
-    """List every webhook configuration. Raises RefusedError or UNREACHED."""
-    found: list[Document] = []
-    for kind in (MUTATING, VALIDATING):
-        found += await list_objects(rest, {"apiVersion": _ADMISSION, "kind": kind})
-    return found
-
-
-async def check_release(rest: Rest, places: Iterable[Document]) -> None:
-    """Refuse where Helm manages the registrations or one of `places`: it would not know of it."""
-    for place in (*places, *(registration_of(*one) for one in REGISTRATIONS)):
-        live = await find(rest, place)
-        if live is not None and (release := release_of(live)):
-            name, _, where = release.partition(" ")
-            message = f"{title_of(place)} is managed by the Helm release {release}. Change it with "
-            message += f"helm upgrade {name} CHART {where} --reuse-values, or remove it with "
-            raise RefusedError(HTTPStatus.CONFLICT, f"{message}helm uninstall {release}")
-
-
-async def _check_alone(rest: Rest, namespace: str) -> None:
-    """Refuse a second genguard: both would repair and report the same writes."""
-    if others := foreign(await registrations(rest), namespace):
-        message = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
-        message += f"A cluster has one. Take it out first: {removal_commands(others)}"
-        raise RefusedError(HTTPStatus.CONFLICT, message)
-
-
-async def _check_cert_manager(rest: Rest) -> None:
-    try:
-        await rest.get("/apis/cert-manager.io/v1")
-    except RefusedError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-        message = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
-        raise RefusedError(error.status, message) from error
-
-
-async def _password(rest: Rest, namespace: str) -> Step:
-    """Plan the Secret of the Valkey that is installed: missing keys are made, others kept."""
-    place = secret_of(namespace, STORE_SECRET)
-    there = (await find(rest, place) or {}).get("data") or {}
-    missing = [name for name in _MADE if not there.get(name)]
-    if not missing:
-        return Step(Action.UNCHANGED, place)
-    # What is there is named as well: what is applied without it would be taken away.
-    kept = {name: base64.b64decode(there[name]) for name in _MADE if there.get(name)}
-    new = {name: secrets.token_urlsafe(_SECRET_BYTES).encode() for name in missing}
-    step = await plan_step(rest, store_secret(namespace, kept | new))
-    message = " and ".join(f"a {name}" for name in missing)
-    return step._replace(note=f"{message}, not shown")
-
-
-async def _dropped(rest: Rest, choices: Choices, rendered: list[Document]) -> list[Step]:
-    """Plan to delete what an installation with other flags has made and this one does not need.
-
-    Otherwise rights would remain that nobody needs any more.
-    """
-    if choices.outside is not None:
-        return []
-    kept = {path_of(one) for one in rendered}
-    parts: dict[str, Document] = {}
-    for ha in (False, True):
-        most = replace(choices, audit_only=False, heal=True, ha=ha, store=None)
-        parts |= {path_of(one): one for one in render(most, manifests.read, _NO_PAIR)}
-    dropped = [parts[path] for path in reversed(parts) if path not in kept]
-    return [Step(Action.DELETE, one) for one in dropped if await find(rest, one)]
-
-
-async def _check_store(rest: Rest, rendered: list[Document], namespace: str) -> None:
-    """Refuse a store whose Secret lacks keys: no pod would start without them."""
-    keys = [key for one in rendered if one["kind"] == "Deployment" for key in keys_of(one)]
-    if not keys:
-        return
-    found = await find(rest, secret_of(namespace, STORE_SECRET))
-    missing = [key for key in keys if key not in ((found or {}).get("data") or {})]
-    if missing:
-        files = " ".join(f"--from-file={key}" for key in keys)
-        message = f"secret/{STORE_SECRET} -n {namespace} has no {' and no '.join(missing)}, which "
-        message += f"--store names: kubectl -n {namespace} create secret generic {STORE_SECRET} "
-        again = "" if found is None else " --dry-run=client -o yaml | kubectl apply -f -"
-        raise RefusedError(HTTPStatus.NOT_FOUND, f"{message}{files}{again}")
-
-
-def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
-    """The certificate to install: that of --cert-dir, else the Secret's while it is valid."""
-    choices = options.choices
-    if choices.outside is not None or choices.cert_manager:
-        return certs.Renewed(certs.PairSnapshot(b"", b"", None), "")
-    now = datetime.now(UTC)
-    names = certs.installed_names("genguard", choices.namespace)
-    if _OTHERS_OWN in ((secret or {}).get("metadata", {}).get("annotations") or {}):
-        raise certs.CertificateError(
-            "the Secret is cert-manager's, which would change it again: give --cert-manager"
-        )
-    if options.cert_dir is None:
-        return certs.renew(read_pair(secret), names=names, at=now)
-    lifetime = certs.FIRST_LEAF_LIFETIME  # nothing renews it by itself
-    done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
-    return certs.Renewed(done.pair, done.reason)
-
-
-async def _run(prepared: Prepared, options: InstallOptions, tell: Tell) -> None:
-    """Run the four phases. Raises NotInTimeError, RefusedError or UNREACHED.
-
-    After an error the registrations are as they were before.
-    """
-    async with connected(options.kubeconfig, options.context) as (rest, _):
-        for document in prepared.leftovers:
-            await remove(rest, document)
-        phases = _Phases(rest, prepared, options.seconds, tell)
-        await phases.serve()
-        bundle = None
-        if options.choices.cert_manager or options.registrations:
-            secret = secret_of(options.choices.namespace)
-            bundle = await until_bundle(rest, secret, options.seconds)
-        async with phases.trial():
-            await phases.reach(bundle)
-            async with phases.undone():
-                await phases.register()
-                await phases.widen()
-            await phases.settle()
-
-
-class _Phases:
-    """The four phases of an installation."""
-
-    def __init__(self, rest: Rest, prepared: Prepared, seconds: float, tell: Tell) -> None:
-        self._rest: Final = rest
-        self._prepared: Final = prepared
-        self._seconds: Final = seconds
-        self._tell: Final = tell
-        self._run: Final = prepared.run
-
-    async def serve(self) -> None:
-        """Phase 1: install the server, and wait for its rollout."""
-        steps = self._prepared.server
-        if not steps:
-            self._tell("1/4 the server runs outside the cluster")
-            return
-        self._tell("1/4 the server is put in place")
-        # A Service of before may come to select a label that only new pods have.
-        last = [
-            step
-            for step in steps
-            if step.document["kind"] == "Service" and step.action is Action.UPDATE
-        ]
-        for step in steps:
-            if step.action is not Action.UNCHANGED and step not in last:
-                await apply(self._rest, step.document)
-        for step in steps:
-            if step.document["kind"] in _WORKLOADS:
-                await until_rolled_out(self._rest, step.document, self._seconds)
-        for deployment in self._deployments():
-            if names := await leaving(self._rest, deployment):
-                self._tell(f"    it is ready; {', '.join(names)} must end, half a minute or more")
-            await until_replaced(self._rest, deployment, self._seconds)
-        for step in last:
-            await apply(self._rest, step.document)
-        for step in self._prepared.dropped:
-            await remove(self._rest, step.document)
-
-    async def reach(self, bundle: bytes | None) -> None:
-        """Phase 2: prove that the API server reaches the server over TLS."""
-        self._tell("2/4 the API server must reach it")
-        outcome = next(one for one in self._wanted() if one["kind"].startswith("Validating"))
-        probing = check(outcome, self._run)
-        if bundle is not None:
-            probing["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
-        async with self._temporary(probing):
-            self._tell_refusal(await self._seen(trial_name(self._run), ("outcome",)))
-
-    async def register(self) -> None:
-        """Phase 3: register what is new for the trial namespace alone, and send a probe."""
-        new = [
-            one
-            for one, live in zip(self._wanted(), self._prepared.before, strict=True)
-            if not (live or {}).get("webhooks")
-        ]
-        if not new:
-            self._tell("3/4 it is registered for the whole cluster already")
-            return
-        self._tell("3/4 it is registered for the trial namespace")
-        for document in new:
-            await apply(self._rest, limited(document, self._run))
-        self._tell_refusal(await self._seen(trial_name(self._run), [_phase(one) for one in new]))
-
-    async def widen(self) -> None:
-        """Phase 4: register for the whole cluster, and send a probe."""
-        self._tell("4/4 it is registered for the whole cluster")
-        for document in self._wanted():
-            await apply(self._rest, document)
-        self._tell_refusal(await self._seen(_ELSEWHERE, PHASES))
-
-    async def settle(self) -> None:
-        """End of phase 4: wait until every pod that answers has the mode that was installed."""
-        for deployment in self._deployments():
-            mode = mode_of(deployment)
-            await until_mode(self._rest, _ELSEWHERE, mode, self._seconds)
-            self._tell(f"every pod that answers is {mode}")
-
-    @asynccontextmanager
-    async def trial(self) -> AsyncIterator[None]:
-        """Create a namespace for this run, and delete it at the end."""
-        async with self._temporary(trial_namespace(self._run)):
-            yield
-
-    @asynccontextmanager
-    async def undone(self) -> AsyncIterator[None]:
-        """Put the registrations back as they were when anything fails."""
-        try:
-            yield
-        except BaseException:
-            self._tell("the registrations are put back as they were")
-            await self._undo(zip(self._wanted(), self._prepared.before, strict=True))
-            raise
-
-    @asynccontextmanager
-    async def _temporary(self, document: Document) -> AsyncIterator[None]:
-        """Create an object, and delete it at the end."""
-        try:
-            await apply(self._rest, document)
-            yield
-        except BaseException:
-            await self._undo([(document, None)])
-            raise
-        await remove(self._rest, document)
-
-    async def _undo(self, pairs: Iterable[tuple[Document, Document | None]]) -> None:
-        """Put each object back as it was before, None for one that did not exist.
-
-        Says which cannot be put back, and goes on: the error to raise is what made it necessary.
-        """
-        left = []
-        for document, before in pairs:
-            try:
-                await put_back(self._rest, document, before)
-            except (RefusedError, *UNREACHED) as error:
-                why = str(error) if isinstance(error, RefusedError) else unreached(error)
-                left.append(f"    {title_of(document)} could not be put back: {why}")
-        for message in left:
-            self._tell(message)
-        if left:
-            self._tell("    run install again to complete it, or genguard uninstall to remove it")
-
-    def _wanted(self) -> list[Document]:
-        return [step.document for step in self._prepared.registrations]
-
-    def _deployments(self) -> list[Document]:
-        documents = [step.document for step in self._prepared.server]
-        return [one for one in documents if one["kind"] == "Deployment"]
-
-    async def _seen(self, namespace: str, phases: Sequence[str]) -> str:
-        run = self._run if namespace != _ELSEWHERE else ""
-        return await until_seen(self._rest, namespace, phases, self._seconds, run)
-
-    def _tell_refusal(self, refused: str) -> None:
-        if refused:
-            self._tell(f"not proven, since what is sent as a proof is refused: {refused}")
-
-
-def _phase(registration: dict[str, Any]) -> str:
-    (webhook,) = registration["webhooks"]
-    return phase_of(webhook)
 
 
 def reads_installation(verb: F) -> F:
@@ -590,7 +139,7 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
 @click.option("--ca-file", type=_FILE, help="With --url: the CA bundle of the server.")
 @click.option(
     "--registrations",
-    type=click.Choice(["follow", "fixed"]),
+    type=click.Choice([_FOLLOW, "fixed"]),
     help="follow: the server registers only the phases that can show or repair something, and "
     "follows what the cluster needs. fixed: all phases, for a tool that applies the registrations "
     "again and again. [default: follow; fixed with -o]",
@@ -684,118 +233,76 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
         message = "-o prints manifests, and --registrations-file has them: leave one out"
         raise click.UsageError(message)
     # Whatever applies printed manifests will apply them again, and would put the rules back.
-    options = _options(default_registrations="fixed" if output else "follow", **flags)
+    options = _options(
+        follows=flags["registrations"] == _FOLLOW or not (output or flags["registrations"]), **flags
+    )
     try:
         if output == "yaml":
             click.echo(as_yaml(manifests_of(options)), nl=False)
             return
         with one_line_errors():
-            _install(options, dry_run=dry_run, yes=yes)
+            prepared = asyncio.run(prepare(options))
+            tell(f"In the cluster {prepared.cluster}:")
+            for step in prepared.steps:
+                click.echo(f"  {step}")
+            tell(
+                "and for a while, to try it out: a namespace and a webhook configuration "
+                "genguard-test-*"
+            )
+            if dry_run:
+                return
+            if not yes:
+                ask("Install it?")
+            carry_out(run(prepared, options, tell))
+            tell("installed; genguard doctor looks whether all is well")
     except certs.CertificateError as error:
         raise click.ClickException(str(error)) from error
 
 
-def _install(options: InstallOptions, *, dry_run: bool, yes: bool) -> None:
-
-    prepared = asyncio.run(prepare(options))
-    _print_steps(prepared)
-    if dry_run:
-        return
-    if not yes:
-        ask("Install it?")
-    carry_out(_run(prepared, options, tell))
-    tell("installed; genguard doctor looks whether all is well")
-
-
-def _options(
-    *,
-    default_registrations: str,
-    url: str | None,
-    ca_file: Path | None,
-    registrations: str | None,
-    registrations_file: Path | None,
-    cert_dir: Path | None,
-    image: str | None,
-    audit_only: bool,
-    cert_manager: bool,
-    ha: bool,
-    store: SharedStore | None,
-    store_image: str | None,
-    heal: bool | None,
-    replicas: int | None,
-    api_servers: tuple[str, ...],
-    alertmanagers: tuple[str, ...],
-    namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
-    seconds: float,
-) -> InstallOptions:
-
-    inside = {
-        "--audit-only": audit_only,
-        "--heal": heal,
-        "--no-heal": heal is False,
-        "--image": image,
-        "--cert-dir": cert_dir,
-        "--cert-manager": cert_manager,
-        "--ha": ha,
-        "--store": store,
-        "--store-image": store_image,
-        "--replicas": replicas,
-        "--api-server-cidr": api_servers,
-        "--alertmanager": alertmanagers,
-        "--registrations": registrations,
-    }
-    if registrations_file is not None:
-        others = {"--url": url, "--ca-file": ca_file} | inside
-        _refuse(others, "with --registrations-file, the server is in place")
-        documents = _read_registrations(registrations_file)
+def _options(*, follows: bool, **flags: Any) -> InstallOptions:
+    """Check what fits together. Raises click.UsageError."""
+    namespace, url, ca_file = flags["namespace"], flags["url"], flags["ca_file"]
+    has_store, ha = flags["store"] is not None, flags["ha"]
+    where = {name: flags[name] for name in ("kubeconfig", "context", "seconds")}
+    if file := flags["registrations_file"]:
+        _refuse_others(flags, _ANYWHERE, "with --registrations-file, the server is in place")
+        documents = _read_registrations(file)
         return InstallOptions(
-            kubeconfig, context, Choices(namespace=namespace), None, seconds, documents
+            choices=Choices(namespace=namespace), registrations=documents, **where
         )
+    wrong = {
+        "--url needs --ca-file: the ca.crt in the server's --cert-dir": url and not ca_file,
+        "--ca-file is for a server outside the cluster: give --url": ca_file and not url,
+        "--store is what replicas share: give --ha": has_store and not ha,
+        "--store-image is of the Valkey that --ha installs without --store": flags["store_image"]
+        is not None
+        and (has_store or not ha),
+        "--audit-only changes nothing: leave out --heal": flags["heal"] and flags["audit_only"],
+        "give either --cert-dir or --cert-manager": flags["cert_dir"] and flags["cert_manager"],
+    }
     outside = None
-    if url is not None:
-        if ca_file is None:
-            raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
+    if url and ca_file:
         why = "the server is started by you, and the flags of genguard serve say how it runs"
-        _refuse(inside, f"with --url, {why}")
+        _refuse_others(flags, (*_ANYWHERE, "url", "ca_file"), f"with --url, {why}")
         outside = Outside(url, _bundle(ca_file))
-    elif ca_file is not None:
-        raise click.UsageError("--ca-file is for a server outside the cluster: give --url")
-    if store is not None and not ha:
-        raise click.UsageError("--store is what replicas share: give --ha")
-    if store_image is not None and (store is not None or not ha):
-        raise click.UsageError("--store-image is of the Valkey that --ha installs without --store")
-    if heal and audit_only:
-        raise click.UsageError("--audit-only changes nothing: leave out --heal")
-    if cert_dir and cert_manager:
-        raise click.UsageError("give either --cert-dir or --cert-manager")
+    if message := next((message for message, is_wrong in wrong.items() if is_wrong), ""):
+        raise click.UsageError(message)
     choices = Choices(
-        audit_only,
-        namespace,
-        image,
-        cert_manager,
-        outside,
-        heal=heal is not False,
-        follow=(registrations or default_registrations) == "follow",
-        ha=ha,
-        store=store,
-        store_image=store_image,
-        replicas=replicas,
-        api_servers=api_servers,
-        alertmanagers=alertmanagers,
+        namespace=namespace,
+        outside=outside,
+        heal=flags["heal"] is not False,
+        follow=follows,
+        **{name: flags[name] for name in _CHOSEN},
     )
-    return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
+    return InstallOptions(choices=choices, cert_dir=flags["cert_dir"], **where)
 
 
-def _refuse(flags: Mapping[str, object], why: str) -> None:
-    """Raise click.UsageError where one of these flags is given."""
-    if given := [flag for flag, value in flags.items() if value]:
+def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) -> None:
+    """Raise click.UsageError where another flag is given than those that are allowed."""
+    given = []
+    for flag in click.get_current_context().command.params:
+        value = flags.get(flag.name or "")
+        if flag.name not in allowed and (value or (value is False and flag.secondary_opts)):
+            given.append(flag.opts[0] if value else flag.secondary_opts[0])
+    if given:
         raise click.UsageError(f"leave out {' and '.join(given)}: {why}")
-
-
-def _print_steps(prepared: Prepared) -> None:
-    tell(f"In the cluster {prepared.cluster}:")
-    for step in prepared.steps:
-        click.echo(f"  {step}")
-    tell("and for a while, to try it out: a namespace and a webhook configuration genguard-test-*")
