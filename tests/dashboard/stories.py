@@ -196,7 +196,7 @@ class Story:
             "generation": 1,
             "ownerReferences": [reference],
         }
-        found = {"metadata": metadata, "spec": {"replicas": 3}}
+        found = {"metadata": metadata, "spec": {"replicas": 3, "selector": {}}}
         self._show(resource, {**found, "status": {"observedGeneration": 1, **status}})
 
 
