@@ -54,8 +54,6 @@ class Key(StrEnum):
 
 _FLUX: Final = (Key.IN_PROGRESS, Key.FAILED, Key.CURRENT)
 """In the order in which they are asked: the first one that is true decides."""
-_TRUE_FORMS: Final = frozenset({*_FLUX, Key.READY, Key.SETTLED})
-"""The expressions that give true or false."""
 
 
 class NoAnswer(StrEnum):

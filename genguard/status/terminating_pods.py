@@ -111,6 +111,9 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     owner_references: tuple[_Reference, ...] | None = None
+    creation_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: tuple[str, ...] | None = None
 
     @property
     def controller(self) -> Controller:
@@ -120,38 +123,27 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
         return Controller()
 
 
-class _PodMetadata(_Metadata, frozen=True, rename="camel"):
-    creation_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
-    finalizers: tuple[str, ...] | None = None
-
-
-class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str | None = None
-
-
-class _PodStatus(msgspec.Struct, frozen=True):
-    phase: str | None = None
-
-
-class _Spec(msgspec.Struct, frozen=True):
+class _SetSpec(msgspec.Struct, frozen=True):
     selector: msgspec.Raw
 
 
-class _DeploymentSpec(msgspec.Struct, frozen=True, rename="camel"):
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    """Of a Pod or a Deployment."""
+
+    node_name: str | None = None
     pod_replacement_policy: str | None = None
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    """Of a Pod, a ReplicaSet or a Deployment."""
+
+    phase: str | None = None
     terminating_replicas: int | None = None
 
 
 _metadata: Final = msgspec.json.Decoder(_Metadata)
-_pod_metadata: Final = msgspec.json.Decoder(_PodMetadata)
-_pod_spec: Final = msgspec.json.Decoder(_PodSpec)
-_pod_status: Final = msgspec.json.Decoder(_PodStatus)
+_set_spec: Final = msgspec.json.Decoder(_SetSpec)
 _spec: Final = msgspec.json.Decoder(_Spec)
-_deployment_spec: Final = msgspec.json.Decoder(_DeploymentSpec)
 _status: Final = msgspec.json.Decoder(_Status)
 
 
@@ -192,8 +184,8 @@ class Terminating:
 
     def record_pod(self, fields: Fields) -> None:
         """Record the state of a pod; raises KeyError or msgspec.MsgspecError when malformed."""
-        metadata = _pod_metadata.decode(fields["metadata"])
-        phase = _pod_status.decode(fields["status"]).phase if "status" in fields else None
+        metadata = _metadata.decode(fields["metadata"])
+        phase = _read_status(fields).phase
         self._forget_pod(metadata.uid)
         if metadata.deletion_timestamp is None or phase in _ENDED:
             return
@@ -204,12 +196,11 @@ class Terminating:
 
     def record_replica_set(self, fields: Fields) -> None:
         """Record the state of a ReplicaSet; raises as record_pod() does."""
-        self._record_owner(REPLICA_SET, fields, bytes(_spec.decode(fields["spec"]).selector))
+        self._record_owner(REPLICA_SET, fields, bytes(_set_spec.decode(fields["spec"]).selector))
 
     def record_deployment(self, fields: Fields) -> None:
         """Record the state of a Deployment; raises as record_pod() does."""
-        spec = _deployment_spec.decode(fields["spec"]) if "spec" in fields else _DeploymentSpec()
-        policy = spec.pod_replacement_policy or ""
+        policy = _read_spec(fields).pod_replacement_policy or ""
         self._record_owner(DEPLOYMENT, fields, b"", policy if policy in POLICIES else "")
 
     def forget(self, uid: str) -> None:
@@ -223,10 +214,6 @@ class Terminating:
         """Yield every ReplicaSet or every Deployment, in the order in which they were recorded."""
         for uid, owner in self._owners[kind].items():
             yield self._count(uid, owner)
-
-    def counted(self, uid: str) -> int:
-        """Return the number of terminating pods of a Deployment, or of a direct owner of pods."""
-        return sum(1 for _ in self._claimed(uid))
 
     def notable(self, kind: str) -> Iterator[Count]:
         """Yield as counts() does, but only owners with a terminating pod, counted or reported."""
@@ -267,8 +254,8 @@ class Terminating:
 
     def _record_owner(self, kind: str, fields: Fields, selector: bytes, policy: str = "") -> None:
         metadata = _metadata.decode(fields["metadata"])
-        status = _status.decode(fields["status"]) if "status" in fields else _Status()
-        uid, reported, controller = metadata.uid, status.terminating_replicas, metadata.controller
+        reported = _read_status(fields).terminating_replicas
+        uid, controller = metadata.uid, metadata.controller
         self._unindex(kind, uid)
         self._owners[kind][uid] = _Owner(
             metadata.namespace, metadata.name, controller.uid, reported, selector, policy
@@ -316,8 +303,15 @@ class Terminating:
                 yield pod
 
 
-def _shown(metadata: _PodMetadata, fields: Fields) -> TerminatingPod:
-    spec = _pod_spec.decode(fields["spec"]) if "spec" in fields else _PodSpec()
+def _read_spec(fields: Fields) -> _Spec:
+    return _spec.decode(fields["spec"]) if "spec" in fields else _Spec()
+
+
+def _read_status(fields: Fields) -> _Status:
+    return _status.decode(fields["status"]) if "status" in fields else _Status()
+
+
+def _shown(metadata: _Metadata, fields: Fields) -> TerminatingPod:
     return TerminatingPod(
         metadata.namespace,
         metadata.name,
@@ -326,7 +320,7 @@ def _shown(metadata: _PodMetadata, fields: Fields) -> TerminatingPod:
         metadata.creation_timestamp or "",
         metadata.deletion_timestamp or "",
         metadata.deletion_grace_period_seconds or 0,
-        spec.node_name or "",
+        _read_spec(fields).node_name or "",
         (metadata.finalizers or ())[:_MOST_FINALIZERS],
     )
 

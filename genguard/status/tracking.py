@@ -83,12 +83,11 @@ class Tracking:
         state = unpack(data)
         return Tracked(uid, self.counts_by_kind.kind(state.kind), state)
 
-    def objects(self) -> Iterator[Tracked]:
-        """Yield every tracked object, the one without a change for longest first."""
-        return (found for uid in list(self._objects) if (found := self.find(uid)) is not None)
-
     def summarized(self) -> Iterator[tuple[str, TrackedSummary]]:
-        """Yield the uid and a summary of every tracked object: the rest is not decoded."""
+        """Yield uid and summary of every tracked object, the longest unchanged one first.
+
+        The rest of its state is not decoded.
+        """
         for uid in list(self._objects):
             if (data := self._objects.get(uid)) is not None:
                 yield uid, read_summary(data)

@@ -21,6 +21,7 @@ from genguard.status.tracked_state import (
 from genguard.status.tracking import Limits, Tracking
 from genguard.status.view import Health
 from tests.property.strategies import JSON
+from tests.unit.status.story import objects
 
 DEPLOYMENTS = ResourceKind("apps", "deployments", "Deployment")
 UIDS = ("a", "b", "c")
@@ -75,11 +76,11 @@ def take(tracking: Tracking, step: str, new: Any, at: float) -> None:
 
 def assert_counted_right(tracking: Tracking) -> None:
     """The running counts are what a walk over all objects gives."""
-    walked = Counter((one.kind, one.state.health) for one in tracking.objects())
+    walked = Counter((one.kind, one.state.health) for one in objects(tracking))
     for kind, counts in tracking.counts_by_kind:
         assert counts.healths == {health: walked[kind, health] for health in Health}
         assert len(counts.behind_since) <= sum(counts.healths.values())
-    unsettled = {one.uid for one in tracking.objects() if not one.state.settled}
+    unsettled = {one.uid for one in objects(tracking) if not one.state.settled}
     assert {one.uid for one in tracking.unsettled()} == unsettled
 
 

@@ -17,6 +17,11 @@ def put(tracking: Tracking, uid: str, kind: ResourceKind, state: TrackedState) -
     tracking._put(uid, None, replace(state, kind=position))
 
 
+def objects(tracking: Tracking) -> list[Tracked]:
+    """Every tracked object, the longest unchanged one first."""
+    return [found for uid, _ in tracking.summarized() if (found := tracking.find(uid))]
+
+
 class Story:
     """One object's versions, in order; each step is what its name in tests/cases/status says."""
 

@@ -11,6 +11,7 @@ from genguard.objects.fields import fields_of
 from genguard.status.counts import Summaries, read_application
 from genguard.status.tracking import Limits, Tracking
 from genguard.status.view import Health
+from tests.unit.status.story import objects
 from webhook.server.collectors import TrackedMetrics
 
 PART_OF = "app.kubernetes.io/part-of"
@@ -130,10 +131,10 @@ def test_whatever_happens_the_sums_are_those_of_the_tracked_objects(steps, most)
         record(tracking, name, namespace=namespace, ready=ready, version=version, **labels)
         if forgotten:
             tracking.forget(f"{namespace}-{name}")
-        objects = list(tracking.objects())
+        known = objects(tracking)
         sets = [one for _, one in summaries.namespaces()]
-        assert sum(one.total for one in sets) == len(objects)
-        assert sum(one.unready for one in sets) == sum(not one.state.ready for one in objects)
+        assert sum(one.total for one in sets) == len(known)
+        assert sum(one.unready for one in sets) == sum(not one.state.ready for one in known)
         assert len(sets) <= most + 1
         assert len(list(summaries.applications())) <= most + 1
 

@@ -11,7 +11,7 @@ from genguard.status.tracked_state import MOST_CONDITIONS, MOST_MILESTONES, MOST
 from genguard.status.tracking import Limits, Tracked, Tracking
 from genguard.status.view import Past
 from tests.cases_loader import Case, table
-from tests.unit.status.story import Story
+from tests.unit.status.story import Story, objects
 
 
 def told(found: Tracked | None) -> dict[str, Any] | None:
@@ -59,10 +59,10 @@ def test_the_longest_unchanged_are_forgotten_first():
     tracking = Tracking(Limits(objects=3))
     for uid in ("a", "b", "c", "a", "d"):
         tracking.record_stored("", "pods", "Pod", sight(uid), 0.0)
-    assert [one.uid for one in tracking.objects()] == ["b", "c", "d"]
+    assert [one.uid for one in objects(tracking)] == ["b", "c", "d"]
     tracking.record_stored("", "pods", "Pod", sight("b", resourceVersion="2"), 1.0)
     tracking.record_stored("", "pods", "Pod", sight("e"), 2.0)
-    assert [one.uid for one in tracking.objects()] == ["d", "b", "e"]
+    assert [one.uid for one in objects(tracking)] == ["d", "b", "e"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from genguard.status.tracking import Tracking
 from tests.cases_loader import table
 from tests.scenarios.recording import read_lines, recorded
 from tests.statuses import KEYS, NOW, document_of
+from tests.unit.status.story import objects
 from tests.unit.status.test_status_cases import FIELDS
 
 NAMES = recorded()
@@ -32,7 +33,7 @@ def play(name: str) -> Tracking:
         if read.phase is not Phase.OUTCOME or request.wire.dry_run:
             continue
         show(tracking, request, at)
-        for found in tracking.objects():
+        for found in objects(tracking):
             assert (found.state.reconciled or 0) <= found.state.generation
     tracking.settle(at + GRACE_SECONDS)
     return tracking
@@ -61,7 +62,7 @@ def test_nothing_that_was_recorded_breaks_its_laws(name):
 @pytest.mark.parametrize("name", ["rollouts", "rollback-and-again", "well-behaved-webhooks"])
 def test_after_healthy_rollouts_every_deployment_is_settled_and_was_measured(name):
     tracking = play(name)
-    deployments = [one for one in tracking.objects() if one.kind.resource == "deployments"]
+    deployments = [one for one in objects(tracking) if one.kind.resource == "deployments"]
     assert deployments
     for one in deployments:
         assert (one.state.ready, one.state.settled) == (True, True)
