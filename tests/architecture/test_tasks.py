@@ -22,7 +22,7 @@ UNSUPERVISED = {
     "webhook.server.lifecycle": ({"create_task": 2}, "the end of the server"),
     "webhook.server.observe": ({"Thread": 1}, "it drops and counts each line that fails"),
     "webhook.server.overload": ({"Thread": 1}, "it ends the process"),
-    "webhook.server.tokens": ({"create_task": 1}, "one question, for which requests wait"),
+    "webhook.server.access": ({"create_task": 1}, "one question, for which requests wait"),
     "webhook.telemetry.spans": ({"Thread": 1}, "the end of the server"),
     "webhook.store.client": ({"create_task": 2}, "one connection; its owner sees it fail"),
     "webhook.store.circuit_breaker": ({"create_task": 2}, "one connection, awaited at its end"),

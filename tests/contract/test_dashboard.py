@@ -12,8 +12,7 @@ from tests.monitoring.rules import RUNBOOKS
 from tests.waiting import patiently
 from webhook.dashboard.routes import PAGES
 from webhook.serve.settings import Settings
-from webhook.server.access import ByToken
-from webhook.server.tokens import TokenFile
+from webhook.server.access import ByToken, TokenFile
 
 OPEN = ("/livez", "/readyz")
 SHOWN = [

@@ -22,8 +22,7 @@ from tests.controlplane.plane import ControlPlane
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import Rest
 from webhook.cluster.token_review import TokenReviews
-from webhook.server.access import ByToken, Part, Tokens
-from webhook.server.tokens import ReviewedTokens, TokenFile
+from webhook.server.access import ByToken, Part, ReviewedTokens, TokenFile, Tokens
 
 _NAMESPACE = "genguard-system"
 _ACCOUNTS = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts"

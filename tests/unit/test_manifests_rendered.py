@@ -18,8 +18,7 @@ from webhook.cli.serve import serve
 from webhook.cluster.connection import POD_NAME
 from webhook.cluster.standby import ACTIVE
 from webhook.manifest.rendering import KEY, PASSWORD, REGISTRATIONS
-from webhook.server.access import Part
-from webhook.server.tokens import ASKED
+from webhook.server.access import ASKED, Part
 from webhook.server.watching import parse_watched
 
 pytestmark = pytest.mark.slow  # make quick needs no Go: it would build kubectl

@@ -15,8 +15,8 @@ from webhook.files.given import BadFileError
 from webhook.serve.app import build
 from webhook.serve.flags import FILE, options_of, read_config
 from webhook.serve.settings import BadSettingsError, Settings
+from webhook.server.access import BadTokenFileError
 from webhook.server.options import BadOpsAuthError
-from webhook.server.tokens import BadTokenFileError
 from webhook.server.watching import NotWatchableError
 from webhook.store.address import BadStoreError
 from webhook.tasks.supervisor import Supervisor

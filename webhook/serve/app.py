@@ -34,7 +34,14 @@ from webhook.election.leader import (
 )
 from webhook.files.rules import ServerRules, parse_place
 from webhook.serve.settings import Settings
-from webhook.server.access import Access, ByToken, WithinHost, is_loopback
+from webhook.server.access import (
+    Access,
+    ByToken,
+    ReviewedTokens,
+    TokenFile,
+    WithinHost,
+    is_loopback,
+)
 from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
@@ -46,7 +53,6 @@ from webhook.server.options import (
     fit,
     raise_limit,
 )
-from webhook.server.tokens import ReviewedTokens, TokenFile
 from webhook.server.watching import Watching, parse_watched
 from webhook.store.address import (
     MemoryAddress,

@@ -50,13 +50,13 @@ from webhook.election.leader import (
     LeaderElection,
     Leadership,
 )
+from webhook.server.access import Reviewer
 from webhook.server.detecting import Detecting
 from webhook.server.options import ServerOptions
 from webhook.server.tls import (
     HeldPair,
     until_good,
 )
-from webhook.server.tokens import Reviewer
 from webhook.server.watching import Watching
 from webhook.store.replicas import Tell
 from webhook.tasks.supervisor import Supervisor

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from webhook.server.access import Part
-from webhook.server.tokens import (
+from webhook.server.access import (
     ALLOWED_SECONDS,
     MOST_ASKED,
     MOST_KEPT,
     MOST_WAITING,
     REFUSED_SECONDS,
     BadTokenFileError,
+    Part,
     ReviewedTokens,
     TokenFile,
 )
