@@ -58,7 +58,7 @@ async def test_a_recording_tells_what_it_could_not_keep(tmp_path):
 
 
 def series(metrics: Metrics) -> int:
-    return sum(len(family.samples) for family in metrics.collect())
+    return sum(len(family.samples) for family in metrics.registry.collect())
 
 
 @pytest.mark.parametrize(

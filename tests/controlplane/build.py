@@ -33,7 +33,7 @@ PROGRAMS = {
     "statusviews": MODULE / "statusviews",
     "healthjudges": MODULE / "healthjudges",
     "jsonpatches": MODULE / "jsonpatches",
-    "gowebhook": MODULE.parent / "bench" / "gowebhook",
+    "gowebhook": MODULE.parents[1] / "tools" / "bench" / "gowebhook",
     **{
         f"{OTHER_MINOR}{path.name}": path
         for path in sorted((MODULE.parent / "versions").glob("1.*"))

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from typing import Final, Protocol, cast
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from genguard.detection.detection import Completeness
@@ -217,8 +216,7 @@ class AdmissionService:
     async def _start_ops(self, lag: LoopLag) -> ssl.SSLContext | None:
         """Listen on the ops port, over TLS if a context is returned."""
         options, limits = self._options, self._options.limits
-        registry = CollectorRegistry()
-        registry.register(self._metrics)
+        registry = self._metrics.registry
         for collector in (FindingMetrics(self._detecting), *self._collectors):
             registry.register(collector)
         routes = self._pages.routes(self)

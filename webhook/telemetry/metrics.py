@@ -6,18 +6,19 @@ object, a namespace or a user. The names of all metrics are in declarations.py.
 """
 
 import time
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+import prometheus_client
 from prometheus_client.metrics_core import Metric
 
 from genguard.admission.review import Phase
 from genguard.generation.table import load_rows
 from genguard.review import Reply, Verdict
 from webhook.telemetry import declarations
-from webhook.telemetry.declarations import Distribution
+
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call] # the time of a start
 
 _BUCKETS: Final = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5,
@@ -50,9 +51,14 @@ class Metrics:
         self._dropped: Final[Counter[str]] = Counter()
         self._refused: Final[Counter[str]] = Counter()
         self._causes: Final[Counter[str]] = Counter()
-        self._seconds: Final = [0] * (len(_BUCKETS) + 1)
-        self._seconds_sum = 0.0
-        self._gauges: Final[dict[declarations.Gauge, Callable[[], float]]] = {}
+        self.registry: Final = prometheus_client.CollectorRegistry()
+        """All metrics of a server, with those of other collectors that are registered."""
+        self.registry.register(self)
+        seconds = declarations.REVIEW_SECONDS
+        self._seconds: Final = prometheus_client.Histogram(
+            seconds.name, seconds.help, buckets=_BUCKETS, registry=self.registry
+        )
+        self.gauge(declarations.LAST_REVIEW, lambda: self.last_review)
         self._counts: Final[
             dict[declarations.Counter | declarations.Gauge, Callable[[], Counts]]
         ] = {}
@@ -61,7 +67,8 @@ class Metrics:
 
     def gauge(self, declared: declarations.Gauge, read: Callable[[], float]) -> None:
         """Export a gauge without labels; `read` returns its value at each scrape."""
-        self._gauges[declared] = read
+        gauge = prometheus_client.Gauge(declared.name, declared.help, registry=self.registry)
+        gauge.set_function(read)
 
     def counts(
         self, declared: declarations.Counter | declarations.Gauge, read: Callable[[], Counts]
@@ -72,8 +79,7 @@ class Metrics:
     def record(self, phase: Phase, reply: Reply, seconds: float, *, audit_only: bool) -> None:
         """Count one answered review."""
         verdict = reply.verdict
-        self._seconds[bisect_left(_BUCKETS, seconds)] += 1
-        self._seconds_sum += seconds
+        self._seconds.observe(seconds)
         operation, place = "", _OTHER
         if verdict.request is not None:
             wire = verdict.request.wire
@@ -112,7 +118,7 @@ class Metrics:
         self._refused[reason] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """Every family, as prometheus_client asks for them."""
+        """The families that have labels."""
         yield declarations.REVIEWS.family(
             ((phase, operation, *place, decision), count)
             for (phase, operation, place, decision), count in self._reviews.items()
@@ -126,11 +132,6 @@ class Metrics:
             yield declared.family(((value,), count) for value, count in counted.items())
         for named, counts in self._counts.items():
             yield named.family(counts())
-        seconds = Distribution(_BUCKETS, self._seconds, self._seconds_sum)
-        yield declarations.REVIEW_SECONDS.family([((), seconds)])
-        yield declarations.LAST_REVIEW.of(self.last_review)
-        for gauge, read in self._gauges.items():
-            yield gauge.of(read())
 
 
 def decision_of(verdict: Verdict, *, audit_only: bool) -> str:

@@ -200,6 +200,8 @@ def test_how_many_cost_too_much_is_a_metric_and_the_log_quotes_each(evaluator, c
     metrics = Metrics(lambda *_: True)
     evaluator.measured(metrics)
     ask(evaluator, FOREVER, costly_object("numbers"))
-    (found,) = (one for one in metrics.collect() if one.name == "genguard_costly_conditions")
+    (found,) = (
+        one for one in metrics.registry.collect() if one.name == "genguard_costly_conditions"
+    )
     assert [sample.value for sample in found.samples] == [1.0]
     assert [record.facts["expression"] for record in caplog.records] == [FOREVER]

@@ -94,6 +94,7 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
     assert cluster.objects.status(WEB) == {"replicas": 1}, "audit-only"
 
     enforcing = Detecting(Detection(), {}, Tracking())
+    metrics = Metrics(lambda group, resource: False)
     async with AsyncExitStack() as second:
         await second.enter_async_context(
             connected.saved_findings(NAME, enforcing, leadership=leads, metrics=metrics)
@@ -105,7 +106,7 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}
     (event,) = cluster.events
     assert WRITER in event["note"]
-    samples = [one for family in metrics.collect() for one in family.samples]
+    samples = [one for family in metrics.registry.collect() for one in family.samples]
     healed = {one.labels["result"]: one.value for one in samples if "heals" in one.name}
     assert healed == {"healed": 1, "refused": 0, "conflict": 0, "gone": 0, "failed": 0}
 

@@ -37,7 +37,7 @@ def counted(supervisor: Supervisor) -> dict[tuple[str, ...], float]:
     supervisor.measured(metrics)
     return {
         (*sample.labels.values(),): sample.value
-        for family in metrics.collect()
+        for family in metrics.registry.collect()
         if family.name in ("genguard_task_failures", "genguard_left_out")
         for sample in family.samples
     }
