@@ -6,15 +6,11 @@ from itertools import product
 import pytest
 
 from genguard.detection.detectors import ALL
+from tests.unit.dashboard.pages_text import text
 from tests.unit.detection.test_fix import finding
-from webhook.dashboard.runbook import runbook, runbook_of
+from webhook.dashboard.runbook import read, runbook_of, source
 
 ENFORCE = "genguard install --ha --image registry.example.org/genguard:1"
-
-
-def text(page):
-    blocks = [*page.intro, *(block for section in page.sections for block in section.blocks)]
-    return "\n".join("".join(span.text for span in item) for one in blocks for item in one.items)
 
 
 def found(detector, actor, **more):
@@ -45,7 +41,7 @@ def test_the_page_fits_the_mode_and_the_actor():
 
 
 def test_each_lead_is_used_and_the_whole_page_has_all_of_them():
-    told = "\n".join(text(runbook(one.name)) for one in ALL)
+    told = "\n".join(text(read(source(one.name))) for one in ALL)
     for lead in ("Audit-only:", "Enforcing:", "Webhook:", "User:"):
         assert lead in told
 
