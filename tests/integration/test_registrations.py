@@ -23,9 +23,11 @@ from tests.controlplane.plane import ControlPlane
 from tests.unit.cluster.objects import Leads
 from tests.unit.manifest_files import registrations
 from webhook.cluster.connection import connected
+from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.registrations import Follower, News
 from webhook.cluster.rest import Rest
 from webhook.manifest.documents import path_of
+from webhook.tasks.supervisor import Supervisor
 
 _FASTER = 60.0
 _TOOL = "argocd-controller"
@@ -71,11 +73,11 @@ def following(plane: ControlPlane) -> Iterator[Follower]:
                     clock=lambda: time.monotonic() * _FASTER,
                 )
             )
-            task = asyncio.create_task(made[0].run())
-            while not ends.is_set():
-                news.changed.set()  # as the watch does at each change
-                await asyncio.sleep(0.1)
-            task.cancel()
+            loop = Reconciler("registrations", made[0].step)
+            async with loop.running(Supervisor()):
+                while not ends.is_set():
+                    loop.wake()  # as the watch does at each change
+                    await asyncio.sleep(0.1)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()

@@ -8,7 +8,6 @@ import asyncio
 import base64
 import itertools
 import logging
-import socket
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -39,8 +38,6 @@ TASKS: Final = {
     "certificate and probe": CLUSTER,
     "idle connections": CLUSTER,
     "judged objects": CLUSTER,
-    "admission port 127.0.0.1": CLUSTER,
-    "ops port 127.0.0.1": CLUSTER,
     "watch of custom resources": CLUSTER,
     "watch of webhooks": CLUSTER,
     "watch of mutatingadmissionpolicies": CLUSTER,
@@ -215,19 +212,12 @@ def renews_its_lease(_: Server, client: Client) -> bool:
     return True
 
 
-def accepts_connections(server: Server, _: Client) -> bool:
-    with socket.create_connection(("127.0.0.1", server.app.service.secure_port), PATIENCE):
-        return server.ops("/readyz").startswith("ok")
-
-
 WORKS: Final[dict[str, Check]] = {
     "watch deployments.apps": sees_a_new_deployment,
     f"watch of configmaps/{RULES}": takes_changed_rules,
     "rules": takes_changed_rules,
     "watch of webhooks": learns_a_new_webhook,
     "leader election": renews_its_lease,
-    "admission port 127.0.0.1": accepts_connections,
-    "ops port 127.0.0.1": accepts_connections,
 }
 """What only a task that works can do. Of the others it counts that they run and fail no more."""
 
