@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import certs
 from genguard.linting.hook import INJECTORS
-from webhook.cluster.rest import Calls, RefusedError
+from webhook.cluster.rest import RefusedError, Rest
 from webhook.manifest.documents import Document, path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 from webhook.telemetry.logs import LOGGER
@@ -52,7 +52,7 @@ class Certificates:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: Rest,
         renewed: RenewedSecret,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from webhook.cluster.rest import UNREACHED, Calls, RefusedError
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.telemetry.logs import LOGGER
 
 LEASE_SECONDS: Final = 5
@@ -47,7 +47,7 @@ class LeaseElection:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: Rest,
         namespace: str,
         name: str,
         identity: str,

@@ -23,7 +23,7 @@ from genguard.detection.matching import Rule, Writes, may_match
 from genguard.detection.suspects import Suspects
 from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
 from genguard.needed_phases import Need, needs_of, rules_of
-from webhook.cluster.rest import Calls, RefusedError
+from webhook.cluster.rest import RefusedError, Rest
 from webhook.election.leader import Leadership
 from webhook.install.registering import is_limited
 from webhook.manifest.documents import Document, path_of
@@ -101,7 +101,7 @@ class Follower:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: Rest,
         news: News,
         suspects: Suspects,
         leadership: Leadership,
@@ -262,7 +262,7 @@ class RefusedWrites:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: Rest,
         changed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from http import HTTPStatus
 from http.client import responses
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
@@ -112,27 +112,6 @@ class RawAnswer(NamedTuple):
     message: str
     warnings: tuple[str, ...]
     date: str
-
-
-class Calls(Protocol):
-    """How the parts of the server reach the API: a Rest, or in their tests a plain object.
-
-    Each raises RefusedError, or one of UNREACHED.
-    """
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: dict[str, str] | None = None,
-        content_type: str = "application/json",
-    ) -> Any:
-        """Send one request, and return the decoded answer."""
-
-    async def read(self, path: str) -> bytes:
-        """Read an object, undecoded."""
 
 
 class Rest:
@@ -330,6 +309,9 @@ class Rest:
                 return response
             response.release()
             await asyncio.sleep(wait)
+
+
+Calls = Rest
 
 
 def _put_off(response: aiohttp.ClientResponse) -> float | None:

@@ -34,7 +34,7 @@ from genguard.status.published import (
     verdicts,
 )
 from webhook.cluster.event import CreateEvent, event, tell
-from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
+from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest
 from webhook.telemetry.logs import LOGGER
 
 SHORTEST_SECONDS: Final = 5.0
@@ -75,7 +75,7 @@ class StatusPublisher:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: Rest,
         create: CreateEvent,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

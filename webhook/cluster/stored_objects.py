@@ -10,7 +10,7 @@ import msgspec
 from genguard.detection.finding import FoundObject
 from genguard.formats.nesting import decode_cut
 from webhook.cluster.event import CreateEvent
-from webhook.cluster.rest import JSON_PATCH, UNREACHED, Calls, RefusedError, Rest
+from webhook.cluster.rest import JSON_PATCH, UNREACHED, RefusedError, Rest
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 
@@ -25,7 +25,7 @@ _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 class StoredObjects:
     """Reads objects and patches their status. Needs the rights to `get` and `patch` them."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Rest) -> None:
         self._calls: Final = calls
 
     async def read(self, thing: FoundObject) -> dict[str, Any] | None:

@@ -35,10 +35,9 @@ from webhook.cluster.following import (
     follow_texts,
     watching_versions,
 )
-from webhook.cluster.healing import Healing
+from webhook.cluster.healing import Healing, Rechecking
 from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
-from webhook.cluster.rechecking import Rechecking
 from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.registrations import Follower, News, RefusedWrites
 from webhook.cluster.rest import Rest

@@ -20,13 +20,15 @@ from tests.unit.cluster.objects import (
     path_of,
 )
 from webhook.cluster.healing import (
+    AGAIN_SECONDS,
     FIRST_WAIT_SECONDS,
+    FRESH_SECONDS,
     HELD_SECONDS,
     MOST_ATTEMPTS,
     REFUSED_SECONDS,
     Healing,
+    Rechecking,
 )
-from webhook.cluster.rechecking import AGAIN_SECONDS, FRESH_SECONDS, Rechecking
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stored_objects import StoredObjects
 from webhook.telemetry.logs import LOGGER

@@ -10,8 +10,8 @@ import pytest
 
 from genguard.detection.ledger import Damaged
 from tests.unit.cluster.objects import Api, Findings, deployment, lost, path_of
-from webhook.cluster import rechecking as module
-from webhook.cluster.rechecking import (
+from webhook.cluster import healing as module
+from webhook.cluster.healing import (
     AGAIN_IN_DOUBT_SECONDS,
     AGAIN_SECONDS,
     DOUBT_SECONDS,

@@ -12,7 +12,7 @@ from tests.unit.cluster.objects import Api, Leads, deployment, path_of
 from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
 from tests.waiting import until
-from webhook.cluster import rechecking, saved_findings
+from webhook.cluster import healing, saved_findings
 from webhook.serve.connected import ConnectedCluster
 from webhook.server.detecting import Detecting
 from webhook.tasks.supervisor import Supervisor
@@ -74,7 +74,7 @@ def see_loss(detection: Detection, cluster: Cluster, *, is_restored: bool = Fals
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_findings, "_TICK_SECONDS", 0.001)
-    monkeypatch.setattr(rechecking, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(healing, "_TICK_SECONDS", 0.001)
 
 
 async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_comes_next():
