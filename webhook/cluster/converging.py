@@ -13,10 +13,10 @@ import base64
 import binascii
 import ssl
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -24,8 +24,21 @@ import msgspec
 
 from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import AdmissionRequest
+from genguard.blame.report import BlamedObject, Seen
 from genguard.converge.chain import Document, Link, NotCalledError
-from genguard.converge.rounds import RefusedApplyError
+from genguard.converge.contest import Contested, Verdict
+from genguard.converge.ignoring import Ignore, without_ignored
+from genguard.converge.owners import resized_by, scaled_by
+from genguard.converge.prepared import (
+    Applier,
+    Kinds,
+    Logs,
+    Prepared,
+    Refused,
+    known_contests,
+    object_of,
+)
+from genguard.converge.rounds import Asked, RefusedApplyError, converge
 from genguard.converge.status_samples import status_samples
 from genguard.detection.matching import Conditions, Matched, matched
 from genguard.detection.policies import Policy, read_policies
@@ -33,7 +46,7 @@ from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
 from webhook.cluster.facts import ADMISSION, POLICY_PLURALS, POLICY_VERSIONS
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.cluster.tracing import configurations
 
 _APPLY: Final = "application/apply-patch+yaml"
@@ -48,6 +61,12 @@ _NEVER_SENT: Final = "admissionregistration.k8s.io"
 """Of this group webhooks are never called, lest one could lock out all others."""
 _DEFAULT_PORT: Final = 443
 _NEXT_SECOND: Final = 1.1
+_AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
+_VERTICAL: Final = ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler")
+_MANAGER: Final = "genguard-converge"
+_AT_ONCE: Final = 8
+"""Objects that are looked at side by side."""
+T = TypeVar("T")
 
 
 class Client(NamedTuple):
@@ -265,6 +284,130 @@ class DryRuns:
             raise NotCalledError(f"no answer within {seconds} s") from error
         except (RefusedError, *UNREACHED, OSError, ValueError) as error:
             raise NotCalledError(str(error) or type(error).__name__) from error
+
+
+@dataclass(slots=True)
+class Convergence:
+    """Looks at the manifests of one run: what several of them need is read once.
+
+    acting  the client of the user who applies
+    kinds   what the cluster serves
+    seen    asks a running genguard what it saw of an object, None where none is asked
+    tell    is told what is not known
+    """
+
+    rest: Rest
+    acting: Rest
+    kinds: Kinds
+    admission: Admission
+    conditions: Conditions
+    applier: Applier
+    ignores: Sequence[Ignore]
+    seen: Callable[[BlamedObject, Document], Awaitable[Seen]] | None
+    logs: Logs | None
+    tell: Callable[[str], None]
+    _reads: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def look_at_all(self, every_one: Sequence[Prepared]) -> list[Verdict | Refused]:
+        """Look at each manifest, some side by side. Raises RefusedError for a missing right."""
+        places = asyncio.Semaphore(_AT_ONCE)  # most of the time is spent waiting
+
+        async def look(one: Prepared) -> Verdict | Refused:
+            async with places:
+                return await self._look(one, every_one)
+
+        return await asyncio.gather(*map(look, every_one))
+
+    async def _look(self, one: Prepared, every_one: Sequence[Prepared]) -> Verdict | Refused:
+        if one.served is None or one.unusable:
+            return Refused(one.which, one.unusable)
+        try:
+            return await self._converge(one.served, one, every_one)
+        except RefusedApplyError as error:
+            reason = f"the API server refuses it: {error}"
+        except RefusedError as error:
+            if error.missing_right:
+                raise
+            reason = f"it could not be looked at: {error}"
+        except UNREACHED as error:
+            reason = f"it could not be looked at: {unreached(error)}"
+        if one.which["kind"] == "Secret":
+            reason = "it cannot be applied: `kubectl apply --dry-run=server` says why"
+        return Refused(one.which, reason)
+
+    async def _converge(
+        self, served: Served, one: Prepared, every_one: Sequence[Prepared]
+    ) -> Verdict:
+        cluster = DryRuns(
+            self.rest,
+            self.acting,
+            served,
+            self.admission,
+            conditions=self.conditions,
+            namespace_labels=await self._once(self._labels, one.which["namespace"]),
+            manager=self.applier.manager or _MANAGER,
+        )
+        stored = await cluster.find(one.manifest)
+        seen = None
+        if self.seen and stored is not None:
+            seen = await self.seen(object_of(one, stored), stored)
+        contested = list(
+            known_contests(
+                one, every_one, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell
+            )
+        )
+        contested += await self._scaled(served, one)
+        generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
+        statuses = await self._once(read_statuses, self.rest, served, generation)
+        verdict = await converge(Asked(served, one.manifest, stored, statuses, contested), cluster)
+        left_out = without_ignored(verdict.contested, one.which, self.ignores)
+        return verdict._replace(contested=left_out)
+
+    async def _scaled(self, served: Served, one: Prepared) -> list[Contested]:
+        """Return the fields that autoscalers of the namespace write."""
+        spec, namespace = one.manifest.get("spec"), one.which["namespace"]
+        found: list[Contested] = []
+        if not isinstance(spec, dict):
+            return found
+        if spec.get("replicas") is not None:
+            path = _AUTOSCALERS.format(quote(namespace, safe=""))
+            found += scaled_by(one.manifest, served, await self._once(self._list, path))
+        if vertical := self.kinds.get(_VERTICAL):
+            path = vertical.path(namespace)
+            found += resized_by(one.manifest, served, await self._once(self._list, path))
+        return found
+
+    async def _once(self, read: Callable[..., Awaitable[T]], *words: object) -> T:
+        """Read what several objects need once, also for those that ask while it is read."""
+        key = read, *words
+        async with self._reading:
+            if key not in self._reads:
+                self._reads[key] = await read(*words)
+        found: T = self._reads[key]
+        return found
+
+    async def _labels(self, namespace: str) -> Mapping[str, str]:
+        """Return the labels of a namespace; {} for one that is not there yet, or for none."""
+        if not namespace:
+            return {}
+        try:
+            found = await self.rest.get(f"/api/v1/namespaces/{quote(namespace, safe='')}")
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return {}
+        return found["metadata"].get("labels") or {}
+
+    async def _list(self, path: str) -> Sequence[Document]:
+        """Return the autoscalers of a namespace; () where they may not be read."""
+        try:
+            return await self.rest.list_all(path)
+        except RefusedError as error:
+            if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+                raise
+            self.tell(f"{path.rpartition('/')[2]} are not known: {error}")
+            return ()
 
 
 def _read(review: Document) -> tuple[AdmissionRequest, Matched] | None:
