@@ -19,7 +19,7 @@ from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table
 from genguard.generation.transition import Engine
 from genguard.objects.bounded import Bounded
 from genguard.objects.intended import EVERY_OBSERVED_GENERATION, Intended, Restored
-from genguard.review import Dependencies, Rounds
+from genguard.review import Dependencies
 from genguard.rules.assign_generation import AssignGeneration
 from genguard.rules.flip_status import FlipStatus, NotFlippableError
 from genguard.rules.preserve_observed_generation import PreserveObservedGeneration
@@ -79,10 +79,6 @@ class Recent(Generic[K, V]):
         """Forget the value, if there is one."""
         self._kept.pop(key)
 
-    def clear(self) -> None:
-        """Forget every value."""
-        self._kept.clear()
-
 
 def _size_of_key(key: Hashable) -> int:
     return _BYTES_OF_ENTRY + (key.size if isinstance(key, JoinKey) else 0)
@@ -107,10 +103,6 @@ class _BetweenPhases(Generic[V]):
     def forget(self, key: Hashable) -> None:
         """Forget a write, because its entry is out of date or a new write begins."""
         self._recent.forget(key)
-
-    def clear(self) -> None:
-        """Forget every write."""
-        self._recent.clear()
 
 
 class _Intent(msgspec.Struct, frozen=True, gc=False):
@@ -147,7 +139,7 @@ class MemoryIntents(_BetweenPhases[_Intent]):
         return found.intended
 
     def learn(self, key: Hashable, intended: Intended | None, now: float) -> None:
-        """Remember an intent that another replica knows; it counts as asked for."""
+        """Remember an intent as the store has it; it counts as asked for."""
         self._put(key, _Intent(intended, asked=True), now)
 
     def has(self, key: Hashable, now: float) -> bool:
@@ -210,20 +202,12 @@ _UNDEFINED: Final = (
 )
 
 
-class WriteMemory(Protocol):
-    """What is remembered of writes between their phases, where replicas share it."""
+class KeptIntents(Intents, Protocol):
+    """What is remembered of writes between their phases."""
 
     @property
-    def intents(self) -> Intents:
-        """What requesters sent."""
-
-    @property
-    def rounds(self) -> Rounds:
-        """The annotations of answers."""
-
-    @property
-    def copies(self) -> tuple[MemoryIntents, MemoryRounds]:
-        """What of both is in the memory of this process."""
+    def dropped(self) -> int:
+        """How many made room for others while their writes may have been under way."""
 
 
 class ReviewSetup:
@@ -232,19 +216,17 @@ class ReviewSetup:
     def __init__(
         self,
         options: ReviewOptions,
-        shared: WriteMemory | None = None,
+        shared: KeptIntents | None = None,
     ) -> None:
-        """`shared`: the memory of writes that replicas share; without it, each has its own.
+        """`shared`: the intents that replicas share; without them, each has its own.
 
         Raises UnknownServerVersionError or NotFlippableError.
         """
         self._options: Final = options
         self._about: Callable[[], Mapping[str, str]] = dict
         self._flip: FlipStatus | None = None
-        here = (MemoryIntents(), MemoryRounds())
-        self._intents: Final[Intents] = here[0] if shared is None else shared.intents
-        self._rounds: Final[Rounds] = here[1] if shared is None else shared.rounds
-        self._memory: Final = here if shared is None else shared.copies
+        self._intents: Final = MemoryIntents() if shared is None else shared
+        self._rounds: Final = MemoryRounds()
         self.dependencies = self._make(options.server_version, (), connected=False)
         for resource, reason in self.not_flipped().items():
             if not (options.connects and reason == _UNDEFINED):
@@ -278,9 +260,8 @@ class ReviewSetup:
 
     def dropped(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Count the intents and answers that made room for others before they were too old."""
-        intents, rounds = self._memory
-        yield ("intents",), intents.dropped
-        yield ("answers",), rounds.dropped
+        yield ("intents",), self._intents.dropped
+        yield ("answers",), self._rounds.dropped
 
     def knows(self, group: str, resource: str) -> bool:
         """Whether a resource is built in or a known custom one, and may so label a metric."""

@@ -1,4 +1,4 @@
-"""Join the facts of one write: intent, mutate, reinvocation, outcome. Order facts of replicas.
+"""Join the facts of one write: intent, mutate, reinvocation, outcome.
 
 Several writes may have one key: a key changes only when something is stored, and a busy client
 patches one Pod from several threads. So each write is joined by itself. A fact belongs to
@@ -25,10 +25,9 @@ phase is missing where this replica sees that phase of other writes of the same 
 lost, or another replica was called. That lowers what is known of this write, and of no other.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 import msgspec
@@ -48,7 +47,6 @@ from genguard.detection.diff import (
 )
 from genguard.detection.digest import NO_DIGEST, Digest
 from genguard.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
-from genguard.detection.life_fact import AnyFact
 from genguard.detection.reduce import EarlierFacts
 from genguard.detection.write import NOBODY, Acted, Called, Write, is_manager
 from genguard.generation.custom import StatusSubresource
@@ -701,60 +699,3 @@ def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:
     if not unmet:
         return last.called
     return Called(*(tuple(name for name in names if name not in unmet) for names in last.called))
-
-
-SECONDS_ON_THE_WAY: Final = 0.5
-"""What a fact takes from one replica to another, and the difference between their clocks."""
-MOST_WAITING: Final = 10_000
-MOST_BYTES_WAITING: Final = 8 * 1024 * 1024
-"""With more the earliest do not wait longer."""
-_ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
-
-
-class FactQueue:
-    """Holds the facts of all replicas for a moment, and gives them in the order of their times.
-
-    Each waits for SECONDS_ON_THE_WAY after it came in, by the clock of the leader alone: then no
-    earlier fact is still on its way.
-    """
-
-    def __init__(self) -> None:
-        self._facts: Final[list[tuple[float, int, int, int, AnyFact]]] = []
-        self._came: Final[deque[tuple[float, float]]] = deque()
-        """When each fact came in, and its own time."""
-        self._count = 0
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._facts)
-
-    def put(self, fact: AnyFact, now: float) -> None:
-        """Add a fact that came in at `now`, in monotonic seconds."""
-        self._count += 1
-        size = fact.size
-        self.bytes += size
-        heappush(self._facts, (fact.time, _ORDER[fact.phase], self._count, size, fact))
-        self._came.append((now, fact.time))
-
-    def due(self, now: float) -> Iterator[AnyFact]:
-        """Remove and yield the facts that have waited for long enough, the earliest first.
-
-        With a fact come those before it, even if they came in later.
-        """
-        until = float("-inf")
-        while self._came and self._came[0][0] <= now - SECONDS_ON_THE_WAY:
-            until = max(until, self._came.popleft()[1])
-        while self._facts and (self._facts[0][0] <= until or self._is_full):
-            *_, size, fact = heappop(self._facts)
-            self.bytes -= size
-            yield fact
-
-    def clear(self) -> None:
-        """Forget all: another replica judges them."""
-        self._facts.clear()
-        self._came.clear()
-        self.bytes = 0
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES_WAITING

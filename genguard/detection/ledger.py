@@ -2,13 +2,13 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from operator import is_
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
 from genguard.admission.review import JoinKey
 from genguard.detection.causes import root_causes
@@ -49,12 +49,23 @@ Signs = tuple[int, float]
 
 
 class Mark(NamedTuple):
-    """Values of a finding; if they are equal, the finding has not changed."""
+    """Values of a finding; if they are equal, it has not changed.
 
+    news   those that differ once it is opened, worse, better or over
+    signs  those that each signal changes
+    """
+
+    news: tuple[str, Severity, Damage | None]
     signs: Signs
-    state: str
-    severity: Severity
-    damage: Damage | None
+
+
+class Saved(NamedTuple):
+    """A finding as it is saved; `content` makes the bytes."""
+
+    name: str
+    mark: Mark
+    is_over: bool
+    content: Callable[[], bytes]
 
 
 _Key = tuple[str, ...]
@@ -86,8 +97,8 @@ class Ledger:
         """When a review of nobody knows which object was last not judged."""
         self._last: tuple[Finding, ...] = ()
         self._culprits: Final = Culprits()
-        self.follows = False
-        """Another ledger makes the findings: here they are shown as they were made there."""
+        self._restored: dict[_Key, Signs] = {}
+        """The signals of each finding when it was restored."""
         self._changed()
 
     def _changed(self) -> None:
@@ -273,8 +284,6 @@ class Ledger:
 
     def _each(self) -> tuple[Finding, ...]:
         """Return the findings of single objects, oldest first."""
-        if self.follows:
-            return self._last
         if self._cached is not None:
             return self._cached
         if self._order is None:
@@ -293,104 +302,46 @@ class Ledger:
         entries = self._entries.values()
         return {one.id: one.sample for one in entries if one.sample and one.id in ids}
 
-    def marks(self) -> Iterator[tuple[str, Mark]]:
-        """Yield the name of each finding, as `export` takes it, and its mark."""
-        for key in list(self._entries):
-            entry = self._entries.get(key)
-            if entry is not None:
-                signs = entry.count, entry.last
-                yield (
-                    _SEPARATOR.join(key),
-                    Mark(signs, entry.state, entry.severity, entry.damage),
-                )
+    def snapshot(self) -> Iterator[Saved]:
+        """Yield each finding as it is saved, the worst and latest first."""
+        entries = list(self._entries.items())
+        for key, entry in sorted(entries, key=_place_in_line, reverse=True):
+            news = entry.state, entry.severity, entry.damage
+            mark = Mark(news, (entry.count, entry.last))
+            yield Saved(_SEPARATOR.join(key), mark, entry.resolved, partial(_exported, entry))
 
-    def export(self, name: str) -> bytes | None:
-        """Return a finding as bytes, as `restore` takes it; None if it is dropped."""
-        entry = self._entries.get(tuple(name.split(_SEPARATOR)))
-        return None if entry is None else _exported(entry)
+    def restore(self, rows: Iterable[Row], *, keeps_own: bool = False) -> set[str]:
+        """Replace all findings by saved ones; return the ids of those that were not known so.
 
-    def shown(self) -> dict[str, Finding]:
-        """Return each finding by its name, the same one as before as long as nothing changed."""
-        self._each()
-        return {
-            _SEPARATOR.join(key): entry.cached
-            for key, entry in self._entries.items()
-            if entry.cached is not None
-        }
-
-    def export_shown(self, name: str) -> bytes | None:
-        """Return a finding as bytes, with how it is shown, as `follow` takes it."""
-        entry = self._entries.get(tuple(name.split(_SEPARATOR)))
-        if entry is None:
-            return None
-        return msgspec.msgpack.encode(
-            msgspec.structs.replace(entry, doubt=None, accused=()), enc_hook=_plain
-        )
-
-    def follow(self, rows: Iterable[Row], gone: Iterable[str] | None = None) -> None:
-        """Take findings as the ledger of another replica shows them.
-
-        gone  the names of findings that are no more; None: all that are not among the rows
+        keeps_own  keep what is known here alone. Of what is known in both places the saved one is
+                   taken. But one that has had a signal here since it was restored stays as it is,
+                   with the larger count
         Raises msgspec.MsgspecError or ValueError, and then nothing is changed.
         """
-        found = _decoded(rows)
-        if gone is None:
-            self.restore(())
-        for name in gone or ():
-            self._drop(tuple(name.split(_SEPARATOR)))
-        self._put(found)
-        for _, entry in found:
-            if entry.by_others:
-                self._suspects.changed(entry.place)
-        order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
-        self.follows = True
-        self._last = tuple(one.cached for one in order if one.cached is not None)
-
-    def lead(self) -> None:
-        """Go on with what is known: from now on findings are made here."""
-        self.follows = False
-        for entry in self._entries.values():
-            entry.cached = None
-        self._changed()
-
-    def take_over(self, rows: Iterable[Row], restored: Mapping[str, Signs]) -> set[str]:
-        """Take in findings that an earlier leader exported, and return their ids.
-
-        restored  the signals of each finding when this ledger was restored, by name. A finding that
-                  has had no signal here since then is replaced. One that has had some stays as it
-                  is, with the larger count.
-        Raises msgspec.MsgspecError or ValueError, and then nothing is taken in.
-        """
-        taken, ids = list[Row](), set[str]()
-        rows = list(rows)
-        for row, (key, entry) in zip(rows, _decoded(rows), strict=True):
-            known = self._entries.get(key)
-            signs = None if known is None else (known.count, known.last)
-            if known is not None and signs != restored.get(row[0]):
-                known.count, known.cached = max(known.count, entry.count), None
-            elif signs != (entry.count, entry.last):
-                self._drop(key)
-                taken.append(row)
-                ids.add(entry.id)
-        self._put(_decoded(taken))
-        return ids
-
-    def restore(self, rows: Iterable[Row]) -> None:
-        """Replace all findings by exported ones. Raises msgspec.MsgspecError or ValueError."""
         found = sorted(_decoded(rows), key=lambda one: one[1].last)
-        self._entries, self._of_object = OrderedDict(), {}
-        self._sizes, self.bytes = {}, 0
-        self._put(found)
-
-    def _put(self, found: Iterable[tuple[_Key, FindingState]]) -> None:
-        """Take in findings of another ledger, in place of those with their names."""
+        if keeps_own:
+            found = [one for one in found if self._is_behind(*one)]
+        else:
+            self._entries, self._of_object = OrderedDict(), {}
+            self._sizes, self.bytes, self._restored = {}, 0, {}
         for key, entry in found:
+            self._drop(key)
             self._entries[key] = entry
-            self._entries.move_to_end(key)
+            self._restored[key] = (entry.count, entry.last)
             self._index(key, entry)
             self._weigh(key, entry)
         self._shrink()
         self._changed()
+        return {entry.id for _, entry in found}
+
+    def _is_behind(self, key: _Key, saved: FindingState) -> bool:
+        """Whether the saved finding is to replace the one that is known here."""
+        known = self._entries.get(key)
+        signs = None if known is None else (known.count, known.last)
+        if known is not None and signs != self._restored.get(key):
+            known.count, known.cached = max(known.count, saved.count), None
+            return False
+        return signs != (saved.count, saved.last)
 
     def _entry(self, detector: str, write: Write) -> FindingState:
         subresource = _subresource(write.subresource)
@@ -424,6 +375,7 @@ class Ledger:
         if entry is None:
             return
         self.bytes -= self._sizes.pop(key, 0)
+        self._restored.pop(key, None)
         name = name_of(entry.object)
         keys = self._of_object.get(name, set())
         keys.discard(key)
@@ -511,6 +463,15 @@ def _key_of(entry: FindingState) -> _Key:
     return _key(entry.detector, entry.object, entry.subresource)
 
 
+_RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+def _place_in_line(item: tuple[_Key, FindingState]) -> tuple[int, float]:
+    """Return what the worst and latest finding has the greatest of."""
+    _, entry = item
+    return _RANKS[entry.severity], entry.last
+
+
 def _subresource(written: str) -> str:
     """Return the subresource of findings; a Scale is a view of the object itself."""
     return "" if written == "scale" else written
@@ -539,59 +500,3 @@ _decoder: Final = msgspec.msgpack.Decoder(FindingState, dec_hook=_from_plain)
 
 def _rfc3339(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-
-
-MOST_BYTES_OF_BLOCK: Final = 384 * 1024
-"""512 KiB as base64, half of what a ConfigMap takes."""
-_MOST_UNPACKED: Final = 16 * 1024 * 1024
-_MARGIN: Final = 0.9
-"""Of the rows that seem to fit: they do not all compress alike."""
-
-
-class UnreadableFindingsError(ValueError):
-    """A block that is damaged, too large or of another version."""
-
-
-class Block(NamedTuple):
-    """Packed rows, and how many had no room."""
-
-    data: bytes
-    left_out: int
-
-
-class _Rows(msgspec.Struct, frozen=True, array_like=True, tag="findings1"):
-    rows: tuple[Row, ...]
-
-
-_block_decoder: Final = msgspec.msgpack.Decoder(_Rows)
-
-
-def pack(rows: Sequence[Row]) -> Block:
-    """Compress rows, as many as have room, from the first."""
-    kept = _within(rows)
-    while True:
-        data = ZstdCompressor().compress(msgspec.msgpack.encode(_Rows(tuple(kept))))
-        if len(data) <= MOST_BYTES_OF_BLOCK:
-            return Block(data, len(rows) - len(kept))
-        kept = kept[: int(len(kept) * _MARGIN * MOST_BYTES_OF_BLOCK / len(data))]
-
-
-def unpack(data: bytes) -> tuple[Row, ...]:
-    """Return the rows of a block. Raises UnreadableFindingsError."""
-    try:
-        if get_frame_parameters(data).content_size > _MOST_UNPACKED:
-            raise UnreadableFindingsError("larger than any that is written")
-        unpacked = ZstdDecompressor().decompress(data, max_output_size=_MOST_UNPACKED)
-        return _block_decoder.decode(unpacked).rows
-    except (ZstdError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableFindingsError("damaged, or of another version") from error
-
-
-def _within(rows: Sequence[Row]) -> Sequence[Row]:
-    """The first rows, up to a size that `unpack` takes."""
-    size = 0
-    for number, (name, content) in enumerate(rows):
-        size += len(name.encode()) + len(content) + 16
-        if size > _MOST_UNPACKED // 2:
-            return rows[:number]
-    return rows

@@ -3,7 +3,7 @@
 import itertools
 import tempfile
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class Replicas:
     of one write go to different replicas even where nothing else is written at the time.
     """
 
-    def __init__(self, each: Sequence[Replica], ports: dict[str, Balancer], ca: bytes) -> None:
+    def __init__(self, each: list[Replica], ports: dict[str, Balancer], ca: bytes) -> None:
         self.each, self._ports = each, ports
         self.ca_bundle = b64encode(ca).decode()
 
@@ -45,24 +45,32 @@ class Replicas:
         name = "genguard_reviews_total"
         return {phase: self.metrics(name, phase=phase, **labels) for phase in PHASES}
 
-    def findings(self, *, namespace: str) -> list[dict[str, Json]]:
-        """What each replica shows of one namespace, by id."""
-        return [
-            {
-                name: one
-                for name, one in findings(replica).items()
-                if "objects" not in one and one["object"]["namespace"] == namespace
-            }
-            for replica in self.each
-        ]
+    def findings(self, *, namespace: str, of: Replica | None = None) -> dict[str, Json]:
+        """What the leader, or another one, shows of one namespace, by id."""
+        return {
+            name: one
+            for name, one in findings(of or self.leader).items()
+            if "objects" not in one and one["object"]["namespace"] == namespace
+        }
+
+    def kill_leader(self) -> Replica:
+        """No connection leads there any more."""
+        found = self.leader
+        self.each.remove(found)
+        found.kill()
+        return found
+
+    @property
+    def leader(self) -> Replica:
+        """The one that finds."""
+        return wait_until(
+            lambda: next((one for one in self.each if one.metric("genguard_leader") == 1), None),
+            what="one that leads",
+        )
 
     @property
     def have_store(self) -> bool:
         return all(one.has_store for one in self.each)
-
-    def wait_to_judge_as_one(self) -> None:
-        """What one sees all of them count."""
-        wait_until(lambda: all(one.is_sharing for one in self.each), what="facts shared by all")
 
     def wait_for_store(self) -> None:
         wait_until(lambda: self.have_store, what="the store asked by all")
@@ -70,6 +78,12 @@ class Replicas:
     def logged(self, true: Callable[[Json], bool]) -> list[Json]:
         """The lines of all logs."""
         return [line for one in self.each for line in one.log_lines() if true(line)]
+
+
+def _turns(each: list[Replica]) -> Iterator[int]:
+    """Their ports by turns, of those that are still there."""
+    for number in itertools.count():
+        yield each[number % len(each)].admission_port
 
 
 @contextmanager
@@ -82,6 +96,6 @@ def replicated(*flags: str) -> Iterator[Replicas]:
             stack.enter_context(Replica(f"--cert-dir={certs}", *flags, within=SELDOM_SLOW))
             for _ in range(REPLICAS)
         ]
-        turns = itertools.cycle([one.admission_port for one in each])
+        turns = _turns(each)
         ports = {phase: stack.enter_context(Balancer(turns)) for phase in PHASES}
         yield Replicas(each, ports, (certs / "ca.crt").read_bytes())

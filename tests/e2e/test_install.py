@@ -293,33 +293,21 @@ def test_a_valkey_is_installed_with_a_password_that_is_made_once_and_never_shown
 ) -> None:
     planned = run(clean, "install", "--ha", "--dry-run")
     assert f"create    statefulset/genguard-valkey -n {SYSTEM}" in planned.out
-    made = f"secret/genguard-store -n {SYSTEM}  (a password and a key, not shown)"
+    made = f"secret/genguard-store -n {SYSTEM}  (a password, not shown)"
     assert made in planned.out
     assert "secret/genguard-store" not in run(clean, "install", "--dry-run").out
     done = run(clean, "install", "--ha", "--yes")
     path = f"/api/v1/namespaces/{SYSTEM}/secrets/genguard-store"
     data = clean.client.get(path).body["data"]
-    for secret in (b64decode(data[name]).decode() for name in ("password", "key")):
-        assert len(secret) >= 32
-        assert secret not in done.out + done.err
-    assert data["password"] != data["key"]
+    secret = b64decode(data["password"]).decode()
+    assert len(secret) >= 32
+    assert secret not in done.out + done.err
     sets = f"/apis/apps/v1/namespaces/{SYSTEM}/statefulsets"
     assert clean.client.get(f"{sets}/genguard-valkey").body["status"]["readyReplicas"] == 1
     again = run(clean, "install", "--ha", "--dry-run")
     assert {line.split()[0] for line in again.out.splitlines()} == {"unchanged"}
     run(clean, "install", "--ha", "--yes")
     assert clean.client.get(path).body["data"] == data
-    # As the version before has left it, which knew no key.
-    clean.client.delete(path)
-    clean.client.post(
-        path.rpartition("/")[0],
-        {"metadata": {"name": "genguard-store"}, "data": {"password": data["password"]}},
-    )
-    mended = run(clean, "install", "--ha", "--yes")
-    assert "a key, not shown" in mended.out
-    after = clean.client.get(path).body["data"]
-    assert after["password"] == data["password"]
-    assert len(b64decode(after["key"])) >= 32
     alone = run(clean, "install", "--yes")
     assert f"delete    statefulset/genguard-valkey -n {SYSTEM}" in alone.out
     assert clean.client.get(sets).body["items"] == []
@@ -335,16 +323,13 @@ def test_a_valkey_is_installed_with_a_password_that_is_made_once_and_never_shown
 
 def test_replicas_share_a_store_whose_secret_has_to_be_there(clean: ControlPlane) -> None:
     files = "password-file=/etc/genguard/store/password&cafile=/etc/genguard/store/ca.crt"
-    files += "&key-file=/etc/genguard/store/key"
     store = f"--store=valkeys://genguard@valkey.valkey.svc/0?{files}"
     absent = run(clean, "install", "--ha", store, "--yes", code=1)
-    assert (
-        f"secret/genguard-store -n {SYSTEM} has no password and no ca.crt and no key" in absent.err
-    )
-    (command,) = re.findall(r"kubectl .*--from-file=key", absent.err)
+    assert f"secret/genguard-store -n {SYSTEM} has no password and no ca.crt" in absent.err
+    (command,) = re.findall(r"kubectl .*--from-file=ca.crt", absent.err)
     assert not there(clean) & {f"/api/v1/namespaces/{SYSTEM}"}
     clean.client.post("/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
-    for name in ("password", "ca.crt", "key"):
+    for name in ("password", "ca.crt"):
         (clean.folder / name).write_text("somebody's")
     _, *arguments = command.replace("--from-file=", f"--from-file={clean.folder}/").split()
     clean.kubectl(*arguments)
@@ -358,12 +343,7 @@ def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(
     clean: ControlPlane,
 ) -> None:
     with StoreServer() as server, Proxy(server.socket) as proxy:
-        store = f"--store=valkey://127.0.0.1:{proxy.port}/0?key-file=/etc/genguard/store/key"
-        clean.client.post("/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
-        clean.client.post(
-            f"/api/v1/namespaces/{SYSTEM}/secrets",
-            {"metadata": {"name": "genguard-store"}, "stringData": {"key": "k" * 32}},
-        )
+        store = f"--store=valkey://127.0.0.1:{proxy.port}/0"
         run(clean, "install", "--ha", store, "--replicas=4", "--yes")
         path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
         assert clean.client.get(path).body["spec"]["replicas"] == 4

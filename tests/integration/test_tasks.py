@@ -5,7 +5,6 @@ raised within their tasks. TASKS is complete: the servers with every flag start 
 """
 
 import asyncio
-import base64
 import itertools
 import logging
 import threading
@@ -28,7 +27,7 @@ from tests.waiting import PATIENCE
 from webhook.serve.app import App, build
 from webhook.serve.settings import Settings
 
-CLUSTER, AUDIT, STORE, FILE = "a cluster", "audit-only", "a shared store", "a file"
+CLUSTER, AUDIT, STORE = "a cluster", "audit-only", "a shared store"
 SINKS = ("log", "events", "alertmanager")
 WATCHED = ("pods", "deployments.apps")
 RULES, CERTIFICATE = "genguard-rules", "genguard-tasks"
@@ -56,12 +55,11 @@ TASKS: Final = {
     **{f"sink {name}": CLUSTER for name in SINKS},
     **{f"watch {resource}": CLUSTER for resource in WATCHED},
     **{f"versions of {resource}": CLUSTER for resource in SENT_TO_NO_WEBHOOK},
-    "shared store": STORE,
-    "news of the store": STORE,
-    "key of the store": STORE,
-    "shared detection": STORE,
+    "shared intents": STORE,
+    "shared facts": STORE,
+    "facts of replicas": STORE,
     "judging for all": STORE,
-    "saving": FILE,
+    "news of the store": STORE,
 }
 """The server in which each task runs. "look at the own installation", which reads once and ends,
 runs in a pod alone; "publishing" is the task of `publish-status`, in e2e/test_publish_status.py."""
@@ -124,7 +122,6 @@ def servers(
     apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Server]]:
     folder = tmp_path_factory.mktemp("tasks")
-    (folder / "key").write_text(base64.b64encode(bytes(32)).decode())
     rules = {"metadata": {"name": RULES}, "data": {"rules.yaml": "rules: []\n"}}
     apiserver.client.post("/api/v1/namespaces/default/configmaps", rules)
     pair = {"metadata": {"name": CERTIFICATE}, "data": {}}  # empty, as it is installed
@@ -151,8 +148,7 @@ def servers(
                 "audit_only": True,
                 "registrations": "follow",
             },
-            STORE: {"store": f"{address}?key-file={folder}/key"},
-            FILE: {"store": f"sqlite:{folder}/state"},
+            STORE: {"kubeconfig": str(apiserver.kubeconfig), "store": address, "events": True},
         }
         found = {}
         for name, flags in every.items():

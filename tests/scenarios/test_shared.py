@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from genguard.admission.review import Phase
-from genguard.detection.correlate import SECONDS_ON_THE_WAY, FactQueue
 from genguard.detection.detection import Detection
 from genguard.detection.fact import encode_fact
 from genguard.detection.life_fact import decode_any
@@ -21,6 +20,7 @@ from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.files.given import load_definitions, load_suspects
+from webhook.store.replicas import SECONDS_ON_THE_WAY, FactQueue
 
 DEPENDENCIES = ReviewSetup(
     ReviewOptions(server_version="1.36", custom_resources=load_definitions(recording.DEFINITIONS))

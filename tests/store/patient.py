@@ -9,7 +9,7 @@ and other tests. Tests of what is shared want an answer; tests of a store that i
 import sys
 
 from webhook.cli import main
-from webhook.store import circuit_breaker
+from webhook.store import client
 
 NEVER_SLOW = (sys.executable, "-m", "tests.store.patient", "60")
 """`within` of a Genguard: no answer is too late."""
@@ -18,5 +18,5 @@ SELDOM_SLOW = (sys.executable, "-m", "tests.store.patient", "0.25")
 
 if __name__ == "__main__":
     _, seconds, _, _, _, *arguments = sys.argv
-    circuit_breaker.ANSWER_SECONDS = float(seconds)  # type: ignore[misc]
+    client.ANSWER_SECONDS = float(seconds)  # type: ignore[misc]
     main(arguments)

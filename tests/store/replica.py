@@ -57,11 +57,6 @@ class Replica(Genguard):
     def has_store(self) -> bool:
         return self.metric("genguard_store_up") == 1
 
-    @property
-    def is_sharing(self) -> bool:
-        """Whether what it sees reaches the others."""
-        return self.metric("genguard_store_shared") == 1
-
     def asked(self, operation: str, *results: str) -> float:
         """How many commands had one of these results."""
         name = "genguard_store_requests_total"

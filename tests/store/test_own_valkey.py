@@ -15,7 +15,9 @@ from certs import PairSnapshot, installed_names, renew, write_files
 from tests.controlplane.client import wait_until
 from tests.controlplane.processes import ProcessGroup
 from tests.store.binaries import PACKAGES
-from tests.store.replica import Replica
+from tests.store.test_access import address
+from tests.store.test_facts import judged, members
+from tests.store.test_intents import Story
 from tests.unit.manifest_files import REPOSITORY
 from webhook.manifest.rendering import Choices, pair_files, render
 
@@ -122,16 +124,15 @@ def test_its_one_user_has_the_documented_rights() -> None:
     assert user == ["genguard", "on", ">$(PASSWORD)", *line.split()[5:]]
 
 
-def test_replicas_share_it_over_tls_with_the_password(container: Container) -> None:
+async def test_replicas_share_it_over_tls_with_the_password(container: Container) -> None:
     (container.folder / "password").write_text(_PASSWORD)
     query = f"password-file={container.folder}/password&cafile={container.folder}/tls/ca.crt"
-    flag = f"--store=valkeys://genguard@localhost:{container.port}/0?{query}"
-    with Replica(flag) as one, Replica(flag) as other:
-        wait_until(lambda: one.has_store and other.has_store, what="store asked")
-        one.ask("intent", "own", {"observedGeneration": 5})
-        other.must_restore("own", 5)
-        for replica in (one, other):
-            assert not replica.log_lines("store lost")
+    async with members(
+        address(f"valkeys://genguard@localhost:{container.port}/0?{query}"), 2
+    ) as each:
+        await Story(each).intend(0, 5)
+        each[1].put("seen")
+        await judged(each[0], ["seen"])
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,7 @@ from webhook.manifest.rendering import REGISTRATIONS, Choices, Outside, SharedSt
 
 PAIR = {"tls.crt": b"a certificate\n", "tls.key": b"a key\n", "ca.crt": b"an authority\n"}
 GIVEN = {"crt": "a certificate\n", "key": "a key\n", "ca": "an authority\n"}
-STORE = (
-    "valkeys://me@valkey.shop.svc:6380/0?password-file=/etc/genguard/store/password"
-    "&key-file=/etc/genguard/store/key"
-)
+STORE = "valkeys://me@valkey.shop.svc:6380/0?password-file=/etc/genguard/store/password"
 HOOK = "helm.sh/hook"
 REGISTER = "genguard-register"
 Documents = dict[tuple[str, str], Any]
@@ -131,12 +128,10 @@ def test_each_combination_is_what_install_renders(mode: str, certificate: str, s
             {"ha": True, "store_image": "registry.example.com/valkey:9"},
         ),
         (
-            {"ha": True, "store": "valkey://10.0.0.7/0?key-file=/etc/genguard/store/key"},
+            {"ha": True, "store": "valkey://10.0.0.7/0"},
             {
                 "ha": True,
-                "store": SharedStore(
-                    "valkey://10.0.0.7/0?key-file=/etc/genguard/store/key", "10.0.0.7", 6379
-                ),
+                "store": SharedStore("valkey://10.0.0.7/0", "10.0.0.7", 6379),
             },
         ),
         (
@@ -322,7 +317,6 @@ def test_alerts_of_prometheus_and_of_the_server_link_the_runbooks_that_are_given
         ({"heal": True, "auditOnly": True}, "heal: auditOnly changes nothing"),
         ({"store": STORE}, "store: it is what replicas share"),
         ({"storeImage": "valkey"}, "storeImage: it is of the Valkey"),
-        ({"ha": True, "store": "valkey://a/0"}, "store: add ?key-file="),
         ({"ha": True, "store": STORE.replace("me@", "me:pw@")}, "would see the password"),
         ({"certificate": {"ca": "a"}}, "certificate: give ca, crt and key"),
         ({"certificate": GIVEN, "certManager": True}, "certificate: certManager makes it"),

@@ -17,7 +17,7 @@ from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
 from webhook.cluster.connection import POD_NAME
 from webhook.cluster.standby import ACTIVE
-from webhook.manifest.rendering import KEY, PASSWORD, REGISTRATIONS
+from webhook.manifest.rendering import PASSWORD, REGISTRATIONS
 from webhook.server.access import ASKED, Part
 from webhook.server.watching import parse_watched
 
@@ -258,7 +258,6 @@ def test_replicas_get_a_store_and_the_way_to_it(rendered):
     (certificate,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "tls")
     assert named == {
         "password-file": f"{mount['mountPath']}/{PASSWORD}",
-        "key-file": f"{mount['mountPath']}/{KEY}",
         "cafile": f"{certificate['mountPath']}/{CA_FILE}",
     }
     (way,) = changed["NetworkPolicy"]["spec"]["egress"][-1:]

@@ -16,7 +16,6 @@ from webhook.files.given import BadFileError, read_registrations
 from webhook.install.installing import InstallOptions, manifests_of, prepare, run
 from webhook.manifest.documents import NAMESPACE, Document
 from webhook.manifest.rendering import (
-    KEY,
     MOUNT,
     REGISTRATIONS,
     STORE_SECRET,
@@ -77,13 +76,7 @@ def _shared_store(text: str) -> SharedStore:
             "everybody who may see the Deployment would see the password: put it in "
             f"secret/{STORE_SECRET}, and write ?password-file={MOUNT}/password"
         )
-    if address.key_file is None:
-        raise click.BadParameter(
-            "who can write to the store could choose what is put back into objects: put a key that "
-            f"it never sees into secret/{STORE_SECRET}, with openssl rand -hex 32, and write "
-            f"?key-file={MOUNT}/{KEY}"
-        )
-    for file in (address.password_file, address.key_file, address.cafile):
+    for file in (address.password_file, address.cafile):
         if file is not None and PurePosixPath(file).parent != MOUNT:
             raise click.BadParameter(f"{file}: the pods have keys of {STORE_SECRET} in {MOUNT}/")
     return SharedStore(text, address.host, address.port)

@@ -193,7 +193,7 @@ async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Findin
     sources = context.sources
     detection = sources.detecting.detection
     samples = detection.ledger.samples({one.id for one in found})
-    histories = None if detection.ledger.follows else detection.history.snapshot()
+    histories = detection.history.snapshot() if sources.detecting.judges else None
     registered = sources.suspects.registered
     enforcing = sources.about().get("mode") == "enforcing"
     installation = Installation(enforcing, sources.enforce(), sources.connected)

@@ -28,7 +28,8 @@ _STORES: Final = {
     "valkey": "shared by all replicas",
 }
 _LOST: Final = (
-    "the shared store cannot be reached: each replica uses its own memory until it is back"
+    "the shared store cannot be reached: each replica uses its own memory, and no loop is found "
+    "until it is back"
 )
 _DAMAGED: Final = (
     "the file of findings was damaged when the server started: it was moved aside, and what was "

@@ -1,6 +1,6 @@
 """What leadership and an election are for the parts that use them, and the task that takes part.
 
-Elections themselves are in webhook/cluster/lease.py and webhook/store/leader_lock.py.
+The election itself is in webhook/cluster/lease.py.
 """
 
 import asyncio

@@ -59,7 +59,6 @@ from webhook.install.registering import (
 )
 from webhook.manifest.documents import Document, mode_of, path_of, title_of
 from webhook.manifest.rendering import (
-    KEY,
     PASSWORD,
     PHASES,
     REGISTRATIONS,
@@ -78,7 +77,6 @@ from webhook.manifest.rendering import (
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _SECRET_BYTES: Final = 32
-_MADE: Final = (PASSWORD, KEY)
 _NO_PAIR: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
 _OTHERS_OWN: Final = "cert-manager.io/certificate-name"
 """The annotation of a Secret that cert-manager keeps."""
@@ -234,18 +232,12 @@ async def _check_cert_manager(rest: Rest) -> None:
 
 
 async def _password(rest: Rest, namespace: str) -> Step:
-    """Plan the Secret of the Valkey that is installed: missing keys are made, others kept."""
+    """Plan the Secret of the Valkey that is installed: a password is kept, or made."""
     place = secret_of(namespace, STORE_SECRET)
-    there = (await find(rest, place) or {}).get("data") or {}
-    missing = [name for name in _MADE if not there.get(name)]
-    if not missing:
+    if ((await find(rest, place) or {}).get("data") or {}).get(PASSWORD):
         return Step(Action.UNCHANGED, place)
-    # What is there is named as well: what is applied without it would be taken away.
-    kept = {name: base64.b64decode(there[name]) for name in _MADE if there.get(name)}
-    new = {name: secrets.token_urlsafe(_SECRET_BYTES).encode() for name in missing}
-    step = await plan_step(rest, store_secret(namespace, kept | new))
-    message = " and ".join(f"a {name}" for name in missing)
-    return step._replace(note=f"{message}, not shown")
+    step = await plan_step(rest, store_secret(namespace, secrets.token_urlsafe(_SECRET_BYTES)))
+    return step._replace(note="a password, not shown")
 
 
 async def _dropped(rest: Rest, choices: Choices, rendered: list[Document]) -> list[Step]:

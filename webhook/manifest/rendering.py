@@ -33,9 +33,6 @@ MOUNT: Final = PurePosixPath("/etc/genguard/store")
 PASSWORD: Final = "password"  # noqa: S105 - the name of a key
 """The key of the Secret with the password of the Valkey in manifests/valkey."""
 
-KEY: Final = "key"
-"""The key of the Secret with which replicas encrypt shared values; the store never has it."""
-
 PHASES: Final = ("intent", "mutate", "outcome")
 
 REGISTRATIONS: Final = (
@@ -53,7 +50,6 @@ REGISTRATIONS_ALONE: Final = "registrations"
 """The name of the combination without a server."""
 _FLAG: Final = "--store="
 _SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
-_VOLUME: Final = "store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,15 +275,15 @@ def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(one.name for one in files if one.parent == MOUNT)
 
 
-def store_secret(namespace: str, values: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the Secret of the installed Valkey: its PASSWORD, and the KEY of the replicas."""
+def store_secret(namespace: str, password: str) -> dict[str, Any]:
+    """Return the Secret of the installed Valkey: its PASSWORD."""
     labels = {"app.kubernetes.io/name": "genguard", "app.kubernetes.io/component": "server"}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": STORE_SECRET, "namespace": namespace, "labels": labels},
         "type": "Opaque",
-        "data": {name: base64.b64encode(value).decode() for name, value in values.items()},
+        "data": {PASSWORD: base64.b64encode(password.encode()).decode()},
     }
 
 
@@ -301,16 +297,10 @@ def _set_store(document: dict[str, Any], store: SharedStore) -> None:
 
 
 def _set_address(deployment: dict[str, Any], store: SharedStore) -> None:
-    pod = deployment["spec"]["template"]["spec"]
     for container in containers_of(deployment):
         container["args"] = [
             f"{_FLAG}{store.address}" if one.startswith(_FLAG) else one for one in container["args"]
         ]
-    if not keys_of(deployment):
-        pod["volumes"] = [one for one in pod["volumes"] if one["name"] != _VOLUME]
-        for container in containers_of(deployment):
-            mounts = container["volumeMounts"]
-            container["volumeMounts"] = [one for one in mounts if one["name"] != _VOLUME]
 
 
 def limit_callers(policy: dict[str, Any], api_servers: tuple[str, ...]) -> None:

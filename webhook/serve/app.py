@@ -15,6 +15,7 @@ from genguard.detection.detection import Detection
 from genguard.detection.honesty import HOW
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
+from genguard.objects.intended import Restored
 from genguard.review_setup import ReviewSetup
 from genguard.status.tracking import Tracking
 from webhook.alerts.alertmanager import AlertmanagerSink
@@ -55,14 +56,12 @@ from webhook.server.options import (
 )
 from webhook.server.watching import Watching, parse_watched
 from webhook.store.address import (
-    MemoryAddress,
     SqliteAddress,
     StoreAddress,
     ValkeyAddress,
     parse_store,
 )
-from webhook.store.replicas import Replicas
-from webhook.store.state import DAMAGED, PersistentPart, StatePersister
+from webhook.store.persister import DAMAGED, kept_in_file
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from webhook.cluster.registrations import Registrations
     from webhook.cluster.standby import StandbyElection
     from webhook.serve.connected import ConnectedCluster
+    from webhook.store.replicas import Replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,13 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
         await stack.enter_async_context(watching.judging())
 
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
-        replicas = None
-        if isinstance(store, ValkeyAddress):
-            replicas = Replicas(store, detection, review_options.restored)
-        writes = None if replicas is None else replicas.writes
-        setup = ReviewSetup(review_options, writes)
+        replicas = _replicas(store, detection, review_options.restored)
+        intents = None if replicas is None else replicas.intents
+        setup = ReviewSetup(review_options, intents)
 
         # What is counted, and what a probe is answered.
-        metrics = _metrics(settings, setup, detection, supervisor)
+        metrics = _metrics(settings, setup, detection, rules, supervisor)
         evaluator.measured(metrics)
-        metrics.gauge(declarations.RULES_REFUSED, lambda: float(rules.is_refused))
         collectors: list[Collector] = [TrackedMetrics(watching.tracking, setup.knows)]
         if watched:
             collectors.append(TerminatingMetrics(watching, settings.object_metrics))
@@ -152,12 +149,13 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             stack,
             settings=settings,
             cluster=cluster,
-            replicas=replicas,
+            all_answer=replicas is not None,
             metrics=metrics,
             supervisor=supervisor,
         )
-        # Of several that answer, each shows all findings; else those that stand by, the active's.
         standby = pods if replicas is None else None
+        # Who makes findings, logs them and sends alerts; the others show what it has saved.
+        finder = leader if replicas is not None else pods
 
         def describe() -> Mapping[str, str]:
             state, failing = _store_state(store, replicas, supervisor), supervisor.failing()
@@ -179,26 +177,20 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             settings,
             cluster,
             setup,
-            leader if replicas is not None or standby is not None else None,
-            alerts_everywhere=standby is None,
+            finder,
             supervisor=supervisor,
         )
         if isinstance(store, SqliteAddress):
-            kept: dict[str, PersistentPart] = {
-                "findings": detection.ledger,
-            }
-            keeping = StatePersister.opened(store.path, kept, supervisor)
-            await stack.enter_async_context(keeping.running(metrics, supervisor))
+            keeping = kept_in_file(store.path, detection.ledger, metrics, supervisor)
+            await stack.enter_async_context(keeping)
         detecting = Detecting(
             detection,
             sinks,
             watching.tracking,
-            None if replicas is None else replicas.sharing,
-            active=standby,
+            None if replicas is None else replicas.facts,
+            active=finder,
             supervisor=supervisor,
         )
-        if replicas is not None and leader is not None:
-            await stack.enter_async_context(replicas.shared(detecting, leader, supervisor))
         if cluster is not None:
             await _repair_findings(
                 stack,
@@ -211,6 +203,9 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
                 lost_at=None if pods is None else lambda: pods.lost_at,
             )
             await stack.enter_async_context(cluster.judging_versions(setup, detecting, fights))
+        if replicas is not None and leader is not None:
+            tell = cluster.tell_store if cluster is not None and settings.events else None
+            await stack.enter_async_context(replicas.joined(leader, metrics, tell, supervisor))
 
         # The server.
         sources = Sources(
@@ -234,7 +229,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             pages=Dashboard(sources),
             access=access,
             collectors=collectors,
-            remote_intents=writes,
+            remote_intents=intents,
             spans=await stack.enter_async_context(exporting_spans(metrics)),
             supervisor=supervisor,
             keeps_clients=None if standby is None else lambda: standby.keeps_clients,
@@ -243,11 +238,16 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
 
 
 def _metrics(
-    settings: Settings, setup: ReviewSetup, detection: Detection, supervisor: Supervisor
+    settings: Settings,
+    setup: ReviewSetup,
+    detection: Detection,
+    rules: ServerRules,
+    supervisor: Supervisor,
 ) -> Metrics:
     """Export what reviews and detection have counted."""
     metrics = Metrics(setup.knows)
     supervisor.measured(metrics)
+    metrics.gauge(declarations.RULES_REFUSED, lambda: float(rules.is_refused))
     metrics.counts(declarations.REMEMBERED_DROPPED, setup.dropped)
     metrics.counts(
         declarations.UNCHANGED_STATUS_WRITES,
@@ -298,31 +298,35 @@ async def _elect(
     *,
     settings: Settings,
     cluster: "ConnectedCluster | None",
-    replicas: Replicas | None,
+    all_answer: bool,
     metrics: Metrics,
     supervisor: Supervisor,
 ) -> "tuple[LeaderElection | None, StandbyElection | None]":
-    """Join the shared store and take part in the election of a leader; None where none is needed.
+    """Take part in the election of a leader by a Lease; None where none is needed.
 
-    A Lease of the cluster elects; without a cluster, a lock in the store. An election that also
-    says which pods are behind the Service is returned twice.
+    An election that also says which pods are behind the Service is returned twice.
     """
     election: LeaderElection | None = None
     pods = None
-    if replicas is not None:
-        tell = cluster.tell_store if cluster is not None and settings.events else None
-        await stack.enter_async_context(replicas.joined(metrics, tell, supervisor))
-        election = replicas.lock
     if cluster is not None and settings.standby:
-        electing = cluster.electing_by_pods(all_answer=replicas is not None)
+        electing = cluster.electing_by_pods(all_answer=all_answer)
         election = pods = await stack.enter_async_context(electing)
-    elif cluster is not None and (replicas is not None or settings.needs_leader):
+    elif cluster is not None and settings.needs_leader:
         election = cluster.lease
     if election is not None:
         wake = None if pods is None else pods.wake
         running = running_for_leader(election, metrics, supervisor, wake)
         await stack.enter_async_context(running)
     return election, pods
+
+
+def _replicas(store: StoreAddress, detection: Detection, restored: Restored) -> "Replicas | None":
+    """Prepare what replicas share; None without a shared store."""
+    if not isinstance(store, ValkeyAddress):
+        return None
+    from webhook.store.replicas import Replicas  # noqa: PLC0415 - it loads valkey-py
+
+    return Replicas(store, detection, restored)
 
 
 def _role(standby: "StandbyElection | None") -> Mapping[str, str]:
@@ -357,13 +361,11 @@ def _sinks(
     setup: ReviewSetup,
     speaker: Leadership | None,
     *,
-    alerts_everywhere: bool,
     supervisor: Supervisor,
 ) -> dict[str, Sink]:
     """Who is told about findings: the log, Kubernetes Events and Alertmanagers.
 
-    speaker            which of several replicas tells them; None where there is one
-    alerts_everywhere  every replica sends alerts
+    speaker  which of several replicas tells them; None where there is one
     """
     verification = None
     if cluster is not None and settings.client_ca_file is None:
@@ -381,10 +383,8 @@ def _sinks(
         events = KubeEventSink(cluster.create_event, setup.kind_of)
         sinks["events"] = of_one(verified(events))
     if settings.alertmanager:
-        # Replicas with a shared store all send alerts: a finding has the same labels everywhere, so
-        # that it is one alert, and it is sent even if one of them cannot reach an Alertmanager.
         alerts = verified(AlertmanagerSink(settings.alertmanager, settings.runbooks))
-        sinks["alertmanager"] = alerts if alerts_everywhere else of_one(alerts)
+        sinks["alertmanager"] = of_one(alerts)
     return sinks
 
 
@@ -422,12 +422,13 @@ async def _repair_findings(
     lost_at  when a replica that answered was lost, in monotonic seconds
     """
     name = settings.findings_configmap
-    if name is not None and not isinstance(store, MemoryAddress):
+    if name is not None and isinstance(store, SqliteAddress):
         facts = {"unused": "--findings-configmap"}
-        LOGGER.info("findings are kept by the store", extra={"facts": facts})
+        LOGGER.info("findings are kept in the file", extra={"facts": facts})
     elif name is not None and leader is not None:
+        stands_by = settings.standby or isinstance(store, ValkeyAddress)
         saved = cluster.saved_findings(
-            name, detecting, leadership=leader, metrics=metrics, stands_by=settings.standby
+            name, detecting, leadership=leader, metrics=metrics, stands_by=stands_by
         )
         await stack.enter_async_context(saved)
     checks = cluster.rechecks(detecting, leader, metrics, lost_at, heals=settings.heal)
@@ -472,10 +473,10 @@ def _honesty(detection: Detection, label: Callable[[str, str], str]) -> Counts:
     return [(names, count) for names, count in found.items() if count]
 
 
-def _store_state(store: StoreAddress, replicas: Replicas | None, supervisor: Supervisor) -> str:
+def _store_state(store: StoreAddress, replicas: "Replicas | None", supervisor: Supervisor) -> str:
     """The kind of store, and whether a shared one is lost, or a file was damaged at the start."""
     if replicas is not None:
-        return "valkey" if replicas.circuit.up else "valkey-lost"
+        return "valkey" if replicas.store.up else "valkey-lost"
     if not isinstance(store, SqliteAddress):
         return "memory"
     return "sqlite-damaged" if supervisor.left_out.get(DAMAGED) else "sqlite"

@@ -1,6 +1,6 @@
 """The parts of a server that use a cluster; importing this loads the Kubernetes API client."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +41,7 @@ from webhook.cluster.lease import LeaseElection
 from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.registrations import Follower, News, RefusedWrites
 from webhook.cluster.rest import Rest
-from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
+from webhook.cluster.saved_findings import FindingsConfigMap
 from webhook.cluster.standby import Pods, StandbyElection
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
 from webhook.cluster.token_review import TokenReviews
@@ -57,7 +57,7 @@ from webhook.server.tls import (
     until_good,
 )
 from webhook.server.watching import Watching
-from webhook.store.replicas import Tell
+from webhook.store.persister import Persister, Succession
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
@@ -91,7 +91,7 @@ class ConnectedCluster:
     namespace: str
     lease: LeaderElection
     create_event: CreateEvent
-    tell_store: Tell
+    tell_store: Callable[[bool, str], Awaitable[None]]
     tokens: Reviewer
     exists: Lookup
     is_own: bool
@@ -159,12 +159,12 @@ class ConnectedCluster:
 
         stands_by  while another replica leads, show what it has saved
         """
-        findings = FindingsConfigMap(self.rest, self.namespace, name)
-        carrying = FindingsPersister(detecting.detection.ledger, findings)
-        await carrying.load()
-        async with carrying.running(
-            leadership, detecting.know, metrics, self.supervisor, stands_by=stands_by
-        ):
+        place = FindingsConfigMap(self.rest, self.namespace, name)
+        show = detecting.show if stands_by else None
+        succession = Succession(leadership, detecting.take_over, show)
+        persister = Persister(detecting.detection.ledger, place, succession)
+        await persister.load()
+        async with persister.running(metrics, self.supervisor):
             yield
 
     @asynccontextmanager

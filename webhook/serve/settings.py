@@ -215,6 +215,7 @@ class Settings:
     store: str = flag(
         "memory",
         "A file keeps findings when the server restarts; a Valkey or Redis lets replicas share.",
+        note="A Valkey or Redis needs a cluster: its Lease elects who reads it.",
         metavar="memory|sqlite:PATH|valkey://HOST/DB",
     )
     show_values: bool = flag(
@@ -233,7 +234,7 @@ class Settings:
     findings_configmap: str | None = flag(
         None,
         "Keep open findings in this ConfigMap of the server's own namespace, for the next pod; "
-        "needs a cluster. A --store other than memory keeps them itself.",
+        "needs a cluster. With --store sqlite: the file keeps them. The other replicas show them.",
         metavar="NAME",
     )
     heal: bool = flag(
@@ -299,6 +300,10 @@ class Settings:
                 f"--{name.replace('_', '-')} needs a cluster: give --kubeconfig",
             )
         yield (
+            self.shares and not has_cluster,
+            "--store valkey://: a Lease of a cluster elects who reads it: give --kubeconfig",
+        )
+        yield (
             self.follows and not has_cluster,
             "--registrations follow needs a cluster: give --kubeconfig",
         )
@@ -330,6 +335,11 @@ class Settings:
         )
 
     @property
+    def shares(self) -> bool:
+        """Whether replicas share a store."""
+        return self.store.startswith(("valkey", "redis"))
+
+    @property
     def follows(self) -> bool:
         """Whether this server keeps the registrations."""
         return self.registrations == "follow"
@@ -338,7 +348,7 @@ class Settings:
     def needs_leader(self) -> bool:
         """Whether there is work that only one of several replicas does."""
         needs = self.cert_secret, self.standby, self.findings_configmap, self.heal
-        return any(needs) or self.follows
+        return any(needs) or self.follows or self.shares
 
     @property
     def runbooks(self) -> str:

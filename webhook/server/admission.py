@@ -58,8 +58,8 @@ class Observer(Protocol):
 class RemoteIntents(Protocol):
     """The intents that other replicas remember. `now` as review() takes it."""
 
-    def lacks(self, key: JoinKey, now: float) -> bool:
-        """Whether this replica does not know the intent of a write, but another one may."""
+    def lacks(self, key: JoinKey) -> bool:
+        """Whether another replica may know more of the intent of a write."""
 
     async def fetch(self, key: JoinKey, now: float) -> None:
         """Put the intent where review() finds it. Never raises, and takes 20 ms at most."""
@@ -232,7 +232,7 @@ class AdmissionHandler:
 
 async def _fetch(intents: RemoteIntents, key: JoinKey, now: float) -> bool:
     """Fetch an intent that only another replica may know; return whether it was asked for."""
-    if not intents.lacks(key, now):
+    if not intents.lacks(key):
         return False
     await intents.fetch(key, now)
     return True

@@ -8,7 +8,7 @@ evaluate conditions, are compared in a thread.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -17,7 +17,7 @@ from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import encode_fact
 from genguard.detection.finding import Finding
-from genguard.detection.ledger import Damaged
+from genguard.detection.ledger import Damaged, Row
 from genguard.detection.life_fact import AnyFact
 from genguard.detection.reduce import Reviewed
 from genguard.review import Verdict
@@ -91,17 +91,13 @@ class LatestRepair(NamedTuple):
 
 
 class Shared(Protocol):
-    """The stream of facts that replicas of one store share; see SharedDetection."""
-
-    @property
-    def judges(self) -> bool:
-        """Whether this replica judges the facts of all."""
+    """The stream of what replicas of one store saw; see FactSender."""
 
     def put(self, fact: bytes) -> None:
-        """Send a fact to the replica that judges."""
+        """Send a fact to the replica that leads, be it this one."""
 
     def miss(self) -> None:
-        """Tell that replica that a review was not looked at."""
+        """Tell it that a review was not looked at."""
 
 
 class Detecting:
@@ -191,7 +187,7 @@ class Detecting:
         self._miss(request, self.last_shed)
 
     def _miss(self, request: AdmissionRequest | None, now: float) -> None:
-        if self._shared is None or self._shared.judges:
+        if self._shared is None:
             self.detection.miss(request, now)
         else:
             self._shared.miss()  # of which object is not said: nothing is resolved for a while
@@ -199,9 +195,7 @@ class Detecting:
     @property
     def judges(self) -> bool:
         """Whether findings are made here; else another replica makes them, and they are shown."""
-        if self._active is not None:
-            return self._active.is_leader
-        return self._shared is None or self._shared.judges
+        return self._active is None or self._active.is_leader
 
     def start(self) -> None:
         """Start; needs a running loop. Findings that exist already are not sent."""
@@ -232,6 +226,18 @@ class Detecting:
         """Take averted damage for damage until somebody looks: writes may have passed unseen."""
         if self.judges:
             self.detection.ledger.doubt()
+
+    def take_over(self, rows: Iterable[Row]) -> None:
+        """Go on with what an earlier leader has saved.
+
+        Raises msgspec.MsgspecError, ValueError or RecursionError.
+        """
+        self.know(self.detection.ledger.restore(rows, keeps_own=True))
+        self.detection.ledger.doubt()  # until this replica led, writes may have been lost
+
+    def show(self, rows: Iterable[Row]) -> None:
+        """Show what the leader has saved; raises the same."""
+        self.know(self.detection.ledger.restore(rows))
 
     def know(self, ids: Collection[str]) -> None:
         """Do not send these findings, and those that they are part of: another replica has."""

@@ -2,7 +2,7 @@
 
     memory
     sqlite:PATH
-    valkey://[user[:password]@]host[:port][/db][?prefix=P&password-file=F&key-file=F]
+    valkey://[user[:password]@]host[:port][/db][?prefix=P&password-file=F]
     valkeys://…[&cafile=F]                                                  over TLS
 
 redis:// and rediss:// mean the same. User and password are percent-encoded. A password is never
@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 DEFAULT_PREFIX: Final = "genguard:"
 _DEFAULT_PORT: Final = 6379
 _TLS_BY_SCHEME: Final = {"valkey": False, "redis": False, "valkeys": True, "rediss": True}
-_PARAMETERS: Final = frozenset({"prefix", "cafile", "password-file", "key-file"})
+_PARAMETERS: Final = frozenset({"prefix", "cafile", "password-file"})
 _FORMS: Final = "memory, sqlite:PATH or valkey://[user[:password]@]host:port/db?prefix=P"
 _LONGEST_PREFIX: Final = 128
 
@@ -40,10 +40,7 @@ class SqliteAddress:
 
 @dataclass(frozen=True, slots=True)
 class ValkeyAddress:
-    """A Valkey or Redis server that replicas share. `prefix` begins every key and channel.
-
-    key_file  holds the keys that seal what is shared; nothing is shared until it exists
-    """
+    """A Valkey or Redis server that replicas share. `prefix` begins every key."""
 
     host: str
     port: int
@@ -54,7 +51,6 @@ class ValkeyAddress:
     tls: bool = False
     cafile: Path | None = None
     prefix: str = DEFAULT_PREFIX
-    key_file: Path | None = None
 
     def __str__(self) -> str:
         """Return the address for logs, without user and password."""
@@ -100,9 +96,6 @@ def _valkey(text: str, *, tls: bool, is_here: bool) -> ValkeyAddress:
         raise _bad("give the password or password-file, not both")
     if url.username and password is None and password_file is None:
         raise _bad("a user needs a password: user:password@, or password-file=")
-    key_file = given.get("key-file")
-    if key_file is not None and key_file == password_file:
-        raise _bad("the store sees the password: key-file must be another file")
     if given.get("cafile") is not None and not tls:
         raise _bad("cafile is for TLS: write valkeys://")
     return ValkeyAddress(
@@ -115,7 +108,6 @@ def _valkey(text: str, *, tls: bool, is_here: bool) -> ValkeyAddress:
         tls=tls,
         cafile=_file("cafile", given.get("cafile"), is_here=is_here),
         prefix=_prefix(given.get("prefix", DEFAULT_PREFIX)),
-        key_file=_file("key-file", key_file, is_here=False),
     )
 
 

@@ -1,149 +1,439 @@
-"""Joins this replica to the others through a Valkey or Redis store."""
+"""What replicas of one store tell the one that leads: a stream, which it reads as a consumer group.
+
+A message holds facts that one replica observed, its sender and a number. So a message that is sent
+twice is taken once, and the leader sees from the numbers how many were lost. The stream keeps the
+latest MOST_MESSAGES.
+
+The leader judges what all replicas saw, itself included. It acknowledges a message some seconds
+later, when its findings are saved. What is not acknowledged by then stays pending, and the next
+leader reads it first: it may count a write twice, and loses none.
+
+While the store is away, each replica keeps what it sees, within bounds. What it gives up is
+counted, and lowers counts: no finding is resolved because of it.
+"""
 
 import asyncio
-import contextlib
+import itertools
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Final, Protocol
 
+import msgspec
+
+from genguard.admission.review import AdmissionRequest, Phase
+from genguard.detection.fact import UnreadableFactError
+from genguard.detection.life_fact import AnyFact, decode_any
 from genguard.objects.intended import Restored
 from webhook.election.leader import Leadership
 from webhook.store.address import ValkeyAddress
-from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess, StoreLostError, StoreState
-from webhook.store.leader_lock import LeaderLock
-from webhook.store.seal import KeyFile, Plain, Seal
-from webhook.store.shared_detection import (
-    ReplicatedDetection,
-    Reporter,
-    SharedDetection,
-    SharedStore,
+from webhook.store.client import (
+    BLOCK_MILLISECONDS,
+    Command,
+    Store,
+    StoreLostError,
+    Tell,
+    of_form,
 )
-from webhook.store.shared_writes import REPLICA_BYTES, Scripts, SharedWrites
+from webhook.store.intents import SharedIntents
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
-T = TypeVar("T")
+MOST_MESSAGES: Final = 4_000
+"""Of the stream: a minute under load."""
+MOST_BYTES: Final = 32 * 1024
+"""A message that has reached this size holds no more facts; most are far smaller."""
+MOST_UNSENT: Final = 20_000
+"""Facts that a replica keeps while the store is away; the oldest are given up for new ones."""
+MOST_UNSENT_BYTES: Final = 8 * 1024 * 1024
+MOST_SECONDS: Final = 50.0
+"""A fact that was not sent by then is too old to be joined with what others saw."""
+LARGEST_FACT: Final = 64 * 1024
+"""A fact of some thousand changes; a larger one is not sent."""
+MOST_WAITING: Final = 5_000
+"""Facts that wait to be judged; with more the leader reads no further."""
+KEPT_MILLISECONDS: Final = 3_600_000
+"""The whole stream is removed when nobody has written for so long."""
+MOST_SENDERS: Final = 1_000
+"""Replicas whose last number is known; each start of a process is another one."""
+GATHER_SECONDS: Final = 0.05
+"""Facts of so long go into one message: each replica sends twenty messages a second at most."""
+JUDGE_SECONDS: Final = 0.1
+SECONDS_ON_THE_WAY: Final = 0.5
+"""What a fact takes from one replica to another, and the difference between their clocks."""
+ACKNOWLEDGE_SECONDS: Final = 5.0
+"""After so long what was found is saved (Persister): every two seconds, if there is news."""
+_HEARTBEAT_SECONDS: Final = 1.0
+_MOST_AT_ONCE: Final = 20
+_GROUP: Final = "leader"
+"""The name of the group and of its one consumer: what one leader has not acknowledged is pending
+for the next."""
+_PENDING: Final = b"0"
+_NEW: Final = b">"
+_RESULTS: Final = ("sent", "read", "missed", "dropped", "unreadable")
+_ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
+_Fields = Annotated[tuple[bytes, ...], msgspec.Meta(min_length=2)] | None
+_Streams = tuple[tuple[bytes, tuple[tuple[bytes, _Fields], ...]]] | None
 
-_KEY_SECONDS: Final = 10.0
-_UNSEALED: Final = {
-    "effect": "who can write to the store chooses what is put back into a cleared field, and what "
-    "is found; who can read it learns names, and can guess short values",
-    "action": "--store ...?key-file=FILE, with a key for all replicas: openssl rand -hex 32",
-}
-Tell = Callable[[bool, str], Awaitable[None]]
-"""Called with False and the reason when the store is lost, with True when it is back."""
+
+class Judge(Protocol):
+    """What is used of a Detection."""
+
+    def see(self, fact: AnyFact) -> None:
+        """Judge a fact."""
+
+    def miss(self, request: AdmissionRequest | None, now: float) -> None:
+        """Note that something was not seen."""
+
+
+class Facts(msgspec.Struct, frozen=True, array_like=True, tag="facts2"):
+    """What a replica saw, in its order; see genguard/detection/fact.py.
+
+    missed  reviews were answered that the replica did not look at, or whose facts were given up
+    """
+
+    sender: bytes
+    number: int
+    facts: tuple[bytes, ...]
+    missed: bool = False
+
+
+_decoder: Final = msgspec.msgpack.Decoder(Facts)
+
+
+class FactSender:
+    """Sends what this replica observed, and finds out whether the store is away."""
+
+    def __init__(self, store: Store, key: bytes, probe: Command) -> None:
+        """`probe` is sent while there is nothing to tell."""
+        self._store: Final = store
+        self._key: Final = key
+        self._probe: Final = probe
+        self._sender: Final = secrets.token_bytes(8)
+        self._numbers: Final = itertools.count(1)
+        self._unsent: Final[deque[tuple[float, bytes]]] = deque()
+        self._bytes = 0
+        self._missed = False
+        self._message: tuple[float, Facts] | None = None
+        """What is being sent, and since when its facts wait."""
+        self._wake: Final = asyncio.Event()
+        self.sent = 0
+        self.dropped = 0
+        """Facts that were given up."""
+
+    def put(self, fact: bytes) -> None:
+        """Send a fact soon. Never raises."""
+        if len(fact) > LARGEST_FACT:
+            self.dropped += 1
+            self.miss()
+            return
+        self._unsent.append((time.monotonic(), fact))
+        self._bytes += len(fact)
+        if self._bytes > MOST_UNSENT_BYTES or len(self._unsent) > MOST_UNSENT:
+            self._take()
+            self._give_up(1)
+        self._wake.set()
+
+    def miss(self) -> None:
+        """Tell the leader that this replica did not look at a review."""
+        self._missed = True
+        self._wake.set()
+
+    def lag(self) -> float:
+        """Return for how long the oldest fact has not been sent, in seconds; 0 without one."""
+        oldest = self._message or (self._unsent[0] if self._unsent else None)
+        return time.monotonic() - oldest[0] if oldest else 0.0
+
+    async def run(self) -> None:
+        """Send, for ever."""
+        while True:
+            self._wake.clear()
+            if await self.send():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                        await self._wake.wait()
+                await asyncio.sleep(GATHER_SECONDS)
+            else:
+                await asyncio.sleep(_HEARTBEAT_SECONDS)
+
+    async def send(self) -> bool:
+        """Send all that is gathered, or ask for a sign of life; return whether that was done."""
+        try:
+            if self._message is None and not (self._unsent or self._missed):
+                await self._store.send("probe", self._probe)
+            while self._message or self._unsent or self._missed:
+                await self._send_one()
+        except StoreLostError as error:
+            self._store.note(str(error))
+            self._forget_old()
+            return False
+        self._store.note("")
+        return True
+
+    async def _send_one(self) -> None:
+        """Send one message. One that failed is sent as it was: it may have been stored."""
+        if self._message is None:
+            self._message = self._gathered()
+        _, message = self._message
+        content = msgspec.msgpack.encode(message)
+        limit: Command = ("MAXLEN", "~", MOST_MESSAGES)
+        append: Command = ("XADD", self._key, *limit, "*", "m", content)
+        await self._store.send("tell", append, ("PEXPIRE", self._key, KEPT_MILLISECONDS))
+        self._message = None
+        self.sent += len(message.facts)
+
+    def _gathered(self) -> tuple[float, Facts]:
+        since, some, size = time.monotonic() - self.lag(), list[bytes](), 0
+        while self._unsent and size < MOST_BYTES:
+            some.append(self._take())
+            size += len(some[-1])
+        missed, self._missed = self._missed, False
+        return since, Facts(self._sender, next(self._numbers), tuple(some), missed)
+
+    def _take(self) -> bytes:
+        _, fact = self._unsent.popleft()
+        self._bytes -= len(fact)
+        return fact
+
+    def _forget_old(self) -> None:
+        oldest = time.monotonic() - MOST_SECONDS
+        if self._message is not None and self._message[0] < oldest:
+            self._give_up(len(self._message[1].facts))
+            self._message = None
+        while self._unsent and self._unsent[0][0] < oldest:
+            self._take()
+            self._give_up(1)
+
+    def _give_up(self, facts: int) -> None:
+        self.dropped += facts
+        self._missed = True
+
+
+class FactQueue:
+    """Holds the facts of all replicas for a moment, and gives them in the order of their times.
+
+    Each waits for SECONDS_ON_THE_WAY after it came in, by the clock of the leader alone: then no
+    earlier fact is still on its way.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[float, AnyFact]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, fact: AnyFact, now: float) -> None:
+        """Add a fact that came in at `now`, in monotonic seconds."""
+        self._waiting.append((now, fact))
+
+    def due(self, now: float) -> list[AnyFact]:
+        """Remove and return the facts that have waited for long enough, and those before them."""
+        until = now - SECONDS_ON_THE_WAY
+        latest = max((one.time for came, one in self._waiting if came <= until), default=None)
+        if latest is None:
+            return []
+        due = [one for _, one in self._waiting if one.time <= latest]
+        self._waiting = [one for one in self._waiting if one[1].time > latest]
+        return sorted(due, key=lambda one: (one.time, _ORDER[one.phase]))
+
+    def clear(self) -> None:
+        """Forget all: another replica judges them."""
+        self._waiting = []
+
+
+class FactReader:
+    """On the leader, takes every message of the stream and judges its facts in time order."""
+
+    def __init__(
+        self, store: Store, key: bytes, judge: Judge, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`clock` gives seconds since the epoch."""
+        self._store: Final = store
+        self._key: Final = key
+        self._judge: Final = judge
+        self._clock: Final = clock
+        self._numbers: Final[OrderedDict[bytes, int]] = OrderedDict()
+        """The number of the last message of each sender."""
+        self._queue: Final = FactQueue()
+        self._taken: Final[deque[tuple[float, bytes]]] = deque()
+        """The ids of messages that are not acknowledged, and when they came in."""
+        self._after = _PENDING
+        self._has_group = False
+        self.counts: Final[Counter[str]] = Counter()
+
+    async def read(self, leads: Callable[[], bool]) -> None:
+        """Take messages while this replica leads, for ever."""
+        while True:
+            if not leads():
+                self._forget()
+            elif len(self._queue) < MOST_WAITING:
+                try:
+                    await self._read()
+                except StoreLostError:
+                    self._after, self._has_group = _PENDING, False
+                    self._miss()  # nothing is resolved because nothing is seen
+                    await asyncio.sleep(_HEARTBEAT_SECONDS)
+                continue
+            await asyncio.sleep(JUDGE_SECONDS)
+
+    async def judge(self, leads: Callable[[], bool], supervisor: Supervisor) -> None:
+        """Judge what has waited for long enough while this replica leads, for ever."""
+        while True:
+            await asyncio.sleep(JUDGE_SECONDS)
+            if leads():
+                await self._judge_due(time.monotonic(), supervisor)
+                await self._acknowledge(time.monotonic() - ACKNOWLEDGE_SECONDS)
+
+    async def finish(self, supervisor: Supervisor) -> None:
+        """Judge and acknowledge what was read: the findings are saved next. Never raises."""
+        await self._judge_due(float("inf"), supervisor)
+        await self._acknowledge(float("inf"))
+
+    def _forget(self) -> None:
+        """Another replica leads, and reads what is pending."""
+        self._numbers.clear()
+        self._queue.clear()
+        self._taken.clear()
+        self._after = _PENDING
+
+    async def _read(self) -> None:
+        """Take the next messages, pending ones first. Raises StoreLostError."""
+        if not self._has_group:
+            await self._make_group()
+        command: Command = (
+            *("XREADGROUP", "GROUP", _GROUP, _GROUP, "COUNT", _MOST_AT_ONCE),
+            *(("BLOCK", BLOCK_MILLISECONDS) if self._after == _NEW else ()),
+            *("STREAMS", self._key, self._after),
+        )
+        found: _Streams = of_form(await self._store.read("read", command), _Streams)
+        entries = () if found is None else found[0][1]
+        for identity, fields in entries:
+            if self._after != _NEW:
+                self._after = identity
+            self._taken.append((time.monotonic(), identity))
+            if fields is None:
+                self._count_missed(1)  # trimmed while it was pending
+            else:
+                self._take(fields[1])
+        if not entries:
+            self._after = _NEW
+
+    async def _make_group(self) -> None:
+        create: Command = ("XGROUP", "CREATE", self._key, _GROUP, "0", "MKSTREAM")
+        try:
+            await self._store.send("read", create)
+        except StoreLostError as error:
+            if not error.says("BUSYGROUP"):  # it is there
+                raise
+        self._has_group = True
+
+    def _take(self, raw: bytes) -> None:
+        try:
+            message = _decoder.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.counts["unreadable"] += 1
+            return
+        last = self._numbers.get(message.sender)
+        if last is not None and message.number <= last:
+            return  # sent or read again
+        lost = 0 if last is None else message.number - last - 1
+        if lost or message.missed:
+            self._count_missed(lost)
+        self._numbers[message.sender] = message.number
+        self._numbers.move_to_end(message.sender)
+        if len(self._numbers) > MOST_SENDERS:
+            self._numbers.popitem(last=False)
+        for fact in message.facts:
+            try:
+                self._queue.put(decode_any(fact), time.monotonic())
+            except UnreadableFactError:
+                self.counts["unreadable"] += 1
+                self._miss()
+            else:
+                self.counts["read"] += 1
+
+    def _count_missed(self, messages: int) -> None:
+        self.counts["missed"] += messages
+        self._miss()
+
+    def _miss(self) -> None:
+        self._judge.miss(None, self._clock())
+
+    async def _judge_due(self, now: float, supervisor: Supervisor) -> None:
+        for fact in self._queue.due(now):
+            with supervisor.guard("writes"):  # one that fails is left out
+                self._judge.see(fact)
+            await asyncio.sleep(0)
+
+    async def _acknowledge(self, until: float) -> None:
+        some = [identity for came, identity in self._taken if came <= until]
+        if not some:
+            return
+        with suppress(StoreLostError):  # they stay pending, and are read again
+            await self._store.send("read", ("XACK", self._key, _GROUP, *some))
+            for _ in some:
+                self._taken.popleft()
 
 
 class Replicas:
     """What the replicas of one store share. Before `joined`, nothing is shared."""
 
-    def __init__(
-        self,
-        address: ValkeyAddress,
-        detection: ReplicatedDetection,
-        restored: Restored,
-    ) -> None:
+    def __init__(self, address: ValkeyAddress, judge: Judge, restored: Restored) -> None:
         """Prepare without connecting.
 
-        detection  the leader has it judge what all replicas see
-        restored   the fields that this server restores
+        judge     the leader has it judge what all replicas see
+        restored  the fields that this server restores
         """
-        # Imported when needed: a server without a shared store does without valkey-py.
-        from webhook.store.client import open_pipeline, open_stream_client, subscribe  # noqa: PLC0415
-
+        key = f"{address.prefix}facts2".encode()
         self._address: Final = address
-        self._states: Final[asyncio.Queue[StoreState]] = asyncio.Queue()
-        replica = secrets.token_bytes(REPLICA_BYTES)
-        scripts = Scripts(address.prefix, replica)
-        self._keys: Final = None if address.key_file is None else KeyFile(address.key_file)
-        seal: Seal = Plain() if self._keys is None else self._keys.seal
-        access = StoreAccess(
-            lambda: self._with_key(open_pipeline),
-            lambda on_open, on_message: subscribe(address, scripts.channel, on_open, on_message),
-            scripts.probe(),
-        )
-        self.circuit: Final = CircuitBreaker(access, self._states.put_nowait)
-        self.writes: Final = SharedWrites(self.circuit, scripts, seal, restored)
-        store = SharedStore(
-            lambda: self._with_key(open_stream_client),
-            lambda: self._with_key(open_pipeline),
-            scripts.probe(),
-            address.prefix,
-            replica,
-            seal,
-        )
-        self.sharing: Final = SharedDetection(store, detection)
-        self.lock: Final = LeaderLock(self.circuit, address.prefix, replica)
+        self.store: Final = Store(address)
+        self.intents: Final = SharedIntents(self.store, address.prefix, restored)
+        self.facts: Final = FactSender(self.store, key, self.intents.probe)
+        self._reader: Final = FactReader(self.store, key, judge)
 
     @asynccontextmanager
     async def joined(
-        self, metrics: Metrics, tell: Tell | None, supervisor: Supervisor
+        self, leadership: Leadership, metrics: Metrics, tell: Tell | None, supervisor: Supervisor
     ) -> AsyncIterator[None]:
-        """Keep the store connected while the context is entered.
+        """Share while the context is entered; at the end, what was gathered last is still sent.
 
         Does not wait for the connection: a webhook must start without its store.
         """
-        metrics.gauge(declarations.STORE_UP, lambda: float(self.circuit.up))
-        metrics.counts(declarations.STORE_REQUESTS, self.circuit.requests.items)
-        metrics.gauge(declarations.STORE_SHARED, lambda: float(self.sharing.is_shared))
-        metrics.counts(declarations.STORE_FACTS, self.sharing.counts)
-        metrics.gauge(declarations.STORE_LAG, self.sharing.lag)
+        metrics.gauge(declarations.STORE_UP, lambda: float(self.store.up))
+        metrics.counts(declarations.STORE_REQUESTS, self.store.requests.items)
+        metrics.counts(declarations.STORE_FACTS, self._counts)
+        metrics.gauge(declarations.STORE_LAG, self.facts.lag)
         metrics.counts(
             declarations.STORE_DROPPED,
-            lambda: (((reason,), count) for reason, count in self.writes.dropped.items()),
+            lambda: (((reason,), count) for reason, count in self.intents.unused.items()),
         )
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
-        if self._keys is None:
-            LOGGER.warning("what replicas share is not sealed", extra={"facts": _UNSEALED})
-        work: dict[str, Run] = {
-            "shared store": lambda: self.circuit.run(self.writes),
-            "news of the store": lambda: self._pass_on(tell),
-        }
-        if self._keys is not None:
-            work["key of the store"] = self._renew_keys
-        async with supervisor.running(work):
-            yield
-
-    @asynccontextmanager
-    async def shared(
-        self, reporter: Reporter, leadership: Leadership, supervisor: Supervisor
-    ) -> AsyncIterator[None]:
-        """Share detection while the context is entered, within `joined`.
-
-        At the end, what was gathered last is still sent.
-        """
 
         def leads() -> bool:
             return leadership.is_leader
 
-        sharing: dict[str, Run] = {
-            "shared detection": lambda: self.sharing.keep_connected(reporter, leads),
-            "judging for all": lambda: self.sharing.keep_judging(leads, supervisor),
+        work: dict[str, Run] = {
+            "shared intents": self.intents.run,
+            "shared facts": self.facts.run,
+            "facts of replicas": lambda: self._reader.read(leads),
+            "judging for all": lambda: self._reader.judge(leads, supervisor),
         }
-        async with supervisor.running(sharing):
-            try:
+        if tell is not None:
+            work["news of the store"] = lambda: self.store.pass_on(tell)
+        try:
+            async with supervisor.running(work):
                 yield
-            finally:
-                await self.sharing.finish(supervisor)
+            await self.facts.send()
+            if leads():
+                await self._reader.finish(supervisor)
+        finally:
+            await self.store.close()
 
-    async def _with_key(self, open_connection: Callable[[ValkeyAddress], Awaitable[T]]) -> T:
-        """Open a connection once there is a key. Raises StoreLostError."""
-        if self._keys is not None:
-            await self._keys.read()
-        return await open_connection(self._address)
-
-    async def _renew_keys(self) -> None:
-        """Read the key file again and again; without a key in it, the keys before stay in use."""
-        while self._keys is not None:
-            await asyncio.sleep(_KEY_SECONDS)
-            with contextlib.suppress(StoreLostError):  # the next connection reports it
-                await self._keys.read()
-
-    async def _pass_on(self, tell: Tell | None) -> None:
-        while True:
-            state = await self._states.get()
-            if tell is not None:
-                await tell(state.up, state.reason)
+    def _counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
+        """Yield the number of facts, and of a few messages, by what became of them."""
+        known = self._reader.counts + Counter(sent=self.facts.sent, dropped=self.facts.dropped)
+        return (((result,), known[result]) for result in _RESULTS)

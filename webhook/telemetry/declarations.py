@@ -364,9 +364,6 @@ STORE_REQUESTS: Final = Counter(
     "Commands for the shared store, by result.",
     ("operation", "result"),
 )
-STORE_SHARED: Final = Gauge(
-    "genguard_store_shared", "1 while what this replica sees reaches the one that detects."
-)
 STORE_FACTS: Final = Counter(
     "genguard_store_facts_total",
     "Records of updates for the replica that detects, by result.",
@@ -374,7 +371,7 @@ STORE_FACTS: Final = Counter(
 )
 STORE_LAG: Final = Gauge(
     "genguard_store_lag_seconds",
-    "For how long the replica that detects has not taken the oldest message of this one.",
+    "For how long the oldest record of this replica has not reached the shared store.",
 )
 STORE_DROPPED: Final = Counter(
     "genguard_store_dropped_total",

@@ -13,7 +13,7 @@ from webhook.manifest.rendering import Choices, is_registration, pair_files, ren
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 
-_STORE = "valkey://db/0?key-file=/etc/genguard/store/key"
+_STORE = "valkey://db/0"
 
 
 def run(*arguments: str):
@@ -30,7 +30,7 @@ def test_yaml_is_what_kustomize_renders_with_the_same_certificate(tmp_path):
 
 
 def test_yaml_has_the_store_and_the_replicas_that_were_asked_for():
-    files = "password-file=/etc/genguard/store/password&key-file=/etc/genguard/store/key"
+    files = "password-file=/etc/genguard/store/password"
     store = f"valkeys://genguard@db.shop.svc:7000/0?{files}"
     found = run("-o", "yaml", "--ha", "--store", store, "--replicas", "4")
     assert found.exit_code == 0, found.output
@@ -128,9 +128,8 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--ha", "--store", "memory"], "replicas share a Valkey or Redis"),
         (["--ha", "--store", "valkey://"], "the host is missing"),
         (["--ha", "--store", "valkey://a:word@db/0"], "put it in secret/genguard-store"),
-        (["--ha", "--store", "valkey://db/0"], "write ?key-file=/etc/genguard/store/key"),
-        (["--ha", "--store", "valkey://db/0?key-file=/k"], "keys of genguard-store"),
-        (["--ha", "--store", f"{_STORE}&password-file=/tmp/password"], "in /etc/genguard/store/"),
+        (["--ha", "--store", "valkey://db/0?password-file=/k"], "keys of genguard-store"),
+        (["--ha", "--store", f"{_STORE}?password-file=/tmp/password"], "in /etc/genguard/store/"),
         (["--replicas", "0"], "x>=1"),
         (["--store-image", "r.example.org/v:8"], "of the Valkey that --ha installs"),
         (

@@ -35,7 +35,10 @@ from webhook.cli.serve import new_event_loop
         (["--secure-port", "https"], "'https' is not a valid integer range"),
         (["--store", "disk"], "--store: give memory"),
         (["--store", "sqlite:/nowhere/state.db"], "it cannot be opened; is its folder there"),
-        (["--store", "valkey://:secret@"], "--store valkey://…: the host is missing"),
+        (
+            ["--store", "valkey://host/0"],
+            "elects who reads it: give --kubeconfig",
+        ),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
         (["--heal"], "--heal needs a cluster: give --kubeconfig"),
         (["--standby"], "--standby needs a cluster: give --kubeconfig"),

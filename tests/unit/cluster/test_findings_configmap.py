@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from genguard.detection.ledger import UnreadableFindingsError
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.saved_findings import FindingsConfigMap
+from webhook.cluster.saved_findings import FindingsConfigMap, unpack
+from webhook.store.persister import ChangedError, DamagedStoreError, Row
 
 FOLDER = "/api/v1/namespaces/genguard-system/configmaps"
 PATH = f"{FOLDER}/genguard-findings"
@@ -52,22 +52,38 @@ class ConfigMaps:
         assert self.found is not None
         return base64.b64decode(self.found["binaryData"]["findings"])
 
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return unpack(self.data)
+
 
 def place(api: ConfigMaps) -> FindingsConfigMap:
     return FindingsConfigMap(api, "genguard-system", "genguard-findings")
 
 
+ONE, TWO = (("a", b"1"),), (("a", b"1"), ("b", b"2"))
+
+
 async def test_one_that_is_not_there_is_made():
     api = ConfigMaps()
     mine = place(api)
-    assert await mine.read() is None
-    await mine.write(b"one")
-    assert api.data == b"one"
+    assert await mine.load() == ()
+    assert await mine.save(ONE, ()) == 0
+    assert api.rows == ONE
     assert api.found is not None
     assert api.found["metadata"]["labels"] == {"app.kubernetes.io/name": "genguard"}
-    await mine.write(b"two")
-    assert await place(api).read() == b"two"
+    await mine.save(TWO, ())
+    assert await place(api).load() == TWO
     assert api.calls == ["GET", "POST", "PUT", "GET"]
+
+
+async def test_rows_are_read_once():
+    api = ConfigMaps()
+    mine, other = place(api), place(api)
+    await other.save(ONE, ())
+    assert [await mine.load(), await mine.load(), await other.load()] == [ONE, None, None]
+    await mine.save(TWO, ())
+    assert [await mine.load(), await other.load()] == [None, TWO]
 
 
 async def test_labels_and_annotations_of_others_stay():
@@ -75,8 +91,8 @@ async def test_labels_and_annotations_of_others_stay():
     named = {"name": "genguard-findings", "labels": {"a": "b"}, "annotations": {"c": "d"}}
     api.store({"metadata": named})
     mine = place(api)
-    assert await mine.read() is None
-    await mine.write(b"one")
+    assert await mine.load() == ()
+    await mine.save(ONE, ())
     assert api.found is not None
     assert api.found["metadata"]["labels"]["a"] == "b"
     assert api.found["metadata"]["annotations"]["c"] == "d"
@@ -85,33 +101,34 @@ async def test_labels_and_annotations_of_others_stay():
 async def test_of_two_writers_the_later_one_is_refused():
     api = ConfigMaps()
     mine, other = place(api), place(api)
-    await mine.read()
-    await other.read()
-    await other.write(b"other")
-    with pytest.raises(RefusedError, match="409"):
-        await mine.write(b"mine")
-    assert await mine.read() == b"other"
-    await mine.write(b"mine")
-    assert api.data == b"mine"
+    await mine.load()
+    await other.load()
+    await other.save(ONE, ())
+    with pytest.raises(ChangedError):
+        await mine.save(TWO, ())
+    assert await mine.load() == ONE
+    await mine.save(TWO, ())
+    assert api.rows == TWO
 
 
 async def test_one_that_was_deleted_is_made_again_after_it_was_read():
     api = ConfigMaps()
     mine = place(api)
-    await mine.write(b"one")
+    await mine.save(ONE, ())
     api.found = None
-    with pytest.raises(RefusedError, match="404"):
-        await mine.write(b"two")
-    assert await mine.read() is None
-    await mine.write(b"two")
-    assert api.data == b"two"
+    with pytest.raises(ChangedError):
+        await mine.save(TWO, ())
+    assert await mine.load() == ()
+    await mine.save(TWO, ())
+    assert api.rows == TWO
 
 
 async def test_what_is_no_base64_is_unreadable_and_replaced_by_the_next_write():
     api = ConfigMaps()
     api.store({"metadata": {"name": "genguard-findings"}, "binaryData": {"findings": "!"}})
     mine = place(api)
-    with pytest.raises(UnreadableFindingsError):
-        await mine.read()
-    await mine.write(b"one")
-    assert api.data == b"one"
+    for _ in range(2):
+        with pytest.raises(DamagedStoreError):
+            await mine.load()
+    await mine.save(ONE, ())
+    assert api.rows == ONE

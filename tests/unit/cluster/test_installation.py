@@ -16,7 +16,9 @@ from webhook.manifest.documents import AUDIT_ONLY, HEAL, arguments_of, path_of
 from webhook.manifest.rendering import Choices, SharedStore, pair_files, render
 
 STORE = SharedStore(
-    "valkey://valkey.stores.svc:6379/3?key-file=/etc/genguard/store/key", "valkey.stores.svc", 6379
+    "valkey://valkey.stores.svc:6379/3",
+    "valkey.stores.svc",
+    6379,
 )
 
 

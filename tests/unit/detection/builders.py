@@ -107,11 +107,4 @@ def status(**fields: Any) -> dict[str, Any]:
 
 def rows_of(ledger: Ledger) -> list[Row]:
     """All findings as they are saved."""
-    found = ((name, ledger.export(name)) for name, _ in ledger.marks())
-    return [(name, row) for name, row in found if row is not None]
-
-
-def shown(ledger: Ledger) -> list[Row]:
-    """All findings as a leader publishes them."""
-    found = ((name, ledger.export_shown(name)) for name in ledger.shown())
-    return [(name, row) for name, row in found if row is not None]
+    return [(one.name, one.content()) for one in ledger.snapshot()]

@@ -132,22 +132,6 @@ def test_what_takes_much_is_counted_in_bytes(monkeypatch, attack, count, most):
 
 
 @pytest.mark.slow
-def test_facts_that_wait_for_those_of_other_replicas_are_counted_in_bytes(monkeypatch):
-    most = 16 * 1024
-    monkeypatch.setattr(correlate, "MOST_BYTES_WAITING", most)
-    detection, queue = Detection(), correlate.FactQueue()
-    for number in range(20):
-        ((path, body),) = ATTACKS["writes without an end"](number)
-        fact = fact_of(detection, path, body, 1_000.0)
-        queue.put(fact, 100.0)
-        list(queue.due(100.0))
-        assert queue.bytes <= most
-    assert len(queue) == most // fact.size
-    list(queue.due(200.0))
-    assert queue.bytes == 0
-
-
-@pytest.mark.slow
 def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     monkeypatch.setattr(ledger, "MOST_BYTES", MIB)
     detection = Detection(history=History(1))

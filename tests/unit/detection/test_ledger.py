@@ -192,7 +192,7 @@ def test_whether_it_came_back_is_told_by_the_times_of_writes_and_not_by_who_look
     assert list(settled.settle(2 + QUIET_SECONDS))
     for ledger in (settled, unseen):
         ledger.add("spec-fight", SIGN, replace(WRITE, time=3 + QUIET_SECONDS))
-    assert list(settled.marks()) == list(unseen.marks())
+    assert rows_of(settled) == rows_of(unseen)
     assert settled.findings() == unseen.findings()
     early = 3 + 2 * QUIET_SECONDS
     assert [list(ledger.settle(early)) for ledger in (settled, unseen)] == [[], []]
@@ -249,21 +249,17 @@ def test_what_can_be_told_again_is_not_exported():
     assert rows_of(ledger) == before
 
 
-def test_a_finding_that_goes_while_they_are_told_is_left_out(monkeypatch):
-    monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 3)
-    ledger = Ledger(Suspects())
-
-    def found(uid: str) -> None:
-        ledger.add("spec-fight", SIGN, replace(WRITE, object=replace(WRITE.object, uid=uid)))
-
-    for uid in "abc":
-        found(uid)
-    marks = ledger.marks()
-    first, _ = next(marks)
-    found("d")
-    found("e")  # now a and b are gone
-    assert ledger.export(first) is None
-    assert [name.split("\0")[3] for name, _ in marks] == ["c"]
+def test_the_worst_and_latest_are_saved_first_and_a_change_is_told(monkeypatch):
+    ledger = ledger_of(0, 1, 2)
+    (before,) = ledger.snapshot()
+    ledger.add("spec-fight", SIGN, replace(WRITE, time=3))
+    (after,) = ledger.snapshot()
+    assert (before.mark.news, before.name) == (after.mark.news, after.name)
+    assert before.mark.signs != after.mark.signs
+    for uid, times in {"old": (0, 1, 2), "new": (7, 8, 9), "info": (99,)}.items():
+        for time in times:
+            ledger.add("spec-fight", SIGN, replace(WRITE, object=of(uid), time=time))
+    assert [one.name.split("\0")[3] for one in ledger.snapshot()][::3] == ["new", "info"]
 
 
 def test_nothing_of_another_kind_is_written_into_a_row():

@@ -29,9 +29,8 @@ def looping(times: int = 4) -> Detection:
 
 
 def restarted(ledger: Ledger) -> Detection:
-    rows = [(name, ledger.export(name)) for name, _ in ledger.marks()]
     fresh = Detection()
-    fresh.ledger.restore((name, content) for name, content in rows if content is not None)
+    fresh.ledger.restore(rows_of(ledger))
     return fresh
 
 
@@ -56,18 +55,6 @@ def test_what_was_quiet_meanwhile_is_resolved():
     after = restarted(looping().ledger)
     assert after.settle(103.0 + max(QUIET_SECONDS, WINDOW_SECONDS)) != ()
     assert {one.state for one in after.findings()} == {"resolved"}
-
-
-def test_what_is_marked_alike_is_alike():
-    detection = looping()
-    marks = dict(detection.ledger.marks())
-    assert dict(detection.ledger.marks()) == marks
-    clobber(detection, 104.0, 14)
-    assert dict(detection.ledger.marks()) != marks
-
-
-def test_one_that_is_gone_is_not_exported():
-    assert Ledger(Suspects()).export("never\0there") is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\xc1", msgspec.msgpack.encode({"id": "1"})])
@@ -102,10 +89,9 @@ def taken_over() -> tuple[Ledger, set[str]]:
     """A ledger that was restored, has had signs of its own, and takes over from another one."""
     mine = Ledger(Suspects())
     mine.restore(rows_of(of_objects(untouched=(0,), own=(0,), same=(1,))))
-    restored = {name: mark.signs for name, mark in mine.marks()}
     enter(mine, own=(4,))
     others = of_objects(unknown=(2, 3), untouched=(3,), own=(0, 1, 2, 3), same=(1,))
-    return mine, mine.take_over(rows_of(others), restored)
+    return mine, mine.restore(rows_of(others), keeps_own=True)
 
 
 @pytest.mark.parametrize("uid", TAKEN)
@@ -122,5 +108,5 @@ def test_of_rows_that_cannot_be_read_nothing_is_taken_over():
     before = ledger.findings()
     rows = [*rows_of(of_objects(new=(1,))), ("a", b"\xc1")]
     with pytest.raises(msgspec.MsgspecError):
-        ledger.take_over(rows, {})
+        ledger.restore(rows, keeps_own=True)
     assert ledger.findings() == before

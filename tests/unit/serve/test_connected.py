@@ -12,9 +12,10 @@ from tests.unit.cluster.objects import Api, Leads, deployment, path_of
 from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
 from tests.waiting import until
-from webhook.cluster import healing, saved_findings
+from webhook.cluster import healing
 from webhook.serve.connected import ConnectedCluster
 from webhook.server.detecting import Detecting
+from webhook.store import persister
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
@@ -73,7 +74,7 @@ def see_loss(detection: Detection, cluster: Cluster, *, is_restored: bool = Fals
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_findings, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(persister, "_TICK_SECONDS", 0.001)
     monkeypatch.setattr(healing, "_TICK_SECONDS", 0.001)
 
 

@@ -15,6 +15,7 @@ from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.review import Verdict, review
 from genguard.status.tracking import Tracking
 from tests.reviews import judge, make_review
+from tests.unit.cluster.objects import Leads
 from tests.unit.detection import builders
 from tests.unit.detection.builders import rows_of
 from tests.unit.detection.test_ledger_restore import looping
@@ -184,8 +185,7 @@ async def test_after_a_burst_answers_do_not_wait_until_all_of_it_is_judged():
 class Stream:
     """What replicas share: it takes what is seen."""
 
-    def __init__(self, *, judges: bool) -> None:
-        self.judges = judges
+    def __init__(self) -> None:
         self.facts: list[bytes] = []
         self.missed = 0
 
@@ -197,7 +197,7 @@ class Stream:
 
 
 async def test_what_is_shared_is_judged_by_the_leader_alone():
-    shared, detection = Stream(judges=False), Detection()
+    shared, detection = Stream(), Detection()
     detecting = Detecting(detection, {}, Tracking(), shared)
     detecting.start()
     for version in range(5):
@@ -218,8 +218,9 @@ async def test_what_is_shared_is_judged_by_the_leader_alone():
 async def test_who_does_not_judge_resolves_nothing_looks_at_nothing_and_tells_what_it_missed(
     judges,
 ):
-    shared, detection, clocks = Stream(judges=judges), Detection(), Clocks()
-    detecting = Detecting(detection, {}, Tracking(), shared, clock=clocks.time)
+    shared, detection, clocks = Stream(), Detection(), Clocks()
+    active = Leads(is_leader=judges)
+    detecting = Detecting(detection, {}, Tracking(), shared, active=active, clock=clocks.time)
     detecting.start()
     for version in range(5):
         for phase, verdict in clobbered_write(version):
@@ -229,7 +230,7 @@ async def test_who_does_not_judge_resolves_nothing_looks_at_nothing_and_tells_wh
         detection.see(decode_fact(fact))
     assert bool(list(detecting.damaged())) is judges
     detecting.shed(None)
-    assert shared.missed == (not judges)
+    assert shared.missed == 1
     for found in list(detection.ledger.damaged()):
         detecting.see_damage(found, is_broken=False, now=clocks.wall)
     assert cleared(detecting)[0].repaired is judges
@@ -245,7 +246,7 @@ async def test_what_another_replica_has_told_is_no_news(monkeypatch):
     told = Told()
     detecting = Detecting(Detection(), {"told": told}, Tracking())
     detecting.start()
-    detecting.know(detecting.detection.ledger.take_over(rows_of(looping().ledger), {}))
+    detecting.take_over(rows_of(looping().ledger))
     await asyncio.sleep(0.1)
     await detecting.stop()
     assert len(detecting.findings()) == 1

@@ -37,12 +37,6 @@ def test_a_store_is_read(text, address):
     assert parse_store(text) == address
 
 
-def test_a_key_may_come_after_the_server_that_waits_for_it(tmp_path):
-    """As when a Secret of the version before has none yet."""
-    read = parse_store(f"valkey://cache?key-file={tmp_path}/key")
-    assert read == ValkeyAddress("cache", 6379, key_file=tmp_path / "key")
-
-
 def test_files_are_named_in_the_query(tmp_path):
     for name in ("ca.crt", "password"):
         (tmp_path / name).write_text("")
@@ -70,7 +64,7 @@ def test_files_are_named_in_the_query(tmp_path):
         (f"valkey://:{SECRET}/more@cache", "as %XX"),
         (f"valkey://:{SECRET}#more@cache", "as %XX|host is missing|%23"),
         (f"valkey://:a?{SECRET}@cache", "host and port|host is missing|unknown parameter"),
-        (f"valkey://cache?{SECRET}=1", "unknown .* cafile, key-file, password-file, prefix"),
+        (f"valkey://cache?{SECRET}=1", "unknown .* cafile, password-file, prefix"),
         ("valkey://cache/first", "number of a database"),
         ("valkey://me@cache", "needs a password"),
         ("valkey://cache?prefix=", "prefix takes 1 to 128"),
@@ -79,7 +73,6 @@ def test_files_are_named_in_the_query(tmp_path):
         ("valkeys://cache?cafile=/nowhere", "no such file"),
         ("valkey://cache?password-file=/nowhere", "no such file"),
         (f"valkey://:{SECRET}@cache?password-file=/etc/hosts", "not both"),
-        ("valkey://cache?password-file=/etc/hosts&key-file=/etc/hosts", "sees the password"),
     ],
 )
 def test_what_cannot_be_a_store_is_refused(text, advice):

@@ -4,23 +4,29 @@ import contextlib
 import os
 import resource
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from genguard.detection.finding import Severity
+from genguard.detection.ledger import Mark, Saved
+from tests.waiting import until
+from webhook.store import persister as module
 from webhook.store.address import BadStoreError
-from webhook.store.state import (
+from webhook.store.persister import (
     DAMAGED,
-    Changes,
     DamagedStoreError,
     NotSavedError,
     SqliteFile,
-    StatePersister,
+    kept_in_file,
     move_aside,
 )
 from webhook.tasks.supervisor import Supervisor
+from webhook.telemetry.metrics import Metrics
 
 
 @pytest.fixture
@@ -28,15 +34,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state.db"
 
 
-def saved(path: Path, *rows: tuple[str, bytes], gone: tuple[str, ...] = ()) -> None:
+async def saved(path: Path, *rows: tuple[str, bytes], gone: tuple[str, ...] = ()) -> None:
     file = SqliteFile(path)
-    file.save({"findings": Changes(rows, gone)})
+    await file.save(rows, gone)
     file.close()
 
 
-def loaded(path: Path, kind: str = "findings") -> dict[str, bytes]:
+async def loaded(path: Path) -> dict[str, bytes]:
     file = SqliteFile(path)
-    found = dict(file.load(kind))
+    found = dict(await file.load())
     file.close()
     return found
 
@@ -52,45 +58,44 @@ def disk_full() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
-def test_rows_are_there_the_next_time(path):
-    saved(path, ("a", b"1"), ("b", b"\0"))
-    saved(path, ("a", b"2"), gone=("b", "never there"))
-    assert loaded(path) == {"a": b"2"}
-    assert loaded(path, "objects") == {}
+async def test_rows_are_there_the_next_time(path):
+    await saved(path, ("a", b"1"), ("b", b"\0"))
+    await saved(path, ("a", b"2"), gone=("b", "never there"))
+    assert await loaded(path) == {"a": b"2"}
 
 
-def test_nobody_else_may_read_the_file(path):
-    saved(path, ("a", b"1"))
+async def test_nobody_else_may_read_the_file(path):
+    await saved(path, ("a", b"1"))
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o644, 0o660])
-def test_a_file_that_others_may_read_is_taken_from_them(path, mode, caplog):
-    saved(path, ("a", b"1"))
+async def test_a_file_that_others_may_read_is_taken_from_them(path, mode, caplog):
+    await saved(path, ("a", b"1"))
     path.chmod(mode)
-    assert loaded(path) == {"a": b"1"}
+    assert await loaded(path) == {"a": b"1"}
     assert path.stat().st_mode & 0o777 == 0o600
     (line,) = caplog.records
     assert line.facts == {"file": str(path), "before": f"{mode:04o}", "now": "0600"}
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o644])
-def test_an_empty_file_is_taken_from_others_before_a_row_is_in_it(path, mode):
+async def test_an_empty_file_is_taken_from_others_before_a_row_is_in_it(path, mode):
     path.touch()
     path.chmod(mode)
-    saved(path, ("a", b"1"))
+    await saved(path, ("a", b"1"))
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of somebody else")
-def test_a_file_of_another_user_is_refused(path):
-    saved(path, ("a", b"1"))
+async def test_a_file_of_another_user_is_refused(path):
+    await saved(path, ("a", b"1"))
     os.chown(path, 65_532, -1)
     with pytest.raises(BadStoreError, match=f"--store sqlite:{path}: it belongs to another user"):
         SqliteFile(path)
 
 
-def test_all_of_a_save_is_there_or_nothing(path):
+async def test_all_of_a_save_is_there_or_nothing(path):
     file = SqliteFile(path)
 
     def rows():
@@ -98,67 +103,121 @@ def test_all_of_a_save_is_there_or_nothing(path):
         yield "\ud800", b"a name that cannot be stored"
 
     with pytest.raises(NotSavedError):
-        file.save({"findings": Changes(rows(), ())})
-    assert file.load("findings") == []
-    file.save({"findings": Changes([("a", b"2")], ())})
+        await file.save(rows(), ())
+    assert await file.load() == []
+    await file.save([("a", b"2")], ())
     file.close()
-    assert loaded(path) == {"a": b"2"}
+    assert await loaded(path) == {"a": b"2"}
 
 
-def test_a_disk_that_refuses_it_is_said_and_the_next_save_is_as_good_as_ever(path: Path) -> None:
+async def test_a_disk_that_refuses_it_is_said_and_the_next_save_is_as_good_as_ever(
+    path: Path,
+) -> None:
     file = SqliteFile(path)
-    changes = {"findings": Changes([("a", b"1")], ())}
     with disk_full(), pytest.raises(NotSavedError, match="the disk does not read or write it"):
-        file.save(changes)
-    file.save(changes)
+        await file.save([("a", b"1")], ())
+    await file.save([("a", b"1")], ())
     file.close()
-    assert loaded(path) == {"a": b"1"}
+    assert await loaded(path) == {"a": b"1"}
+
+
+class Words:
+    """In place of findings: words, and how often each was said."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, int] = {}
+
+    def snapshot(self) -> Iterator[Saved]:
+        for word, times in self.said.items():
+            mark = Mark(("open", Severity.INFO, None), (times, 0.0))
+            yield Saved(word, mark, False, lambda times=times: b"%d" % times)
+
+    def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        self.said = {word: int(times) for word, times in rows}
+
+
+@asynccontextmanager
+async def kept(path: Path, words: Words, supervisor: Supervisor | None = None):
+    metrics = Metrics(lambda group, resource: False)
+    async with kept_in_file(path, words, metrics, supervisor or Supervisor()):
+        yield
+
+
+async def test_what_changed_is_there_the_next_time_and_what_went_is_not(path):
+    words = Words()
+    async with kept(path, words):
+        words.said = {"a": 1, "b": 1}
+    words = Words()
+    async with kept(path, words):
+        assert words.said == {"a": 1, "b": 1}
+        words.said = {"a": 2, "d": 1}
+    assert await loaded(path) == {"a": b"2", "d": b"1"}
+
+
+async def test_only_what_changed_is_saved_every_few_seconds(path, monkeypatch):
+    monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(module, "SAVE_SECONDS", 0.0)
+    words, saved = Words(), list[Any]()
+    monkeypatch.setattr(SqliteFile, "_save", lambda _, rows, gone: saved.append((rows, set(gone))))
+    async with kept(path, words):
+        words.said = {"a": 1, "b": 1}
+        await until(lambda: saved)
+        words.said = {"a": 2}
+        await until(lambda: len(saved) == 2)
+    assert saved == [([("a", b"1"), ("b", b"1")], set()), ([("a", b"2")], {"b"})]
+
+
+async def test_a_row_that_cannot_be_read_is_damage_too(path):
+    await saved(path, ("a", b"no number"))
+    words, supervisor = Words(), Supervisor()
+    async with kept(path, words, supervisor):
+        words.said = {"b": 1}
+    assert supervisor.left_out == {DAMAGED: 1}
+    assert await loaded(path) == {"b": b"1"}
 
 
 @pytest.mark.parametrize("before", [b"", b"damaged"])
-def test_a_disk_that_is_full_at_the_start_keeps_no_server_from_starting(path: Path, before) -> None:
+async def test_a_disk_that_is_full_at_the_start_keeps_no_server_from_starting(
+    path: Path, before, caplog
+) -> None:
     """A disk that is full is also what damages files."""
     path.write_bytes(before)
-    changes = {"findings": Changes([("a", b"1")], ())}
-    with disk_full():
-        keeping = StatePersister.opened(path, {}, Supervisor())
-        file = keeping._rows
-        assert file.load("findings") == []
-        with pytest.raises(NotSavedError, match="the disk"):
-            file.save(changes)
-    file.save(changes)
-    with pytest.raises(BadStoreError, match="another process uses it"):
-        SqliteFile(path)
-    file.close()
-    assert loaded(path) == {"a": b"1"}
+    words = Words()
+    async with AsyncExitStack() as stack:
+        with disk_full():
+            await stack.enter_async_context(kept(path, words))
+        words.said = {"a": 1}
+        with pytest.raises(BadStoreError, match="another process uses it"):
+            SqliteFile(path)
+    assert await loaded(path) == {"a": b"1"}
 
 
-def _text(path: Path) -> None:
+async def _text(path: Path) -> None:
     path.write_text("kind: Secret\n" * 100)
 
 
-def _database_of_others(path: Path) -> None:
+async def _database_of_others(path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE theirs (a)")
     other.close()
 
 
-def _newer(path: Path) -> None:
-    saved(path, ("a", b"1"))
+async def _newer(path: Path) -> None:
+    await saved(path, ("a", b"1"))
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA user_version = 2")
     file.close()
 
 
-def _damaged(path: Path) -> None:
-    saved(path, *((str(number), b"x" * 500) for number in range(100)))
+async def _damaged(path: Path) -> None:
+    await saved(path, *((str(number), b"x" * 500) for number in range(100)))
     content = bytearray(path.read_bytes())
     content[4096:] = b"\x5a" * (len(content) - 4096)
     path.write_bytes(content)
 
 
-def _cut_off(path: Path) -> None:
-    saved(path, *((str(number), b"x" * 500) for number in range(100)))
+async def _cut_off(path: Path) -> None:
+    await saved(path, *((str(number), b"x" * 500) for number in range(100)))
     path.write_bytes(path.read_bytes()[:5000])
 
 
@@ -169,8 +228,8 @@ def _cut_off(path: Path) -> None:
         (_newer, "another version of genguard"),
     ],
 )
-def test_a_database_of_others_is_refused_and_left_as_it_is(path, make, advice):
-    make(path)
+async def test_a_database_of_others_is_refused_and_left_as_it_is(path, make, advice):
+    await make(path)
     before = path.read_bytes()
     with pytest.raises(BadStoreError, match=f"--store sqlite:{path}: .*{advice}") as refused:
         SqliteFile(path)
@@ -178,13 +237,13 @@ def test_a_database_of_others_is_refused_and_left_as_it_is(path, make, advice):
     assert path.read_bytes() == before
 
 
-def _overwritten(path: Path) -> None:
-    saved(path, ("a", b"1"))
+async def _overwritten(path: Path) -> None:
+    await saved(path, ("a", b"1"))
     path.write_bytes(b"\0" * path.stat().st_size)
 
 
-def _beginning_lost(path: Path) -> None:
-    saved(path, ("a", b"1"))
+async def _beginning_lost(path: Path) -> None:
+    await saved(path, ("a", b"1"))
     content = path.read_bytes()
     path.write_bytes(b"\xff" * 512 + content[512:])
 
@@ -199,20 +258,20 @@ def _beginning_lost(path: Path) -> None:
         pytest.param(_beginning_lost, id="the first block is lost"),
     ],
 )
-def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, make):
-    make(path)
+async def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, make):
+    await make(path)
     before = path.read_bytes()
     journal = path.with_name("state.db-journal")
     journal.write_bytes(b"of the damaged one")
     supervisor = Supervisor()
-    keeping = StatePersister.opened(path, {}, supervisor)
-    keeping._rows.close()
+    async with kept(path, Words(), supervisor):
+        pass
     (aside,) = (one for one in path.parent.glob("state.db.damaged-*") if "journal" not in one.name)
     assert aside.read_bytes() == before
     assert not journal.exists(), "SQLite would apply it to the new file"
     assert supervisor.left_out == {DAMAGED: 1}
-    saved(path, ("a", b"2"))
-    assert loaded(path) == {"a": b"2"}
+    await saved(path, ("a", b"2"))
+    assert await loaded(path) == {"a": b"2"}
 
 
 def test_a_second_damaged_file_does_not_replace_the_first(path):
@@ -225,10 +284,10 @@ def test_a_second_damaged_file_does_not_replace_the_first(path):
     assert moved[0].name == "state.db.damaged-20260501T000000Z"
 
 
-def test_an_empty_file_is_as_good_as_none(path):
+async def test_an_empty_file_is_as_good_as_none(path):
     path.touch()
-    saved(path, ("a", b"1"))
-    assert loaded(path) == {"a": b"1"}
+    await saved(path, ("a", b"1"))
+    assert await loaded(path) == {"a": b"1"}
 
 
 def test_a_file_is_one_servers(path):

@@ -1,40 +1,54 @@
 """Findings that outlive their pod: when they are saved, and what the next one makes of them."""
 
 import asyncio
+import base64
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from genguard.detection.finding_state import QUIET_SECONDS
-from genguard.detection.ledger import Ledger, pack, unpack
+from genguard.detection.ledger import Ledger, Row
 from genguard.detection.suspects import Suspects
 from tests.unit.cluster.objects import Leads
 from tests.unit.cluster.test_findings_configmap import ConfigMaps, place
 from tests.unit.detection.test_ledger import SIGN, WRITE, of
 from tests.waiting import until
-from webhook.cluster import saved_findings as module
+from webhook.cluster import saved_findings
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.saved_findings import (
-    COUNT_SECONDS,
-    SAVE_SECONDS,
-    START_SECONDS,
-    FindingsPersister,
-)
+from webhook.cluster.saved_findings import COUNT_SECONDS, pack
+from webhook.store import persister as module
+from webhook.store.persister import SAVE_SECONDS, START_SECONDS, Persister, Succession
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
+
+METRICS = Metrics(lambda group, resource: False)
 
 
 class Pod:
     """A ledger that is carried, and a clock."""
 
-    def __init__(self, api: ConfigMaps) -> None:
+    def __init__(self, api: ConfigMaps, *, stands_by: bool = False) -> None:
         self.api, self.now = api, 1_000.0
+        self.leads = Leads()
         self.ledger = Ledger(Suspects())
-        self.carrying = FindingsPersister(self.ledger, place(api), lambda: self.now)
+        show = self._show if stands_by else None
+        self.carrying = Persister(
+            self.ledger,
+            place(api),
+            Succession(self.leads, self._take_over, show),
+            lambda: self.now,
+        )
         self.known: set[str] = set()
+
+    def _take_over(self, rows: Iterable[Row]) -> None:
+        self.known |= self.ledger.restore(rows, keeps_own=True)
+
+    def _show(self, rows: Iterable[Row]) -> None:
+        self.known |= self.ledger.restore(rows)
 
     def sign(self, uid: str, time: float = 0.0, times: int = 1) -> None:
         for _ in range(times):
@@ -44,7 +58,7 @@ class Pod:
         """A turn of the leader; whether it saved."""
         self.now += seconds
         before = self.api.version
-        await self.carrying.tick(self.known.update, is_last=is_last)
+        await self.carrying.tick(is_last=is_last)
         return self.api.version > before
 
     @property
@@ -52,14 +66,14 @@ class Pod:
         return {one.object.uid: one.count for one in self.ledger.findings()}
 
 
-async def next_pod(api: ConfigMaps) -> Pod:
-    pod = Pod(api)
+async def next_pod(api: ConfigMaps, *, stands_by: bool = False) -> Pod:
+    pod = Pod(api, stands_by=stands_by)
     await pod.carrying.load()
     return pod
 
 
 def saved(api: ConfigMaps) -> list[str]:
-    return [name.split("\0")[3] for name, _ in unpack(api.data)]
+    return [name.split("\0")[3] for name, _ in api.rows]
 
 
 async def test_what_one_pod_has_found_the_next_one_knows(caplog):
@@ -92,7 +106,7 @@ async def test_what_is_new_is_saved_but_not_more_often_than_every_few_seconds(la
         list(pod.ledger.settle(QUIET_SECONDS))
     assert not await pod.turn(SAVE_SECONDS - 1)
     assert await pod.turn(1)
-    assert saved(pod.api) == {"opened": ["b", "a"], "more severe": ["a"], "resolved": []}[later]
+    assert saved(pod.api) == {"opened": ["a", "b"], "more severe": ["a"], "resolved": []}[later]
 
 
 async def test_a_count_alone_is_saved_once_a_minute():
@@ -115,7 +129,7 @@ async def test_the_worst_and_latest_come_first(monkeypatch):
 
 async def test_what_has_no_room_is_told_once(monkeypatch, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
-    monkeypatch.setattr(module, "pack", lambda rows: pack(rows[:1])._replace(left_out=1))
+    monkeypatch.setattr(saved_findings, "pack", lambda rows: (pack(rows[:1])[0], 1))
     pod = await next_pod(ConfigMaps())
     for uid in "abc":
         pod.sign(uid)
@@ -179,12 +193,13 @@ async def test_what_is_resolved_for_the_new_leader_is_not_kept():
 
 
 @pytest.mark.parametrize(
-    "content", [b"garbage", pack([("a\0b\0c\0d\0e", b"no entry")]).data], ids=["block", "row"]
+    "content", [b"garbage", pack([("a\0b\0c\0d\0e", b"no entry")])[0]], ids=["block", "row"]
 )
 async def test_what_is_damaged_is_told_left_alone_and_replaced_by_the_next_save(content, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
     api = ConfigMaps()
-    await place(api).write(content)
+    text = base64.b64encode(content).decode()
+    api.store({"metadata": {"name": "genguard-findings"}, "binaryData": {"findings": text}})
     pod = await next_pod(api)
     assert pod.counts == {}
     assert not await pod.turn()
@@ -241,9 +256,10 @@ async def test_a_save_that_fails_is_told_once_counted_and_made_good(caplog):
 
 async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
     monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
-    pod, leads = await next_pod(ConfigMaps()), Leads(is_leader=False)
-    metrics = Metrics(lambda group, resource: False)
-    async with pod.carrying.running(leads, pod.known.update, metrics, Supervisor()):
+    pod = await next_pod(ConfigMaps())
+    leads = pod.leads
+    leads.is_leader = False
+    async with pod.carrying.running(METRICS, Supervisor()):
         pod.sign("a")
         await asyncio.sleep(0.05)
         assert pod.api.found is None
@@ -257,35 +273,34 @@ async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
 async def test_a_standby_shows_what_the_leader_has_saved_last_and_reports_none_of_it(caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
     api = ConfigMaps()
-    active, standby = await next_pod(api), await next_pod(api)
+    active, standby = await next_pod(api), await next_pod(api, stands_by=True)
     for uid in ("a", "b"):
         active.sign(uid, times=3)
         await active.turn()
         standby.now += SAVE_SECONDS
-        await standby.carrying.follow(standby.known.update)
+        await standby.carrying.follow()
         assert standby.ledger.findings() == active.ledger.findings()
         assert standby.known == {one.id for one in active.ledger.findings()}
     list(active.ledger.settle(QUIET_SECONDS * 100))
     await active.turn()
     standby.now += SAVE_SECONDS
     api.trouble = [OSError("no route")]
-    await standby.carrying.follow(standby.known.update)
+    await standby.carrying.follow()
     assert len(standby.counts) == 2, "what is known stays"
     standby.now += SAVE_SECONDS
-    await standby.carrying.follow(standby.known.update)
+    await standby.carrying.follow()
     assert standby.counts == {}
     assert [one.message for one in caplog.records] == [], "once is nothing: it asks again"
 
 
 async def test_who_no_longer_leads_saves_once_more_and_then_follows(monkeypatch):
     monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
-    pod, leads = await next_pod(ConfigMaps()), Leads()
-    metrics = Metrics(lambda group, resource: False)
-    async with pod.carrying.running(leads, pod.known.update, metrics, Supervisor(), stands_by=True):
+    pod = await next_pod(ConfigMaps(), stands_by=True)
+    async with pod.carrying.running(METRICS, Supervisor()):
         pod.sign("a")
         await until(lambda: pod.api.found)
         pod.sign("b")
-        leads.is_leader = False
+        pod.leads.is_leader = False
         await until(lambda: set(saved(pod.api)) == {"a", "b"})
         other = await next_pod(pod.api)
         other.sign("c")
@@ -307,9 +322,8 @@ async def test_a_fault_of_its_own_does_not_end_it(monkeypatch, caplog):
         monkeypatch.undo()
         failed.set()
 
-    monkeypatch.setattr(module, "pack", pack)
-    metrics = Metrics(lambda group, resource: False)
-    async with pod.carrying.running(Leads(), pod.known.update, metrics, Supervisor(sleep)):
+    monkeypatch.setattr(saved_findings, "pack", pack)
+    async with pod.carrying.running(METRICS, Supervisor(sleep)):
         await failed.wait()
     assert saved(pod.api) == ["a"]
     assert pod.carrying.failures == 1

@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genguard.detection import correlate as module
-from genguard.detection.correlate import SECONDS_ON_THE_WAY, FactQueue
 from genguard.detection.fact import Fact
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, fact, status, update
+from webhook.store.replicas import SECONDS_ON_THE_WAY, FactQueue
 
 OLD, SENT, LEFT = status(n=0), status(n=1, observedGeneration=1), status(n=1)
 
@@ -36,7 +35,7 @@ def judged(came: list[tuple[float, Fact]]) -> Judging:
             detection.see(due)
     for due in queue.due(float("inf")):
         detection.see(due)
-    assert len(queue) == queue.bytes == 0
+    assert len(queue) == 0
     return detection
 
 
@@ -91,15 +90,6 @@ def test_what_waits_is_due_by_the_clock_of_the_leader_whatever_the_other_clocks_
         assert list(queue.due(150.0 + SECONDS_ON_THE_WAY)) == facts
 
 
-def test_what_waits_is_bounded(monkeypatch):
-    monkeypatch.setattr(module, "MOST_WAITING", 5)
-    waiting = FactQueue()
-    for number in range(8):
-        waiting.put(replace(ONCE[0], time=100.0 + number / 1_000), 100.0)
-    assert [one.time for one in waiting.due(100.0)] == [100.0, 100.001, 100.002]
-    assert len(waiting) == 5
-
-
 def test_what_comes_of_one_time_and_phase_stays_as_it_came():
     waiting, facts = (
         FactQueue(),
@@ -111,10 +101,3 @@ def test_what_comes_of_one_time_and_phase_stays_as_it_came():
     for one in facts:
         waiting.put(one, 100.0)
     assert list(waiting.due(101.0)) == facts
-
-
-def test_who_does_not_lead_any_more_forgets_what_waited():
-    waiting = FactQueue()
-    waiting.put(ONCE[0], 100.0)
-    waiting.clear()
-    assert (list(waiting.due(200.0)), waiting.bytes) == ([], 0)
