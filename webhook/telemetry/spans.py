@@ -11,13 +11,15 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 from genguard.admission.review import Phase
 from genguard.objects.shown import printable
-from genguard.review import Reply
+from genguard.review import Reply, Verdict
 from webhook import __version__
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
@@ -32,7 +34,6 @@ _PROTOCOL: Final = "http/protobuf"
 _LONGEST_NAME: Final = 256
 _LONGEST_STATE: Final = 512
 """Characters of a tracestate header that are passed on; W3C Trace Context, 3.3.1.5."""
-_SERVER_ERROR: Final = 500
 
 
 class BadTracingError(ValueError):
@@ -137,47 +138,19 @@ class ExportedSpans:
         audit_only: bool,
     ) -> None:
         """Record an answered review that arrived at this Unix time, in nanoseconds."""
-        verdict = reply.verdict
-        span = self._begin(headers, arrived, phase)
-        if span is None:
-            return
-        attributes: dict[str, str | int | bool] = {
-            "genguard.decision": decision_of(verdict, audit_only=audit_only),
-            "genguard.edits": sum(len(one.edits) for one in verdict.repairs),
-            "http.response.status_code": reply.status,
-        }
-        if verdict.request is not None:
-            wire = verdict.request.wire
-            found = wire.resource
-            resource = f"{found.resource}.{found.group}" if found.group else found.resource
-            names = {
-                "genguard.operation": wire.operation,
-                "genguard.resource": resource,
-                "genguard.subresource": wire.sub_resource,
-                "k8s.namespace.name": wire.namespace,
-                "genguard.name": wire.name,
-            }
-            attributes |= {
-                key: printable(value[:_LONGEST_NAME]) for key, value in names.items() if value
-            }
-            attributes["genguard.dry_run"] = bool(wire.dry_run)
-        if verdict.skipped is not None:
-            attributes["genguard.reason"] = verdict.skipped.value
-        self._end(span, attributes, reply.status)
+        attributes = partial(_attributes, reply.verdict, audit_only=audit_only)
+        self._record(headers, arrived, phase, reply.status, attributes)
 
     def rejected(
         self, headers: Mapping[str, str], arrived: int, phase: Phase, reason: str, status: int
     ) -> None:
         """Record a review that was refused before its body was decoded."""
-        span = self._begin(headers, arrived, phase)
-        if span is not None:
-            attributes: dict[str, str | int | bool] = {
-                "genguard.decision": "rejected",
-                "genguard.edits": 0,
-                "genguard.reason": reason,
-                "http.response.status_code": status,
-            }
-            self._end(span, attributes, status)
+        attributes: dict[str, str | int | bool] = {
+            "genguard.decision": "rejected",
+            "genguard.edits": 0,
+            "genguard.reason": reason,
+        }
+        self._record(headers, arrived, phase, status, lambda: attributes)
 
     def counts(self) -> list[tuple[tuple[str, ...], int]]:
         """How many spans were sent, failed to be sent, or had no room in the queue."""
@@ -194,8 +167,15 @@ class ExportedSpans:
         ending.start()
         await asyncio.to_thread(ending.join, CLOSE_SECONDS)
 
-    def _begin(self, headers: Mapping[str, str], arrived: int, phase: Phase) -> Any | None:
-        """Return a span under that of the client; None where it is not sampled or has no room."""
+    def _record(
+        self,
+        headers: Mapping[str, str],
+        arrived: int,
+        phase: Phase,
+        status: int,
+        attributes: Callable[[], Mapping[str, str | int | bool]],
+    ) -> None:
+        """Make a span under that of the client, unless it is not sampled or has no room."""
         carrier = {"traceparent": headers.get("traceparent", "")}
         state = headers.get("tracestate", "")
         if state and len(state) <= _LONGEST_STATE:
@@ -204,19 +184,37 @@ class ExportedSpans:
         parent = self._propagator.extract(carrier, context={})
         span = self._tracer.start_span(f"genguard {phase}", parent, self._kind, start_time=arrived)
         if not span.is_recording() or not span.get_span_context().trace_flags.sampled:
-            return None
+            return
         if self._recorded - self._exporter.taken >= self._most:
             self._dropped += 1
-            return None
-        span.set_attribute("genguard.phase", phase.value)
-        return span
-
-    def _end(self, span: Any, attributes: Mapping[str, str | int | bool], status: int) -> None:
-        span.set_attributes(attributes)
-        if status >= _SERVER_ERROR:
+            return
+        said = {"genguard.phase": phase.value, "http.response.status_code": status}
+        span.set_attributes({**said, **attributes()})
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             span.set_status(self._failed)
         self._recorded += 1
         span.end(time.time_ns())
+
+
+def _attributes(verdict: Verdict, *, audit_only: bool) -> dict[str, str | int | bool]:
+    found: dict[str, str | int | bool] = {
+        "genguard.decision": decision_of(verdict, audit_only=audit_only),
+        "genguard.edits": sum(len(one.edits) for one in verdict.repairs),
+    }
+    if verdict.request is not None:
+        wire, kind = verdict.request.wire, verdict.request.wire.resource
+        names = {
+            "genguard.operation": wire.operation,
+            "genguard.resource": f"{kind.resource}.{kind.group}" if kind.group else kind.resource,
+            "genguard.subresource": wire.sub_resource,
+            "k8s.namespace.name": wire.namespace,
+            "genguard.name": wire.name,
+        }
+        found |= {key: printable(value[:_LONGEST_NAME]) for key, value in names.items() if value}
+        found["genguard.dry_run"] = bool(wire.dry_run)
+    if verdict.skipped is not None:
+        found["genguard.reason"] = verdict.skipped.value
+    return found
 
 
 class _CountedExporter:
