@@ -24,7 +24,7 @@ from genguard.audit.event import (
 )
 from genguard.audit.stages import UnknownStagesError, apply_patch
 from genguard.blame.managed import Manager, UnreadableFieldsError, owners
-from genguard.blame.places import Item, Place, choose, leaves, place_of_pointer, pointer_of, show
+from genguard.blame.places import Item, Place, choose, place_of_pointer, pointer_of, show
 from genguard.blame.report import (
     Blame,
     BlamedField,
@@ -36,6 +36,7 @@ from genguard.blame.report import (
     is_written,
     next_in_turn,
     rfc3339,
+    written_leaves,
 )
 from genguard.detection.finding import Confidence
 from genguard.objects.fields import from_pointer, get
@@ -193,7 +194,7 @@ class _Story:
 
     def _rows(self, document: Mapping[str, Any]) -> Iterator[tuple[Place, BlamedField]]:
         owned = _owners(document)
-        there = dict(leaves_of(document))
+        there = dict(written_leaves(document))
         places = dict.fromkeys((*there, *self._written, *self._removed))
         for place in places:
             is_there = place in there
@@ -243,7 +244,7 @@ class _Story:
         scale = decode_object(event.response_object) or decode_object(event.request_object)
         spec = get(scale, "spec")
         # omitempty: a Scale without replicas is one of 0 (pkg/apis/autoscaling/types.go).
-        replicas = spec.get("replicas", 0) if _is_dict(spec) else None
+        replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None
         if replicas is not None and replicas == get(self._stored, *map(str, _REPLICAS)):
             return
         self._claim({_REPLICAS}, by)
@@ -303,7 +304,7 @@ class _Story:
 
     def _compare(self, after: dict[str, Any], event: Event, by: Writer) -> None:
         """Take an answer: what differs from the answer before was written."""
-        now = dict(leaves_of(after))
+        now = dict(written_leaves(after))
         if self._stored is None:
             self._first_unknown |= not self._written
             sent = decode_object(event.request_object) if event.verb == "patch" else None
@@ -311,7 +312,7 @@ class _Story:
             asked = [one for one in _asked(sent) if one in now]
             self._claim([one for one in asked if _may_be_by(event, owned.get(one))], by)
         else:
-            old = dict(leaves_of(self._stored))
+            old = dict(written_leaves(self._stored))
             set_now = [one for one in now if one not in old or old[one] != now[one]]
             dropped = [one for one in old if one not in now]
             self._claim(set_now, by)
@@ -382,7 +383,7 @@ class _Story:
         Return these fields.
         """
         document = after if after is not None else self.document or {}
-        known = dict.fromkeys((*dict(leaves_of(document)), *self._removed, *self._written))
+        known = dict.fromkeys((*dict(written_leaves(document)), *self._removed, *self._written))
         found: dict[Place, tuple[Changer, ...]] = {}
         for call in calls:
             changer = Changer("webhook", call.name, Confidence.CERTAIN)
@@ -414,7 +415,7 @@ def _patched(document: dict[str, Any] | None, operations: Sequence[Any]) -> dict
         after = apply_patch(document, list(operations))
     except UnknownStagesError:
         return None
-    return after if _is_dict(after) else None
+    return after if isinstance(after, dict) else None
 
 
 def _owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
@@ -435,22 +436,15 @@ def _may_be_by(event: Event, managers: Sequence[Manager] | None) -> bool:
     return any(one and abs(one.timestamp() - event.time) <= _SAME for one in times)
 
 
-def leaves_of(document: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """Yield each leaf that somebody can write, with its value."""
-    for place, value in leaves(dict(document)):
-        if place and is_written(place):
-            yield place, value
-
-
 def _asked(sent: Any) -> Iterator[Place]:
     """Yield the places that a patch or object names; keys of list items and directives aside."""
     if isinstance(sent, list):
         for operation in sent:
-            pointer = operation.get("path") if _is_dict(operation) else None
+            pointer = operation.get("path") if isinstance(operation, dict) else None
             if isinstance(pointer, str) and operation.get("op") != "test":
                 yield _plain_place(pointer)
         return
-    for place, value in leaves_of(sent) if _is_dict(sent) else ():
+    for place, value in written_leaves(sent) if isinstance(sent, dict) else ():
         of_item = len(place) > 1 and isinstance(place[-2], Item) and place[-2].label == value
         directive = any(isinstance(one, str) and one.startswith("$") for one in place)
         if not of_item and not directive and value is not None:
@@ -488,12 +482,9 @@ def _name_in(event: Event) -> str:
     return ""
 
 
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
 def _is_object(value: Any) -> bool:
-    return _is_dict(value) and value.get("kind") != "Status" and _is_dict(value.get("metadata"))
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    return isinstance(metadata, dict) and value.get("kind") != "Status"
 
 
 def _waits(deleted: Any) -> bool:

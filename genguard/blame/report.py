@@ -313,7 +313,7 @@ def blame_live(
         return Blame(where, exists=True, fields=tuple(rows))
     rows = [
         _row(place, document, owned.get(place, ()), seen)
-        for place in blamed_places(document)
+        for place, _ in written_leaves(document)
         if place[: len(wanted)] == wanted
     ]
     rows += [
@@ -363,9 +363,9 @@ def _gone_row(place: Place, known: Seen) -> BlamedField:
     )
 
 
-def blamed_places(document: Mapping[str, Any]) -> Iterator[Place]:
-    """Yield each leaf that somebody can write, metadata first."""
-    yield from (place for place, _ in leaves(document) if place and is_written(place))
+def written_leaves(document: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """Yield each leaf that somebody can write, with its value, metadata first."""
+    yield from (found for found in leaves(document) if found[0] and is_written(found[0]))
 
 
 def is_written(place: Place) -> bool:
