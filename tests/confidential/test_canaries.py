@@ -204,7 +204,9 @@ def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: Contr
     assert told.leaks() == {}
 
 
-def test_replicas_share_nothing_of_an_object_but_what_restore_names() -> None:
+def test_replicas_share_nothing_of_an_object_but_what_restore_names(
+    apiserver: ControlPlane,
+) -> None:
     told = Told()
     with (
         StoreServer() as store,
@@ -215,6 +217,7 @@ def test_replicas_share_nothing_of_an_object_but_what_restore_names() -> None:
             f"--crds={DEFINITIONS}",
             "--flip-status=gauges.example.org",
             f"--store=valkey://127.0.0.1:{proxy.port}/0",
+            f"--kubeconfig={apiserver.kubeconfig}",
         ) as guard,
     ):
         wait_until(lambda: guard.metric("genguard_store_up") == 1, what="store asked")

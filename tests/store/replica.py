@@ -3,13 +3,10 @@
 import http.client
 import json
 import ssl
-from base64 import b64decode
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.controlplane.client import wait_until
 from tests.e2e.genguard import Genguard
-from tests.reviews import make_review
 from tests.waiting import PATIENCE
 
 
@@ -34,25 +31,6 @@ class Replica(Genguard):
         assert response["allowed"]
         return response
 
-    def ask(self, phase: str, name: str, status: dict[str, Any]) -> dict[str, Any]:
-        """A write of status to an object that has none yet."""
-        review = make_review(new={"status": status}, old={}, subresource="status", name=name)
-        return self.call(phase, review)
-
-    def restores(self, name: str) -> int | None:
-        """A /mutate whose observedGeneration another webhook cleared: what is put back."""
-        patch = self.ask("mutate", name, {}).get("patch")
-        if patch is None:
-            return None
-        (operation,) = json.loads(b64decode(patch))
-        assert operation["path"] == "/status/observedGeneration"
-        value: int = operation["value"]
-        return value
-
-    def must_restore(self, name: str, value: int) -> None:
-        """Asked until it does: on a busy machine even a good store is late at times."""
-        wait_until(lambda: self.restores(name) == value, what=f"{value} restored")
-
     @property
     def has_store(self) -> bool:
         return self.metric("genguard_store_up") == 1
@@ -61,7 +39,3 @@ class Replica(Genguard):
         """How many commands had one of these results."""
         name = "genguard_store_requests_total"
         return sum(self.metric(name, operation=operation, result=one) for one in results)
-
-    def published(self, number: int) -> None:
-        """Wait until so many intents have reached the store."""
-        wait_until(lambda: self.asked("put", "ok") >= number, what="intents published")

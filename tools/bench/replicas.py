@@ -6,18 +6,16 @@ bench` has a table of it for one, two and four.
 """
 
 import argparse
-import secrets
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
 from tools.bench.connection import Connection
@@ -121,14 +119,11 @@ class Found(NamedTuple):
 def measured(count: int, rate: float, seconds: float) -> Found:
     """Start a store and so many replicas, and load them."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        key = folder / "key"
-        key.write_text(secrets.token_hex(32))
-        key.chmod(0o600)
         port = free_port()
         stack.enter_context(StoreServer(port))
-        flag = f"--store=valkey://127.0.0.1:{port}/0?key-file={key}"
-        replicas = [stack.enter_context(Replica(flag)) for _ in range(count)]
+        plane = stack.enter_context(ControlPlane())
+        flags = f"--store=valkey://127.0.0.1:{port}/0", f"--kubeconfig={plane.kubeconfig}"
+        replicas = [stack.enter_context(Replica(*flags)) for _ in range(count)]
         leader = _leader(replicas)
         return _measure(replicas, leader, rate, seconds)
 
@@ -137,7 +132,7 @@ def _leader(replicas: Sequence[Replica]) -> Replica:
     def leading() -> list[Replica]:
         return [one for one in replicas if one.metric("genguard_leader") == 1]
 
-    wait_until(lambda: all(one.metric("genguard_store_shared") for one in replicas), what="shared")
+    wait_until(lambda: all(one.has_store for one in replicas), what="shared")
     wait_until(lambda: len(leading()) == 1, what="one leader")
     (leader,) = leading()
     return leader

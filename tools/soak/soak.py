@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
 from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
@@ -275,12 +276,14 @@ class _Run:
 def _running(plan: Plan) -> Iterator[_Run]:
     with (
         tempfile.TemporaryDirectory(prefix="genguard-soak-") as folder,
+        ControlPlane() as plane,
         StoreServer() as store,
         Proxy(store.socket) as proxy,
     ):
         certificates = Certificates(Path(folder))
         certificate, key = certificates.files
         flags = [f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"]
+        flags.append(f"--kubeconfig={plane.kubeconfig}")  # a Lease elects who reads the store
         with (
             Replica(*flags, f"--store=valkey://127.0.0.1:{proxy.port}/0") as server,
             closing(_Run(plan, server, certificates, store)) as run,

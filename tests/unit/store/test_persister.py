@@ -25,8 +25,6 @@ from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
-METRICS = Metrics(lambda group, resource: False)
-
 
 class Pod:
     """A ledger that is carried, and a clock."""
@@ -259,7 +257,7 @@ async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
     pod = await next_pod(ConfigMaps())
     leads = pod.leads
     leads.is_leader = False
-    async with pod.carrying.running(METRICS, Supervisor()):
+    async with pod.carrying.running(Metrics(lambda group, resource: False), Supervisor()):
         pod.sign("a")
         await asyncio.sleep(0.05)
         assert pod.api.found is None
@@ -296,7 +294,7 @@ async def test_a_standby_shows_what_the_leader_has_saved_last_and_reports_none_o
 async def test_who_no_longer_leads_saves_once_more_and_then_follows(monkeypatch):
     monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
     pod = await next_pod(ConfigMaps(), stands_by=True)
-    async with pod.carrying.running(METRICS, Supervisor()):
+    async with pod.carrying.running(Metrics(lambda group, resource: False), Supervisor()):
         pod.sign("a")
         await until(lambda: pod.api.found)
         pod.sign("b")
@@ -323,7 +321,7 @@ async def test_a_fault_of_its_own_does_not_end_it(monkeypatch, caplog):
         failed.set()
 
     monkeypatch.setattr(saved_findings, "pack", pack)
-    async with pod.carrying.running(METRICS, Supervisor(sleep)):
+    async with pod.carrying.running(Metrics(lambda group, resource: False), Supervisor(sleep)):
         await failed.wait()
     assert saved(pod.api) == ["a"]
     assert pod.carrying.failures == 1
