@@ -129,7 +129,7 @@ async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> No
     everything = WatchTarget(applications, "n", "shop")
     labelled = {"matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]}
     spec = {"selector": labelled, "componentKinds": [{"group": "apps", "kind": "Deployment"}]}
-    application = {"apiVersion": "app.k8s.io/v1beta1", "kind": "Application", "spec": spec}
+    application = {"apiVersion": "app.k8s.io/v1", "kind": "Application", "spec": spec}
     await store.put(applications.path("n"), "shop", **application)
     async with (
         serving(store) as rest,

@@ -48,8 +48,10 @@ class Store:
             return await self._watch(request)
         items = [one for one in self._objects.get(path, {}).values() if _chosen(request, one)]
         metadata = {"resourceVersion": str(len(self._events))}
+        root, group, version = path.split("/")[1:4]
+        served = group if root == "api" else f"{group}/{version}"
         return web.json_response(
-            {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
+            {"apiVersion": served, "kind": "List", "metadata": metadata, "items": items}
         )
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:

@@ -15,7 +15,12 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.stored_objects import StoredObjects, event_creator
 
 WEB = deployment("web")
-FOUND = {"kind": "Deployment", "metadata": {"uid": WEB.uid, "resourceVersion": "7"}, "status": {}}
+FOUND = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "uid": WEB.uid, "resourceVersion": "7"},
+    "status": {},
+}
 
 
 class Api:
