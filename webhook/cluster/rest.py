@@ -311,9 +311,6 @@ class Rest:
             await asyncio.sleep(wait)
 
 
-Calls = Rest
-
-
 def _put_off(response: aiohttp.ClientResponse) -> float | None:
     """Return the seconds after which the same call is to be sent again; None: it is answered."""
     asks = response.headers.get("Retry-After", "")

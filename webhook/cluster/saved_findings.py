@@ -14,7 +14,7 @@ import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
 from genguard.detection.ledger import Row
-from webhook.cluster.rest import UNREACHED, Calls, RefusedError
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.store.persister import ChangedError, DamagedStoreError, NotSavedError
 from webhook.tasks.threads import in_thread
 
@@ -36,7 +36,7 @@ _CHANGED: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 class FindingsConfigMap:
     """A Place of findings. Needs the rights to create ConfigMaps, get and update it."""
 
-    def __init__(self, calls: Calls, namespace: str, name: str) -> None:
+    def __init__(self, calls: Rest, namespace: str, name: str) -> None:
         self._calls: Final = calls
         self._folder: Final = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path: Final = f"{self._folder}/{name}"

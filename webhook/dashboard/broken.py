@@ -243,7 +243,7 @@ def _missing(sources: Sources, now: float) -> Iterator[str]:
     """Say why this server cannot tell that nothing is broken."""
     if active := sources.stands_by_for:
         yield (
-            f"This pod stands by for {active}, which does not show it its pages. Findings are as "
+            f"{active} judges, and does not show its pages to this pod. Findings are as "
             f"saved at {stamp(sources.saved_at(now))}; other pages show what this pod sees itself."
         )
     elif not sources.metrics.last_review:

@@ -29,6 +29,8 @@ LONGEST: Final = 300
 """The most characters of a parameter: no Kubernetes name is longer."""
 
 MOST_WAITING: Final = 16
+_FOLLOWS: Final = ("standby", "replica")
+"""Roles of a pod that has no opinion of its own."""
 
 _Made = TypeVar("_Made")
 _Item = TypeVar("_Item")
@@ -71,9 +73,9 @@ class Sources(NamedTuple):
 
     @property
     def stands_by_for(self) -> str:
-        """The name of the pod that is active in place of this one; "" where this one answers."""
+        """The name of the pod that judges in place of this one; "" where this one does."""
         about = self.about()
-        return about.get("active", "") if about.get("role") == "standby" else ""
+        return about.get("active", "") if about.get("role") in _FOLLOWS else ""
 
     def saved_at(self, now: float) -> float:
         """Return the time of what is known of findings: on a standby, when they were saved."""

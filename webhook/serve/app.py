@@ -160,7 +160,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
         def describe() -> Mapping[str, str]:
             state, failing = _store_state(store, replicas, supervisor), supervisor.failing()
             said = about(metrics, state, detection.completeness, evaluator.costly, failing)
-            return {**said, **_role(standby)}
+            return {**said, **_role(pods, shares=replicas is not None)}
 
         setup.describe_server(describe)
         options = await _with_certificate(
@@ -329,12 +329,15 @@ def _replicas(store: StoreAddress, detection: Detection, restored: Restored) -> 
     return Replicas(store, detection, restored)
 
 
-def _role(standby: "StandbyElection | None") -> Mapping[str, str]:
-    """Whether this pod is the active one, and which is; nothing where every replica answers."""
-    if standby is None:
+def _role(pods: "StandbyElection | None", *, shares: bool) -> Mapping[str, str]:
+    """Whether this pod is the active one, and which is; nothing without --standby.
+
+    shares  with a shared store every replica answers, and the active one judges
+    """
+    if pods is None:
         return {}
-    role = "active" if standby.is_leader else "standby"
-    return {"role": role, "active": standby.active or "unknown"}
+    role = "active" if pods.is_leader else "replica" if shares else "standby"
+    return {"role": role, "active": pods.active or "unknown"}
 
 
 async def _with_certificate(
