@@ -2,21 +2,17 @@
 
 import multiprocessing
 import stat
-from datetime import timedelta
 
 import pytest
 
 from certs import (
     FolderNotWritableError,
-    InvalidRequestError,
     PairAbsentError,
     PairFiles,
     PairUnreadableError,
     UnusablePairError,
     ensure,
     inspect,
-    issue,
-    issue_authority,
     write_files,
 )
 from certs import files as files_module
@@ -223,41 +219,6 @@ def test_an_expired_pair_is_not_kept_where_no_new_one_can_be_written(tmp_path, r
     read_only()
     with pytest.raises(FolderNotWritableError, match="Read-only"):
         ensure(tmp_path, names=NAMES, at=AT + 31 * DAY)
-
-
-def test_a_name_that_is_none_writes_nothing(tmp_path):
-    with pytest.raises(InvalidRequestError):
-        ensure(tmp_path, names=["not a name"], at=AT)
-    assert contents(tmp_path) == {}
-
-
-def of_an_earlier_version(folder, age):
-    """A leaf that is due, and the authority, which lived for a year and is this old."""
-    authority = issue_authority(at=AT - age, lifetime=timedelta(days=365))
-    leaf = issue(names=NAMES, at=AT - 25 * DAY, authority=authority).leaf
-    signs = {"ca.key": authority.key_pem, "ca.crt": authority.cert_pem}
-    write_files(folder, signs | {"tls.key": leaf.key_pem, "tls.crt": leaf.cert_pem})
-    return PairFiles.in_folder(folder).read()
-
-
-def test_a_young_authority_of_an_earlier_version_signs_on_and_no_trust_changes(tmp_path):
-    before = of_an_earlier_version(tmp_path, 100 * DAY)
-    done = ensure(tmp_path, names=NAMES, at=AT)
-    assert done.action == "leaf-issued"
-    assert done.pair.cert_pem != before.cert_pem
-    assert done.pair.ca_pem == before.ca_pem
-    assert errors(tmp_path, AT) == ()
-
-
-def test_an_old_authority_of_an_earlier_version_stays_trusted_beside_the_new_one(tmp_path):
-    before = of_an_earlier_version(tmp_path, 250 * DAY)
-    done = ensure(tmp_path, names=NAMES, at=AT)
-    assert done.action == "authority-issued"
-    assert done.pair.ca_pem.endswith(before.ca_pem)
-    new, _ = read_certificates(done.pair.ca_pem)
-    assert new.not_valid_after_utc == AT + AUTHORITY_LIFETIME
-    served = inspect(before.cert_pem, before.key_pem, done.pair.ca_pem, at=AT, names=NAMES)
-    assert served.errors == ()
 
 
 def test_other_authorities_stay_trusted_where_the_authority_s_key_is_lost(tmp_path):
