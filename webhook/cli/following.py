@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 from msgspec.structs import replace
 
-from genguard.detection.finding import Actor, Finding, Severity
+from genguard.blame.stuck import Culprit, Culprits
+from genguard.detection.finding import Finding
 from genguard.formats.nesting import OUT_OF_RANGE, TOO_DEEP, UnreadableObject
-from genguard.generation.table import load_rows
 from genguard.objects.fields import ABSENT, Fields, fields_of, get
 from genguard.objects.metadata import parse_time, version_number
 from genguard.objects.served import Served, UnknownTargetError, find
-from genguard.objects.shown import few, printable
+from genguard.objects.shown import few
 from genguard.status.assessment import Assessment, Judge, StatusLine, judge_nothing
 from genguard.status.targets import WatchTarget
 from genguard.status.tracking import Tracking
@@ -33,7 +33,7 @@ from genguard.status.trees import (
     owned_by,
     read_dependents,
 )
-from genguard.status.view import Past, StatusView
+from genguard.status.view import Past
 from webhook.cli.asking_server import (
     Memory,
     NoServerError,
@@ -364,28 +364,6 @@ MOST_FINDINGS: Final = 1_000
 _UNASKED_SECONDS: Final = 3.0
 """How long a server that nobody named may take."""
 _APART_SECONDS: Final = 10.0
-_SHOWN: Final = 2
-
-
-class Culprit(msgspec.Struct, frozen=True, rename="camel"):
-    """One open finding about an object, and who causes it; `finding` is its id.
-
-    over  nothing is left of it on this object, and no sign comes any more: it is resolved soon
-    """
-
-    finding: str
-    detector: str
-    severity: Severity
-    state: str
-    count: int
-    actors: tuple[Actor, ...]
-    message: str
-    over: bool
-
-    def __str__(self) -> str:
-        who = ", ".join(one.label for one in self.actors[:_SHOWN]) or "not known who"
-        over = "over: " if self.over else ""
-        return printable(f"{over}{who}: {self.message}; genguard explain finding/{self.finding}")
 
 
 class FollowedLine(StatusLine, frozen=True, rename="camel"):
@@ -408,61 +386,6 @@ class FindingsAnswer(msgspec.Struct, frozen=True):
 
     findings: tuple[Finding, ...]
     total: int = 0
-
-
-class Culprits:
-    """The open findings of a server, by object."""
-
-    def __init__(self, findings: Iterable[Finding], kinds: Iterable[Served] = ()) -> None:
-        self._known: Final = {one.id: one for one in findings if one.state != "resolved"}
-        self._kinds: Final = _kinds_of(kinds)
-        self._by_uid: Final[dict[str, dict[str, Finding]]] = {}
-        self._by_name: Final[dict[tuple[str, ...], dict[str, Finding]]] = {}
-        for one in self._known.values():
-            where = one.object
-            if where.uid:
-                self._by_uid.setdefault(where.uid, {})[one.id] = one
-            else:
-                place = (where.group, where.resource, where.namespace, where.name)
-                self._by_name.setdefault(place, {})[one.id] = one
-
-    def of(self, view: StatusView) -> tuple[Culprit, ...]:
-        """Return the findings about one object, the worst first.
-
-        Who causes it is named where it begins: a consequence names its controller.
-        """
-        found = dict(self._by_uid.get(view.uid, {}))
-        for resource in self._kinds.get((view.group, view.kind), ()):
-            found |= self._by_name.get((view.group, resource, view.namespace, view.name), {})
-        now = time.time()
-        over: dict[str, bool] = {}  # by cause, which may go on elsewhere
-        for one in found.values():
-            name = self._known.get(one.above, one).id
-            over[name] = over.get(name, True) and one.is_ending(now)
-        causes = sorted((self._known[name] for name in over), key=_severity, reverse=True)
-        return tuple(
-            Culprit(
-                one.id,
-                one.detector,
-                one.severity,
-                one.state,
-                one.count,
-                one.actors,
-                one.message,
-                over[one.id],
-            )
-            for one in causes
-        )
-
-    def of_tree(self, root: Node) -> tuple[Culprit, ...]:
-        """Return the findings about an object and what it owns, each once."""
-        found = (culprit for node in root.walk() for culprit in self.of(node.assessment.view))
-        return tuple(dict.fromkeys(found))
-
-    def count_open(self, roots: Iterable[Node]) -> int:
-        """Count the findings of severity warning or critical about these trees, each once."""
-        about = (one for root in roots for one in self.of_tree(root))
-        return len({one.finding for one in about if one.severity is not Severity.INFO})
 
 
 class CulpritWatch:
@@ -526,7 +449,7 @@ class CulpritWatch:
         except TimeoutError:
             self._tell_once(f"no answer within {_UNASKED_SECONDS:g} s; give --server URL")
         else:
-            self.known = Culprits(found, self._kinds)
+            self.known = Culprits(found, self._kinds, time.time)
 
     def _tell_once(self, reason: str) -> None:
         if self.needed and not self._has_told:
@@ -552,20 +475,3 @@ def with_culprits(assessment: Assessment, known: Culprits | None) -> FollowedLin
     """Return the line of an object with who is to blame."""
     line = msgspec.structs.asdict(assessment.to_line())
     return FollowedLine(**line, culprits=None if known is None else known.of(assessment.view))
-
-
-def _kinds_of(served: Iterable[Served]) -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """Return the resources of each group and kind."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for group, kind, resource in _named(served):
-        found.setdefault((group, kind), {})[resource] = None
-    return {key: tuple(names) for key, names in found.items()}
-
-
-def _named(served: Iterable[Served]) -> Iterator[tuple[str, str, str]]:
-    yield from ((row.group, row.kind, row.resource) for row in load_rows())
-    yield from ((one.group, one.kind, one.resource) for one in served)
-
-
-def _severity(one: Finding) -> int:
-    return list(Severity).index(one.severity)

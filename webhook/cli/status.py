@@ -35,7 +35,8 @@ from webhook.cli.rules import RULES, judging
 from webhook.cli.targets import Targets, asked_by, connected_to, try_list
 
 if TYPE_CHECKING:
-    from webhook.cli.following import Culprits, FollowedLine, Snapshot
+    from genguard.blame.stuck import Culprits
+    from webhook.cli.following import FollowedLine, Snapshot
     from webhook.cluster.rest import RefusedError, Rest
 
 

@@ -15,11 +15,19 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 
+from genguard.blame.stuck import (
+    Blames,
+    Family,
+    Member,
+    blame_rank,
+    damaged_objects,
+    root_of,
+    stuck_since,
+)
 from genguard.detection.finding import Finding, Severity
-from genguard.status.tracking import Tracked, Tracking
+from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
-from webhook.dashboard.objects import damaged_objects, owners, stuck_since
 from webhook.dashboard.page import PageContext, PageData, PageQueue, Sources, check_parameters
 from webhook.dashboard.rendering import (
     ENDING,
@@ -113,52 +121,6 @@ def is_broken(one: Finding, now: float) -> bool:
     return one.state == "quiet" or shown_severity(one, now) in _BROKEN
 
 
-class _Member(NamedTuple):
-    """One object that is not settled."""
-
-    found: Tracked
-    stuck_since: float | None
-    """When what blocks it began, where it is stuck."""
-
-
-class _Family:
-    """Objects that are not settled below one root."""
-
-    __slots__ = ("count", "root", "root_uid", "shown", "stuck_since", "waiting_since")
-
-    def __init__(self, root_uid: str) -> None:
-        self.root_uid: Final = root_uid
-        self.root: _Member | None = None
-        self.shown: _Member | None = None
-        self.count = 0
-        self.stuck_since: float | None = None
-        self.waiting_since: float | None = None
-
-    def add(self, one: _Member) -> None:
-        """Count one of its objects. Shown is what blocks the others: the lowest that is stuck."""
-        self.count += 1
-        if one.found.uid == self.root_uid:
-            self.root = one
-        since = one.found.state.blocked_since
-        if one.stuck_since is not None:
-            self.stuck_since = min(one.stuck_since, self.stuck_since or one.stuck_since)
-        self.waiting_since = min(since, self.waiting_since or since)
-        if self.shown is None or _rank(one) < _rank(self.shown):
-            self.shown = one
-
-
-def _rank(one: _Member) -> tuple[bool, bool, bool, float]:
-    """Sorts what explains most first: a spec that nobody observes, what failed, what is oldest."""
-    is_stuck = one.stuck_since is not None
-    is_red = one.found.state.health is Health.RED
-    return (
-        not is_stuck,
-        not one.found.state.is_unobserved,
-        not is_red,
-        one.found.state.blocked_since,
-    )
-
-
 class _Active(NamedTuple):
     """What unresolved findings say.
 
@@ -187,7 +149,7 @@ class _Active(NamedTuple):
             one for one in active if shown_severity(one, now) == ENDING and not one.is_whole(now)
         ]
         return cls(
-            tuple(sorted(active, key=_blame_rank)),
+            tuple(sorted(active, key=blame_rank)),
             damaged_objects(active),
             frozenset(
                 one.object.identity
@@ -211,7 +173,12 @@ async def find_broken(
     waits = [one for one in families.values() if one.stuck_since is None]
     shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
     proceeding = heapq.nsmallest(MOST_SHOWN, waits, key=lambda one: one.waiting_since or 0.0)
-    blames = await _Blames.read(tracking, active.ranked if families else ())
+    blames = Blames(tracking)
+    ranked = iter(active.ranked if families else ())
+    while batch := list(islice(ranked, _BATCH_SIZE)):
+        for one in batch:
+            blames.add(one)
+        await asyncio.sleep(0)
     began = [*active.since, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
     missing = tuple(_missing(sources, now))
     verdict = Verdict.UNKNOWN if missing else Verdict.GOOD
@@ -273,89 +240,25 @@ def _missing(sources: Sources, now: float) -> Iterator[str]:
         yield f"A part of this server fails: {task}. What it does may be missing."
 
 
-async def _families(tracking: Tracking, about: frozenset[str], now: float) -> dict[str, _Family]:
+async def _families(tracking: Tracking, about: frozenset[str], now: float) -> dict[str, Family]:
     """Return all objects that are not settled, by the uid of the topmost of them.
 
     about  uids of the objects of findings: a spec that is not observed there is no rollout
     """
-    families: dict[str, _Family] = {}
+    families: dict[str, Family] = {}
     unsettled = tracking.unsettled()
     while batch := list(islice(unsettled, _BATCH_SIZE)):
         for found in batch:
-            root = _root(tracking, found)
+            root = root_of(tracking, found)
             family = families.get(root)
             if family is None:
-                family = families[root] = _Family(root)
-            family.add(_Member(found, stuck_since(tracking, found, about, now)))
+                family = families[root] = Family(root)
+            family.add(Member(found, stuck_since(tracking, found, about, now)))
         await asyncio.sleep(0)
     return families
 
 
-def _root(tracking: Tracking, found: Tracked) -> str:
-    """Return the uid of the topmost owner that is not settled, or of the object itself."""
-    root = found.uid
-    for owner in owners(tracking, found):
-        if not owner.state.settled:
-            root = owner.uid
-    return root
-
-
-class _Blames:
-    """The findings about objects, by uid, and about what is below them."""
-
-    def __init__(self, tracking: Tracking) -> None:
-        self._tracking: Final = tracking
-        self._by_id: Final[dict[str, Finding]] = {}
-        self._about: Final[dict[str, Finding]] = {}
-        self._below: Final[dict[str, Finding]] = {}
-
-    @classmethod
-    async def read(cls, tracking: Tracking, findings: Iterable[Finding]) -> Self:
-        """Read findings in batches; the first about an object is the one to blame."""
-        made = cls(tracking)
-        ranked = iter(findings)
-        while batch := list(islice(ranked, _BATCH_SIZE)):
-            for one in batch:
-                made._add(one)
-            await asyncio.sleep(0)
-        return made
-
-    def _add(self, one: Finding) -> None:
-        self._by_id[one.id] = one
-        uid = one.object.uid
-        if not uid:
-            return
-        self._about.setdefault(uid, one)
-        found = self._tracking.find(uid)
-        for owner in owners(self._tracking, found) if found is not None else ():
-            self._below.setdefault(owner.uid, one)
-
-    def find(self, family: _Family) -> tuple[Finding | None, str]:
-        """Return the finding to blame for objects that are not settled, and what it is about."""
-        members = [one for one in (family.shown, family.root) if one is not None]
-        for one in members:
-            if found := self._about.get(one.found.uid):
-                relation = "object" if one.found.uid == family.root_uid else "owned"
-                return self._cause(found), relation
-        for one in members:
-            for owner in owners(self._tracking, one.found):
-                if found := self._about.get(owner.uid):
-                    is_root = owner.uid == family.root_uid
-                    return self._cause(found), "object" if is_root else "owner"
-        if found := self._below.get(family.root_uid):
-            return self._cause(found), "owned"
-        return None, ""
-
-    def _cause(self, one: Finding) -> Finding:
-        return self._by_id.get(one.above, one)
-
-
-def _blame_rank(one: Finding) -> tuple[bool, int, int]:
-    """Sorts those first that blame somebody, and the worst of them."""
-    return not one.actors, -one.severity.rank, -one.count
-
-
-def _show(family: _Family, blames: _Blames) -> NotSettled:
+def _show(family: Family, blames: Blames) -> NotSettled:
     shown = family.shown
     assert shown is not None  # noqa: S101 - a family is made with its first member
     root = family.root or shown

@@ -9,19 +9,12 @@ from typing import Final
 
 import msgspec
 
+from genguard.blame.stuck import MOST_LEVELS, damaged_objects, owners
 from genguard.detection.finding import Finding
 from genguard.detection.write import ObjectKey
 from genguard.status.tracked_state import Milestone
 from genguard.status.tracking import Tracked, Tracking
-from webhook.dashboard.objects import (
-    MOST_LEVELS,
-    OpenFindings,
-    TrackedObject,
-    damaged_objects,
-    find_stuck,
-    owners,
-    show,
-)
+from webhook.dashboard.objects import OpenFindings, TrackedObject, find_stuck, show
 from webhook.dashboard.page import (
     LATEST,
     BadQueryError,

@@ -2,14 +2,14 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
 
+from genguard.blame.stuck import damaged_objects, stuck_since
 from genguard.detection.finding import Finding, FoundObject, Severity
-from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.tracked_state import TrackedState, TrackedSummary
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
@@ -29,8 +29,6 @@ _FILTERS: Final = ("group", "kind", "namespace", "name", "uid", "health", "q")
 _PARAMETERS: Final = (*_FILTERS, "since", "order", "limit", "continue")
 ORDERS: Final = ("worst", "latest")
 """The worst and oldest first, or the latest change of ready, settled or health first."""
-MOST_LEVELS: Final = 8
-"""Of owners above an object, and of what it owns below it."""
 _ROWS: Final = 100
 _LIMIT: Final = 500
 _MOST: Final = 1_000
@@ -78,47 +76,12 @@ class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
     before: int
 
 
-def owners(tracking: Tracking, found: Tracked) -> Iterator[Tracked]:
-    """Yield the owner of an object, the owner of that, and so on; they may form a cycle."""
-    for _ in range(MOST_LEVELS):
-        owner = tracking.find(found.state.owner) if found.state.owner else None
-        if owner is None:
-            return
-        yield owner
-        found = owner
-
-
-def stuck_since(
-    tracking: Tracking, found: Tracked, about: frozenset[str], now: float
-) -> float | None:
-    """Return since when an object is stuck, None while it is in progress.
-
-    about  uids of the objects whose damage findings say is there
-    """
-    state = found.state
-    stuck_at = tracking.stuck_at(found)
-    if state.is_unobserved and found.uid in about:
-        stuck_at = state.blocked_since + GRACE_SECONDS
-    if state.settled or stuck_at is None or now < stuck_at:
-        return None
-    return min(stuck_at, state.blocked_since)
-
-
 def find_stuck(
     tracking: Tracking, uids: Iterable[str], about: frozenset[str], now: float
 ) -> set[str]:
     """Return which of a few objects are stuck: pages say that these are broken."""
     known = (found for uid in uids if (found := tracking.find(uid)) is not None)
     return {one.uid for one in known if stuck_since(tracking, one, about, now) is not None}
-
-
-def damaged_objects(findings: Iterable[Finding]) -> frozenset[str]:
-    """Return the uids of the objects whose damage findings say is there."""
-    return frozenset(
-        one.object.uid
-        for one in findings
-        if one.state != "resolved" and one.object.uid and not one.repaired
-    )
 
 
 class OpenFindings:

@@ -2,17 +2,18 @@
 
 import json
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
+from genguard.blame.stuck import Culprits
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.status.assessment import assess
 from tests.unit.cli.test_blame import serving
 from webhook.cli import main, output
-from webhook.cli.following import Culprits
 
 OLD = Actor("webhook", "mmm-old/status.example.org", "", Confidence.CERTAIN)
 CONTROLLER = Actor("user", "deployment-controller", "", Confidence.LIKELY)
@@ -267,8 +268,12 @@ def view(uid: str, kind: str = "Deployment", version: str = "apps/v1", name: str
     return assess({"apiVersion": version, "kind": kind, "metadata": metadata}, at=0.0).view
 
 
+def known_of(findings):
+    return Culprits(findings, (), time.time)
+
+
 def test_who_causes_a_consequence_is_named_in_its_place():
-    known = Culprits([finding("f1", object=PODS), finding("f2", caused_by="f1")])
+    known = known_of([finding("f1", object=PODS), finding("f2", caused_by="f1")])
     (found,) = known.of(view("u1"))
     assert (found.finding, found.actors) == ("f1", (OLD,))
     assert str(found).endswith("genguard explain finding/f1")
@@ -277,18 +282,18 @@ def test_who_causes_a_consequence_is_named_in_its_place():
 def test_what_is_over_on_an_object_is_said_though_its_cause_goes_on_elsewhere():
     done = {"repaired": True, "first_seen": ago(seconds=40), "last_seen": ago(seconds=30)}
     now = {"repaired": False, "last_seen": ago(seconds=0)}
-    known = Culprits([finding("f1", object=PODS, **now), finding("f2", part_of="f1", **done)])
+    known = known_of([finding("f1", object=PODS, **now), finding("f2", part_of="f1", **done)])
     (found,) = known.of(view("u1"))
     assert (found.finding, found.over) == ("f1", True)
     assert str(found).startswith("over: mmm-old/status.example.org (certain): ")
-    (goes_on,) = Culprits([finding("f2", **now)]).of(view("u1"))
+    (goes_on,) = known_of([finding("f2", **now)]).of(view("u1"))
     assert not goes_on.over
     assert str(goes_on).startswith("mmm-old/")
 
 
 def test_only_findings_about_the_object_that_are_not_resolved_count():
     nameless = FoundObject("", "v1", "pods", "shop", "web-2", "")
-    known = Culprits(
+    known = known_of(
         [finding("f1"), finding("f2", state="resolved"), finding("f3", object=nameless)]
     )
     assert [one.finding for one in known.of(view("u1"))] == ["f1"]

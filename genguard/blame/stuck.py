@@ -1,0 +1,239 @@
+"""Who is to blame for objects that do not come to rest: the findings about them.
+
+A finding is about an object itself, about an owner of it, or about what it owns. Who causes it is
+named where it begins: a consequence names its cause.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from genguard.detection.finding import Actor, Finding, FoundObject, Severity
+from genguard.generation.table import load_rows
+from genguard.objects.served import Served
+from genguard.objects.shown import printable
+from genguard.status.evaluate import GRACE_SECONDS
+from genguard.status.tracking import Tracked, Tracking
+from genguard.status.trees import Node
+from genguard.status.view import Health, StatusView
+
+MOST_LEVELS: Final = 8
+"""Of owners above an object, and of what it owns below it."""
+_SHOWN: Final = 2
+
+
+class _Index:
+    """Findings by the object that they are about, in the order in which they were added."""
+
+    def __init__(self, findings: Iterable[Finding] = ()) -> None:
+        self._known: Final[dict[str, Finding]] = {}
+        self._about: Final[dict[str, list[Finding]]] = {}
+        for one in findings:
+            self.add(one)
+
+    def add(self, one: Finding) -> None:
+        """Add a finding that is not resolved."""
+        self._known[one.id] = one
+        self._about.setdefault(one.object.identity, []).append(one)
+
+    def cause(self, one: Finding) -> Finding:
+        """Return the finding from which another follows, or itself."""
+        return self._known.get(one.above, one)
+
+
+class Culprit(msgspec.Struct, frozen=True, rename="camel"):
+    """One open finding about an object, and who causes it; `finding` is its id.
+
+    over  nothing is left of it on this object, and no sign comes any more: it is resolved soon
+    """
+
+    finding: str
+    detector: str
+    severity: Severity
+    state: str
+    count: int
+    actors: tuple[Actor, ...]
+    message: str
+    over: bool
+
+    @classmethod
+    def of(cls, one: Finding, *, over: bool) -> "Culprit":
+        """Return what is shown of a finding."""
+        said = one.detector, one.severity, one.state, one.count, one.actors, one.message
+        return cls(one.id, *said, over=over)
+
+    def __str__(self) -> str:
+        who = ", ".join(one.label for one in self.actors[:_SHOWN]) or "not known who"
+        over = "over: " if self.over else ""
+        return printable(f"{over}{who}: {self.message}; genguard explain finding/{self.finding}")
+
+
+class Culprits(_Index):
+    """The open findings of a server about what a verb shows."""
+
+    def __init__(
+        self,
+        findings: Iterable[Finding],
+        kinds: Iterable[Served],
+        clock: Callable[[], float],
+    ) -> None:
+        """`kinds` is what a cluster serves beside the known ones; `clock` gives Unix seconds."""
+        super().__init__(one for one in findings if one.state != "resolved")
+        self._clock: Final = clock
+        self._resources: Final[dict[tuple[str, str], dict[str, None]]] = {}
+        names = [(row.group, row.kind, row.resource) for row in load_rows()]
+        for group, kind, resource in (*names, *((k.group, k.kind, k.resource) for k in kinds)):
+            self._resources.setdefault((group, kind), {})[resource] = None
+
+    def of(self, view: StatusView) -> tuple[Culprit, ...]:
+        """Return the findings about one object, the worst first."""
+        places = [view.uid]
+        for resource in self._resources.get((view.group, view.kind), ()):
+            named = FoundObject(view.group, "", resource, view.namespace, view.name, "")
+            places.append(named.identity)
+        now = self._clock()
+        over: dict[str, bool] = {}  # by cause, which may go on elsewhere
+        for one in (one for place in places for one in self._about.get(place, ())):
+            name = self.cause(one).id
+            over[name] = over.get(name, True) and one.is_ending(now)
+        causes = sorted((self._known[name] for name in over), key=_severity, reverse=True)
+        return tuple(Culprit.of(one, over=over[one.id]) for one in causes)
+
+    def of_tree(self, root: Node) -> tuple[Culprit, ...]:
+        """Return the findings about an object and what it owns, each once."""
+        found = (culprit for node in root.walk() for culprit in self.of(node.assessment.view))
+        return tuple(dict.fromkeys(found))
+
+    def count_open(self, roots: Iterable[Node]) -> int:
+        """Count the findings of severity warning or critical about these trees, each once."""
+        about = (one for root in roots for one in self.of_tree(root))
+        return len({one.finding for one in about if one.severity is not Severity.INFO})
+
+
+class Member(NamedTuple):
+    """One object that is not settled."""
+
+    found: Tracked
+    stuck_since: float | None
+    """When what blocks it began, where it is stuck."""
+
+
+class Family:
+    """Objects that are not settled below one root."""
+
+    __slots__ = ("count", "root", "root_uid", "shown", "stuck_since", "waiting_since")
+
+    def __init__(self, root_uid: str) -> None:
+        self.root_uid: Final = root_uid
+        self.root: Member | None = None
+        self.shown: Member | None = None
+        self.count = 0
+        self.stuck_since: float | None = None
+        self.waiting_since: float | None = None
+
+    def add(self, one: Member) -> None:
+        """Count one of its objects. Shown is what blocks the others: the lowest that is stuck."""
+        self.count += 1
+        if one.found.uid == self.root_uid:
+            self.root = one
+        since = one.found.state.blocked_since
+        if one.stuck_since is not None:
+            self.stuck_since = min(one.stuck_since, self.stuck_since or one.stuck_since)
+        self.waiting_since = min(since, self.waiting_since or since)
+        if self.shown is None or _explains(one) < _explains(self.shown):
+            self.shown = one
+
+
+def _explains(one: Member) -> tuple[bool, bool, bool, float]:
+    """Sorts what explains most first: a spec that nobody observes, what failed, what is oldest."""
+    is_stuck = one.stuck_since is not None
+    is_red = one.found.state.health is Health.RED
+    return (
+        not is_stuck,
+        not one.found.state.is_unobserved,
+        not is_red,
+        one.found.state.blocked_since,
+    )
+
+
+class Blames(_Index):
+    """The findings to blame for families. They are added by blame_rank: the first one counts."""
+
+    def __init__(self, tracking: Tracking) -> None:
+        super().__init__()
+        self._tracking: Final = tracking
+        self._below: Final[dict[str, Finding]] = {}
+
+    def add(self, one: Finding) -> None:
+        """Add a finding that is not resolved."""
+        super().add(one)
+        found = self._tracking.find(one.object.uid) if one.object.uid else None
+        for owner in owners(self._tracking, found) if found is not None else ():
+            self._below.setdefault(owner.uid, one)
+
+    def find(self, family: Family) -> tuple[Finding | None, str]:
+        """Return the finding to blame for objects that are not settled, and what it is about."""
+        members = [one.found for one in (family.shown, family.root) if one is not None]
+        above = [owner for one in members for owner in owners(self._tracking, one)]
+        for places, relation in ((members, "owned"), (above, "owner")):
+            for one in places:
+                if found := self._about.get(one.uid):
+                    is_root = one.uid == family.root_uid
+                    return self.cause(found[0]), "object" if is_root else relation
+        if below := self._below.get(family.root_uid):
+            return self.cause(below), "owned"
+        return None, ""
+
+
+def owners(tracking: Tracking, found: Tracked) -> Iterator[Tracked]:
+    """Yield the owner of an object, the owner of that, and so on; they may form a cycle."""
+    for _ in range(MOST_LEVELS):
+        owner = tracking.find(found.state.owner) if found.state.owner else None
+        if owner is None:
+            return
+        yield owner
+        found = owner
+
+
+def stuck_since(
+    tracking: Tracking, found: Tracked, about: frozenset[str], now: float
+) -> float | None:
+    """Return since when an object is stuck, None while it is in progress.
+
+    about  uids of the objects whose damage findings say is there
+    """
+    state = found.state
+    stuck_at = tracking.stuck_at(found)
+    if state.is_unobserved and found.uid in about:
+        stuck_at = state.blocked_since + GRACE_SECONDS
+    if state.settled or stuck_at is None or now < stuck_at:
+        return None
+    return min(stuck_at, state.blocked_since)
+
+
+def root_of(tracking: Tracking, found: Tracked) -> str:
+    """Return the uid of the topmost owner that is not settled, or of the object itself."""
+    root = found.uid
+    for owner in owners(tracking, found):
+        if not owner.state.settled:
+            root = owner.uid
+    return root
+
+
+def damaged_objects(findings: Iterable[Finding]) -> frozenset[str]:
+    """Return the uids of the objects whose damage findings say is there."""
+    return frozenset(
+        one.object.uid
+        for one in findings
+        if one.state != "resolved" and one.object.uid and not one.repaired
+    )
+
+
+def blame_rank(one: Finding) -> tuple[bool, int, int]:
+    """Sorts those first that blame somebody, and the worst of them."""
+    return not one.actors, -one.severity.rank, -one.count
+
+
+def _severity(one: Finding) -> int:
+    return list(Severity).index(one.severity)
