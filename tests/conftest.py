@@ -47,6 +47,14 @@ _WITHOUT_SERVERS = [
 ]
 _ONE_AT_A_TIME = {
     "they load a machine": ("tests/faults/",),
+    "they write objects of every kind": (
+        *("tests/differential/test_differential.py", "tests/differential/test_fake_api_server.py"),
+    ),
+    "they play scenarios": ("tests/scenarios/test_live.py", "tests/scenarios/test_fixed.py"),
+    "they act as genguard's own account": (
+        *("tests/rights/", "tests/integration/test_ops_tokens.py", "tests/e2e/test_ops_auth.py"),
+        *("tests/e2e/test_watching.py", "tests/e2e/test_publish_status.py"),
+    ),
     "they take the port of the manifests": (
         *("tests/e2e/test_install", "tests/e2e/test_doctor.py", "tests/e2e/test_kind.py"),
         *("tests/readme/test_readme.py", "tests/dashboard/test_first_hour.py"),

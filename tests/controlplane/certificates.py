@@ -34,7 +34,15 @@ class KeyPair:
 class Authority:
     """A certificate authority that lives as long as one test run."""
 
-    def __init__(self, name: str = "genguard-tests") -> None:
+    def __init__(self, name: str = "genguard-tests", *, pair: KeyPair | None = None) -> None:
+        """`pair`: of an authority that somebody else has made."""
+        if pair is not None:
+            self._certificate = x509.load_pem_x509_certificate(pair.certificate)
+            self._name = self._certificate.subject
+            key = serialization.load_pem_private_key(pair.key, None)
+            assert isinstance(key, ec.EllipticCurvePrivateKey)
+            self._key = key
+            return
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         constraints = x509.BasicConstraints(ca=True, path_length=0)

@@ -3,8 +3,8 @@
 import base64
 import json
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 ADMIN = "admin"
@@ -20,8 +20,11 @@ class Identity:
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
 
 
-def identities() -> dict[str, Identity]:
-    """The administrator and one identity for each program, with the names of a real cluster."""
+def identities(tokens: Mapping[str, str] | None = None) -> dict[str, Identity]:
+    """The administrator and one identity for each program, with the names of a real cluster.
+
+    `tokens`: of users that have one already.
+    """
     every = (
         Identity(ADMIN, "kubernetes-admin", ("system:masters",)),
         Identity("kube-controller-manager", "system:kube-controller-manager"),
@@ -30,12 +33,18 @@ def identities() -> dict[str, Identity]:
         # node, must not have the last word.
         Identity("kwok", "system:node:kwok", ("system:nodes", "system:masters")),
     )
-    return {identity.name: identity for identity in every}
+    known = tokens or {}
+    return {one.name: replace(one, token=known.get(one.user, one.token)) for one in every}
 
 
 def token_file(every: Iterable[Identity]) -> str:
     """The content of --token-auth-file."""
     return "".join(f'{one.token},{one.user},{one.user},"{",".join(one.groups)}"\n' for one in every)
+
+
+def tokens_of(file: str) -> dict[str, str]:
+    """The token of each user in the content of --token-auth-file."""
+    return {user: token for token, user, *_ in (line.split(",") for line in file.splitlines())}
 
 
 def kubeconfig(server: str, ca: bytes, identity: Identity) -> str:

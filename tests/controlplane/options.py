@@ -67,6 +67,9 @@ EVERY_API = Options(
 )
 """Every persisted resource of the release is served."""
 
+AUDITED = Options(audit_level="RequestResponse")
+"""What clients ask and what is answered is in the audit log."""
+
 FULL_CLUSTER = Options(
     controller_manager=True, scheduler=True, kwok_nodes=3, audit_level="Metadata"
 )

@@ -15,16 +15,15 @@ from typing import Self
 
 from tests.controlplane import commands
 from tests.controlplane.build import OTHER_MINOR, binaries, binary
-from tests.controlplane.certificates import Authority, service_account_key
+from tests.controlplane.certificates import Authority, KeyPair, service_account_key
 from tests.controlplane.client import Client, Endpoint
-from tests.controlplane.identities import ADMIN, identities, kubeconfig, token_file
+from tests.controlplane.identities import ADMIN, identities, kubeconfig, token_file, tokens_of
 from tests.controlplane.nodes import is_usable, node
 from tests.controlplane.options import Options
 from tests.controlplane.ports import ReservedPort
-from tests.controlplane.processes import ProcessGroup
+from tests.controlplane.processes import KEEP, ProcessGroup, join
 
-KEEP = "GENGUARD_KEEP_CONTROLPLANE"
-"""Set it to keep the folder with every log after the test."""
+_PORT = "port"
 _FLAGS: Mapping[str, Callable[[commands.Layout, Options], list[str]]] = {
     "kube-apiserver": commands.apiserver,
     "kube-controller-manager": commands.controller_manager,
@@ -38,14 +37,36 @@ class ControlPlane:
     authority: Authority
     """Signed the API server's certificate; issues those of webhook servers as well."""
 
-    def __init__(self, options: Options | None = None) -> None:
+    def __init__(self, options: Options | None = None, *, shared: bool = False) -> None:
+        """`shared`: it goes on until everybody has left who joined it as well."""
         self.options = options or Options()
-        self.authority = Authority()
-        self.folder = Path(tempfile.mkdtemp(prefix="genguard-"))
-        self._port = ReservedPort()
-        self._at = commands.Layout(self.folder, self._port.number)
-        self._identities = identities()
+        self._shared = shared
+        self._held: int | None = None
         self._processes: ProcessGroup | None = None
+        self._port: ReservedPort | None = ReservedPort()
+        self._know(Path(tempfile.mkdtemp(prefix="genguard-")), self._port.number, Authority(), {})
+
+    @classmethod
+    def joined(cls, folder: Path, options: Options) -> Self | None:
+        """One that another process has started and shares; None where it has ended."""
+        held = join(folder)
+        if held is None:
+            return None
+        plane = cls.__new__(cls)
+        plane.options, plane._shared, plane._held = options, True, held
+        plane._processes = plane._port = None
+        pair = KeyPair((folder / "ca.crt").read_bytes(), (folder / "ca.key").read_bytes())
+        tokens = tokens_of((folder / "tokens.csv").read_text())
+        plane._know(folder, int((folder / _PORT).read_text()), Authority(pair=pair), tokens)
+        return plane
+
+    def _know(
+        self, folder: Path, port: int, authority: Authority, tokens: Mapping[str, str]
+    ) -> None:
+        self.folder = folder
+        self.authority = authority
+        self._at = commands.Layout(folder, port)
+        self._identities = identities(tokens)
         self.client = self.client_of(ADMIN)
 
     @property
@@ -69,6 +90,8 @@ class ControlPlane:
         return self.folder / "audit-second.log"
 
     def __enter__(self) -> Self:
+        if self._held is not None or self._processes is not None:  # it works already
+            return self
         try:
             self.start()
         except BaseException:
@@ -90,7 +113,7 @@ class ControlPlane:
         programs = programs_of(options)
         paths = binaries(programs)  # first of all: this may build
         self._write_files()
-        run = self._processes = ProcessGroup(self.folder)
+        run = self._processes = ProcessGroup(self.folder, shared=self._shared)
         run.start("etcd", [paths["etcd"], *commands.etcd(at)])
         self._wait("etcd", (self.folder / "etcd:2379").exists)
         run.start("kube-apiserver", self._command("kube-apiserver", options))
@@ -107,13 +130,20 @@ class ControlPlane:
             self._wait("kube-controller-manager", self._controllers_work)
 
     def stop(self) -> None:
-        """Ends every process and removes the folder; may be called twice."""
+        """Ends every process and removes the folder; may be called twice.
+
+        What is shared goes on while somebody else needs it.
+        """
         self.client.close()
         if self._processes is not None:
             self._processes.stop()
             self._processes = None
-        self._port.release()
-        if not os.environ.get(KEEP):
+        if self._port is not None:
+            self._port.release()
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+        if not self._shared and not os.environ.get(KEEP):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def crash(self, program: str) -> None:
@@ -197,6 +227,7 @@ class ControlPlane:
         ca.write(folder, "ca")
         self.authority.issue_server("kubernetes.default.svc").write(folder, "apiserver")
         (folder / "service-accounts.key").write_bytes(service_account_key())
+        (folder / _PORT).write_text(str(self._at.port))
         (folder / "tokens.csv").write_text(token_file(self._identities.values()))
         for name, identity in self._identities.items():
             config = kubeconfig(self.server, ca.certificate, identity)

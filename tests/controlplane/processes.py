@@ -1,4 +1,4 @@
-"""Starts servers in one process group and makes sure that the group never outlives the test."""
+"""Starts servers in one process group and makes sure that the group never outlives its tests."""
 
 import contextlib
 import os
@@ -9,9 +9,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# Reads until the test process is gone, however it went, and then kills the whole group. The child
-# leaves the group first so that it lives to remove the folder. PR_SET_PDEATHSIG would not do: it
-# fires when the *thread* that started a server ends.
+KEEP = "GENGUARD_KEEP_CONTROLPLANE"
+"""Set it to keep the folder with every log after the test."""
+# Reads until every test process that holds the other end is gone, however it went, and then kills
+# the whole group. The child leaves the group first so that it lives to remove the folder.
+# PR_SET_PDEATHSIG would not do: it fires when the *thread* that started a server ends.
 _WARDEN = """
 import os, shutil, signal, sys
 sys.stdin.buffer.read()
@@ -19,8 +21,11 @@ group = os.getpgrp()
 if os.fork() == 0:
     os.setpgid(0, 0)
     os.killpg(group, signal.SIGKILL)
-    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    if not sys.argv[2:]:
+        shutil.rmtree(sys.argv[1], ignore_errors=True)
 """
+_HELD = "held"
+"""A named pipe in the folder of shared servers: they run while somebody can write to it."""
 _TAIL_LINES = 25
 
 
@@ -29,20 +34,34 @@ class ServerFailedError(Exception):
 
 
 class ProcessGroup:
-    """The servers of one control plane; `stop` ends all of them, at once and for certain."""
+    """The servers of one control plane; `stop` ends all of them, at once and for certain.
 
-    def __init__(self, folder: Path) -> None:
+    Those that are `shared` end when everybody has left who started or joined them.
+    """
+
+    def __init__(self, folder: Path, *, shared: bool = False) -> None:
         self.folder = folder
+        self._shared = shared
+        read, self._held = _named_pipe(folder / _HELD) if shared else os.pipe()
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, tuple[Sequence[str | Path], Mapping[str, str] | None]] = {}
         self._lock = threading.Lock()
         self._warden = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _WARDEN, str(folder)],
-            stdin=subprocess.PIPE,
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                _WARDEN,
+                folder,
+                *filter(None, [os.environ.get(KEEP)]),
+            ],
+            stdin=read,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             process_group=0,
         )
+        os.close(read)
 
     def start(
         self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None
@@ -104,9 +123,32 @@ class ProcessGroup:
 
     def stop(self) -> None:
         """Kills the group. The data are thrown away, so nothing is gained by asking nicely."""
+        os.close(self._held)
+        processes = (*self._servers.values(), self._warden)
+        if self._shared:  # others may need it: the warden ends it
+            for process in processes:
+                process.returncode = 0  # else Python warns of a process that nobody waited for
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._warden.pid, signal.SIGKILL)
-        for process in (*self._servers.values(), self._warden):
+        for process in processes:
             process.wait()
-        if self._warden.stdin is not None:
-            self._warden.stdin.close()
+
+
+def join(folder: Path) -> int | None:
+    """Keep the shared servers of a folder; the end to close when they are not needed any more.
+
+    None where they have ended.
+    """
+    try:
+        return os.open(folder / _HELD, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # the pipe is gone, or nobody reads it
+        return None
+
+
+def _named_pipe(path: Path) -> tuple[int, int]:
+    os.mkfifo(path)
+    read = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # else it waits for a writer
+    write = os.open(path, os.O_WRONLY)
+    os.set_blocking(read, True)
+    return read, write

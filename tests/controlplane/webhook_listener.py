@@ -1,7 +1,6 @@
 """An https admission webhook on loopback for tests: keeps each review, answers a chosen patch."""
 
 import base64
-import itertools
 import json
 import ssl
 import tempfile
@@ -14,12 +13,12 @@ from typing import Any, Self
 
 from tests.controlplane.certificates import Authority
 from tests.controlplane.client import wait_until
+from tests.controlplane.fixtures import unique
 from tests.controlplane.plane import ControlPlane
 
 Patch = Sequence[Mapping[str, Any]]
 _PROBE = "/probe"
 _PROBE_LABEL = "genguard.io/test-probe"
-_numbers = itertools.count()
 
 
 def no_patch(request: Mapping[str, Any]) -> Patch:
@@ -73,9 +72,10 @@ class WebhookListener:
     ) -> Iterator[str]:
         """Makes the API server call this webhook; returns when it does. Yields the name.
 
-        Mutating webhooks are called in the order of their names.
+        Mutating webhooks are called in the order of their names. No other worker of the run may
+        give one this name.
         """
-        name = name or f"listener-{next(_numbers)}"
+        name = name or unique("listener")
         probe = {"objectSelector": {"matchLabels": {_PROBE_LABEL: name}}}
         hooks = [
             self._hook("reviews.example.org", "/", namespace, resources) | settings,

@@ -6,7 +6,6 @@ webhooks, which no API lists, are left out.
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.converge.asked import Asked, asked_in
 from tests.scenarios.catalogue import Scenario, catalogue
 from tests.scenarios.judging import EXPECTATIONS
-from tests.scenarios.stage import defined, disturbed
+from tests.scenarios.stage import define, disturbed
 from webhook.cli import main
 
 EXPECTED = yaml.safe_load(EXPECTATIONS.read_text())
@@ -42,9 +41,9 @@ APPLYING = {
 
 
 @pytest.fixture(scope="module")
-def plane(apiserver: ControlPlane) -> Iterator[ControlPlane]:
-    with defined(apiserver):
-        yield apiserver
+def plane(apiserver: ControlPlane) -> ControlPlane:
+    define(apiserver)
+    return apiserver
 
 
 def verdict(plane: ControlPlane, namespace: str, *asked: Asked) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The engine against a real kube-apiserver: what is predicted is what is stored, in every case.
+"""The engine against a real kube-every_api: what is predicted is what is stored, in every case.
 
 genguard runs as users run it, registered for everything, and records what it is sent. Thousands of
 seeded random writes go through the API server; then each prediction is held against the object
@@ -36,26 +36,26 @@ WRITTEN_WORDS = {
 
 
 @pytest.fixture(scope="module")
-def served(apiserver: ControlPlane) -> Iterator[list[ServedResource]]:
+def served(every_api: ControlPlane) -> Iterator[list[ServedResource]]:
     """Every stored resource in each of its versions, the sample definitions' included."""
     for definition in definitions()["items"]:
-        apiserver.client.post(
+        every_api.client.post(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, check=False
         )
     custom = {definition["metadata"]["name"] for definition in definitions()["items"]}
 
     def discovered() -> list[ServedResource] | None:
-        found = [one for one in apiserver.client.discover() if one.persisted]
+        found = [one for one in every_api.client.discover() if one.persisted]
         return found if custom <= {notation(one) for one in found} else None
 
     yield wait_until(discovered, what="the sample definitions served")
     places = [f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{one}" for one in custom]
     for place in places:
-        apiserver.client.delete(place, check=False)
+        every_api.client.delete(place, check=False)
 
     def are_gone() -> bool:
         return all(
-            apiserver.client.get(one, check=False).status == HTTPStatus.NOT_FOUND for one in places
+            every_api.client.get(one, check=False).status == HTTPStatus.NOT_FOUND for one in places
         )
 
     # Whoever defines them next would be refused while they are being deleted.
@@ -71,18 +71,18 @@ def served_samples() -> set[str]:
 
 @pytest.fixture(scope="module")
 def recording(
-    apiserver: ControlPlane, served: list[ServedResource], tmp_path_factory: pytest.TempPathFactory
+    every_api: ControlPlane, served: list[ServedResource], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """What genguard is sent: it is called for every write of this module's users, and no other."""
     del served
-    apiserver.client.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}, check=False)
+    every_api.client.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}, check=False)
     # Controllers inside the API server write too; the registrations are probed by configmaps.
     ours = f"request.userInfo.username.startsWith('{WRITER}') || request.name.startsWith('probe-')"
     path = tmp_path_factory.mktemp("differential") / "recording.ndjson"
     with (
         Genguard("--audit-only", f"--record={path}") as running,
         registered(
-            apiserver,
+            every_api,
             NAMESPACE,
             running,
             rules=[rule(["*/*"])],
@@ -104,11 +104,11 @@ def test_every_stored_resource_has_a_sample_and_a_row(served: list[ServedResourc
 
 
 def test_two_thousand_random_writes_are_predicted_exactly(
-    apiserver: ControlPlane, served: list[ServedResource], recording: Path
+    every_api: ControlPlane, served: list[ServedResource], recording: Path
 ):
     targets = [
         Target(
-            apiserver.client,
+            every_api.client,
             resource,
             load_samples()[notation(resource)],
             Filler(SEED * 1_000 + index, NAMESPACE),
@@ -138,7 +138,7 @@ def test_two_thousand_random_writes_are_predicted_exactly(
 
 
 def test_predictions_hold_when_many_write_one_object_at_once(
-    apiserver: ControlPlane, served: list[ServedResource], recording: Path
+    every_api: ControlPlane, served: list[ServedResource], recording: Path
 ):
     names = ("deployments.apps", "pods", "widgets.example.org", "gadgets.example.org", "configmaps")
     resources = [one for one in served if notation(one) in names]
@@ -146,7 +146,7 @@ def test_predictions_hold_when_many_write_one_object_at_once(
     for index, resource in enumerate(resources):
         sample = load_samples()[notation(resource)]
         first = Target(
-            apiserver.client,
+            every_api.client,
             resource,
             sample,
             Filler(SEED * 1_000 + 500 + index, NAMESPACE),
@@ -156,7 +156,7 @@ def test_predictions_hold_when_many_write_one_object_at_once(
         crowd = [first]
         for number in range(5):
             other = Target(
-                apiserver.client,
+                every_api.client,
                 resource,
                 sample,
                 Filler(SEED * 7_000 + number, NAMESPACE),

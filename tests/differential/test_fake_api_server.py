@@ -246,13 +246,13 @@ def _lives(resource: ServedResource) -> int:
 
 
 def test_two_thousand_random_writes_have_the_same_generations(
-    apiserver: ControlPlane, served: list[ServedResource], fake: Client
+    every_api: ControlPlane, served: list[ServedResource], fake: Client
 ):
     space = {"metadata": {"name": NAMESPACE}}
-    apiserver.client.post("/api/v1/namespaces", space, check=False)
+    every_api.client.post("/api/v1/namespaces", space, check=False)
     resources = [one for one in served for _ in range(_lives(one))]
     pairs = [
-        Pair(apiserver.client, fake, resource, SEED * 1_000 + index)
+        Pair(every_api.client, fake, resource, SEED * 1_000 + index)
         for index, resource in enumerate(resources)
     ]
     with ThreadPoolExecutor(4) as pool:

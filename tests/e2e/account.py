@@ -53,7 +53,8 @@ class Account:
 def account(plane: ControlPlane, namespace: str, kubeconfig: Path) -> Iterator[Account]:
     """The account and its roles as the manifests have them, until it is left.
 
-    The namespace stays: without a controller it would never be finalized.
+    What is in no namespace is named after it. The namespace stays: without a controller it would
+    never be finalized.
     """
     made = [
         one
@@ -61,6 +62,10 @@ def account(plane: ControlPlane, namespace: str, kubeconfig: Path) -> Iterator[A
         if one["kind"] in _KINDS
     ]
     for one in made:
+        if one["kind"].startswith("Cluster"):
+            one["metadata"]["name"] += f"-of-{namespace}"
+        if one.get("roleRef", {}).get("kind") == "ClusterRole":
+            one["roleRef"]["name"] += f"-of-{namespace}"
         plane.client.post(collection_of(one), one)
     found = Account(plane, namespace, kubeconfig)
     try:

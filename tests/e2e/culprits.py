@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tests.controlplane.fixtures import WORKER
 from tests.controlplane.webhook_listener import Patch
 
-OLD_OPERATOR = "mmm-old-operator"
-"""Sorts between genguard's two mutating registrations."""
+OLD_OPERATOR = f"mmm-old-operator{WORKER}"
+"""Sorts between genguard's two mutating registrations; one of each worker of a run."""
 
 
 def zeroes_observed_generation(request: Mapping[str, Any]) -> Patch:

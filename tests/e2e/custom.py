@@ -1,16 +1,15 @@
 """CustomResourceDefinitions for tests, with and without a status subresource."""
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tests.controlplane.client import wait_until
+from tests.controlplane.fixtures import unique
 from tests.controlplane.plane import ControlPlane
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def served(
     plane: ControlPlane, namespace: str, *, status_subresource: bool, group: str = ""
 ) -> Iterator[Custom]:
     """Defines `widgets`, in a group of their own unless told, until they can be written."""
-    group = group or f"e2e-{next(_numbers)}.genguard.io"
+    group = group or f"{unique('e2e')}.genguard.io"
     # A negative size is refused after mutating admission, in the strategy.
     part = {
         "type": "object",

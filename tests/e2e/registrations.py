@@ -1,6 +1,5 @@
 """Registers a running genguard with an API server as manifests/base does, in one namespace."""
 
-import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import yaml
 
 from tests.controlplane.client import wait_until
+from tests.controlplane.fixtures import WORKER, unique
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import ROOT, Genguard
 
@@ -16,7 +16,6 @@ INTENT, MUTATE, OUTCOME = (f"{phase}.genguard.io" for phase in PHASES)
 _MANIFESTS = ROOT / "manifests" / "base" / "registrations"
 _API = "/apis/admissionregistration.k8s.io/v1"
 PROBE_LABEL = "genguard.io/e2e-probe"
-_numbers = itertools.count()
 
 Rule = Mapping[str, Any]
 
@@ -39,16 +38,16 @@ def registered(
     *,
     phases: Collection[str] = PHASES,
     rules: Sequence[Rule] = (),
-    suffix: str = "",
+    suffix: str = WORKER,
     **settings: Any,
 ) -> Iterator[dict[str, str]]:
     """What users install, for one namespace; returns when the API server calls every phase.
 
-    Yields the name of each phase's configuration, which ends in `suffix`. `settings` replace
-    fields of its webhooks.
+    Yields the name of each phase's configuration, which ends in `suffix`, by default in what
+    each worker of a run has once. `settings` replace fields of its webhooks.
     """
     names: dict[str, str] = {}
-    probe = f"probe-{next(_numbers)}"
+    probe = unique("probe")
     with ExitStack() as undo:
         for phase, found in _installed(plane).items():
             if phase not in phases:

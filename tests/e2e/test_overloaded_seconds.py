@@ -20,7 +20,7 @@ from tests.e2e.registrations import registered
 from tests.scenarios import culprits
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.scene import Hook, Scene, Stored
-from tests.scenarios.stage import CUSTOM, defined, disturbed
+from tests.scenarios.stage import CUSTOM, define, disturbed
 from tests.waiting import PATIENCE
 
 HOOKS: Final = (
@@ -166,7 +166,7 @@ def test_home_says_what_the_audit_log_shows_while_reviews_are_lost() -> None:
     with ExitStack() as undo:
         plane = undo.enter_context(ControlPlane(Options(audit_level="RequestResponse")))
         plane.client.post("/api/v1/namespaces", {"metadata": {"name": name}})
-        undo.enter_context(defined(plane))
+        define(plane)
         scene, log = Scene(plane, name), Log(AuditTrail(plane, name))
         hooks = undo.enter_context(ExitStack())
         hooks.enter_context(disturbed(plane, Scenario("", lambda _: None, HOOKS, ()), name))

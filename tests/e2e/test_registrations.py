@@ -32,6 +32,13 @@ def is_called(client: Client, name: str, writes: Writes) -> bool:
     return may_match(found["webhooks"][0].get("rules", ()), writes)
 
 
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """One of its own: the webhooks of other tests would need the phases as well."""
+    with ControlPlane() as started:
+        yield started
+
+
 @contextmanager
 def controller(client: Client, path: str) -> Iterator[list[float]]:
     """A controller that reports its status ten times a second; yields the times of its writes."""
@@ -57,13 +64,13 @@ def controller(client: Client, path: str) -> Iterator[list[float]]:
 
 @pytest.mark.parametrize("mode", ["--audit-only", "--events"], ids=["audit-only", "enforcing"])
 def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_done_much(
-    apiserver: ControlPlane, namespace: NamespaceFactory, mode: str
+    plane: ControlPlane, namespace: NamespaceFactory, mode: str
 ) -> None:
-    where, client = namespace(apiserver), apiserver.client
+    where, client = namespace(plane), plane.client
     path = f"/apis/apps/v1/namespaces/{where}/deployments"
     client.post(path, deployment())
-    flags = f"--kubeconfig={apiserver.kubeconfig}", "--registrations=follow", mode
-    with Genguard(*flags) as guard, registered(apiserver, where, guard) as names:
+    flags = f"--kubeconfig={plane.kubeconfig}", "--registrations=follow", mode
+    with Genguard(*flags) as guard, registered(plane, where, guard, suffix="") as names:
         intent, mutate = names["intent"], names["mutate"]
         assert is_called(client, intent, _STATUS)
         wait_until(
@@ -79,11 +86,11 @@ def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_
         user = client.as_user("widget-controller", ["system:masters"], "")
         with (
             controller(user, f"{path}/web") as written,
-            WebhookListener(apiserver.authority, zeroes_observed_generation) as listener,
+            WebhookListener(plane.authority, zeroes_observed_generation) as listener,
         ):
             wait_until(lambda: len(written) > 5, what="a controller that writes")
             began = time.time()
-            with listener.registered(apiserver, where, ["deployments/status"], name=OLD_OPERATOR):
+            with listener.registered(plane, where, ["deployments/status"], name=OLD_OPERATOR):
                 wait_until(lambda: is_called(client, intent, _STATUS), what="/intent again")
                 assert time.time() - began < _SECONDS_TO_WIDEN + 1  # it began before it was stored
                 named = f"{OLD_OPERATOR}/reviews.example.org"

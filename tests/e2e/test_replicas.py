@@ -19,7 +19,7 @@ from tests.e2e.traffic import passed_unseen
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import Result, complaints, expectations
 from tests.scenarios.scene import Json, Scene, Stored
-from tests.scenarios.stage import CUSTOM, defined, disturbed
+from tests.scenarios.stage import CUSTOM, define, disturbed
 from tests.store.alertmanager import Alertmanager
 from tests.store.loop import findings
 from tests.store.proxy import Proxy
@@ -45,8 +45,8 @@ def shared(cluster: ControlPlane) -> Iterator[Shared]:
         StoreServer() as store,
         Proxy(store.socket) as proxy,
         Alertmanager() as alertmanager,
-        defined(cluster),
     ):
+        define(cluster)
         flags = (
             f"--store=valkey://127.0.0.1:{proxy.port}/0",
             f"--kubeconfig={cluster.kubeconfig}",

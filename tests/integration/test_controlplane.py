@@ -61,17 +61,17 @@ def test_the_version_is_stamped(apiserver: ControlPlane) -> None:
     assert (version["major"], version["minor"]) == ("1", "36")
 
 
-def test_every_persisted_resource_of_the_release_is_served(apiserver: ControlPlane) -> None:
+def test_every_persisted_resource_of_the_release_is_served(every_api: ControlPlane) -> None:
     expected = {(group, name) for group, names in PERSISTED.items() for name in names.split()}
-    served = {(each.group, each.resource) for each in apiserver.client.discover() if each.persisted}
+    served = {(each.group, each.resource) for each in every_api.client.discover() if each.persisted}
     # Definitions of other tests on this API server may be there as well.
     builtin = {(group, name) for group, name in served if not group.endswith("example.org")}
     assert builtin == expected
     assert len(expected) == 68
 
 
-def test_discovery_tells_verbs_subresources_kinds_and_scopes(apiserver: ControlPlane) -> None:
-    found = {(each.api_version, each.resource): each for each in apiserver.client.discover()}
+def test_discovery_tells_verbs_subresources_kinds_and_scopes(every_api: ControlPlane) -> None:
+    found = {(each.api_version, each.resource): each for each in every_api.client.discover()}
     deployments = found["apps/v1", "deployments"]
     assert deployments.kind == "Deployment"
     assert deployments.namespaced

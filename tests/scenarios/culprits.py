@@ -11,6 +11,7 @@ from tests.e2e.culprits import removes_observed_generation, zeroes_observed_gene
 __all__ = ["removes_observed_generation", "zeroes_observed_generation"]
 
 Request = Mapping[str, Any]
+OLD_OPERATOR = "mmm-old-operator"
 
 
 def removes_status_field(name: str) -> Callable[[Request], Patch]:

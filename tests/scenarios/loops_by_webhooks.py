@@ -1,7 +1,7 @@
 """Loops that another webhook makes in the status of objects."""
 
 from tests.controlplane.webhook_listener import no_patch
-from tests.e2e.culprits import OLD_OPERATOR, deployment, is_ready, pod
+from tests.e2e.culprits import deployment, is_ready, pod
 from tests.scenarios import culprits
 from tests.scenarios.catalogue import scenario
 from tests.scenarios.scene import Hook, Json, Scene, Stored, condition, set_condition
@@ -22,7 +22,7 @@ def _rollouts(scene: Scene, images: int = 3) -> None:
     scene.pause(1.5)
 
 
-@scenario(Hook(OLD_OPERATOR, culprits.zeroes_observed_generation, _DEPLOYMENT_STATUS))
+@scenario(Hook(culprits.OLD_OPERATOR, culprits.zeroes_observed_generation, _DEPLOYMENT_STATUS))
 def deployment_status_zeroed(scene: Scene) -> None:
     _rollouts(scene)
 
@@ -36,7 +36,7 @@ def deployment_status_removed_by_one_of_three(scene: Scene) -> None:
     _rollouts(scene)
 
 
-@scenario(Hook(OLD_OPERATOR, culprits.removes_observed_generation, ("pods/status",)))
+@scenario(Hook(culprits.OLD_OPERATOR, culprits.removes_observed_generation, ("pods/status",)))
 def pod_status_loop(scene: Scene) -> None:
     scene.create("v1/pods", pod("one"))
     scene.pause(3.0)
@@ -47,7 +47,7 @@ def _running_pod(scene: Scene) -> None:
 
 
 @scenario(
-    Hook(OLD_OPERATOR, culprits.removes_observed_generation, ("pods/status",)),
+    Hook(culprits.OLD_OPERATOR, culprits.removes_observed_generation, ("pods/status",)),
     before=_running_pod,
 )
 def pod_that_ran_before_the_webhook(scene: Scene) -> None:
@@ -65,7 +65,9 @@ def replicas_removed_and_set_by_default(scene: Scene) -> None:
         scene.pause(0.3)
 
 
-@scenario(Hook(OLD_OPERATOR, culprits.clears_observed_generation_of_conditions, ("*/status",)))
+@scenario(
+    Hook(culprits.OLD_OPERATOR, culprits.clears_observed_generation_of_conditions, ("*/status",))
+)
 def conditions_cleared(scene: Scene) -> None:
     _reconcile(scene.widget(), times=8)
 

@@ -1,7 +1,7 @@
 """Webhooks that are well-behaved, or that were not, once."""
 
 from tests.controlplane.webhook_listener import no_patch
-from tests.e2e.culprits import OLD_OPERATOR, deployment
+from tests.e2e.culprits import deployment
 from tests.scenarios import culprits
 from tests.scenarios.catalogue import scenario
 from tests.scenarios.scene import Hook, Scene
@@ -40,7 +40,11 @@ def puts_that_leave_out_what_is_defaulted(scene: Scene) -> None:
 
 
 @scenario(
-    Hook(OLD_OPERATOR, culprits.once(culprits.zeroes_observed_generation), ("widgets/status",))
+    Hook(
+        culprits.OLD_OPERATOR,
+        culprits.once(culprits.zeroes_observed_generation),
+        ("widgets/status",),
+    )
 )
 def one_clobber_and_never_again(scene: Scene) -> None:
     widget = scene.widget()

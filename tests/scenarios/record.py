@@ -11,7 +11,7 @@ from tests.controlplane.options import FULL_CLUSTER
 from tests.controlplane.plane import ControlPlane
 from tests.scenarios import recording
 from tests.scenarios.catalogue import Scenario, catalogue
-from tests.scenarios.stage import defined, make_namespace, play
+from tests.scenarios.stage import define, make_namespace, play
 
 _ONE_LOG = ("--audit-log-maxsize=10000",)
 """MiB. The API server begins another file at 100, and a trail is read in one."""
@@ -24,7 +24,8 @@ def main(names: list[str]) -> None:
     if unknown:
         raise SystemExit(f"no such scenario: {', '.join(unknown)}; there are: {', '.join(known)}")
     logged = replace(FULL_CLUSTER, audit_level="RequestResponse", apiserver_flags=_ONE_LOG)
-    with ControlPlane(logged) as plane, defined(plane):
+    with ControlPlane(logged) as plane:
+        define(plane)
         for name in names or known:
             make_namespace(plane, name)
             _record(plane, known[name])

@@ -44,23 +44,17 @@ class Played(NamedTuple):
     configurations: list[dict[str, Any]]
 
 
-@contextmanager
-def defined(plane: ControlPlane) -> Iterator[None]:
-    """The custom resources of definitions.yaml are served."""
+def define(plane: ControlPlane) -> None:
+    """The custom resources of definitions.yaml are served from now on; others may need them too."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     items = yaml.safe_load(DEFINITIONS.read_text())["items"]
     for item in items:
-        plane.client.post(path, item)
-    try:
-        for item in items:
-            plural = item["spec"]["names"]["plural"]
-            version = item["spec"]["versions"][0]["name"]
-            at = f"/apis/example.org/{version}/{plural}"
-            wait_until(lambda at=at: plane.client.get(at).body, what=f"{plural} served")
-        yield
-    finally:
-        for item in items:
-            plane.client.delete(f"{path}/{item['metadata']['name']}")
+        plane.client.post(path, item, check=False)  # it may be there
+    for item in items:
+        plural = item["spec"]["names"]["plural"]
+        version = item["spec"]["versions"][0]["name"]
+        at = f"/apis/example.org/{version}/{plural}"
+        wait_until(lambda at=at: plane.client.get(at).body, what=f"{plural} served")
 
 
 @contextmanager
@@ -92,7 +86,7 @@ def play(
     fixed: Callable[[], object] = lambda: None,
     left_alone: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Played:
-    """In a namespace that exists; `defined` must be in force.
+    """In a namespace that exists; after `define`.
 
     The events are of the level that the control plane logs. `fixed` is called when all webhooks are
     registered, before anybody acts; `left_alone` are the fields that a user leaves to others.

@@ -11,7 +11,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import Found, expectations, judge, summary
-from tests.scenarios.stage import Played, defined, make_namespace, play
+from tests.scenarios.stage import Played, define, make_namespace, play
 
 LOOPS = [name for name, one in expectations().items() if one.find]
 AT_EACH_CHANGE = {
@@ -29,9 +29,9 @@ _SECONDS_TO_TAKE_EFFECT = 1.5
 
 
 @pytest.fixture(scope="module")
-def served(cluster: ControlPlane) -> Iterator[ControlPlane]:
-    with defined(cluster):
-        yield cluster
+def served(cluster: ControlPlane) -> ControlPlane:
+    define(cluster)
+    return cluster
 
 
 @pytest.mark.parametrize(

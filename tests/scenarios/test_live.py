@@ -1,7 +1,5 @@
 """A few scenarios once more on a real control plane: recordings must not have grown old."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.controlplane.fixtures import NamespaceFactory
@@ -9,7 +7,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import complaints, expectations, judge
-from tests.scenarios.stage import defined, play
+from tests.scenarios.stage import define, play
 
 LIVE = (
     "pod-status-loop",
@@ -31,9 +29,9 @@ LIVE = (
 
 
 @pytest.fixture(scope="module")
-def served(cluster: ControlPlane) -> Iterator[ControlPlane]:
-    with defined(cluster):
-        yield cluster
+def served(cluster: ControlPlane) -> ControlPlane:
+    define(cluster)
+    return cluster
 
 
 @pytest.mark.parametrize("name", LIVE)

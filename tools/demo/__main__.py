@@ -23,7 +23,7 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.options import FULL_CLUSTER, Options
 from tests.controlplane.plane import ControlPlane, programs_of
 from tests.controlplane.webhook_listener import WebhookListener
-from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generation
+from tests.e2e.culprits import deployment, zeroes_observed_generation
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tools.demo.played import DeploymentController
@@ -168,7 +168,7 @@ def bad_webhook(plane: ControlPlane) -> Iterator[None]:
     """What an old operator does: it writes a status through a type that does not know the field."""
     with (
         WebhookListener(plane.authority, zeroes_observed_generation) as culprit,
-        culprit.registered(plane, NAMESPACE, ["deployments/status"], name=OLD_OPERATOR),
+        culprit.registered(plane, NAMESPACE, ["deployments/status"], name="mmm-old-operator"),
     ):
         yield
 
