@@ -78,12 +78,15 @@ def copy(tmp_path: Path) -> Path:
     return folder
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(told: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of a recipe, with the Python that runs this test."""
-    program, *words = shlex.split(command)
-    assert program == ".venv/bin/python"
+    program, *words = shlex.split(told)
+    assert program in (".venv/bin/python", "make")
+    command = [sys.executable, *words]
+    if program == "make":
+        command = [program, "--old-file=install", f"PY={sys.executable}", *words]
     return subprocess.run(
-        [sys.executable, *words],
+        command,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
