@@ -15,7 +15,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py --ignore
 	$(patsubst %,tests/monitoring/test_%.py,declared runbooks)
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack flood replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
+.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory-attack replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,19 +118,12 @@ faults: install controlplane ## what users see of faults, with 10,000 writes whi
 bench: install controlplane ## genguard beside Go, kopf and others: writes tools/bench/RESULTS.md
 	$(PY) -m tools.bench
 	$(PY) -m tools.bench.tracking
-	$(PY) -m tools.bench.dashboard
 
 bench-check: install controlplane ## fail where a review costs 25 % more than is recorded
 	$(PY) -m tools.bench --check
 
-memory: install ## what 100,000 tracked objects take, by kind (minutes)
-	$(PY) -m tools.bench.memory
-
 memory-attack: install ## what a server takes under attacks on its memory, and who waits (minutes)
 	$(PY) -m tools.bench.hoarding
-
-flood: install ## a server that finds 10,000 loops and tracks 200,000 objects: memory, pages, alerts (minutes)
-	$(PY) -m tools.bench.flood
 
 replicas: install ## three replicas and a store under load: how late facts reach the leader, what others cost
 	$(PY) -m tools.bench.replicas

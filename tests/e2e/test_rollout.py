@@ -81,24 +81,6 @@ class Web:
         return f"--namespace={self.namespace}"
 
 
-def test_without_genguard_the_rollout_of_available_replicas_hangs_and_with_it_the_next_completes(
-    cluster: ControlPlane, namespace: NamespaceFactory
-) -> None:
-    web = Web(cluster, namespace(cluster))
-    with old_operator(cluster, web.namespace):
-        web.create()
-        found = web.available("image:1")
-        assert found["metadata"]["generation"] == 1
-        assert "observedGeneration" not in found["status"]
-        web.hangs()
-        with Genguard() as guard, registered(cluster, web.namespace, guard):
-            web.touch()  # the controller has gone quiet, and heals with its next write
-            web.completes()
-            web.set_image("image:2")
-            web.completes()
-            assert web.available("image:2")["status"]["observedGeneration"] == 2
-
-
 def test_with_genguard_the_first_rollout_and_the_next_complete(
     cluster: ControlPlane, namespace: NamespaceFactory
 ) -> None:

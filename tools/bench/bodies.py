@@ -14,8 +14,6 @@ RECORDED: Final = "recorded"
 STATUS: Final = "status"
 Pair = tuple[workload.Manifest, workload.Manifest]
 
-REORDERED: Final = "reordered"
-JUDGED_ALONE: Final = "reordered, dry run"
 SIZES: Final = {"2 KB": 2_000, "20 KB": 20_000, "200 KB": 200_000, "1.5 + 1.5 MiB": 3 << 20}
 """The last is what the API server sends of an object as large as etcd takes: new and old."""
 
@@ -39,25 +37,9 @@ def _status_update() -> Sequence[Recorded]:
     return [min(updates, key=lambda one: abs(len(one.body) - mean))]
 
 
-def reordered(*, dry_run: bool) -> Sequence[Recorded]:
-    """As slow as 3 MiB get: spec is written in another order, so that every value is compared.
-
-    At a dry run detection does not look.
-    """
-    listed = [{"name": f"v{at}", "value": "x" * 10, "on": True} for at in range(30_000)]
-    spec = {"items": listed, "size": 1}
-    metadata = {"name": "sized-000000", "uid": _OBJECT_UID, "generation": 3}
-    new = {"metadata": metadata, "spec": spec}
-    old = {"metadata": metadata, "spec": dict(reversed(spec.items()))}
-    body = _body("", (new, old), resource="widgets", dry_run=dry_run)
-    return [Recorded("", Phase.MUTATE, body, "UPDATE", "")]
-
-
 REVIEWS: Final[Mapping[str, Callable[[], Sequence[Recorded]]]] = {
     RECORDED: read_corpus,
     STATUS: _status_update,
-    REORDERED: partial(reordered, dry_run=False),
-    JUDGED_ALONE: partial(reordered, dry_run=True),
     **{name: partial(sized, size) for name, size in SIZES.items()},
 }
 
@@ -108,11 +90,11 @@ def _fitted(size: int, subresource: str, made: Callable[[int, int], Pair]) -> Re
     return Recorded("", Phase.MUTATE, body, "UPDATE", subresource)
 
 
-def _body(subresource: str, pair: Pair, *, resource: str = "pods", dry_run: bool = False) -> bytes:
+def _body(subresource: str, pair: Pair) -> bytes:
     new, old = pair
     name = new["metadata"]["name"]
     review: dict[str, Any] = make_review(
-        "UPDATE", resource, new, old, subresource=subresource, name=name, dry_run=dry_run
+        "UPDATE", "pods", new, old, subresource=subresource, name=name
     )
     review["request"]["uid"] = _UID
     return json.dumps(review, separators=(",", ":")).encode()

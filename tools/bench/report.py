@@ -38,8 +38,6 @@ _FURTHER: Final = """## Look further
 
 - `python -m tools.bench.profile` says where the time of a review goes, by kind of write and phase,
   and shows a cProfile; with `--of detection` of what happens after the answer.
-- `python -m tools.bench.pauses` says for how long a review of 3 MiB keeps all others waiting,
-  judged at once and in a thread as `genguard serve` does.
 - `python -m tools.bench --quick` measures roughly, `--only through` a part, `--server NAME` some.
 - `make bench-check` fails when a ratio of processor time, best round to best round, is 25 % worse
   than it was here: {best}.

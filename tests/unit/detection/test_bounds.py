@@ -54,7 +54,7 @@ SCALE = 100
     ids=["pods", "pods written by turns", "deployments"],
 )
 def test_a_hundred_thousand_objects_take_less_than_300_mib(monkeypatch, example, by_turns):
-    """In a model of a hundredth. `make memory` measures all of it."""
+    """In a model of a hundredth."""
     reviews = Reviews(example)
     bounds = MOST_OBJECTS, MOST_BYTES, MOST_BYTES_OF_LEAVES
     history = History(*(most // SCALE for most in bounds))
