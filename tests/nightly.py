@@ -1,9 +1,12 @@
 """Which tests wait for `make test-all`: a table in README.md beside this file, with reasons."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import pytest
 
 _FOLDER: Final = Path(__file__).parent
 _ROW: Final = re.compile(r"^\|((?: `[^`]+`)+) \| ([^|]+) \|(?: ([^|]+))? \|$", re.MULTILINE)
@@ -37,3 +40,16 @@ def table() -> tuple[Waiting, ...]:
 def waits(path: str) -> bool:
     """Whether a file, from the folder of this file, is in the table."""
     return any(path == each or path.startswith(f"{each}/") for row in table() for each in row.paths)
+
+
+def by_turns(rows: Sequence[Any], columns: Sequence[Any], days: int = 0) -> list[Any]:
+    """Each row with each column, by night; by day one in `days` of these, by turns.
+
+    Without `days` each row comes once.
+    """
+    every = days or len(columns)
+    return [
+        pytest.param(one, other, marks=() if (row + column) % every == 0 else pytest.mark.nightly)
+        for row, one in enumerate(rows)
+        for column, other in enumerate(columns)
+    ]

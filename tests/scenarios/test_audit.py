@@ -38,14 +38,18 @@ def test_a_webhook_is_named_by_its_patches_when_none_are_given(name):
         assert (one["actor"]["name"], "certain") in [(it["name"], it["confidence"]) for it in found]
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_an_audit_log_is_small_and_tells_nothing_of_the_machine(name):
-    assert recording.audit_of(name).stat().st_size < _LARGEST
-    text = b"\n".join(recording.read_audit(name)).replace(b"/tmp/0", b"")
-    for word in (b"managedFields", b"sourceIPs", b"/tmp/", b"/home/", b"/root/"):
-        assert word not in text
-    for word in (b"Bearer", b'"subresource":"token"', b'"eyJ', b"BEGIN CERTIFICATE", b"caBundle"):
-        assert word not in text
+_NOT_TOLD = (
+    *(b"managedFields", b"sourceIPs", b"/tmp/", b"/home/", b"/root/", b"Bearer"),
+    *(b'"subresource":"token"', b'"eyJ', b"BEGIN CERTIFICATE", b"caBundle"),
+)
+
+
+def test_an_audit_log_is_small_and_tells_nothing_of_the_machine(subtests):
+    for name in EXPECTED:
+        with subtests.test(name):
+            assert recording.audit_of(name).stat().st_size < _LARGEST
+            text = b"\n".join(recording.read_audit(name)).replace(b"/tmp/0", b"")
+            assert [word for word in _NOT_TOLD if word in text] == []
 
 
 def _names_a_webhook(wanted):

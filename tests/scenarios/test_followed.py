@@ -13,6 +13,7 @@ import pytest
 from genguard.admission.review import Phase
 from genguard.detection.matching import Writes, may_match
 from genguard.needed_phases import needs_of, rules_of
+from tests.nightly import by_turns
 from tests.scenarios import recording
 from tests.scenarios.distorting import encoded
 from tests.scenarios.judging import complaints, expectations, judge
@@ -69,8 +70,7 @@ def _refused(name: str) -> Callable[[Writes], bool]:
     return found.__contains__
 
 
-@pytest.mark.parametrize("enforcing", [True, False], ids=["enforcing", "audit-only"])
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize(("name", "enforcing"), by_turns([*EXPECTED], [True, False]))
 def test_with_the_phases_that_follow_leaves_out_the_findings_are_the_same(
     name, enforcing, tmp_path
 ):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.nightly import by_turns
 from tests.scenarios import recording
 from tests.scenarios.distorting import DISTORTIONS, encoded, only_whole, writes_of
 from tests.scenarios.judging import Result, complaints, expectations, judge
@@ -21,13 +22,8 @@ _SHARE = 0.8
 
 
 def _pairs(names: list[str]) -> Any:
-    """Every scenario with every distortion: by day with each third, by night with all of them."""
-    pairs = [
-        pytest.param(name, distortion, marks=() if (row + column) % 3 == 0 else pytest.mark.nightly)
-        for row, name in enumerate(names)
-        for column, distortion in enumerate(DISTORTIONS)
-    ]
-    return pytest.mark.parametrize(("name", "distortion"), pairs)
+    """Every scenario with every distortion: by day with each sixth, by night with all of them."""
+    return pytest.mark.parametrize(("name", "distortion"), by_turns(names, [*DISTORTIONS], 6))
 
 
 def results(name: str, distortion: str) -> tuple[Result, Result]:
