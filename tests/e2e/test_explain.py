@@ -28,17 +28,17 @@ def explain(plane: ControlPlane, resource: str, *flags: str) -> dict[str, Any]:
 
 
 def test_a_custom_resource_of_the_cluster_is_explained_by_its_definition(
-    apiserver: ControlPlane, namespace: NamespaceFactory
+    every_api: ControlPlane, namespace: NamespaceFactory
 ) -> None:
-    where = namespace(apiserver)
+    where = namespace(every_api)
     with (
-        served(apiserver, where, status_subresource=True) as apart,
-        served(apiserver, where, status_subresource=False) as together,
+        served(every_api, where, status_subresource=True) as apart,
+        served(every_api, where, status_subresource=False) as together,
     ):
-        found = explain(apiserver, apart.resource)
+        found = explain(every_api, apart.resource)
         assert found["statusSubresource"] == "present"
         assert found["generation"]["excluded"] == ["metadata", "status"]
-        found = explain(apiserver, together.resource)
+        found = explain(every_api, together.resource)
         assert found["statusSubresource"] == "absent"
         # What the page says is what the server does.
         made = together.create(status={"a": 1})
@@ -47,16 +47,16 @@ def test_a_custom_resource_of_the_cluster_is_explained_by_its_definition(
         assert apart.put(made, status={"a": 2})["metadata"]["generation"] == 1
 
 
-def test_the_rules_are_those_of_the_clusters_version(apiserver: ControlPlane) -> None:
-    running = apiserver.client.get("/version").body["gitVersion"]
-    assert running.startswith(f"v{explain(apiserver, 'pods')['serverVersion'].removeprefix('v')}")
-    assert explain(apiserver, "pods", "--server-version=1.32")["serverVersion"] == "1.32"
+def test_the_rules_are_those_of_the_clusters_version(every_api: ControlPlane) -> None:
+    running = every_api.client.get("/version").body["gitVersion"]
+    assert running.startswith(f"v{explain(every_api, 'pods')['serverVersion'].removeprefix('v')}")
+    assert explain(every_api, "pods", "--server-version=1.32")["serverVersion"] == "1.32"
 
 
-def test_names_and_scopes_of_the_table_are_those_of_discovery(apiserver: ControlPlane) -> None:
+def test_names_and_scopes_of_the_table_are_those_of_discovery(every_api: ControlPlane) -> None:
     table = load_table()
     rows = {(row.group, row.resource): row for row in table.rows if row.persisted}
-    groups = apiserver.client.get("/apis").body["groups"]
+    groups = every_api.client.get("/apis").body["groups"]
     built_in = {group for group, _ in rows}  # a definition that is going away may be listed still
     versions = [
         one["preferredVersion"]["groupVersion"] for one in groups if one["name"] in built_in
@@ -64,7 +64,7 @@ def test_names_and_scopes_of_the_table_are_those_of_discovery(apiserver: Control
     compared = set()
     for version in ("v1", *versions):
         path = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        for one in read_resources(version, apiserver.client.get(path).body):
+        for one in read_resources(version, every_api.client.get(path).body):
             row = rows.get(one.of)
             if row is not None:
                 expected = (one.kind, one.singular, set(one.short_names), one.namespaced)
@@ -77,14 +77,14 @@ def test_names_and_scopes_of_the_table_are_those_of_discovery(apiserver: Control
     assert len(compared) >= 60
 
 
-def test_as_a_plugin_of_the_real_kubectl(apiserver: ControlPlane, tmp_path: Path) -> None:
+def test_as_a_plugin_of_the_real_kubectl(every_api: ControlPlane, tmp_path: Path) -> None:
     program = tmp_path / "kubectl-genguard"
     program.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         "from webhook.cli import plugin\nplugin()\n"
     )
     program.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(apiserver.kubeconfig)}
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(every_api.kubeconfig)}
 
     def kubectl(*words: str) -> subprocess.CompletedProcess[str]:
         command = [str(binary("kubectl")), "genguard", *words]

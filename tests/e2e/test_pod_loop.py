@@ -79,7 +79,7 @@ def test_the_loop_goes_on_without_genguard_and_ends_within_one_status_write_with
     with old_operator(cluster, name) as looping, Genguard() as guard:
         looping.run()
         looping.culprit.reviews.clear()
-        assert looping.writes_within(QUIET_SECONDS) >= 5
+        assert looping.writes_within(QUIET_SECONDS) >= 2
         assert looping.observed() is None
 
         with registered(cluster, name, guard):
@@ -130,7 +130,7 @@ def test_without_the_intent_hook_a_value_that_was_never_stored_cannot_be_restore
         registered(cluster, name, guard, phases=("mutate", "outcome")),
     ):
         looping.run()
-        assert looping.writes_within(QUIET_SECONDS) >= 5
+        assert looping.writes_within(QUIET_SECONDS) >= 2
         assert looping.observed() is None
         assert not guard.metric("genguard_mends_total", rule="restore-intent")
         assert not guard.metric("genguard_mends_total", rule="preserve-observed-generation")
@@ -146,6 +146,6 @@ def test_with_audit_only_the_loop_goes_on(
         registered(cluster, name, guard),
     ):
         looping.run()
-        assert looping.writes_within(QUIET_SECONDS) >= 5
+        assert looping.writes_within(QUIET_SECONDS) >= 2
         assert looping.observed() is None
         assert guard.metric("genguard_mends_total", rule="restore-intent", mode="would") >= 5
