@@ -26,13 +26,13 @@ class Queue:
         return make()
 
 
-def context(*found: Finding, mode="enforcing", samples=(), follows=False):
-    ledger = SimpleNamespace(
-        follows=follows, samples=lambda ids: {k: v for k, v in samples if k in ids}
-    )
+def context(*found: Finding, mode="enforcing", samples=(), judges=True):
+    ledger = SimpleNamespace(samples=lambda ids: {k: v for k, v in samples if k in ids})
     detection = SimpleNamespace(ledger=ledger, history=History())
     sources = Sources(
-        detecting=SimpleNamespace(findings=lambda: found, detection=detection, tracking=Tracking()),
+        detecting=SimpleNamespace(
+            findings=lambda: found, detection=detection, tracking=Tracking(), judges=judges
+        ),
         suspects=SimpleNamespace(registered=()),
         watching=None,
         metrics=None,
@@ -58,11 +58,11 @@ async def test_the_steps_of_one_finding_fit_what_the_server_does(mode, first):
 
 
 @pytest.mark.parametrize(
-    ("follows", "says"),
-    [(True, "the replica that leads remembers the last writes"), (False, "none of the last")],
+    ("judges", "says"),
+    [(False, "the replica that leads remembers the last writes"), (True, "none of the last")],
 )
-async def test_where_another_replica_judges_it_is_said_who_remembers_the_writes(follows, says):
-    asked = context(CLEARED, mode="audit-only", follows=follows)
+async def test_where_another_replica_judges_it_is_said_who_remembers_the_writes(judges, says):
+    asked = context(CLEARED, mode="audit-only", judges=judges)
     data = await findings.load_finding(asked, {"id": "f1"}, 0.0)
     assert says in data.model.fix[0].trial.text
 

@@ -324,7 +324,7 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             with_said(WELL, store="valkey-lost"),
             "store",
             "warn",
-            "each replica uses its own memory until it is back",
+            "each replica uses its own memory, and no loop is found until it is back",
             f"{KUBECTL} logs deployment/genguard | grep store",
         ),
         (
