@@ -15,7 +15,7 @@ from genguard.linting.check import LintFinding
 from genguard.trace.report import Verdict
 from webhook.cli.following import FollowedLine
 from webhook.cli.version import VersionFacts
-from webhook.doctor.result import CheckResult
+from webhook.doctor.facts import CheckResult
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

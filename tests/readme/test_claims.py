@@ -11,7 +11,7 @@ from tests.e2e.genguard import ROOT
 from tests.unit.doctor.healthy import healthy
 from tests.versions.facts import FACTS
 from webhook.doctor.cluster import api_server
-from webhook.doctor.result import Level
+from webhook.doctor.facts import Level
 
 README = (ROOT / "README.md").read_text()
 PAGE = (ROOT / "docs" / "compatibility.md").read_text()

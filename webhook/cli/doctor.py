@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import product
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -33,10 +33,9 @@ from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe
 from webhook.cluster.installation import choices_of, find, is_injected, leftovers
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.diagnose import diagnose
-from webhook.doctor.facts import Facts, Right, Source
-from webhook.doctor.result import CheckResult, Level
+from webhook.doctor.facts import CheckResult, Facts, Level, Right, Source
 from webhook.install.installing import connected, registrations
-from webhook.manifest.documents import Document, path_of, title_of
+from webhook.manifest.documents import path_of, title_of
 from webhook.manifest.rendering import deployment_of, pair_files, render, secret_of
 
 _COLOURS = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -60,15 +59,7 @@ T = TypeVar("T")
 @OUTPUT
 @reads_installation
 @asks_server
-def doctor(
-    output: str,
-    *,
-    namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
-    server: str | None,
-    token: str,
-) -> None:
+def doctor(output: str, **flags: Any) -> None:
     """Tell whether genguard is well in a cluster.
 
     Whether it does its work, and holds up nobody else's. Creates nothing: a dry run in namespace
@@ -80,9 +71,12 @@ def doctor(
     The exit code is 0 when nothing warns or fails, 1 when something does, or the cluster cannot be
     asked, 2 when the command line is wrong. What is unknown does not change it.
     """
-    with one_line_errors():
-        choice = ServerChoice(server or namespace, token)
-    lines = _diagnosed(kubeconfig, context, namespace, choice)
+    try:
+        with one_line_errors():
+            lines = diagnose(asyncio.run(examine(**flags)))
+    except click.ClickException as error:
+        message = error.format_message()
+        lines = (CheckResult(Level.FAIL, "api-server", message, "kubectl cluster-info"),)
     for line in lines:
         click.echo(json_line(line) if output == "json" else _row(line))
     counts = {level.value: sum(line.level is level for line in lines) for level in Level}
@@ -91,17 +85,6 @@ def doctor(
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
     sys.exit(any(line.level.rank for line in lines))
-
-
-def _diagnosed(
-    kubeconfig: str | None, context: str | None, namespace: str, choice: ServerChoice
-) -> tuple[CheckResult, ...]:
-    try:
-        with one_line_errors():
-            return diagnose(asyncio.run(examine(kubeconfig, context, namespace, choice)))
-    except click.ClickException as error:
-        message = error.format_message()
-        return (CheckResult(Level.FAIL, "api-server", message, "kubectl cluster-info"),)
 
 
 def _row(line: CheckResult) -> str:
@@ -114,12 +97,13 @@ def _row(line: CheckResult) -> str:
 
 
 async def examine(
-    kubeconfig: str | None, context: str | None, namespace: str, choice: ServerChoice
+    kubeconfig: str | None, context: str | None, namespace: str, server: str | None, token: str
 ) -> Facts:
     """Read everything that the checks need. Raises NoClusterError, RefusedError or UNREACHED.
 
     What the user may not read is noted in the facts.
     """
+    choice = ServerChoice(server or namespace, token)
     async with connected(kubeconfig, context) as (rest, _):
         facts = await _examined(rest, namespace)
         try:
@@ -144,7 +128,7 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
 
     version = await rest.get("/version")
     configurations = await read(Source.REGISTRATIONS, registrations(rest), [])
-    deployment = await read(Source.DEPLOYMENT, _deployment(rest, namespace), None)
+    deployment = await read(Source.DEPLOYMENT, find(rest, deployment_of(namespace)), None)
     choices = choices_of(deployment or {}, namespace)
     choices = replace(choices, cert_manager=is_injected(configurations))
     expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
@@ -162,11 +146,11 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
         leftovers=tuple(await read(Source.LEFTOVERS, leftovers(rest), [])),
         endpoints=endpoints.count(True),
         unready=endpoints.count(False),
-        pair=await read(Source.PAIR, _pair(rest, namespace), None),
+        pair=read_pair(await read(Source.PAIR, find(rest, secret_of(namespace)), None)),
         probe=probed.seen,
         refusal=probed.refusal,
         probes=tuple(one.seen for one in probes),
-        leaving=tuple(await read(Source.PODS, _leaving(rest, namespace), [])),
+        leaving=tuple(await read(Source.PODS, leaving(rest, deployment), [])) if deployment else (),
         skew=_skew(probed, now),
         served=await read(Source.SERVED, _kinds(rest), frozenset()),
         custom=await read(Source.CUSTOM, _custom(rest), ()),
@@ -176,16 +160,6 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
     if facts.outside:
         facts = replace(facts, pair=await _shown_pair(facts.outside))
     return replace(facts, rights=await read(Source.RIGHTS, _rights(rest, facts), ()))
-
-
-async def _deployment(rest: Rest, namespace: str) -> Document | None:
-    return await find(rest, deployment_of(namespace))
-
-
-async def _leaving(rest: Rest, namespace: str) -> list[str]:
-    """The names of pods that are about to end."""
-    found = await _deployment(rest, namespace)
-    return await leaving(rest, found) if found else []
 
 
 async def _endpoints(rest: Rest, namespace: str) -> list[bool]:
@@ -198,11 +172,6 @@ async def _endpoints(rest: Rest, namespace: str) -> list[bool]:
         for one in found.get("endpoints") or ()
         for _ in one["addresses"]
     ]
-
-
-async def _pair(rest: Rest, namespace: str) -> PairSnapshot | None:
-    """The certificate and key in the Secret."""
-    return read_pair(await find(rest, secret_of(namespace)))
 
 
 async def _kinds(rest: Rest) -> frozenset[tuple[str, str, str]]:

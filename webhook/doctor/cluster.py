@@ -11,8 +11,7 @@ from genguard.linting.hook import MUTATING, mapping
 from genguard.linting.lint import lint
 from genguard.objects.shown import few
 from genguard.trace.plan import is_observer
-from webhook.doctor.facts import Facts, Source, calls_of
-from webhook.doctor.result import Line, check, fail, ok, warn
+from webhook.doctor.facts import Facts, Line, Source, calls_of, check, fail, ok, warn
 from webhook.manifest.documents import (
     HEAL,
     STANDBY,

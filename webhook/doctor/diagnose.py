@@ -2,22 +2,21 @@
 
 from typing import Final
 
-from webhook.doctor import certificates, cluster, probes, registrations
-from webhook.doctor.facts import Facts
-from webhook.doctor.result import Check, CheckResult, Level
+from webhook.doctor import cluster, probes, registrations
+from webhook.doctor.facts import Check, CheckResult, Facts, Level
 
 CHECKS: Final[tuple[Check, ...]] = (
     cluster.api_server,
     cluster.unread,
     cluster.installed,
     cluster.pods,
-    certificates.certificate,
+    registrations.certificate,
     registrations.registered,
     registrations.alone,
     registrations.rules,
     registrations.reverted,
     registrations.settings,
-    certificates.ca_bundle,
+    registrations.ca_bundle,
     cluster.order,
     probes.reached,
     probes.phases,

@@ -1,16 +1,19 @@
-"""The facts about a genguard in a cluster. Checks read nothing else."""
+"""The facts about a genguard in a cluster, and what a check of `genguard doctor` says of them."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
 
 from certs import PairSnapshot
 from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
 from genguard.linting.hook import INJECTED, Hook, items, mapping, read_hooks, texts
+from genguard.objects.shown import few
 from webhook.install.registering import is_limited
 from webhook.manifest.documents import Document, title_of
 from webhook.manifest.install_command import default_replicas, deployment_of, install_command
@@ -191,3 +194,80 @@ def calls_of(webhook: Mapping[str, Any]) -> set[Call]:
         for resource in texts(rule.get("resources"))
         for operation in texts(rule.get("operations"))
     }
+
+
+class Level(StrEnum):
+    """fail: genguard does not work, or it blocks writes. warn: this may happen later.
+
+    unknown: it could not be asked; nothing speaks against it.
+    """
+
+    OK = "ok"
+    UNKNOWN = "unknown"
+    WARN = "warn"
+    FAIL = "fail"
+
+    @property
+    def rank(self) -> int:
+        """0 for ok and unknown, 1 for warn, 2 for fail; the exit code of doctor is 1 above 0."""
+        return {Level.WARN: 1, Level.FAIL: 2}.get(self, 0)
+
+
+class CheckResult(msgspec.Struct, frozen=True, tag="check", tag_field="type"):
+    """One result of one check; `fix` is a shell command, "" where nothing is wrong."""
+
+    level: Level
+    id: str
+    message: str
+    fix: str = ""
+
+
+class Line(NamedTuple):
+    """What a check says."""
+
+    level: Level
+    message: str
+    fix: str = ""
+
+
+Find: TypeAlias = Callable[[Facts], Iterator[Line]]
+
+
+class Check(NamedTuple):
+    """One check: a function that yields the problems it finds, and last what is well."""
+
+    id: str
+    needs: tuple[Source, ...]
+    """Without these the check would say that something is missing, or well, and cannot know."""
+    find: Find
+
+    def results(self, facts: Facts) -> Iterator[CheckResult]:
+        """Yield the problems, or what is well if there are none."""
+        if unread := [name for source in self.needs for name in facts.unread_of(source)]:
+            message = f"not checked, for {few(unread)} could not be read"
+            yield CheckResult(Level.UNKNOWN, self.id, message)
+            return
+        lines = list(self.find(facts))
+        problems = [line for line in lines if line.level is not Level.OK]
+        for line in problems or lines:
+            yield CheckResult(line.level, self.id, line.message, line.fix)
+
+
+def check(name: str, *needs: Source) -> Callable[[Find], Check]:
+    """Make a check from the function below it; `name` is its id."""
+    return lambda find: Check(name, needs, find)
+
+
+def fail(message: str, fix: str) -> Line:
+    """Say that something does not work."""
+    return Line(Level.FAIL, message, fix)
+
+
+def warn(message: str, fix: str) -> Line:
+    """Say that something works, but should be changed."""
+    return Line(Level.WARN, message, fix)
+
+
+def ok(message: str) -> Line:
+    """Say that all is well; shown only if the check found no problem."""
+    return Line(Level.OK, message)

@@ -13,8 +13,7 @@ from genguard.detection.finding import Finding, Severity
 from genguard.linting.hook import mapping
 from genguard.objects.shown import few
 from webhook import __version__
-from webhook.doctor.facts import Facts, Source
-from webhook.doctor.result import Level, Line, check, fail, ok, warn
+from webhook.doctor.facts import Facts, Level, Line, Source, check, fail, ok, warn
 from webhook.manifest.documents import mode_of
 
 _AFFINITY: Final = "ClientIP"

@@ -12,8 +12,7 @@ from genguard.admission.probe import Seen
 from genguard.generation.table import load_rows
 from webhook import __version__
 from webhook.doctor.diagnose import diagnose
-from webhook.doctor.facts import Facts, Right
-from webhook.doctor.result import CheckResult, Level
+from webhook.doctor.facts import CheckResult, Facts, Level, Right
 from webhook.manifest.documents import mode_of, path_of
 from webhook.manifest.rendering import PHASES, Choices, is_registration, pair_files, render
 

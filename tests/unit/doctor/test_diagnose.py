@@ -28,8 +28,7 @@ from tests.unit.doctor.healthy import (
 )
 from tests.unit.test_needed_phases import hook
 from webhook.doctor.diagnose import CHECKS, diagnose
-from webhook.doctor.facts import Right
-from webhook.doctor.result import Level
+from webhook.doctor.facts import Level, Right
 from webhook.manifest.documents import FOLLOW
 from webhook.manifest.rendering import SharedStore
 
