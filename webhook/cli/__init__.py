@@ -57,9 +57,13 @@ _HELP_TEXT: Final = "Print the help of a verb, with examples: help findings."
 _COLUMN: Final = max(map(len, VERBS))
 
 
+_BESIDE: Final = {"uninstall": "install"}
+"""Verbs in the module of another one."""
+
+
 def load(verb: str) -> ModuleType:
     """Import the module of a verb, in which the verb has the same name: publish_status."""
-    return import_module(f"webhook.cli.{verb.replace('-', '_')}")
+    return import_module(f"webhook.cli.{_BESIDE.get(verb, verb).replace('-', '_')}")
 
 
 class _LineError(click.ClickException):

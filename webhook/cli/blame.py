@@ -20,14 +20,12 @@ from genguard.generation.table import load_rows
 from genguard.objects.served import Served, UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
 from webhook.cli import output as terminal
-from webhook.cli.audit_logs import read_audit_logs
 from webhook.cli.errors import next_step, one_line_errors
-from webhook.cli.files import LOGS, expand_or_fail
+from webhook.cli.files import LOGS, MAX_LINE, expand_or_fail, read_audit_logs
 from webhook.cli.options import (
     CONTEXT,
     FILENAME_HELP,
     KUBECONFIG,
-    MAX_LINE,
     NAMESPACE,
     RECURSIVE,
     check_server,

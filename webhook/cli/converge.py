@@ -20,14 +20,20 @@ from webhook import __version__
 from webhook.cel.evaluator import Evaluator
 from webhook.cli import output as terminal
 from webhook.cli.asking_server import ServerChoice, seen_by, server_beside
-from webhook.cli.audit_logs import read_audit_logs
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import LOGS, MANIFESTS, FileObjects, expand_or_fail, texts_of
+from webhook.cli.files import (
+    LOGS,
+    MANIFESTS,
+    MAX_LINE,
+    FileObjects,
+    expand_or_fail,
+    read_audit_logs,
+    texts_of,
+)
 from webhook.cli.options import (
     CONTEXT,
     FILENAME_HELP,
     KUBECONFIG,
-    MAX_LINE,
     NAMESPACE,
     RECURSIVE,
     check_server,

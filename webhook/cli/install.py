@@ -1,4 +1,4 @@
-"""`genguard install`: installs step by step, and checks each step."""
+"""`genguard install`, step by step, and `genguard uninstall`."""
 
 import asyncio
 from collections.abc import Container, Mapping
@@ -13,6 +13,7 @@ from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, with_flags
 from webhook.cli.output import ask, tell
 from webhook.files.given import BadFileError, read_registrations
+from webhook.install import removing
 from webhook.install.installing import InstallOptions, manifests_of, prepare, run
 from webhook.manifest.documents import NAMESPACE, Document
 from webhook.manifest.rendering import (
@@ -299,3 +300,51 @@ def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) 
             given.append(flag.opts[0] if value else flag.secondary_opts[0])
     if given:
         raise click.UsageError(f"leave out {' and '.join(given)}: {why}")
+
+
+@click.command(
+    epilog=examples(
+        ("See what would be deleted", "genguard uninstall --dry-run"),
+        (
+            "At once stop the API server from calling it, and delete nothing else",
+            "genguard uninstall --registrations-only --yes",
+        ),
+    ),
+)
+@click.option(
+    "--registrations-only",
+    is_flag=True,
+    help="The off switch: no write is sent to genguard any more, and the server stays.",
+)
+@click.option(
+    "--timeout",
+    "seconds",
+    default="3m",
+    show_default=True,
+    type=duration(1),
+    help="How long to wait until all is gone.",
+)
+@changes_installation
+def uninstall(*, dry_run: bool, yes: bool, **flags: Any) -> None:
+    """Remove genguard from a cluster.
+
+    The registrations go first, so that no write waits for a server that is gone. Nothing is left
+    behind; only the namespace stays when it holds anything that is not genguard's.
+
+    The exit code is 0 when it is gone, 1 when that could not be done, 2 when the command line is
+    wrong.
+    """
+    options = removing.RemovalOptions(**flags)
+    with one_line_errors():
+        steps = asyncio.run(removing.prepare(options))
+        if not steps:
+            tell("there is nothing of genguard's")
+            return
+        for step in steps:
+            click.echo(f"  {step}")
+        if dry_run:
+            return
+        if not yes:
+            ask("Delete these?")
+        carry_out(removing.run(steps, options, tell))
+        tell("gone")

@@ -19,8 +19,8 @@ from genguard.linting.sarif import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.errors import next_step, one_line_errors
-from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named, texts_of
-from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE, examples
+from webhook.cli.files import MANIFESTS, MAX_LINE, advice, expand_or_fail, open_named, texts_of
+from webhook.cli.options import CONTEXT, RECURSIVE, examples
 from webhook.cli.output import tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)

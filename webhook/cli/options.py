@@ -7,8 +7,6 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from genguard.formats.documents import LONGEST_LINE
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 USUAL_SERVER: Final = "http://127.0.0.1:8080"
@@ -87,14 +85,6 @@ OUTPUT: Final = click.option(
     default="table",
     show_default=True,
     help="A table for people, or JSON for programs: an object a line.",
-)
-MAX_LINE: Final = click.option(
-    "--max-line",
-    metavar="MIB",
-    type=click.IntRange(1),
-    default=LONGEST_LINE,
-    show_default=True,
-    help="Leave out lines of a file that are longer, and report them.",
 )
 _OBJECTS: Final = (
     NAMESPACE,

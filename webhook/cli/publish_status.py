@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -12,16 +12,23 @@ from genguard.status.assessment import Judge
 from genguard.status.published import LABEL, NotPublishableError, without_published
 from genguard.status.targets import RequestedTarget, WatchTarget, resolve_targets
 from webhook.cli.errors import one_line_errors, until_ended
+from webhook.cli.following import Following, following
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, examples
 from webhook.cli.rules import RULES, judging
+from webhook.cluster.connection import (
+    connected,
+    default_kubeconfig,
+    default_namespace,
+    server_identity,
+)
+from webhook.cluster.discovery import discover
+from webhook.cluster.lease import LeaseElection
+from webhook.cluster.rest import Rest
+from webhook.cluster.status_publisher import StatusPublisher
+from webhook.cluster.stored_objects import event_creator
+from webhook.election.leader import taking_part
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
-
-if TYPE_CHECKING:
-    from webhook.cli.following import Following
-    from webhook.cluster.lease import LeaseElection
-    from webhook.cluster.rest import Rest
-    from webhook.cluster.status_publisher import StatusPublisher
-    from webhook.tasks.supervisor import Supervisor
 
 LEASE: Final = "genguard-publish-status"
 _TICK: Final = 5.0
@@ -84,19 +91,6 @@ async def _run(
     all_namespaces: bool,
     lease_namespace: str | None,
 ) -> None:
-    # Imported here: the help needs none of it, and the API client loads for half a second.
-    from webhook.cluster.connection import (  # noqa: PLC0415
-        connected,
-        default_kubeconfig,
-        default_namespace,
-        server_identity,
-    )
-    from webhook.cluster.discovery import discover  # noqa: PLC0415
-    from webhook.cluster.lease import LeaseElection  # noqa: PLC0415
-    from webhook.cluster.rest import Rest  # noqa: PLC0415
-    from webhook.election.leader import taking_part  # noqa: PLC0415
-    from webhook.tasks.supervisor import Supervisor  # noqa: PLC0415
-
     kubeconfig = kubeconfig or default_kubeconfig()
     asked = [RequestedTarget(kind, "") for kind in kinds]
     within = "" if all_namespaces else namespace or default_namespace(kubeconfig, context)
@@ -120,10 +114,7 @@ async def _run(
             await asyncio.Event().wait()
 
 
-async def _publisher(rest: "Rest", targets: Sequence[WatchTarget]) -> "StatusPublisher":
-    from webhook.cluster.status_publisher import StatusPublisher  # noqa: PLC0415
-    from webhook.cluster.stored_objects import event_creator  # noqa: PLC0415
-
+async def _publisher(rest: Rest, targets: Sequence[WatchTarget]) -> StatusPublisher:
     publisher = StatusPublisher(rest, event_creator(rest))
     for one in targets:
         await publisher.learn(one.served)
@@ -131,17 +122,15 @@ async def _publisher(rest: "Rest", targets: Sequence[WatchTarget]) -> "StatusPub
 
 
 async def _lead(
-    rest: "Rest",
+    rest: Rest,
     served: Sequence[Served],
     targets: Sequence[WatchTarget],
-    election: "LeaseElection",
+    election: LeaseElection,
     *,
     judge: Judge,
-    supervisor: "Supervisor",
+    supervisor: Supervisor,
 ) -> None:
     """Follow the objects and publish, as long as this replica leads."""
-    from webhook.cli.following import following  # noqa: PLC0415
-
     publisher = await _publisher(rest, targets)
     by_target = dict.fromkeys(targets)
 
@@ -157,10 +146,10 @@ async def _lead(
 
 
 async def _publish_all(
-    objects: "Following",
-    publisher: "StatusPublisher",
-    election: "LeaseElection",
-    supervisor: "Supervisor",
+    objects: Following,
+    publisher: StatusPublisher,
+    election: LeaseElection,
+    supervisor: Supervisor,
 ) -> None:
     snapshot = await objects.next_snapshot(_TICK)
     if snapshot is None or snapshot.unread:

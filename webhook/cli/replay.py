@@ -15,9 +15,8 @@ from genguard.generation.strategy import UnknownServerVersionError
 from genguard.replay import Replay, ReplayLine, as_json, as_row, not_judged_rows
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.audit_logs import of_recording
-from webhook.cli.files import Position, open_unpacked
-from webhook.cli.options import MAX_LINE, OUTPUT, examples
+from webhook.cli.files import MAX_LINE, Position, of_recording, open_unpacked
+from webhook.cli.options import OUTPUT, examples
 from webhook.cli.output import is_terminal, tell
 from webhook.files.given import BadFileError, load_definitions, load_suspects
 

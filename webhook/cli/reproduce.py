@@ -17,14 +17,12 @@ from genguard.reproduce.reduce import NotFoundError
 from genguard.reproduce.reproducer import Reproducer, folder_of, reproducer
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.audit_logs import of_recording
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import open_unpacked
+from webhook.cli.files import MAX_LINE, of_recording, open_unpacked
 from webhook.cli.options import (
     CONTEXT,
     FINDING,
     KUBECONFIG,
-    MAX_LINE,
     asks_server,
     examples,
     finding_id,

@@ -13,7 +13,8 @@ from genguard.objects.shown import printable
 from genguard.status.health_rules import HealthRule, HealthRules
 from genguard.status.rule_library import Case, load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.cli.options import MAX_LINE, examples
+from webhook.cli.files import MAX_LINE
+from webhook.cli.options import examples
 from webhook.files.given import BadFileError
 from webhook.files.rules import RuleFile, load_rules, read_rule_file, refusals
 from webhook.serve.flags import FILE, PATH

@@ -19,8 +19,8 @@ from genguard.status.targets import WatchTarget
 from genguard.status.trees import Node, build_trees
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors, told_unread
-from webhook.cli.files import FileObjects
-from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, examples
+from webhook.cli.files import MAX_LINE, FileObjects
+from webhook.cli.options import FILENAME_HELP, RECURSIVE, asks_cluster, examples
 from webhook.cli.output import (
     NO_HEADERS,
     SORT_BY,

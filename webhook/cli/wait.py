@@ -24,8 +24,8 @@ from genguard.status.wait_goal import (
     parse_goals,
 )
 from webhook.cli.errors import one_line_errors, told_unread
-from webhook.cli.files import FileObjects
-from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, examples
+from webhook.cli.files import MAX_LINE, FileObjects
+from webhook.cli.options import FILENAME_HELP, RECURSIVE, asks_cluster, examples
 from webhook.cli.output import Tell
 from webhook.cli.rules import RULES, judging
 from webhook.cli.targets import Targets, asked_by, connected_to, try_list

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -19,10 +19,13 @@ from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
 from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, examples
 from webhook.cli.output import tell
+from webhook.cluster.connection import connected, default_kubeconfig
+from webhook.cluster.discovery import discover
+from webhook.cluster.following import follow_versions
+from webhook.cluster.rest import Rest
+from webhook.cluster.watch import Collection
 from webhook.serve.flags import duration
-
-if TYPE_CHECKING:
-    from webhook.cluster.rest import Rest
+from webhook.tasks.supervisor import Supervisor
 
 _TICK: Final = 1.0
 _LATELY_SECONDS: Final = 60.0
@@ -74,14 +77,6 @@ async def _run(
     context: str | None,
     is_json: bool,
 ) -> None:
-    # Imported here: the help needs none of it, and the API client loads for half a second.
-    from webhook.cluster.connection import connected, default_kubeconfig  # noqa: PLC0415
-    from webhook.cluster.discovery import discover  # noqa: PLC0415
-    from webhook.cluster.following import follow_versions  # noqa: PLC0415
-    from webhook.cluster.rest import Rest  # noqa: PLC0415
-    from webhook.cluster.watch import Collection  # noqa: PLC0415
-    from webhook.tasks.supervisor import Supervisor  # noqa: PLC0415
-
     setup = ReviewSetup(ReviewOptions())
     detection = Detection(compares_all=True)
     versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
@@ -148,7 +143,7 @@ class _Troubles:
         return "" if is_well else reason
 
 
-async def _check_rights(rest: "Rest", path: str, kind: str) -> None:
+async def _check_rights(rest: Rest, path: str, kind: str) -> None:
     """Say at once what may not be read. Raises RefusedError."""
     await rest.try_list(path, kind=kind)
     async with await rest.stream(path, watch="true", timeoutSeconds="1"):

@@ -71,11 +71,11 @@ def test_the_list_of_verbs_groups_them_and_tells_each_in_a_whole_sentence():
         assert re.search(rf"^  {name} +[A-Z].*[^.]\.$", listed, re.MULTILINE), name
 
 
-def test_every_module_with_a_verb_is_listed():
+def test_every_verb_of_a_module_is_listed():
     names = [one.name for one in pkgutil.iter_modules(cli.__path__)]
-    found = {name: import_module(f"webhook.cli.{name}") for name in names}
-    verbs = {name for name in names if isinstance(vars(found[name]).get(name), click.Command)}
-    assert verbs == {name.replace("-", "_") for name in VERBS}
+    found = [one for name in names for one in vars(import_module(f"webhook.cli.{name}")).values()]
+    verbs = {one.name for one in found if isinstance(one, click.Command)}
+    assert verbs - {cli.main.name} == set(VERBS)
 
 
 def test_alone_it_prints_its_help_on_standard_output():
