@@ -20,6 +20,7 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.standbys import Pod, StatusWriter, standing_by
 from tests.e2e.test_rollout import old_operator
+from tests.waiting import PATIENCE
 
 HOME = "genguard-standby"
 WRITERS = 3
@@ -148,7 +149,7 @@ def test_a_standby_shows_what_the_active_pod_knows_or_says_when_that_was_saved(
         # As it would ask the active pod: then it answers itself, by what was saved.
         url = f"http://127.0.0.1:{other.ops_port}/"
         hopped = urllib.request.Request(url, headers={"Genguard-Forwarded": "1"})
-        with urllib.request.urlopen(hopped, timeout=TIMEOUT) as answer:
+        with urllib.request.urlopen(hopped, timeout=PATIENCE) as answer:
             page = answer.read().decode()
         assert "standby of" in page
         assert "as saved at 2" in page

@@ -15,6 +15,7 @@ from aiohttp import web
 from kubernetes.aio import client
 
 from tests.unit.cluster.api import PATH, item
+from tests.waiting import PATIENCE
 from webhook.cluster import rest as module
 from webhook.cluster import watch
 from webhook.cluster.rest import RefusedError, Rest, TooLongError, UnreadableError
@@ -87,7 +88,7 @@ async def test_what_is_put_off_is_asked_for_again_after_that_time(status, method
 async def test_what_is_put_off_beyond_the_deadline_is_a_refusal_at_once(headers):
     async with answering(lambda _: put_off(429, **headers)) as (rest, _):
         with pytest.raises(RefusedError, match=r"^slow \(429\)$"):
-            await asyncio.wait_for(rest.get(PATH), 5)
+            await asyncio.wait_for(rest.get(PATH), PATIENCE)
 
 
 async def test_a_list_is_read_page_by_page_and_each_object_has_its_kind():
