@@ -137,8 +137,7 @@ class Others:
         self.intents: Intents | None = None
         self.asked: list[JoinKey] = []
 
-    def lacks(self, key: JoinKey, now: float) -> bool:
-        del now
+    def lacks(self, key: JoinKey) -> bool:
         return key not in self.asked
 
     async def fetch(self, key: JoinKey, now: float) -> None:
