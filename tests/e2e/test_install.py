@@ -72,7 +72,7 @@ def test_it_is_installed_in_four_phases_and_then_there_is_nothing_to_do(
     assert changed == [
         "  create    clusterrole/genguard-heal",
         "  create    clusterrolebinding/genguard-heal",
-        f"  update    deployment/genguard -n {SYSTEM}  (spec.template.spec.containers[0].args[21])",
+        f"  update    deployment/genguard -n {SYSTEM}  (spec.template.spec.containers[0].args[22])",
     ]
 
 
