@@ -1,4 +1,4 @@
-"""The home page and the findings: filtered, sorted, in groups, as JSON and as CSV."""
+"""The home page and the findings: filtered, sorted, in groups, and as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
