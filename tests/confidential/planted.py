@@ -154,7 +154,7 @@ def planted(review: dict[str, Any]) -> dict[str, Any]:
 def existing() -> dict[str, dict[str, Any]]:
     """Objects that an API server takes, by collection: to watch, and two of which loops are told.
 
-    Findings of objects that are not there alert nobody (webhook/alerts/verified.py).
+    Findings of objects that are not there alert nobody (webhook/alerts/pipeline.py).
     """
     kept = {"labels": {f"{CANARY}Key": f"{CANARY}Label"}, "annotations": {"a": f"{CANARY}Note"}}
     app = deployment()

@@ -82,7 +82,7 @@ class _Partial(msgspec.Struct):
 
 
 class ObjectLookup:
-    """The Lookup of alerts.verified: reads metadata alone. Needs the right to `get` objects."""
+    """The Lookup of alerts.pipeline: reads metadata alone. Needs the right to `get` objects."""
 
     def __init__(self, rest: Rest) -> None:
         """`rest` may be shared with others."""

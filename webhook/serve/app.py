@@ -20,9 +20,8 @@ from genguard.review_setup import ReviewSetup
 from genguard.status.tracking import Tracking
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
-from webhook.alerts.leader_sink import LeaderSink
 from webhook.alerts.log import LogSink
-from webhook.alerts.verified import Verification, VerifiedSink
+from webhook.alerts.pipeline import LeaderSink, Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.forwarding import Forwarding

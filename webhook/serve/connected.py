@@ -13,7 +13,7 @@ from genguard.detection.suspects import Registered, Suspects
 from genguard.objects.fields import Fields
 from genguard.review_setup import ReviewSetup
 from genguard.versions import Versions
-from webhook.alerts.verified import Lookup
+from webhook.alerts.pipeline import Lookup
 from webhook.cluster.certificates import Certificates, RenewedSecret, decoded
 from webhook.cluster.connection import (
     IN_CLUSTER,

@@ -23,7 +23,7 @@ from genguard.detection.reduce import Reviewed
 from genguard.review import Verdict
 from genguard.status.tracking import Tracking
 from webhook.alerts.change import Sink, TransitionTracker
-from webhook.alerts.queued import QueuedSink
+from webhook.alerts.pipeline import QueuedSink
 from webhook.election.leader import Leadership
 from webhook.server.options import Limits
 from webhook.tasks.supervisor import Supervisor

@@ -2,7 +2,7 @@
 
 from tests.unit.alerts.findings import change
 from webhook.alerts.change import Change, Transition
-from webhook.alerts.leader_sink import KEPT_SECONDS, LeaderSink
+from webhook.alerts.pipeline import KEPT_SECONDS, LeaderSink
 
 
 class Ballot:

@@ -8,9 +8,9 @@ from msgspec import structs
 from genguard.detection.finding import FoundObject, Severity
 from tests.unit.alerts.findings import change, finding, on
 from tests.unit.alerts.test_leader import Told
-from webhook.alerts import verified as module
+from webhook.alerts import pipeline as module
 from webhook.alerts.change import Change, Transition
-from webhook.alerts.verified import (
+from webhook.alerts.pipeline import (
     AGAIN_SECONDS,
     MOST_LOOKUPS,
     UNVERIFIED,

@@ -1,0 +1,229 @@
+"""What a change of a finding passes on its way to a receiver: a queue, who leads, what exists.
+
+`QueuedSink(LeaderSink(VerifiedSink(receiver)))`, the same for each receiver.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from cachetools import LRUCache
+from msgspec import structs
+
+from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.detection.ledger import MOST_FINDINGS
+from webhook.alerts.change import ENDS, Change, Sink
+from webhook.election.leader import Leadership
+from webhook.tasks.supervisor import Supervisor
+
+SINK_SECONDS: Final = 30.0
+"""How long a sink may take for all that waits; each call that it makes has a shorter limit."""
+_CLOSE_SECONDS: Final = 5.0
+KEPT_SECONDS: Final = 30.0
+"""How long a follower remembers changes: longer than any handover takes."""
+_MOST_REMEMBERED: Final = 1_000
+MOST_LOOKUPS: Final = 20
+"""Lookups in each WINDOW_SECONDS; findings beyond that are reported as unverified."""
+WINDOW_SECONDS: Final = 10.0
+AGAIN_SECONDS: Final = 60.0
+"""Seconds until an object is looked up again that did not exist or could not be looked up."""
+UNVERIFIED: Final = "unverified, as its object could not be looked up: "
+_SECONDS: Final = 5.0
+_OBJECTS: Final = 4_096
+
+Lookup: TypeAlias = Callable[[FoundObject], Awaitable[bool | None]]
+"""Returns whether the API has this object with this uid, None if unknown. Never raises."""
+
+
+class QueuedSink:
+    """One sink, and what waits for it, so that a slow one delays nobody. `run` it in a task.
+
+    Of each finding the latest change waits, in the order of their coming, and the latest state of
+    all findings. A change that a later one of the same finding replaces is counted, and so is one
+    that had no room. What the sink fails to take is offered again.
+    """
+
+    def __init__(self, name: str, sink: Sink, seconds: float = SINK_SECONDS) -> None:
+        """`seconds` are the longest that the sink may take at a time."""
+        self.name: Final = name
+        self.task: Final = f"sink {name}"
+        """The name of the task."""
+        self._sink: Final = sink
+        self._seconds: Final = seconds
+        self._changes: Final[dict[str, Change]] = {}
+        self._findings: tuple[Finding, ...] = ()
+        self._wake: Final = asyncio.Event()
+        self.replaced = 0
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def put(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+        """Have the sink told of these changes soon, and of all findings; never waits."""
+        for change in changes:
+            self._add(change)
+        self._findings = findings
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Tell the sink what waits, for ever. Raises what the sink raises, or TimeoutError."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            taken = tuple(self._changes.values())
+            self._changes.clear()
+            try:
+                async with asyncio.timeout(self._seconds):
+                    await self._sink.tell(taken, self._findings)
+            except BaseException:
+                self._take_back(taken)
+                raise
+
+    async def close(self) -> None:
+        """Close the sink; raises what it raises, or TimeoutError."""
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await self._sink.close()
+
+    def _add(self, change: Change) -> None:
+        name = change.finding.id
+        if self._changes.pop(name, None) is not None:
+            self.replaced += 1
+        elif len(self._changes) >= MOST_FINDINGS:
+            del self._changes[next(iter(self._changes))]
+            self.replaced += 1
+        self._changes[name] = change
+
+    def _take_back(self, taken: tuple[Change, ...]) -> None:
+        """Let changes wait again, before those that came meanwhile."""
+        later = tuple(self._changes.values())
+        self._changes.clear()
+        for change in (*taken, *later):
+            self._add(change)
+        self._wake.set()
+
+
+class LeaderSink:
+    """Passes changes on to another sink only while this replica leads.
+
+    A follower remembers for a while what it would have reported. When it becomes the leader, it
+    reports what the leader before it may have missed: after a crash a second report is better than
+    none.
+    """
+
+    def __init__(
+        self, sink: Sink, leadership: Leadership, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` gives monotonic seconds."""
+        self._sink: Final = sink
+        self._leadership: Final = leadership
+        self._clock: Final = clock
+        self._missed: Final[deque[tuple[float, tuple[Change, ...]]]] = deque(
+            maxlen=_MOST_REMEMBERED
+        )
+
+    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+        """Pass changes on as the leader, remember them as a follower."""
+        now = self._clock()
+        while self._missed and self._missed[0][0] < now - KEPT_SECONDS:
+            self._missed.popleft()
+        if not self._leadership.is_leader:
+            if changes:
+                self._missed.append((now, changes))
+            return
+        since = self._leadership.vacant_since
+        missed = [one for at, several in self._missed if at >= since for one in several]
+        self._missed.clear()
+        await self._sink.tell((*missed, *changes), findings)
+
+    async def close(self) -> None:
+        """Close the sink behind it."""
+        await self._sink.close()
+
+
+class Verification:
+    """Remembers which objects exist, for all sinks. True is final; other results expire."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        supervisor: Supervisor,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`supervisor` counts lookups that fail; `clock` gives seconds."""
+        self._supervisor: Final = supervisor
+        self._lookup: Final = lookup
+        self._clock: Final = clock
+        self._known: Final[LRUCache[FoundObject, tuple[bool | None, float]]] = LRUCache(_OBJECTS)
+        self._window = (0.0, 0)
+
+    async def of(self, thing: FoundObject) -> bool | None:
+        """Return whether the object exists, None if that is unknown."""
+        if not thing.uid:
+            return None  # it comes and goes: whether it exists just now proves nothing
+        now = self._clock()
+        verdict, at = self._known.get(thing, (None, float("-inf")))
+        if verdict or now - at < AGAIN_SECONDS:
+            return verdict
+        began, asked = self._window
+        if now - began >= WINDOW_SECONDS:
+            began, asked = now, 0
+        if asked >= MOST_LOOKUPS:
+            return verdict
+        self._window = began, asked + 1
+        verdict = None
+        try:
+            async with asyncio.timeout(_SECONDS):
+                with self._supervisor.guard("lookups"):  # then it is unverified
+                    verdict = await self._lookup(thing)
+        except TimeoutError:
+            self._window = now, MOST_LOOKUPS  # the next lookup would wait as long
+        self._known[thing] = verdict, now
+        return verdict
+
+
+class VerifiedSink:
+    """Passes on findings whose objects exist, and marks those that are unverified.
+
+    Where no client certificate is required, an untrusted client may send reviews of objects that do
+    not exist. A finding is not reported if its object does not exist or has another uid.
+    """
+
+    def __init__(self, sink: Sink, verification: Verification, supervisor: Supervisor) -> None:
+        """`sink` receives the verified findings; `supervisor` counts those left out."""
+        self._supervisor: Final = supervisor
+        self._sink: Final = sink
+        self._verification: Final = verification
+        self._reported: Final[LRUCache[str, None]] = LRUCache(_OBJECTS)
+
+    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+        """Pass on verified findings, and the end of every finding that was passed on before."""
+        passed_changes, passed_findings = list[Change](), list[Finding]()
+        for one in changes:
+            with self._supervisor.guard("findings"):
+                found = await self._passed(one.finding, is_end=one.transition in ENDS)
+                if found is not None:
+                    passed_changes.append(Change(one.transition, found))
+        for finding in findings:
+            with self._supervisor.guard("findings"):
+                found = await self._passed(finding, is_end=False)
+                if found is not None:
+                    passed_findings.append(found)
+        await self._sink.tell(tuple(passed_changes), tuple(passed_findings))
+
+    async def close(self) -> None:
+        """Close the sink behind it."""
+        await self._sink.close()
+
+    async def _passed(self, finding: Finding, *, is_end: bool) -> Finding | None:
+        if finding.severity is Severity.INFO or finding.state == "resolved":
+            # Not reported, except for the end of a finding that was reported before.
+            return finding if not is_end or finding.id in self._reported else None
+        verdict = await self._verification.of(finding.subject)
+        if verdict is False:
+            return None
+        self._reported[finding.id] = None
+        if verdict is None:
+            return structs.replace(finding, message=f"{UNVERIFIED}{finding.message}")
+        return finding
