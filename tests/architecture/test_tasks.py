@@ -17,7 +17,7 @@ UNSUPERVISED = {
         "who calls waits, and gets what it raises",
     ),
     "webhook.dashboard.page": ({"ThreadPoolExecutor": 1}, "a page waits for it"),
-    "webhook.dashboard.stream": ({"create_task": 1}, "it ends with the request of a browser"),
+    "webhook.dashboard.routes": ({"create_task": 1}, "it ends with the request of a browser"),
     "webhook.server.connection": ({"create_task": 1}, "one handshake"),
     "webhook.server.lifecycle": ({"create_task": 2}, "the end of the server"),
     "webhook.server.observe": ({"Thread": 1}, "it drops and counts each line that fails"),

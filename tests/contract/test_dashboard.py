@@ -159,7 +159,7 @@ async def test_the_stream_tells_at_once_how_many_are_open_and_ends_with_the_serv
 
 
 async def test_only_so_many_streams_are_open_at_once(running, monkeypatch):
-    monkeypatch.setattr("webhook.dashboard.stream.MOST_LISTENERS", 0)
+    monkeypatch.setattr("webhook.dashboard.routes.MOST_LISTENERS", 0)
     assert (await running.ops("/events")).status == 503
 
 

@@ -10,7 +10,7 @@ from tests.contract.hostile import GOOD
 from tests.contract.service import PATIENT, Running, Wire, head, serving
 from tests.contract.victim import Victim, victim
 from tests.waiting import patiently, until
-from webhook.dashboard.stream import MOST_LISTENERS
+from webhook.dashboard.routes import MOST_LISTENERS
 
 STREAM = head("GET /events HTTP/1.1", [("Host", "localhost")])
 
@@ -194,7 +194,7 @@ async def test_a_stream_too_many_is_told_so_and_gets_the_place_of_one_that_ends(
 
 
 async def test_a_stream_ends_with_its_time_though_nobody_reads_it(running, monkeypatch):
-    monkeypatch.setattr("webhook.dashboard.stream.LIFETIME_SECONDS", 0.3)
+    monkeypatch.setattr("webhook.dashboard.routes.LIFETIME_SECONDS", 0.3)
     wire = await stream(running)
     async with patiently():
         while running.dashboard._stream._listeners:

@@ -13,17 +13,18 @@ from genguard.detection.ledger import MOST_FINDINGS
 from genguard.detection.sample import shown_diff
 from webhook.alerts.alertmanager import silence_form
 from webhook.dashboard.broken import Broken, find_broken
-from webhook.dashboard.finding_query import (
+from webhook.dashboard.finding_lists import (
     DETECTORS,
     GROUPINGS,
     SEVERITIES,
     STATES,
     USUAL_ORDER,
     FindingQuery,
+    GroupedPage,
+    arrange,
     count_open,
     parse,
 )
-from webhook.dashboard.grouping import GroupedPage, arrange
 from webhook.dashboard.headlines import Happening, KindOf, happening, kinds
 from webhook.dashboard.page import MissingError, PageContext, PageData, Sources, part_of
 from webhook.dashboard.runbook import runbook_of

@@ -1,13 +1,25 @@
-"""The routes of the dashboard: each page as HTML for people and as JSON for programs."""
+"""The routes of the dashboard: each page as HTML for people and as JSON for programs.
 
+`/api/server` and `/api/controllers` are for programs alone. `/events` are server-sent events that
+tell a page when to reload its data: `turn` when findings have changed, with the number of open
+ones; `move` when objects have become settled or unsettled; `beat` every few seconds otherwise, so
+that a page notices a lost connection. Events hold nothing of any object.
+"""
+
+import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from aiohttp import web
 
+from genguard.detection.finding import Finding
+from genguard.detection.honesty import WriterHonesty
 from genguard.objects.shown import json_line
 from webhook.dashboard import (
     broken,
@@ -15,10 +27,10 @@ from webhook.dashboard import (
     object_page,
     objects,
     runbook,
-    server,
     terminating,
     webhooks,
 )
+from webhook.dashboard.finding_lists import count_open
 from webhook.dashboard.headlines import about, headline
 from webhook.dashboard.page import (
     BadQueryError,
@@ -29,10 +41,122 @@ from webhook.dashboard.page import (
     PageQueue,
     Server,
     Sources,
+    check_parameters,
     json_answer,
 )
 from webhook.dashboard.rendering import render, static
-from webhook.dashboard.stream import Stream
+from webhook.server.detecting import Detecting
+from webhook.tasks.supervisor import FailingTask
+
+MOST_LISTENERS: Final = 32
+_POLL_SECONDS: Final = 1.0
+_BEAT_SECONDS: Final = 5.0
+LIFETIME_SECONDS: Final = 300.0
+"""After this time the browser reconnects by itself and sends its token again."""
+
+_TOO_MANY: Final = (
+    f"genguard: {MOST_LISTENERS} pages are updated live already, which is the limit. Reload this "
+    "page to update it, or close another page.\n"
+)
+
+
+class Stream:
+    """The event streams of one server."""
+
+    def __init__(self, detecting: Detecting) -> None:
+        self._detecting: Final = detecting
+        self._listeners: Final[set[asyncio.Task[None]]] = set()
+
+    async def listen(self, request: web.Request) -> web.StreamResponse:
+        """Send events until the browser leaves, the server stops or the lifetime ends."""
+        if len(self._listeners) >= MOST_LISTENERS:
+            return web.Response(status=503, text=_TOO_MANY, headers={"Retry-After": "60"})
+        response = web.StreamResponse()
+        response.content_type = "text/event-stream"
+        await response.prepare(request)
+        sending = asyncio.create_task(self._send(request, response))
+        self._listeners.add(sending)
+        try:
+            with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
+                await sending
+        finally:
+            sending.cancel()
+            self._listeners.discard(sending)
+        return response
+
+    def close(self) -> None:
+        """End all streams: a stopping server would wait for them."""
+        for sending in self._listeners:
+            sending.cancel()
+
+    async def _send(self, request: web.Request, response: web.StreamResponse) -> None:
+        clock = asyncio.get_running_loop().time
+        tracking = self._detecting.tracking
+        known, sent_at = self._detecting.latest, clock()
+        moved = tracking.blocking_changes
+        # A browser that does not read blocks write(): the timeout ends it, too.
+        async with asyncio.timeout(LIFETIME_SECONDS):
+            await response.write(_event("beat", known))
+            while request.transport is not None:  # the browser is connected
+                await asyncio.sleep(_POLL_SECONDS)
+                found = self._detecting.latest
+                if found is not known:
+                    known, sent_at = found, clock()
+                    await response.write(_event("turn", known))
+                elif tracking.blocking_changes != moved:
+                    moved, sent_at = tracking.blocking_changes, clock()
+                    await response.write(_event("move", known))
+                elif clock() - sent_at >= _BEAT_SECONDS:
+                    sent_at = clock()
+                    await response.write(_event("beat", known))
+
+
+def _event(name: str, findings: tuple[Finding, ...]) -> bytes:
+    counts = {severity: count for severity, count in count_open(findings).items() if count}
+    data = msgspec.json.encode(counts)
+    return b"event: %b\nretry: 2000\ndata: %b\n\n" % (name.encode(), data)
+
+
+class ServerState(msgspec.Struct, frozen=True, rename="camel"):
+    """The state of one replica; `missing` says why it is not ready, null if it is."""
+
+    missing: str | None
+    about: dict[str, str]
+    not_after: str
+    fingerprint: str
+    watches: dict[str, bool]
+    failing: tuple[FailingTask, ...]
+
+
+class Controllers(msgspec.Struct, frozen=True):
+    """How controllers use observedGeneration; `judged`: writes are judged by this replica."""
+
+    controllers: tuple[WriterHonesty, ...]
+    judged: bool
+
+
+async def _load_server(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+    """Return the state of this replica."""
+    check_parameters(query, ())
+    sources, server = context.sources, context.server
+    state = ServerState(
+        missing=server.missing(),
+        about=dict(sources.about()),
+        not_after=server.not_after.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        fingerprint=server.fingerprint,
+        watches=dict(sources.watching.states()),
+        failing=sources.failing(),
+    )
+    return PageData(state, {})
+
+
+async def _load_controllers(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+    """Return all controllers, those who are wrong most often first."""
+    check_parameters(query, ())
+    detecting = context.sources.detecting
+    writers = tuple(detecting.detection.honesty.writers())
+    return PageData(Controllers(writers, detecting.judges), {})
+
 
 Load = Callable[[PageContext, Mapping[str, str], float], Awaitable[PageData]]
 
@@ -92,8 +216,8 @@ class Dashboard:
                 for one in PAGES
             ),
             web.get("/api/broken", partial(self._json, context, broken.load)),
-            web.get("/api/server", partial(self._json, context, server.load)),
-            web.get("/api/controllers", partial(self._json, context, server.load_controllers)),
+            web.get("/api/server", partial(self._json, context, _load_server)),
+            web.get("/api/controllers", partial(self._json, context, _load_controllers)),
             web.get("/events", self._stream.listen, allow_head=False),
             web.get("/static/{name}", _static),
             web.get("/{path:.*}", self._not_found),
@@ -121,7 +245,7 @@ class Dashboard:
         try:
             async with self._queue.wait_turn():
                 # What is said of a server is about this one.
-                is_own = load is server.load
+                is_own = load is _load_server
                 if not is_own and (answer := await self._forwarded(context, request)):
                     return answer
                 now = self._now(load)

@@ -24,8 +24,7 @@ from webhook.alerts.log import LogSink
 from webhook.alerts.pipeline import LeaderSink, Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.cluster.event import KubeEventSink
-from webhook.dashboard.forwarding import Forwarding
-from webhook.dashboard.page import Sources
+from webhook.dashboard.page import Forwarding, Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.election.leader import (
     LeaderElection,

@@ -4,7 +4,7 @@ import pytest
 
 from genguard.detection.finding import Actor, Confidence
 from tests.unit.alerts.findings import finding, on
-from webhook.dashboard.finding_query import parse
+from webhook.dashboard.finding_lists import parse
 from webhook.dashboard.findings import select
 from webhook.dashboard.page import BadQueryError
 

@@ -4,9 +4,8 @@ from genguard.detection.culprits import Culprits
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.test_culprits import many
-from webhook.dashboard.finding_query import parse
+from webhook.dashboard.finding_lists import arrange, parse
 from webhook.dashboard.findings import select
-from webhook.dashboard.grouping import arrange
 from webhook.dashboard.headlines import about, headline, kinds
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of

@@ -8,8 +8,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, make_mocked_request
 
 from certs import PairSnapshot, issue
-from webhook.dashboard import forwarding as module
-from webhook.dashboard.forwarding import Forwarding
+from webhook.dashboard import page as module
+from webhook.dashboard.page import Forwarding
 from webhook.server.tls import ServingCertificate
 
 

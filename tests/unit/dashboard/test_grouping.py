@@ -6,8 +6,7 @@ from genguard.detection.finding import Actor, Confidence, Severity
 from genguard.status.view import Health
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.broken import NotSettled
-from webhook.dashboard.finding_query import parse
-from webhook.dashboard.grouping import LEAST_ROWS, MOST_GROUPS, ROWS, arrange
+from webhook.dashboard.finding_lists import LEAST_ROWS, MOST_GROUPS, ROWS, arrange, parse
 from webhook.dashboard.headlines import kinds
 
 KIND_OF = kinds(())
