@@ -1,17 +1,27 @@
-"""Runs every check on webhook configurations and on CustomResourceDefinitions."""
+"""Runs every check on webhook configurations and definitions, and writes what it finds as SARIF."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from genguard.linting.check import Check, DefinitionCheck, LintContext, LintFinding, Problem
+from genguard.formats.sarif import SarifResult, SarifRule, SourceTexts, make_sarif
+from genguard.linting.check import (
+    Check,
+    DefinitionCheck,
+    Level,
+    LintContext,
+    LintFinding,
+    Problem,
+)
 from genguard.linting.checks import CHECKS
-from genguard.linting.definition import read_versions
-from genguard.linting.hook import mapping, read_hooks, text
+from genguard.linting.definition import DEFINITION, read_versions
+from genguard.linting.hook import MUTATING, VALIDATING, mapping, read_hooks, text
 
 _ORDER: Final = attrgetter("severity.rank", "definition", "webhook", "id", "field", "message")
 """The worst first, and webhooks before definitions, which have an empty `definition`."""
+_LEVELS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
+_FINGERPRINT: Final = "genguardLint/v1"
 
 
 def lint(
@@ -57,3 +67,37 @@ def _read_services(documents: Iterable[Any]) -> Iterator[tuple[tuple[str, str], 
             metadata = mapping(found.get("metadata"))
             key = text(metadata.get("namespace")), text(metadata.get("name"))
             yield key, dict(mapping(found.get("spec")))
+
+
+def to_sarif(
+    findings: Iterable[LintFinding],
+    checks: Sequence[Check | DefinitionCheck],
+    texts: Mapping[str, str],
+    version: str,
+) -> dict[str, Any]:
+    """Return a SARIF log, with the line of each field that is in a file.
+
+    A configuration or definition that several files have is shown in the first one.
+
+    texts    the files that were checked, by name
+    version  genguard's
+    """
+    sources = SourceTexts(texts)
+    results = [
+        SarifResult(
+            rule=one.id,
+            level=_LEVELS[one.severity],
+            subject=one.subject,
+            field=one.field,
+            message=one.message,
+            at=sources.line(
+                (DEFINITION,) if one.definition else (MUTATING, VALIDATING),
+                one.subject.partition("/")[0],
+                one.field,
+            ),
+        )
+        for one in findings
+    ]
+    return make_sarif(
+        [SarifRule(one.id, one.reason) for one in checks], results, version, _FINGERPRINT
+    )

@@ -16,7 +16,7 @@ import pytest
 
 from genguard.detection.matching import Writes, may_match
 from genguard.detection.suspects import Suspects
-from genguard.linting.checks.reverted import registrations_reverted
+from genguard.linting.checks.order import registrations_reverted
 from genguard.linting.lint import lint
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane

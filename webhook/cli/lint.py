@@ -15,7 +15,7 @@ from genguard.linting.checks import CHECKS
 from genguard.linting.definition import is_definition
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.linting.lint import lint as look
-from genguard.linting.sarif import to_sarif
+from genguard.linting.lint import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.errors import next_step, one_line_errors

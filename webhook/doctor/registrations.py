@@ -15,7 +15,7 @@ from certs.pem import MalformedPEMError, read_certificates
 from genguard.admission.review import Phase
 from genguard.detection.matching import Writes
 from genguard.detection.suspects import Suspects, read_configurations
-from genguard.linting.checks.reverted import registrations_reverted
+from genguard.linting.checks.order import registrations_reverted
 from genguard.linting.hook import FOLLOWED, items, mapping, text
 from genguard.linting.lint import lint
 from genguard.needed_phases import needs_of

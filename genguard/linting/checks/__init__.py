@@ -3,7 +3,7 @@
 from typing import Final
 
 from genguard.linting.check import Check, DefinitionCheck
-from genguard.linting.checks import definitions, endpoint, failure, order, reverted, scope
+from genguard.linting.checks import definitions, endpoint, failure, order, scope
 
 CHECKS: Final[tuple[Check | DefinitionCheck, ...]] = (
     scope.pods_binding,
@@ -17,7 +17,7 @@ CHECKS: Final[tuple[Check | DefinitionCheck, ...]] = (
     order.order_of_numbers,
     order.order_genguard,
     order.reinvocation,
-    reverted.registrations_reverted,
+    order.registrations_reverted,
     endpoint.review_versions,
     failure.side_effects,
     scope.status_subresource_missing,
