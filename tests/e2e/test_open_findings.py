@@ -85,17 +85,6 @@ def test_status_is_green_and_says_what_is_open(scene: Scene) -> None:
     assert scene.run("status", *here, server=False).exit_code == 0, "nobody was asked"
 
 
-def test_doctor_counts_it_or_says_that_it_did_not_ask(scene: Scene) -> None:
-    def line(*, server: bool) -> dict[str, str]:
-        lines = map(
-            json.loads, scene.run("doctor", "-o", "json", server=server).stdout.splitlines()
-        )
-        return next(one for one in lines if one.get("id") == "culprits")
-
-    assert (line(server=True)["level"], line(server=False)["level"]) == ("warn", "unknown")
-    assert "the server was not asked whether findings are open" in line(server=False)["message"]
-
-
 def test_blame_names_who_removed_what_is_not_there(scene: Scene) -> None:
     here = ("deploy/cart", "-n", scene.namespace, "-o", "json")
     (row,) = json.loads(scene.run("blame", here[0], FIELD, *here[1:]).stdout)["fields"]
