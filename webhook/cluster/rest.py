@@ -179,7 +179,11 @@ class Rest:
                     raise
                 most //= 2
                 continue
-            page, cut = await decode(path, text, Page)
+            try:
+                page, cut = await decode(path, text, Page)
+            except UnreadableError:
+                _decoded(path, text)  # says if it is no answer of an API server at all
+                raise
             page.check(path, kind=kind, is_whole=accept == _JSON)
             yield page, cut
             following = page.metadata.following
