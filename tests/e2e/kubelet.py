@@ -170,8 +170,6 @@ class Kubelet(Player):
             for flag in self._args
             if flag.startswith(kept)
         ]
-        # In place of a key of the Secret that is mounted there.
-        (self._folder / "store-key").write_text("k" * 32)
         files = [
             f"--tls-cert-file={self._folder}/tls.crt",
             f"--tls-private-key-file={self._folder}/tls.key",
@@ -186,9 +184,10 @@ class Kubelet(Player):
             command.append("--shutdown-delay=0s")
             environment |= self._environment(pod)
         else:
+            if self._makes_pair or any("--store" in flag for flag in mode):
+                files.append(f"--kubeconfig={self._kubeconfig_of('genguard', self._folder)}")
             if self._makes_pair:
-                kubeconfig = self._kubeconfig_of("genguard", self._folder)
-                files += [f"--kubeconfig={kubeconfig}", "--cert-secret=genguard-tls"]
+                files.append("--cert-secret=genguard-tls")
             command = [*program, "serve", *where, *files, *mode]
         self._server = self._processes.start("genguard", command, environment)
         log = self._folder / "genguard.log"

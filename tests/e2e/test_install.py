@@ -358,7 +358,7 @@ def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(
             json.loads(line) for line in run(clean, "doctor", "-o", "json", code=1).out.splitlines()
         ]
         (fix,) = {line["fix"] for line in lines if line.get("level") == "fail"}
-        assert fix == f"genguard install --ha --store '{store[8:]}' --replicas 4"
+        assert fix == f"genguard install --ha --store {store[8:]} --replicas 4"
         run(clean, *shlex.split(fix)[1:], "--yes")
         assert registered(clean) == list(REGISTRATIONS)
         run(clean, "uninstall", "--yes")

@@ -87,7 +87,8 @@ def test_the_loop_of_kep_5067_ends_though_intents_come_in_elsewhere(
         seen = guards.spread(resource="pods", subresource="status")
     assert sum(one.asked("fetch", "ok") for one in guards.each) > fetched
     for phase, counts in seen.items():
-        assert sum(counts) == sum(seen["outcome"]), phase
+        # A write upon a version that is no longer the latest has no outcome.
+        assert sum(counts) >= sum(seen["outcome"]) > 0, phase
     assert guards.metric("genguard_mends_total", rule="restore-intent", resource="pods") >= 1
 
 
