@@ -43,7 +43,6 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 _WATCHED: Final = "default"
 """A namespace that every cluster has and that the registrations include."""
 _PROBES: Final = 20
-_NODES_AT_ONCE: Final = "500"
 _DIAL_SECONDS: Final = 3.0
 _FINDINGS_SECONDS: Final = 10.0
 _NO_PAIR: Final = PairSnapshot(b"", b"", None)

@@ -20,7 +20,6 @@ from webhook.files.rules import RuleFile, load_rules, read_rule_file, refusals
 from webhook.serve.flags import FILE, PATH
 
 _ACTIONS: Final = ("test", "check", "list")
-_LIBRARY: Final = "library"
 _Cases = Sequence[tuple[str, Case]]
 """Each with the name of what it is in."""
 

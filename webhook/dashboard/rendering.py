@@ -30,10 +30,8 @@ names in JSON and in parameters are the keys."""
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
 _FEW: Final = 10
-_FEW_SIZES: Final = 100
 _Units = tuple[tuple[float, str], ...]
 _UNITS: Final[_Units] = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1.0, "s"), (0.001, "ms"))
-_SIZES: Final[_Units] = ((1024.0**3, "GiB"), (1024.0**2, "MiB"), (1024.0, "KiB"), (1.0, "B"))
 
 
 @cache
@@ -47,7 +45,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(span=span, stamp=stamp, count=count, moment=moment, size=size)
+    made.filters.update(span=span, stamp=stamp, count=count, moment=moment)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
     made.filters.update(word=word, exactly=stamp_exactly)
     made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
@@ -160,17 +158,6 @@ def moment(at: str | float, now: float) -> str:
     clock = f"{then:%H:%M} UTC" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M} UTC"
     away = f"in {span(then_seconds - now)}" if then_seconds > now else ago(then_seconds, now)
     return f"{clock} ({away})"
-
-
-def size(number: float) -> str:
-    """Format a number of bytes: `12345678` → `11.8 MiB`."""
-    if number < _FEW_SIZES:
-        return f"{number:.0f} B"
-    return _scaled(
-        number,
-        _SIZES,
-        lambda many: f"{many:.1f}" if round(many, 1) < _FEW_SIZES else f"{many:,.0f}",
-    )
 
 
 def seconds(at: str | None) -> float:

@@ -4,7 +4,7 @@ import pytest
 from markupsafe import Markup
 
 from webhook.dashboard.page import BadQueryError, check_parameters, choice, link, number
-from webhook.dashboard.rendering import ago, count, moment, plain, size, span, stamp
+from webhook.dashboard.rendering import ago, count, moment, plain, span, stamp
 
 
 @pytest.mark.parametrize(
@@ -17,18 +17,6 @@ from webhook.dashboard.rendering import ago, count, moment, plain, size, span, s
 )  # fmt: skip
 def test_a_span_of_time(seconds, text):
     assert span(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0, "0 B"), (99, "99 B"), (1_023, "1,023 B"), (1_024, "1.0 KiB"),
-        (1_047_000, "1,022 KiB"), (1_048_535, "1.0 MiB"), (2**30 - 1, "1.0 GiB"),
-        (12_345_678, "11.8 MiB"), (104_831_000, "100 MiB"),
-    ],
-)  # fmt: skip
-def test_a_number_of_bytes_is_rounded_before_its_unit_is_chosen(number, text):
-    assert size(number) == text
 
 
 @pytest.mark.parametrize(
@@ -71,17 +59,6 @@ def test_what_cannot_be_seen_is_written_out(text, seen):
 def test_what_is_a_part_of_the_page_already_is_left_as_it_is():
     markup = Markup("<b>\n</b>")
     assert plain(markup) is markup
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0, "0 B"), (1023, "1,023 B"), (1024, "1.0 KiB"), (12_345_678, "11.8 MiB"),
-        (500 * 1024**2, "500 MiB"), (3 * 1024**3, "3.0 GiB"), (9_999 * 1024**3, "9,999 GiB"),
-    ],
-)  # fmt: skip
-def test_a_number_of_bytes(number, text):
-    assert size(number) == text
 
 
 @pytest.mark.parametrize(
