@@ -346,26 +346,26 @@ def test_a_server_that_stops_ends_every_answer_and_leaves_no_thread():
     before = set(threading.enumerate())
     server = FakeApiServer(*definitions()["items"])
     server.start()
-    idle, watching, sending = (connect(server) for _ in range(3))
-    for connection in (idle, watching, sending):
-        connection.connect()
-    idle.request("GET", "/version")
-    assert idle.getresponse().read()
-    watching.request("GET", "/apis/example.org/v1/widgets?watch=true")
-    watch = watching.getresponse()
-    sending.putrequest("POST", "/apis/example.org/v1/namespaces/default/widgets")
-    sending.putheader("Content-Length", "100")
-    sending.endheaders(b"{")
-    server.create(widget())
-    assert json.loads(watch.readline())["type"] == "ADDED"
-    server.stop()
-    server.stop()
-    assert watch.read() == b""  # it has an end: otherwise that is an IncompleteRead
-    for connection in (idle, sending):
-        assert connection.sock.recv(1) == b""
-    assert set(threading.enumerate()) <= before
-    for connection in (idle, watching, sending):
-        connection.close()
+    with contextlib.ExitStack() as stack:
+        idle, watching, sending = (
+            stack.enter_context(contextlib.closing(connect(server))) for _ in range(3)
+        )
+        for connection in (idle, sending):  # an answer shows that the server accepted it
+            connection.request("GET", "/version")
+            assert connection.getresponse().read()
+        watching.request("GET", "/apis/example.org/v1/widgets?watch=true")
+        watch = watching.getresponse()
+        sending.putrequest("POST", "/apis/example.org/v1/namespaces/default/widgets")
+        sending.putheader("Content-Length", "100")
+        sending.endheaders(b"{")
+        server.create(widget())
+        assert json.loads(watch.readline())["type"] == "ADDED"
+        server.stop()
+        server.stop()
+        assert watch.read() == b""  # it has an end: otherwise that is an IncompleteRead
+        for connection in (idle, sending):
+            assert connection.sock.recv(1) == b""
+        assert set(threading.enumerate()) <= before
 
 
 def test_a_client_that_does_not_read_holds_up_nobody():
