@@ -15,7 +15,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py --ignore
 	$(patsubst %,tests/monitoring/test_%.py,declared runbooks)
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory-attack replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
+.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane detect-diff bench bench-check memory-attack replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ fuzz: install ## coverage-guided, on what reads what others wrote, then random p
 
 faults: install controlplane ## what users see of faults, with 10,000 writes while replicas end (minutes): WRITES=
 	GENGUARD_FAULTS_WRITES=$(or $(WRITES),10000) $(PY) -m pytest -s tests/faults
+
+detect-diff: install ## what detection finds otherwise than before, in all recordings and cases (two minutes): WRITE=1 keeps it
+	$(PY) -m tools.detect_diff $(if $(WRITE),--write)
 
 bench: install controlplane ## genguard beside Go, kopf and others: writes tools/bench/RESULTS.md
 	$(PY) -m tools.bench
