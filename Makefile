@@ -87,6 +87,9 @@ test: check ## every promise, on a real control plane; what waits for test-all i
 	$(PY) -m tests.store.binaries
 	$(PYTEST) -m 'not nightly'
 
+test-again: install ## what failed in the last run, with nothing beside it
+	$(PY) -m pytest -m 'not nightly' --last-failed --last-failed-no-failures none
+
 test-all: check controlplane ## every test but those in kind: each night, and before a release (an hour)
 	$(PYTEST)
 

@@ -20,11 +20,6 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener
-from tests.integration.test_controlplane_pods import (
-    clears_observed_generation,
-    pod,
-    template,
-)
 from tests.scenarios.recording import DEFINITIONS
 from webhook.cli import main
 
@@ -51,6 +46,25 @@ def clears(request: Mapping[str, Any]) -> Patch:
 
 def labels(request: Mapping[str, Any]) -> Patch:
     return [{"op": "add", "path": "/metadata/annotations", "value": {"seen": request["uid"]}}]
+
+
+def pod(name: str = "one", **annotations: str) -> dict[str, Any]:
+    marked = {f"genguard.io/test-{key.replace('_', '-')}": v for key, v in annotations.items()}
+    containers = [{"name": "c", "image": "image:1", "resources": {"requests": {"cpu": "100m"}}}]
+    return {
+        "metadata": {"name": name, "labels": {"app": "a"}, "annotations": marked},
+        "spec": {"containers": containers, "restartPolicy": "Never"},
+    }
+
+
+def template(name: str, **spec: Any) -> dict[str, Any]:
+    inner = pod()
+    inner["spec"].pop("restartPolicy")
+    selector = {"matchLabels": {"app": "a"}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"selector": selector, "template": inner, **spec},
+    }
 
 
 @pytest.mark.parametrize("level", ["Metadata", "Request", "RequestResponse"])
@@ -117,7 +131,7 @@ def test_an_ordinary_cluster_is_no_finding_and_a_loop_in_it_is() -> None:
         assert not [one for one in findings if one["severity"] != "info"]
 
         with (
-            WebhookListener(plane.authority, clears_observed_generation) as culprit,
+            WebhookListener(plane.authority, clears) as culprit,
             culprit.registered(plane, name, ["pods/status"], name="culprit"),
         ):
             plane.client.post(f"/api/v1/namespaces/{name}/pods", pod("loop"))

@@ -1,55 +1,25 @@
-"""The control plane that other tests trust: versions, APIs, users, webhooks, a clean end."""
+"""The control plane that other tests trust: its build, its versions, its end, and its kubelet."""
 
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.controlplane import build
 from tests.controlplane.build import pinned, provided
-from tests.controlplane.client import ApiError, wait_until
+from tests.controlplane.client import STRATEGIC_MERGE_PATCH, Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import ServerFailedError
-from tests.controlplane.webhook_listener import WebhookListener
+from tests.waiting import PATIENCE
 
-# Every persisted resource of Kubernetes 1.36, by API group.
-PERSISTED = {
-    "": """configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims
-        persistentvolumes pods podtemplates replicationcontrollers resourcequotas secrets
-        serviceaccounts services""",
-    "admissionregistration.k8s.io": """mutatingadmissionpolicies mutatingadmissionpolicybindings
-        mutatingwebhookconfigurations validatingadmissionpolicies
-        validatingadmissionpolicybindings validatingwebhookconfigurations""",
-    "apiextensions.k8s.io": "customresourcedefinitions",
-    "apiregistration.k8s.io": "apiservices",
-    "apps": "controllerrevisions daemonsets deployments replicasets statefulsets",
-    "autoscaling": "horizontalpodautoscalers",
-    "batch": "cronjobs jobs",
-    "certificates.k8s.io": """certificatesigningrequests clustertrustbundles
-        podcertificaterequests""",
-    "coordination.k8s.io": "leasecandidates leases",
-    "discovery.k8s.io": "endpointslices",
-    "events.k8s.io": "events",
-    "flowcontrol.apiserver.k8s.io": "flowschemas prioritylevelconfigurations",
-    "internal.apiserver.k8s.io": "storageversions",
-    "networking.k8s.io": "ingressclasses ingresses ipaddresses networkpolicies servicecidrs",
-    "node.k8s.io": "runtimeclasses",
-    "policy": "poddisruptionbudgets",
-    "rbac.authorization.k8s.io": "clusterrolebindings clusterroles rolebindings roles",
-    "resource.k8s.io": """deviceclasses devicetaintrules resourceclaims resourceclaimtemplates
-        resourcepoolstatusrequests resourceslices""",
-    "scheduling.k8s.io": "podgroups priorityclasses workloads",
-    "storage.k8s.io": """csidrivers csinodes csistoragecapacities storageclasses
-        volumeattachments volumeattributesclasses""",
-    "storagemigration.k8s.io": "storageversionmigrations",
-}
-CONFIG_MAP = {"metadata": {"name": "here"}, "data": {"a": "1"}}
 POD = {"metadata": {"name": "one"}, "spec": {"containers": [{"name": "c", "image": "image"}]}}
 
 
@@ -59,27 +29,6 @@ def test_the_version_is_stamped(apiserver: ControlPlane) -> None:
     version = apiserver.client.get("/version").body
     assert version["gitVersion"] == f"v{pinned('k8s.io/kubernetes')}" == "v1.36.3"
     assert (version["major"], version["minor"]) == ("1", "36")
-
-
-def test_every_persisted_resource_of_the_release_is_served(every_api: ControlPlane) -> None:
-    expected = {(group, name) for group, names in PERSISTED.items() for name in names.split()}
-    served = {(each.group, each.resource) for each in every_api.client.discover() if each.persisted}
-    # Definitions of other tests on this API server may be there as well.
-    builtin = {(group, name) for group, name in served if not group.endswith("example.org")}
-    assert builtin == expected
-    assert len(expected) == 68
-
-
-def test_discovery_tells_verbs_subresources_kinds_and_scopes(every_api: ControlPlane) -> None:
-    found = {(each.api_version, each.resource): each for each in every_api.client.discover()}
-    deployments = found["apps/v1", "deployments"]
-    assert deployments.kind == "Deployment"
-    assert deployments.namespaced
-    assert deployments.subresources.keys() == {"status", "scale"}
-    assert deployments.path("a", "b", "status") == "/apis/apps/v1/namespaces/a/deployments/b/status"
-    assert "resize" in found["v1", "pods"].subresources
-    assert not found["v1", "nodes"].namespaced
-    assert not found["authentication.k8s.io/v1", "tokenreviews"].persisted
 
 
 def test_an_older_release_is_emulated() -> None:
@@ -96,96 +45,9 @@ def test_an_older_release_is_emulated() -> None:
         assert seen["status"]["observedGeneration"] == 1
 
 
-@pytest.mark.parametrize(("release", "kept"), [("1.33", False), (None, True)])
-def test_status_fields_follow_the_emulated_release(release: str | None, *, kept: bool) -> None:
-    with ControlPlane(Options(emulated_version=release)) as plane:
-        pods = "/api/v1/namespaces/default/pods"
-        plane.client.post(pods, POD)
-        status = {"status": {"observedGeneration": 1}}
-        seen = plane.client.patch(f"{pods}/one/status", status).body
-        assert ("observedGeneration" in seen["status"]) is kept
-
-
-def test_a_webhook_on_https_loopback_is_called(
-    apiserver: ControlPlane, namespace: NamespaceFactory
-) -> None:
-    name = namespace(apiserver)
-    with WebhookListener(apiserver.authority) as listener, listener.registered(apiserver, name):
-        apiserver.client.post(f"/api/v1/namespaces/{name}/configmaps", CONFIG_MAP)
-        (review,) = listener.reviews
-    assert review["request"]["operation"] == "CREATE"
-    assert review["request"]["object"]["data"] == {"a": "1"}
-    assert review["request"]["userInfo"]["username"] == "kubernetes-admin"
-
-
-def test_other_users_are_impersonated_and_authorized(
-    apiserver: ControlPlane, namespace: NamespaceFactory
-) -> None:
-    path = f"/api/v1/namespaces/{namespace(apiserver)}/configmaps"
-    alice = apiserver.client.as_user("alice", ["developers"])
-    with pytest.raises(ApiError, match='User "alice" cannot create') as refused:
-        alice.post(path, CONFIG_MAP)
-    assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    me = alice.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review).body
-    assert me["status"]["userInfo"]["groups"] == ["developers", "system:authenticated"]
-
-
-def test_a_watch_yields_what_happens(apiserver: ControlPlane, namespace: NamespaceFactory) -> None:
-    path = f"/api/v1/namespaces/{namespace(apiserver)}/configmaps"
-    version = apiserver.client.get(path).body["metadata"]["resourceVersion"]
-    apiserver.client.post(path, CONFIG_MAP)
-    apiserver.client.delete(f"{path}/here")
-    events = apiserver.client.watch(path, params={"resourceVersion": version})
-    assert [next(events).type, next(events).type] == ["ADDED", "DELETED"]
-    events.close()
-
-
-def test_one_client_serves_many_threads(
-    apiserver: ControlPlane, namespace: NamespaceFactory
-) -> None:
-    path = f"/api/v1/namespaces/{namespace(apiserver)}/configmaps"
-
-    def make(number: int) -> int:
-        body = {"metadata": {"name": f"from-{number}"}}
-        return apiserver.client.post(path, body).status
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(make, range(64))) == {201}
-    assert len(apiserver.client.get(path).body["items"]) == 64
-
-
 def test_waiting_says_what_it_last_saw() -> None:
     with pytest.raises(TimeoutError, match=r"the answer not true within 0 s; last: \[\]"):
         wait_until(list, timeout=0, what="the answer")
-
-
-def test_kubectl_works(apiserver: ControlPlane, namespace: NamespaceFactory) -> None:
-    name = namespace(apiserver)
-    manifest = json.dumps({"apiVersion": "v1", "kind": "ConfigMap"} | CONFIG_MAP)
-    apiserver.kubectl("apply", f"--namespace={name}", "--filename=-", stdin=manifest)
-    shown = apiserver.kubectl("get", "configmaps", f"--namespace={name}", "--output=name")
-    assert "configmap/here" in shown.stdout
-    with pytest.raises(AssertionError, match="NotFound"):
-        apiserver.kubectl("get", "configmap", "nowhere")
-
-
-def test_every_request_is_audited_when_asked() -> None:
-    with ControlPlane(Options(audit_level="RequestResponse")) as plane:
-        plane.client.post("/api/v1/namespaces/default/configmaps", CONFIG_MAP)
-        events = [json.loads(line) for line in plane.audit_log.read_text().splitlines()]
-    (made,) = [
-        event
-        for event in events
-        if event["verb"] == "create" and event.get("objectRef", {}).get("name") == "here"
-    ]
-    assert made["requestObject"]["data"] == made["responseObject"]["data"] == {"a": "1"}
-
-
-def test_two_control_planes_run_at_once_and_share_nothing() -> None:
-    with ControlPlane() as one, ControlPlane() as other:
-        one.client.post("/api/v1/namespaces/default/configmaps", CONFIG_MAP)
-        assert other.client.get("/api/v1/namespaces/default/configmaps").body["items"] == []
 
 
 def test_a_start_that_fails_shows_the_end_of_the_log() -> None:
@@ -224,3 +86,171 @@ def _runs(pid: int) -> bool:
         return False
     # Where no init reaps it, a killed orphan stays as a zombie.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    return build.cache_folder()
+
+
+def executable(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o755)
+    return path
+
+
+def test_versions_come_from_go_mod() -> None:
+    assert build.pinned("k8s.io/kubernetes") == "1.36.3"
+    assert "-X k8s.io/component-base/version.gitMinor=36 " in build.link_flags()
+    with pytest.raises(build.BuildError, match=r"go\.mod does not require example\.com/none"):
+        build.pinned("example.com/none")
+
+
+@pytest.mark.parametrize("minor", ["1.30", "1.37"])
+def test_an_api_server_of_another_minor_is_of_one_release_throughout(minor: str) -> None:
+    folder = build.PROGRAMS[f"{build.OTHER_MINOR}{minor}"]
+    text = (folder / "go.mod").read_text()
+    assert f"tool {build.PACKAGES['kube-apiserver']}\n" in text
+    release = build.pinned("k8s.io/kubernetes", folder)
+    assert release.startswith(f"{minor}.")
+    replaced = {line.split()[-1] for line in text.splitlines() if " => " in line}
+    assert replaced == {f"v0.{release.partition('.')[2]}"}
+    assert f"gitVersion=v{release} " in build.link_flags(folder)
+
+
+def test_a_cached_binary_is_not_built_again(empty_cache: Path) -> None:
+    cached = executable(empty_cache / "etcd")
+    assert build.binary("etcd") == cached
+
+
+def test_a_program_of_ours_is_built_again_only_when_its_sources_change(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sources = shutil.copytree(build.PROGRAMS["statusviews"], tmp_path / "sources")
+    monkeypatch.setitem(build.PROGRAMS, "statusviews", sources)
+    cached = executable(build.program_folder("statusviews") / "statusviews")
+    assert build.binary("statusviews") == cached
+    (sources / "main.go").write_text("package main")
+    assert build.program_folder("statusviews") != cached.parent
+
+
+def test_without_go_the_error_says_what_to_do(empty_cache: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.controlplane.build"],
+        cwd=ROOT,
+        env={"PATH": "/nowhere", "XDG_CACHE_HOME": str(empty_cache.parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "etcd is not built yet and there is no go command on PATH" in done.stderr
+    assert "Install Go 1.26" in done.stderr
+    assert "KUBEBUILDER_ASSETS" in done.stderr
+
+
+OWNED = {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
+
+
+def pod(name: str = "one", **annotations: str) -> dict[str, Any]:
+    marked = {f"genguard.io/test-{key.replace('_', '-')}": v for key, v in annotations.items()}
+    containers = [{"name": "c", "image": "image:1", "resources": {"requests": {"cpu": "100m"}}}]
+    return {
+        "metadata": {"name": name, "labels": {"app": "a"}, "annotations": marked},
+        "spec": {"containers": containers, "restartPolicy": "Never"},
+    }
+
+
+def conditions(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {each["type"]: each for each in found["status"].get("conditions", ())}
+
+
+def is_observed(found: Mapping[str, Any]) -> bool:
+    generation = found["metadata"]["generation"]
+    every = [found["status"], *(conditions(found)[name] for name in OWNED & {*conditions(found)})]
+    return all(each.get("observedGeneration") == generation for each in every)
+
+
+def is_ready(found: Mapping[str, Any]) -> bool:
+    return bool(conditions(found).get("Ready", {}).get("status") == "True")
+
+
+def run(client: Client, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    client.post(path, body)
+    at = f"{path}/{body['metadata']['name']}"
+
+    def found() -> dict[str, Any] | None:
+        seen: dict[str, Any] = client.get(at).body
+        return seen if is_ready(seen) else None
+
+    return wait_until(found, what=f"{at} ready")
+
+
+def is_gone(client: Client, path: str) -> bool:
+    return client.get(path, check=False).status == 404
+
+
+@pytest.mark.parametrize(
+    ("subresource", "change"),
+    [
+        ("/resize", {"containers": [{"name": "c", "resources": {"requests": {"cpu": "200m"}}}]}),
+        ("", {"containers": [{"name": "c", "image": "image:2"}]}),
+        ("", {"activeDeadlineSeconds": 1000}),
+        ("/ephemeralcontainers", {"ephemeralContainers": [{"name": "debug", "image": "i"}]}),
+    ],
+    ids=["resize", "image", "deadline", "debugging"],
+)
+def test_a_moved_generation_is_observed(
+    cluster: ControlPlane, namespace: NamespaceFactory, subresource: str, change: dict[str, Any]
+) -> None:
+    pods = f"/api/v1/namespaces/{namespace(cluster)}/pods"
+    run(cluster.client, pods, pod())
+    body = {"spec": change}
+    cluster.client.patch(f"{pods}/one{subresource}", body, content_type=STRATEGIC_MERGE_PATCH)
+
+    def seen() -> dict[str, Any] | None:
+        found: dict[str, Any] = cluster.client.get(f"{pods}/one").body
+        settled = is_observed(found) and conditions(found).keys() == OWNED
+        return found if settled and found["metadata"]["generation"] == 2 else None
+
+    found = wait_until(seen)
+    (container,), (status,) = found["spec"]["containers"], found["status"]["containerStatuses"]
+    assert status["resources"] == container["resources"]
+    assert status["image"] == container["image"]
+    assert status["restartCount"] == (1 if container["image"] == "image:2" else 0)
+
+
+def test_deletion_is_observed_and_then_honoured(
+    cluster: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    pods = f"/api/v1/namespaces/{namespace(cluster)}/pods"
+    made = run(cluster.client, pods, pod(terminates_after="700ms"))
+    cluster.client.delete(f"{pods}/one")
+    version = {"resourceVersion": made["metadata"]["resourceVersion"]}
+    events = []
+    for each in cluster.client.watch(pods, params=version, timeout=PATIENCE):
+        events.append(each)
+        if each.type == "DELETED":
+            break
+    seen = [
+        (
+            each.type,
+            each.object["metadata"]["generation"],
+            each.object["status"]["observedGeneration"],
+            each.object["status"]["phase"],
+        )
+        for each in events
+    ]
+    assert seen == [
+        ("MODIFIED", 2, 1, "Running"),
+        ("MODIFIED", 2, 2, "Running"),
+        ("MODIFIED", 2, 2, "Succeeded"),
+        ("MODIFIED", 2, 2, "Succeeded"),  # grace 0
+        ("DELETED", 2, 2, "Succeeded"),
+    ]
