@@ -1,12 +1,11 @@
 """Draws a report: as a table, or as the object's YAML with a comment on each line."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 
-from genguard.blame.places import Place, children, show
+from genguard.blame.places import Place, children, choose, leaves, show
 from genguard.blame.report import Blame, BlamedField, Writer
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
@@ -14,11 +13,8 @@ from genguard.status.drawing import Cell, Row, Tone
 _NOBODY: Final = "-"
 HIDDEN: Final = "<not shown>"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_OF_SECRETS: Final = frozenset({"data", "stringData"})
 _WIDEST: Final = 60
 _ANY_WIDTH: Final = 1_000_000
-_TEXT: Final = "tag:yaml.org,2002:str"
-_PLAIN_BLOCK: Final = re.compile(r"\S")
 _TONES: Final = {"deleted": Tone.BAD, "deletion asked for": Tone.BAD, "scaled": Tone.MILD}
 
 
@@ -72,27 +68,38 @@ def _way(one: BlamedField) -> str:
     return "; ".join(filter(None, parts)) or _NOBODY
 
 
-def annotated(found: Blame, document: Mapping[str, Any], below: Place = ()) -> Iterator[str]:
+def annotated(found: Blame, document: Mapping[str, Any], field: str = "") -> Iterator[str]:
     """Yield the object's YAML, a comment behind each line with who wrote it.
 
     It stays YAML that can be applied. managedFields are left out, and the contents of a Secret.
-    Of the document only what is at, above or below a place is shown.
+    Of the document only what `field` means is shown. Raises NoSuchFieldError.
     """
-    comments = {one.field: _comment(one) for one in found.fields}
-    shown = _cut(_shown(document), (), below)
-    text = yaml.dump(shown, Dumper=_Dumper, width=_ANY_WIDTH, allow_unicode=True)
+    shown = _shown(document)
+    places = choose(field, [place for place, _ in leaves(shown)])
+    text = yaml.dump(
+        _cut(shown, (), {one[:end] for one in places for end in range(len(one) + 1)}),
+        Dumper=_Dumper,
+        width=_ANY_WIDTH,
+        allow_unicode=True,
+        sort_keys=False,
+    )
     lines = ["".join(map(_escaped, line)) for line in text.removesuffix("\n").split("\n")]
-    places = dict(_lines_of(yaml.compose(text, Loader=yaml.CSafeLoader), _shown(document), below))
+    nodes = _leaf_nodes(yaml.compose(text, Loader=yaml.CSafeLoader))
+    comments = {one.field: _comment(one) for one in found.fields}
+    of_line = {
+        node.start_mark.line: comments.get(show(place), "")
+        for node, place in zip(nodes, places, strict=True)
+    }
     room = min(max(map(len, lines), default=0), _WIDEST)
     for number, line in enumerate(lines):
-        comment = comments.get(show(places[number]), "") if number in places else ""
+        comment = of_line.get(number)
         yield f"{line:<{room}}  # {comment}" if comment else line
 
 
 def _comment(one: BlamedField) -> str:
-    who = one.writer.name if one.writer else "nobody owns it"
-    when = _when(one.writer) if one.writer else ""
-    return printable("  ".join(filter(None, (who, when, _way(one) if one.writer else ""))))
+    if one.writer is None:
+        return "nobody owns it"
+    return printable("  ".join((one.writer.name, _when(one.writer), _way(one))))
 
 
 def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,49 +107,35 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
     shown = dict(document)
     metadata = shown.get("metadata")
     if isinstance(metadata, dict):
-        metadata = {key: one for key, one in metadata.items() if key != "managedFields"}
-        shown["metadata"] = metadata
-    if shown.get("kind") != "Secret":
-        return shown
-    for key in _OF_SECRETS & shown.keys():
-        held = shown[key]
-        shown[key] = dict.fromkeys(held, HIDDEN) if isinstance(held, dict) else HIDDEN
-    notes = metadata.get("annotations") if isinstance(metadata, dict) else None
-    if isinstance(notes, dict) and isinstance(metadata, dict) and _LAST_APPLIED in notes:
-        metadata["annotations"] = {**notes, _LAST_APPLIED: HIDDEN}
+        shown["metadata"] = metadata = dict(metadata)
+        metadata.pop("managedFields", None)
+    if shown.get("kind") == "Secret":
+        for key in ("data", "stringData"):
+            if isinstance(held := shown.get(key), dict):
+                shown[key] = dict.fromkeys(held, HIDDEN)
+        if isinstance(metadata, dict) and _LAST_APPLIED in (metadata.get("annotations") or ()):
+            metadata["annotations"] = {**metadata["annotations"], _LAST_APPLIED: HIDDEN}
     return shown
 
 
-def _cut(value: Any, place: Place, below: Place) -> Any:
-    """Return what of a value is at, above or below a place."""
-    kept = [(at[-1], _cut(one, at, below)) for at, one in _on(value, place, below)]
+def _cut(value: Any, place: Place, kept: set[Place]) -> Any:
+    """Return what of a value is at a place that is kept."""
+    below = [
+        (step, _cut(one, (*place, step), kept))
+        for step, one in children(value, place)
+        if (*place, step) in kept
+    ]
     if isinstance(value, dict):
-        return dict(kept)
-    return [one for _, one in kept] if isinstance(value, list) else value
+        return dict(below)
+    return [one for _, one in below] if isinstance(value, list) else value
 
 
-def _lines_of(
-    node: Any, value: Any, below: Place, place: Place = ()
-) -> Iterator[tuple[int, Place]]:
-    """Yield the line of each leaf of a value, of which this node is what was written."""
-    found = list(_on(value, place, below))
-    if not found:
-        yield node.start_mark.line, place
-    elif isinstance(value, dict):
-        nodes = {key.value: one for key, one in node.value}
-        for at, one in found:
-            yield from _lines_of(nodes[at[-1]], one, below, at)
-    else:
-        for (at, one), item in zip(found, node.value, strict=True):
-            yield from _lines_of(item, one, below, at)
-
-
-def _on(value: Any, place: Place, below: Place) -> Iterator[tuple[Place, Any]]:
-    """Yield what is directly in a value and at, above or below a place."""
-    for step, one in children(value, place):
-        at = (*place, step)
-        if at[: len(below)] == below[: len(at)]:
-            yield at, one
+def _leaf_nodes(node: Any) -> Iterator[Any]:
+    """Yield what was written of each leaf, in order."""
+    if not node.value or isinstance(node, yaml.ScalarNode):
+        yield node
+    for one in node.value if not isinstance(node, yaml.ScalarNode) else ():
+        yield from _leaf_nodes(one[1] if isinstance(node, yaml.MappingNode) else one)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -155,22 +148,12 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    quoted = None if value.isprintable() else '"'
-    return dumper.represent_scalar(_TEXT, value, style="|" if _fits_block(value) else quoted)
+    is_plain = value.replace("\n", "").isprintable()
+    style = '"' if not is_plain else "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Dumper.add_representer(str, _text)
-
-
-def _fits_block(value: str) -> bool:
-    """Whether a text of several lines can be written as kubectl does, and is read back the same."""
-    lines = value.removesuffix("\n").split("\n")
-    return (
-        "\n" in value
-        and all(line.isprintable() and line == line.rstrip() for line in lines)
-        and bool(_PLAIN_BLOCK.match(value))
-        and bool(lines[-1])
-    )
 
 
 def _escaped(sign: str) -> str:

@@ -9,18 +9,26 @@ Kubernetes' own types). A list without such a key has indexes.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Self
 
 from genguard.objects.fields import from_pointer, to_pointer
 
 
-class Item(NamedTuple):
-    """One item of a list, by its label."""
+class Item(str):
+    """One item of a list: its label, which alone is compared; and `at` which index it was."""
 
-    label: str
+    __slots__ = ("at",)
+    at: int
+
+    def __new__(cls, label: str, index: int = -1) -> Self:
+        """Make a step of a place."""
+        made = super().__new__(cls, label)
+        made.at = index
+        return made
 
 
-Place = tuple[str | Item, ...]
+Place = tuple[str, ...]
+"""Keys and Items."""
 
 _KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "ports": (("containerPort", "protocol"), ("port", "protocol")),
@@ -36,21 +44,18 @@ _KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 _USUAL: Final = (("type",), ("name",))
 KEY_DEFAULTS: Final = {"protocol": "TCP"}
 """Of keys that an item may lack: an API server that stores the default has the same item."""
-_BOOKKEEPING: Final[Place] = ("metadata", "managedFields")
 _SETS: Final = frozenset({"finalizers"})
 _OFFERED: Final = 3
 _LIKE: Final = 0.75
 _STEP: Final = re.compile(r"\.?((?:[^.\[\]\\]|\\.)+)|\[([^\]]*)\]")
 
 
-def labels(name: str, items: Sequence[Any]) -> list[str]:
+def _labels(name: str, items: Sequence[Any]) -> Sequence[str]:
     """Return a label for each item of the list of this name: by key where all have one."""
-    if name in _SETS and all(isinstance(one, str) for one in items):
-        found = list(map(str, items))
-        if len(set(found)) == len(found):
-            return found
-    for keys in _KEYS.get(name, _USUAL):
-        found = [_key(one, keys) for one in items]
+    ways = [[_key(one, keys) for one in items] for keys in _KEYS.get(name, _USUAL)]
+    if name in _SETS:
+        ways.append([one if isinstance(one, str) else "" for one in items])
+    for found in ways:
         if all(found) and len(set(found)) == len(found):
             return found
     return [str(index) for index in range(len(items))]
@@ -60,19 +65,16 @@ def _key(item: Any, keys: Sequence[str]) -> str:
     if not isinstance(item, dict):
         return ""
     values = [item.get(key, KEY_DEFAULTS.get(key)) for key in keys]
-    if not all(isinstance(one, str | int) for one in values):
-        return ""
-    return "/".join(map(str, values))
+    return "/".join(map(str, values)) if all(isinstance(one, str | int) for one in values) else ""
 
 
-def children(value: Any, place: Place) -> Iterator[tuple[str | Item, Any]]:
+def children(value: Any, place: Place) -> Iterator[tuple[str, Any]]:
     """Yield the steps from a value to what is directly in it; nothing for a scalar."""
     if isinstance(value, dict):
         yield from value.items()
     elif isinstance(value, list):
-        name = place[-1] if place else ""
-        named = labels(name if isinstance(name, str) else "", value)
-        yield from zip(map(Item, named), value, strict=True)
+        for index, label in enumerate(_labels(place[-1] if place else "", value)):
+            yield Item(label, index), value[index]
 
 
 def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
@@ -88,40 +90,16 @@ def show(place: Place) -> str:
     """`("metadata", "labels", "a.b/c")` → `metadata.labels[a.b/c]`."""
     text = ""
     for step in place:
-        if isinstance(step, Item):
-            text += f"[{step.label}]"
-        elif "." in step or "[" in step:
+        if isinstance(step, Item) or "." in step or "[" in step:
             text += f"[{step}]"
         else:
             text += f".{step}" if text else step
     return text
 
 
-def find_child(value: Any, place: Place, token: str) -> tuple[Place, Any] | None:
-    """Return what a key, label or index leads to; None if it leads nowhere.
-
-    `type=Ready` is understood as well, as other tools write it.
-    """
-    steps = list(children(value, place))
-    if isinstance(value, list):
-        wanted = {token, token.partition("=")[2].strip("'\"") or token}
-        for step, child in steps:
-            if isinstance(step, Item) and step.label in wanted:
-                return (*place, step), child
-        return _item(steps, place, token)
-    found = dict(steps)
-    return ((*place, token), found[token]) if token in found else None
-
-
-def _item(
-    steps: Sequence[tuple[str | Item, Any]], place: Place, token: str
-) -> tuple[Place, Any] | None:
-    """Return the item of a list at an index."""
-    is_index = token.isascii() and token.isdecimal() and len(token) < 7  # noqa: PLR2004
-    if not is_index or int(token) >= len(steps):
-        return None
-    step, child = steps[int(token)]
-    return (*place, step), child
+def pointer_of(place: Place) -> str:
+    """Return the JSON Pointer of a place, in the object in which it was found."""
+    return to_pointer(step.at if isinstance(step, Item) else step for step in place)
 
 
 def place_of_pointer(pointer: str, document: Any) -> Place | None:
@@ -135,47 +113,34 @@ def place_of_pointer(pointer: str, document: Any) -> Place | None:
     except ValueError:
         return None
     for at, token in enumerate(tokens):
-        found: tuple[Place, Any] | None
-        if isinstance(document, list):
-            found = _item(list(children(document, place)), place, token)
-            if found is None:
-                return None
-        else:
-            found = find_child(document, place, token)
-            if found is None:
-                return (*place, *tokens[at:])
-        place, document = found
+        steps = children(document, place)
+        found = next((one for one in steps if pointer_of(one[:1]) == to_pointer((token,))), None)
+        if found is None:
+            return None if isinstance(document, list) else (*place, *tokens[at:])
+        place, document = (*place, found[0]), found[1]
     return place
 
 
-def has_place(place: Place, document: Any) -> bool:
-    """Whether an object has a place."""
-    here: Place = ()
-    for step in place:
-        found = dict(children(document, here))
-        if step not in found:
-            return False
-        here, document = (*here, step), found[step]
-    return True
+class NoSuchFieldError(Exception):
+    """The object has no such field; the message names similar ones."""
 
 
-def pointer_of(place: Place, document: Any) -> str:
-    """Return the JSON Pointer of a place in an object that has it."""
-    path: list[str | int] = []
-    here: Place = ()
-    for step in place:
-        if isinstance(document, dict):
-            path.append(step if isinstance(step, str) else step.label)
-            document = document[step]
-        else:
-            steps = [one for one, _ in children(document, here)]
-            path.append(steps.index(step))
-            document = document[path[-1]]
-        here = (*here, step)
-    return to_pointer(path)
+def choose(field: str, there: Iterable[Place], gone: Iterable[Place] = ()) -> list[Place]:
+    """Return those of the places that a FIELD of the command line means: it or what is below it.
+
+    gone  what the object has no more: a FIELD may be below it, for with a map goes what was in it
+    Raises NoSuchFieldError.
+    """
+    tokens, known, lost = _read_field(field), list(there), list(gone)
+    found = [one for one in (*known, *lost) if _begins(one, tokens)]
+    if found or not tokens:
+        return found
+    if any(_begins(tokens, one) for one in lost):
+        return [tokens]
+    raise NoSuchFieldError(_no_such(field, tokens, (*known, *lost)))
 
 
-def read_field(text: str) -> tuple[str, ...]:
+def _read_field(text: str) -> Place:
     r"""Return the steps of a field as people write it: `.spec.replicas`, `/spec/replicas`.
 
     In brackets stands a key, a label or an index: `metadata.labels[a.b/c]`, `containers[web]`. A
@@ -188,74 +153,25 @@ def read_field(text: str) -> tuple[str, ...]:
     return tuple(one.replace("\\", "").strip("'\"") for one in steps)
 
 
-class NoSuchFieldError(Exception):
-    """The object has no such field; the message names similar ones."""
+def _begins(place: Place, tokens: Place) -> bool:
+    return len(place) >= len(tokens) and all(map(_is_named, place, tokens))
 
 
-def find_place(field: str, document: Any) -> Place:
-    """Return the place that a FIELD of the command line means; raises NoSuchFieldError."""
-    place: Place = ()
-    value = document
-    for token in read_field(field):
-        found = find_child(value, place, token)
-        if found is None:
-            raise NoSuchFieldError(_no_such(field, _places(document)))
-        place, value = found
-    return place
+def _is_named(step: str, token: str) -> bool:
+    """Whether it is a key or label; of an item also an index, or `type=Ready` as others write."""
+    of_item = isinstance(step, Item) and (
+        token == str(step.at) or step == token.partition("=")[2].strip("'\"")
+    )
+    return step == token or of_item
 
 
-def choose(field: str, known: Iterable[Place]) -> tuple[Place, ...]:
-    """Return those of the known places that a FIELD means: it or what is below it.
-
-    Raises NoSuchFieldError.
-    """
-    tokens = read_field(field)
-    every = list(known)
-    found = tuple(one for one in every if _begins(one, tokens))
-    if not found:
-        raise NoSuchFieldError(_no_such(field, every))
-    return found
-
-
-def choose_absent(field: str, absent: Iterable[Place]) -> tuple[Place, ...]:
-    """Return those of the places that an object has no more that a FIELD means; () for none.
-
-    With a map all that was in it is gone, so a FIELD may be below a place.
-    """
-    tokens = read_field(field)
-    every = list(absent)
-    below = tuple(one for one in every if _begins(one, tokens))
-    if below or not any(_begins(tokens, tuple(map(label, one))) for one in every):
-        return below
-    return (tokens,)
-
-
-def _begins(place: Place, tokens: Sequence[str]) -> bool:
-    steps = list(map(label, place))
-    return steps[: len(tokens)] == [one.rpartition("=")[2].strip("'\"") for one in tokens]
-
-
-def _places(value: Any, place: Place = ()) -> Iterator[Place]:
-    for step, child in children(value, place):
-        deeper = (*place, step)
-        if deeper != _BOOKKEEPING:
-            yield deeper
-            yield from _places(child, deeper)
-
-
-def _no_such(field: str, known: Iterable[Place]) -> str:
+def _no_such(field: str, tokens: Place, known: Iterable[Place]) -> str:
     """Say it with the names that end as the field does, or nearly so, the most similar first."""
-    tokens = read_field(field)
     wanted = show(tokens) or field
     last = tokens[-1] if tokens else field
-    names = {show(one): label(one[-1]) for one in known if one}
+    names = {show(one[:end]): one[end - 1] for one in known for end in range(1, len(one) + 1)}
     words = get_close_matches(last, set(names.values()), n=_OFFERED, cutoff=_LIKE)
     near = [name for name, word in names.items() if word in words]
     near.sort(key=lambda name: SequenceMatcher(None, wanted, name).ratio(), reverse=True)
     meant = f"; did you mean {', '.join(near[:_OFFERED])}?" if near else ""
     return f"there is no field {wanted}{meant}"
-
-
-def label(step: str | Item) -> str:
-    """Return a step as a text: a key, or the label of an item."""
-    return step.label if isinstance(step, Item) else step

@@ -13,29 +13,33 @@ from typing import Any, Final, Self
 import msgspec
 
 from genguard.blame.managed import BEFORE_FIRST_APPLY, Manager, owners
-from genguard.blame.places import (
-    Item,
-    NoSuchFieldError,
-    Place,
-    choose_absent,
-    find_place,
-    has_place,
-    leaves,
-    place_of_pointer,
-    pointer_of,
-    show,
-)
+from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
 from genguard.detection.finding import Actor, Confidence
-from genguard.objects.fields import to_pointer
 from genguard.objects.metadata import parse_time
 from genguard.objects.served import Served
 
 _STORED: Final = "yes"
 _NOT_STORED: Final = "no, it changed nothing"
-_SUSPECT: Final = "suspect"
+_SAME: Final = 1.5
+"""Seconds: managedFields have whole seconds, taken a little after the review."""
+_OF_SERVER: Final = frozenset(
+    {"uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"}
+    | {"name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"}
+)
+"""Fields of metadata that the API server sets, or that say which object it is."""
+_BOOKKEEPING: Final[Place] = ("metadata", "managedFields")
+_NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
+_MOST_NOTED: Final = 3
+MOST_IN_TURN: Final = 4
 
 
-class _Step(msgspec.Struct, rename="camel"):
+class SeenWrite(msgspec.Struct, frozen=True, rename="camel"):
+    """One write, as a server tells of it; `time` is in Unix seconds.
+
+    changed  pointers to what differs from what was stored
+    others   pointers to what other webhooks changed on its way; None where that was not seen
+    """
+
     time: float
     user: str
     field_manager: str
@@ -45,7 +49,9 @@ class _Step(msgspec.Struct, rename="camel"):
     others: tuple[str, ...] | None
 
 
-class _Finding(msgspec.Struct, rename="camel"):
+class SeenFinding(msgspec.Struct, frozen=True, rename="camel"):
+    """One finding, as a server tells of it."""
+
     id: str
     detector: str
     state: str
@@ -57,67 +63,17 @@ class _Finding(msgspec.Struct, rename="camel"):
 class ObjectAnswer(msgspec.Struct):
     """The answer of /api/object, as far as it is read."""
 
-    writes: tuple[_Step, ...] = ()
-    findings: tuple[_Finding, ...] = ()
-
-
-class _Webhook(msgspec.Struct):
-    configuration: str
-    webhook: str
-    role: str
-
-
-class WebhooksAnswer(msgspec.Struct):
-    """The answer of /api/webhooks, as far as it is read."""
-
-    webhooks: tuple[_Webhook, ...] = ()
-    policies: tuple[str, ...] = ()
-
-    @property
-    def suspects(self) -> tuple[str, ...]:
-        """The webhooks that are called between genguard's two, as findings name them."""
-        return tuple(
-            f"{one.configuration}/{one.webhook}" for one in self.webhooks if one.role == _SUSPECT
-        )
-
-
-class SeenWrite(msgspec.Struct, frozen=True):
-    """One write.
-
-    others  what other webhooks changed on its way; None where that was not seen
-    is_stored  whether that is known
-    """
-
-    at: float
-    user: str
-    manager: str
-    subresource: str
-    changed: frozenset[Place]
-    others: frozenset[Place] | None
-    is_stored: bool
-
-    @property
-    def time(self) -> str:
-        """RFC 3339, in seconds."""
-        return rfc3339(self.at)
-
-
-class SeenFinding(msgspec.Struct, frozen=True, rename="camel"):
-    """One finding that is not resolved."""
-
-    id: str
-    detector: str
-    message: str
-    places: frozenset[Place]
-    actors: tuple[Actor, ...]
+    writes: tuple[SeenWrite, ...] = ()
+    findings: tuple[SeenFinding, ...] = ()
 
 
 class Seen(msgspec.Struct, frozen=True):
     """Everything that a server knows of one object, the latest write first.
 
-    writes     those that changed something
-    attempts   those that changed nothing in the end: webhooks took back what was asked for
-    called     the webhooks that may change a write, by subresource: "" and "status"
+    writes    those that changed something
+    attempts  those that changed nothing in the end: webhooks took back what was asked for
+    findings  those that are not resolved
+    called    the webhooks that may change a write, by subresource: "" and "status"
     """
 
     writes: tuple[SeenWrite, ...] = ()
@@ -125,61 +81,26 @@ class Seen(msgspec.Struct, frozen=True):
     findings: tuple[SeenFinding, ...] = ()
     called: Mapping[str, tuple[str, ...]] = {}
 
-
-def seen(
-    answer: ObjectAnswer, called: Mapping[str, WebhooksAnswer], document: Mapping[str, Any]
-) -> Seen:
-    """Make it from a server's answers."""
-    writes: dict[bool, list[SeenWrite]] = {True: [], False: []}
-    for one in sorted(answer.writes, key=lambda one: one.time, reverse=True):
-        seen_write = SeenWrite(
-            at=one.time,
-            user=one.user,
-            manager=one.field_manager,
-            subresource=one.subresource,
-            changed=frozenset(_places(one.changed, document)),
-            others=None if one.others is None else frozenset(_places(one.others, document)),
-            is_stored=one.stored == _STORED,
+    @classmethod
+    def of(cls, answer: ObjectAnswer, called: Mapping[str, tuple[str, ...]]) -> Self:
+        """Make it from a server's answers."""
+        latest = sorted(answer.writes, key=lambda one: one.time, reverse=True)
+        return cls(
+            tuple(one for one in latest if one.stored != _NOT_STORED),
+            tuple(one for one in latest if one.stored == _NOT_STORED),
+            tuple(one for one in answer.findings if one.state != "resolved"),
+            called,
         )
-        writes[one.stored != _NOT_STORED].append(seen_write)
-    findings = (
-        SeenFinding(
-            one.id, one.detector, one.message, frozenset(_places(one.paths, document)), one.actors
-        )
-        for one in answer.findings
-        if one.state != "resolved"
-    )
-    return Seen(
-        tuple(writes[True]),
-        tuple(writes[False]),
-        tuple(findings),
-        {subresource: one.suspects for subresource, one in called.items()},
-    )
 
-
-def _places(pointers: tuple[str, ...], document: Mapping[str, Any]) -> Iterator[Place]:
-    """Yield places; a whole spec or status is what a server says of writes it did not compare."""
-    for pointer in pointers:
-        place = place_of_pointer(pointer, document)
-        if place is not None and len(place) > 1:
-            yield place
+    @property
+    def every_write(self) -> list[SeenWrite]:
+        """Writes and attempts, the latest first."""
+        return sorted((*self.writes, *self.attempts), key=lambda one: one.time, reverse=True)
 
 
 def rfc3339(at: float) -> str:
     """Format Unix seconds as managedFields do."""
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-_SAME: Final = 1.5
-"""Seconds: managedFields have whole seconds, taken a little after the review."""
-_OF_SERVER: Final = frozenset(
-    {"uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"}
-    | {"name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"}
-)
-"""Fields of metadata that the API server sets, or that say which object it is."""
-_NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
-_MOST_NOTED: Final = 3
-MOST_IN_TURN: Final = 4
 
 
 class Writer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -303,98 +224,84 @@ def blame_live(
     Raises NoSuchFieldError and UnreadableFieldsError.
     """
     owned, seen = owners(document), known or Seen()
-    try:
-        wanted = find_place(field, document) if field else ()
-    except NoSuchFieldError:
-        gone = choose_absent(field, _absent(seen, document, found_only=False))
-        if not gone:
-            raise
-        rows = [_gone_row(place, seen) for place in gone]
-        return Blame(where, exists=True, fields=tuple(rows))
-    rows = [
-        _row(place, document, owned.get(place, ()), seen)
-        for place, _ in written_leaves(document)
-        if place[: len(wanted)] == wanted
-    ]
-    rows += [
-        _gone_row(place, seen)
-        for place in _absent(seen, document, found_only=True)
-        if place[: len(wanted)] == wanted
-    ]
+    there = [place for place, _ in leaves(document) if place[:2] != _BOOKKEEPING]
+    gone = _gone(seen, document, there, every_write=bool(field))
+    places = choose(field, there, gone)
+    rows = [_row(one, gone, owned.get(one), seen) for one in places if is_written(one)]
     notes = list(_notes(document, known, rows))
-    if not wanted:
+    if not field:
         told = {name for row in rows for name in row.findings}
         notes += [
             f"finding {one.id}, {one.detector}: {one.message}"
             for one in seen.findings
             if one.id not in told
         ][:_MOST_NOTED]
-    if wanted and not rows:
-        notes.insert(0, f"{show(wanted)}: the API server sets it, and no manager owns it")
+    elif not rows:
+        notes.insert(0, f"{field}: the API server sets it, and no manager owns it")
     return Blame(where, exists=True, fields=tuple(rows), notes=tuple(notes))
 
 
-def _absent(seen: Seen, document: Mapping[str, Any], *, found_only: bool) -> tuple[Place, ...]:
-    """Return the places that the object has no more, of findings and else of all writes."""
-    places = [place for one in seen.findings for place in one.places]
-    if not found_only:
-        writes = (*seen.writes, *seen.attempts)
-        places += [place for one in writes for place in (*one.changed, *(one.others or ()))]
-    gone = {place for place in places if is_written(place) and not has_place(place, document)}
-    return tuple(sorted(gone, key=show))
-
-
-def _gone_row(place: Place, known: Seen) -> BlamedField:
-    """Return the row of a field that the object has no more."""
-    findings = [one for one in known.findings if covers(one.places, place)]
-    changers = tuple(_changers(place, known, findings))
-    everyone = sorted((*known.writes, *known.attempts), key=lambda one: one.at, reverse=True)
-    asked = [
-        one for one in everyone if covers((one.others or ()) if changers else one.changed, place)
-    ]
-    return BlamedField(
-        field=show(place),
-        pointer=to_pointer([one.label if isinstance(one, Item) else one for one in place]),
-        writer=_of_write(asked[0]) if asked else None,
-        changed_by=changers,
-        findings=tuple(one.id for one in findings),
-        removed=True,
-        in_turn=_in_turn(place, known.writes),
-    )
-
-
-def written_leaves(document: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """Yield each leaf that somebody can write, with its value, metadata first."""
-    yield from (found for found in leaves(document) if found[0] and is_written(found[0]))
+def _gone(
+    seen: Seen, document: Mapping[str, Any], there: Iterable[Place], *, every_write: bool
+) -> dict[Place, str]:
+    """Return the places that the object has no more, of findings and perhaps of all writes."""
+    pointers = [path for one in seen.findings for path in one.paths]
+    for one in seen.every_write if every_write else ():
+        pointers += (*one.changed, *(one.others or ()))
+    has = {place[:end] for place in there for end in range(len(place) + 1)}
+    found = {place_of_pointer(one, document) or (): one for one in pointers}
+    gone = [one for one in found if len(one) > 1 and is_written(one) and one not in has]
+    return {place: found[place] for place in sorted(gone, key=show)}
 
 
 def is_written(place: Place) -> bool:
     """Whether somebody besides the API server can write a leaf."""
-    is_given = place[0] == "metadata" and (len(place) == 1 or place[1] in _OF_SERVER)
-    return place[0] not in _NOT_WRITTEN and not is_given
-
-
-def covers(places: Iterable[Place], place: Place) -> bool:
-    """Whether one of the places is this one or above it."""
-    return any(place[: len(one)] == one for one in places)
+    if not place or place[0] in _NOT_WRITTEN:
+        return False
+    return place[0] != "metadata" or (len(place) > 1 and place[1] not in _OF_SERVER)
 
 
 def _row(
-    place: Place, document: Mapping[str, Any], managers: Sequence[Manager], known: Seen
+    place: Place, gone: Mapping[Place, str], managers: Sequence[Manager] | None, seen: Seen
 ) -> BlamedField:
-    writes = [one for one in known.writes if covers(one.changed, place)]
-    writers = [_writer(one, writes) for one in managers]
-    if not writers and writes:
-        writers = [_of_write(writes[0])]
-    findings = [one for one in known.findings if covers(one.places, place)]
+    """Return the row of one field; `gone` has those of which the object has no more."""
+    # A FIELD may be below a map that is gone: its steps are the place.
+    is_gone = any(place[: len(one)] == one for one in gone)
+    pointer = gone.get(place) or pointer_of(place)
+    findings = [one for one in seen.findings if _covers(one.paths, pointer)]
+    changers = tuple(_changers(pointer, seen, findings))
+    writes = [one for one in seen.writes if _covers(one.changed, pointer)]
+    asked = writes
+    if is_gone:
+        asked = [
+            one
+            for one in seen.every_write
+            if _covers((one.others or ()) if changers else one.changed, pointer)
+        ]
+    writers = [_writer(one, writes) for one in managers or ()] or [*map(_of_write, asked[:1])]
+    in_turn: tuple[Writer, ...] = ()
+    for one in reversed(writes):
+        if one.stored == _STORED and not _covers(one.others or (), pointer):
+            in_turn = next_in_turn(in_turn, _of_write(one))
     return BlamedField(
         field=show(place),
-        pointer=pointer_of(place, document),
+        pointer=pointer,
         writer=writers[0] if writers else None,
         also=tuple(writers[1:]),
-        changed_by=tuple(_changers(place, known, findings)),
+        changed_by=changers,
         findings=tuple(one.id for one in findings),
-        in_turn=_in_turn(place, known.writes),
+        removed=is_gone,
+        in_turn=in_turn,
+    )
+
+
+def _covers(pointers: Iterable[str], pointer: str) -> bool:
+    """Whether one of the pointers leads to this field or to what it is in.
+
+    A whole spec or status is what a server says of writes that it did not compare.
+    """
+    return any(
+        one.rfind("/") > 0 and (pointer == one or pointer.startswith(f"{one}/")) for one in pointers
     )
 
 
@@ -402,16 +309,6 @@ def next_in_turn(writers: tuple[Writer, ...], by: Writer) -> tuple[Writer, ...]:
     """Return who changed a field in turn, after one more change."""
     before = writers[:-1] if writers and writers[-1].is_same(by) else writers
     return (*before[1 - MOST_IN_TURN :], by)
-
-
-def _in_turn(place: Place, writes: Sequence[SeenWrite]) -> tuple[Writer, ...]:
-    """Return who changed a field in turn; the latest of the writes comes first."""
-    found: tuple[Writer, ...] = ()
-    for one in reversed(writes):
-        is_own = one.is_stored and not covers(one.others or (), place)
-        if is_own and covers(one.changed, place):
-            found = next_in_turn(found, _of_write(one))
-    return found
 
 
 def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:
@@ -422,27 +319,29 @@ def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:
     """
     by = [one for one in writes if _is_by(one, manager)]
     # Of several users within a second none is guessed.
-    if by and (by[0].manager or len({one.user for one in by}) == 1):
-        user, time = by[0].user, by[0].time
-        return Writer(user, manager.manager, manager.through, time, exact=True, source="server")
-    return Writer("", manager.manager, manager.through, manager.time)
+    if by and (by[0].field_manager or len({one.user for one in by}) == 1):
+        return msgspec.structs.replace(
+            _of_write(by[0]), manager=manager.manager, through=manager.through
+        )
+    return Writer("", manager.manager, manager.through, manager.time or "")
 
 
 def _is_by(write: SeenWrite, manager: Manager) -> bool:
-    if write.manager:
-        same = write.manager == manager.manager
-        return same and write.subresource == manager.subresource
-    time = parse_time(manager.time)
-    near = time is not None and abs(time.timestamp() - write.at) <= _SAME
-    return near and write.subresource == manager.subresource
+    if write.subresource != manager.subresource:
+        return False
+    if write.field_manager:
+        return write.field_manager == manager.manager
+    time = parse_time(manager.time or "")
+    return time is not None and abs(time.timestamp() - write.time) <= _SAME
 
 
 def _of_write(write: SeenWrite) -> Writer:
     through = f"Update /{write.subresource}" if write.subresource else "Update"
-    return Writer(write.user, write.manager, through, write.time, exact=True, source="server")
+    time = rfc3339(write.time)
+    return Writer(write.user, write.field_manager, through, time, exact=True, source="server")
 
 
-def _changers(place: Place, known: Seen, findings: Sequence[SeenFinding]) -> Iterator[Changer]:
+def _changers(pointer: str, seen: Seen, findings: Sequence[SeenFinding]) -> Iterator[Changer]:
     """Yield who changed a field on its way: by findings, else who was called when it changed."""
     found = {
         actor.name: Changer(actor.type, actor.name, actor.confidence, one.id)
@@ -450,19 +349,13 @@ def _changers(place: Place, known: Seen, findings: Sequence[SeenFinding]) -> Ite
         for actor in reversed(one.actors)
         if actor.type != "user"
     }
+    changed = (one for one in (*seen.writes, *seen.attempts) if _covers(one.others or (), pointer))
     if found:
-        order = tuple(Confidence)
-        yield from sorted(found.values(), key=lambda one: order.index(one.confidence))
-        return
-    writes = (*known.writes, *known.attempts)
-    changed = [one for one in writes if one.others and covers(one.others, place)]
-    if not changed:
-        return
-    names = known.called.get("status" if changed[0].subresource == "status" else "", ())
-    sure = Confidence.LIKELY if len(names) == 1 else Confidence.POSSIBLE
-    if not names:
-        yield Changer("webhook", "not known", Confidence.POSSIBLE)
-    yield from (Changer("webhook", name, sure) for name in names)
+        yield from sorted(found.values(), key=lambda one: tuple(Confidence).index(one.confidence))
+    elif write := next(changed, None):
+        names = seen.called.get("status" if write.subresource == "status" else "", ())
+        sure = Confidence.LIKELY if len(names) == 1 else Confidence.POSSIBLE
+        yield from (Changer("webhook", name, sure) for name in names or ("not known",))
 
 
 def _notes(

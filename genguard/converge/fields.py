@@ -107,9 +107,9 @@ def _counted(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": kept}
 
 
-def _have_keys(steps: Mapping[str | Item, Any]) -> bool:
+def _have_keys(steps: Mapping[str, Any]) -> bool:
     """Whether the items of a list have names of their own; an index is none."""
-    named = [one.label for one in steps if isinstance(one, Item)]
+    named = [one for one in steps if isinstance(one, Item)]
     return named != [str(index) for index in range(len(named))]
 
 

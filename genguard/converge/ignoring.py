@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from genguard.blame.places import Item, Place, label
+from genguard.blame.places import Item, Place
 from genguard.converge.contest import Contest, Contested, Level
 from genguard.objects.fields import from_pointer
 
@@ -115,8 +115,7 @@ def _begins(place: Place, steps: Sequence[str]) -> bool:
     if len(steps) > len(place):
         return False
     return all(
-        step in (_ANY, label(own)) or _is_index(own, step)
-        for own, step in zip(place, steps, strict=False)
+        step in (_ANY, own) or _is_index(own, step) for own, step in zip(place, steps, strict=False)
     )
 
 

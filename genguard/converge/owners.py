@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.blame.places import Item, Place, label, leaves, show
+from genguard.blame.places import Item, Place, leaves, show
 from genguard.blame.report import BlamedField, Writer
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn
 from genguard.converge.fields import overwritten
@@ -169,7 +169,7 @@ def _is_resized(place: Place, spec: Mapping[str, Any]) -> bool:
     container, kind, resource = place[-4], place[-2], place[-1]
     policies = (spec.get("resourcePolicy") or {}).get("containerPolicies") or ()
     by_name = {one.get("containerName", "*"): one for one in policies}
-    policy = by_name.get(label(container)) or by_name.get("*") or {}
+    policy = by_name.get(container) or by_name.get("*") or {}
     modes = (spec.get("updatePolicy") or {}).get("updateMode"), policy.get("mode")
     controlled = policy.get("controlledResources") or ("cpu", "memory")
     only_requests = policy.get("controlledValues") == "RequestsOnly"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice, permutations
 from typing import Any, Final, Protocol
 
-from genguard.blame.places import Place, label, leaves, show
+from genguard.blame.places import Place, leaves, show
 from genguard.converge.chain import (
     Calls,
     Document,
@@ -248,7 +248,7 @@ def _is_about(reason: str, one: Difference) -> bool:
     if not re.search(rf"(?<![\w.]){path}(?![\w.])", _ITEM.sub("", reason)):
         return False
     is_key = show(one.place).endswith("]")
-    return not is_key or label(one.place[-1]) in reason or f'"{one.after}"' in reason
+    return not is_key or one.place[-1] in reason or f'"{one.after}"' in reason
 
 
 async def _invalid(
@@ -278,7 +278,7 @@ def _overwritten(
         if not parties and one.is_omitted:
             continue
         if not parties:
-            names = cluster.policies(review, to_pointer(map(label, one.place)))
+            names = cluster.policies(review, to_pointer(one.place))
             parties = _suspected("policy", names, Confidence.LIKELY)
         parties = parties or _suspected("webhook", unasked, Confidence.POSSIBLE) or [_SERVER]
         level = Level.NOTE if parties == [_SERVER] else Level.FIGHT

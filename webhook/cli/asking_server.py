@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
-from genguard.blame.report import BlamedObject, ObjectAnswer, Seen, WebhooksAnswer, seen
+from genguard.blame.report import BlamedObject, ObjectAnswer, Seen
 from genguard.detection.finding import Finding
 from genguard.objects.shown import printable
 from webhook.cli.options import USUAL_SERVER
@@ -274,7 +274,17 @@ async def finding_of(
     return found
 
 
-async def seen_by(server: Server, where: BlamedObject, document: Mapping[str, Any]) -> Seen:
+class _Webhook(msgspec.Struct):
+    configuration: str
+    webhook: str
+    role: str
+
+
+class _Webhooks(msgspec.Struct):
+    webhooks: tuple[_Webhook, ...] = ()
+
+
+async def seen_by(server: Server, where: BlamedObject) -> Seen:
     """Ask a server for what it saw of an object; raises NoServerError."""
     query = {
         "group": where.group,
@@ -284,17 +294,13 @@ async def seen_by(server: Server, where: BlamedObject, document: Mapping[str, An
         "uid": where.uid,
     }
     answer = await server.ask("/api/object", query, ObjectAnswer)
-    called = {
-        subresource: await server.ask(
-            "/api/webhooks",
-            {
-                "resource": where.resource_name,
-                "subresource": subresource,
-                "namespace": where.namespace,
-            },
-            WebhooksAnswer,
+    called = {}
+    for subresource in ("", "status"):
+        query = {"resource": where.resource_name, "namespace": where.namespace}
+        found = await server.ask("/api/webhooks", {**query, "subresource": subresource}, _Webhooks)
+        called[subresource] = tuple(
+            f"{one.configuration}/{one.webhook}"
+            for one in (found.webhooks if found else ())
+            if one.role == "suspect"
         )
-        or WebhooksAnswer()
-        for subresource in ("", "status")
-    }
-    return seen(answer or ObjectAnswer(), called, document)
+    return Seen.of(answer or ObjectAnswer(), called)

@@ -13,7 +13,7 @@ import msgspec
 from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
 from genguard.blame.drawing import annotated, table
 from genguard.blame.managed import UnreadableFieldsError
-from genguard.blame.places import NoSuchFieldError, Place, find_place
+from genguard.blame.places import NoSuchFieldError
 from genguard.blame.report import Blame, BlamedObject, blame_live
 from genguard.formats.nesting import TOO_DEEP
 from genguard.generation.table import load_rows
@@ -186,7 +186,7 @@ async def _of_cluster(
                 raise
             raise UnknownTargetError(await _gone(rest, served, where, server)) from error
         where = BlamedObject.of(served, within, name, document["metadata"].get("uid", ""))
-        known = await seen_by(server, where, document) if server else None
+        known = await seen_by(server, where) if server else None
         return blame_live(where, document, known, field), document
 
 
@@ -245,8 +245,7 @@ def _print(found: Blame, document: Mapping[str, Any] | None, field: str, output:
     elif output == "yaml" and field and all(one.removed for one in found.fields):
         tell("note: the object has no such field any more, so there is no YAML: see -o table")
     elif output == "yaml" and document:
-        below: Place = find_place(field, document) if field else ()
-        for line in annotated(found, document, below):
+        for line in annotated(found, document, field):
             click.echo(line)
     rows = table(found) if output == "table" else []
     for line in terminal.lines(rows) if rows else ():

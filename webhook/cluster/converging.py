@@ -303,7 +303,7 @@ class Convergence:
     conditions: Conditions
     applier: Applier
     ignores: Sequence[Ignore]
-    seen: Callable[[BlamedObject, Document], Awaitable[Seen]] | None
+    seen: Callable[[BlamedObject], Awaitable[Seen]] | None
     logs: Logs | None
     tell: Callable[[str], None]
     _reads: dict[tuple[object, ...], Any] = field(default_factory=dict)
@@ -351,7 +351,7 @@ class Convergence:
         stored = await cluster.find(one.manifest)
         seen = None
         if self.seen and stored is not None:
-            seen = await self.seen(object_of(one, stored), stored)
+            seen = await self.seen(object_of(one, stored))
         contested = list(
             known_contests(
                 one, every_one, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell

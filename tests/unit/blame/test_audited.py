@@ -135,16 +135,6 @@ def test_who_changed_a_field_in_turn_is_known(writes, users, because):
     assert [one.user for one in row.in_turn] == users.split(), because
 
 
-def test_patches_without_answers_are_no_turns():
-    """The value may be the one that is there."""
-    events = [
-        {"at": at, "by": by, "verb": "patch", "level": "Request", "sent": {"spec": {"replicas": 1}}}
-        for at, by in enumerate("aba")
-    ]
-    (row,) = read(type("Case", (dict,), {})(events=events)).find().report("spec.replicas").fields
-    assert (row.writer.user, row.in_turn) == ("a", ())
-
-
 @pytest.mark.parametrize(
     ("asked", "group", "resource", "is_meant"),
     [
