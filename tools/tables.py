@@ -12,7 +12,7 @@ from tests.readme.commands import DOCUMENTS
 from tools.schemas import OUTPUTS, schema_of
 from webhook.serve.flags import table_of
 from webhook.serve.settings import Settings
-from webhook.telemetry.declarations import every_metric
+from webhook.telemetry.metrics import declared
 
 ROOT = Path(__file__).parents[1]
 METRICS = ROOT / "docs" / "metrics.md"
@@ -55,9 +55,9 @@ def written_flags() -> list[str]:
 def wanted_metrics() -> str:
     """The page about metrics as it follows from their declarations."""
     rows = []
-    for one in every_metric():
+    for name, one in declared().items():
         labels = ", ".join(f"`{label}`" for label in one.labels)
-        rows.append(f"| `{one.name}` | {type(one).__name__.lower()} | {labels} | {one.help} |\n")
+        rows.append(f"| `{name}` | {one.type} | {labels} | {one.help} |\n")
     return _METRICS + "".join(rows)
 
 

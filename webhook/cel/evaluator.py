@@ -105,10 +105,7 @@ class Evaluator:
 
     def measured(self, metrics: "Metrics") -> None:
         """Export the number of costly expressions."""
-        # Imported when wanted: a verb exports nothing, and need not load what does.
-        from webhook.telemetry import declarations  # noqa: PLC0415
-
-        metrics.gauge(declarations.COSTLY_CONDITIONS, lambda: float(self.costly))
+        metrics.gauge("genguard_costly_conditions", lambda: float(self.costly))
 
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest

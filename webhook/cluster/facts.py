@@ -23,7 +23,6 @@ from webhook.cluster.discovery import UNSERVED_SECONDS
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.watch import follow, watch_collection
 from webhook.tasks.supervisor import Run, Supervisor
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -158,7 +157,7 @@ async def follow_cluster(
         def on_trouble(reason: str) -> None:
             LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
 
-        metrics.gauge(declarations.CLUSTER_KNOWN, lambda: float(has_facts.is_set()))
+        metrics.gauge("genguard_cluster_known", lambda: float(has_facts.is_set()))
         following: dict[str, Run] = {
             "watch of custom resources": lambda: follow(
                 lambda: cluster_facts(rest, supervisor), on_facts, on_trouble

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from webhook.tasks.supervisor import Supervisor
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -55,7 +54,7 @@ async def running_for_leader(
 
     wake  set when the next tick is due at once
     """
-    metrics.gauge(declarations.LEADER, lambda: float(election.is_leader))
+    metrics.gauge("genguard_leader", lambda: float(election.is_leader))
     async with taking_part(election, supervisor, wake):
         yield
 

@@ -61,7 +61,6 @@ from webhook.store.address import (
 )
 from webhook.store.persister import DAMAGED, kept_in_file
 from webhook.tasks.supervisor import Supervisor
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Counts, Metrics
 from webhook.telemetry.spans import exporting_spans
@@ -245,18 +244,18 @@ def _metrics(
     """Export what reviews and detection have counted."""
     metrics = Metrics(setup.knows)
     supervisor.measured(metrics)
-    metrics.gauge(declarations.RULES_REFUSED, lambda: float(rules.is_refused))
-    metrics.counts(declarations.REMEMBERED_DROPPED, setup.dropped)
+    metrics.gauge("genguard_rules_refused", lambda: float(rules.is_refused))
+    metrics.counts("genguard_remembered_dropped_total", setup.dropped)
     metrics.counts(
-        declarations.UNCHANGED_STATUS_WRITES,
+        "genguard_unchanged_status_writes_total",
         lambda: _unchanged_status_writes(detection, metrics.resource_label),
     )
     metrics.counts(
-        declarations.OBSERVED_GENERATION, lambda: _honesty(detection, metrics.resource_label)
+        "genguard_observed_generation_total", lambda: _honesty(detection, metrics.resource_label)
     )
     if settings.flip_status:
         not_flipped = setup.not_flipped
-        metrics.gauge(declarations.FLIP_STATUS_REFUSED, lambda: float(len(not_flipped())))
+        metrics.gauge("genguard_flip_status_refused", lambda: float(len(not_flipped())))
     return metrics
 
 

@@ -59,7 +59,6 @@ from webhook.server.tls import (
 from webhook.server.watching import Watching
 from webhook.store.persister import Persister, Succession
 from webhook.tasks.supervisor import Supervisor
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -127,7 +126,7 @@ class ConnectedCluster:
             leadership,
             errors=(certs.CertificateError,),
         )
-        metrics.gauge(declarations.CERTIFICATE_ROTATION_FAILING, lambda: float(renewing.is_failing))
+        metrics.gauge("genguard_certificate_rotation_failing", lambda: float(renewing.is_failing))
         first = None
         if options.cert_file is not None and options.key_file is not None:
             first = certs.PairFiles.beside(options.cert_file, options.key_file)
@@ -197,9 +196,9 @@ class ConnectedCluster:
             enforcing=enforcing,
             refused=refused.is_refused,
         )
-        metrics.counts(declarations.REGISTERED_WRITES, follower.counts)
+        metrics.counts("genguard_registered_writes", follower.counts)
         metrics.gauge(
-            declarations.REGISTRATIONS_REVERTED,
+            "genguard_registrations_reverted",
             lambda: float(bool(follower.registered.reverted_by)),
         )
         following = Reconciler("registrations that follow need", follower.step)
@@ -239,7 +238,7 @@ class ConnectedCluster:
         healing = None
         if heals and leader is not None:
             healing = Healing(objects, leader, self.create_event)
-            metrics.counts(declarations.HEALS, healing.counts)
+            metrics.counts("genguard_heals_total", healing.counts)
         rechecking = Rechecking(
             detecting, objects, healing, supervisor=self.supervisor, lost_at=lost_at
         )

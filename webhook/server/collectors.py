@@ -1,13 +1,12 @@
 """Collectors of prometheus_client: what is counted from findings and objects at a scrape.
 
-Objects, actors and users are no labels. Families are made from what the parts of the server keep:
-metrics of prometheus_client itself would keep every number twice, and a time beside each counter.
+Objects, actors and users are no labels. Families are made from what the parts of the server keep.
 """
 
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import Final, NamedTuple
 
 from prometheus_client.metrics_core import Metric
@@ -15,21 +14,13 @@ from prometheus_client.metrics_core import Metric
 from genguard.admission.review import Phase
 from genguard.detection.detectors import ALL
 from genguard.detection.finding import Severity
-from genguard.status.counts import (
-    OTHER,
-    DurationHistogram,
-    Key,
-    KindCounts,
-    SetCounts,
-    Summaries,
-)
+from genguard.status.counts import OTHER, DurationHistogram, Key, KindCounts, SetCounts
 from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
-from webhook.telemetry import declarations
-from webhook.telemetry.declarations import Distribution, Gauge
+from webhook.telemetry.metrics import Distribution, family, histogram
 
 
 class FindingMetrics:
@@ -46,21 +37,21 @@ class FindingMetrics:
             for finding in detecting.findings()
             if finding.state != "resolved" and not finding.part_of
         )
-        yield declarations.FINDINGS_OPEN.family(
+        found = [
             ((detector.name, severity.value), open_now[detector.name, severity])
             for detector in ALL
             for severity in Severity
-        )
-        yield declarations.DETECTION_DROPPED.of(detecting.dropped + detection.dropped)
-        yield declarations.SINK_REPLACED.family(
-            ((sink.name,), sink.replaced) for sink in detecting.sinks
-        )
+        ]
+        yield family("genguard_findings_open", found)
+        dropped = detecting.dropped + detection.dropped
+        yield family("genguard_detection_dropped_total", [((), dropped)])
+        replaced = [((sink.name,), sink.replaced) for sink in detecting.sinks]
+        yield family("genguard_sink_replaced_total", replaced)
         seen = detection.completeness
-        yield declarations.WRITES.of(seen.joined)
-        yield declarations.INCOMPLETE_WRITES.family(
-            ((phase.value,), seen.missing.get(phase, 0)) for phase in Phase
-        )
-        yield declarations.DETECTION_OBJECTS.of(len(detection.history))
+        yield family("genguard_writes_total", [((), seen.joined)])
+        missing = [((phase.value,), seen.missing.get(phase, 0)) for phase in Phase]
+        yield family("genguard_incomplete_writes_total", missing)
+        yield family("genguard_detection_objects", [((), len(detection.history))])
 
 
 class TrackedMetrics:
@@ -77,29 +68,33 @@ class TrackedMetrics:
         for kind, counts in self._tracking.counts_by_kind:
             known = self._known(kind.group, kind.resource)
             by_kind[(kind.group, kind.kind) if known else (OTHER.group, OTHER.kind)].append(counts)
-        kinds, now = by_kind.items(), time.time()
-        yield declarations.OBJECTS.family(
+        now = time.time()
+
+        def of_each(count: Callable[[list[KindCounts]], float]) -> list[tuple[Key, float]]:
+            return [(labels, count(several)) for labels, several in by_kind.items()]
+
+        healths = [
             ((*labels, health.value), sum(one.healths[health] for one in several))
-            for labels, several in kinds
+            for labels, several in by_kind.items()
             for health in Health
-        )
-        yield declarations.GENERATION_LAG_OBJECTS.family(
-            (labels, sum(len(one.behind_since) for one in several)) for labels, several in kinds
-        )
-        yield declarations.GENERATION_LAG_OLDEST.family(
-            (labels, _oldest_gap(several, now)) for labels, several in kinds
-        )
-        yield declarations.READY_FLIPS.family(
-            (labels, sum(one.flips for one in several)) for labels, several in kinds
-        )
-        yield declarations.OBSERVATION_LAG.family(
-            (labels, _joined([one.observation for one in several])) for labels, several in kinds
-        )
-        yield declarations.RECONCILE_DURATION.family(
-            (labels, _joined([one.reconcile for one in several])) for labels, several in kinds
-        )
-        if self._tracking.summaries is not None:
-            yield from _summaries(self._tracking.summaries)
+        ]
+        yield family("genguard_objects", healths)
+        behind = of_each(lambda several: sum(len(one.behind_since) for one in several))
+        yield family("genguard_generation_lag_objects", behind)
+        oldest = of_each(lambda several: _oldest_gap(several, now))
+        yield family("genguard_generation_lag_oldest_seconds", oldest)
+        flips = of_each(lambda several: sum(one.flips for one in several))
+        yield family("genguard_ready_flips_total", flips)
+        kinds = by_kind.items()
+        seen = [(labels, _joined([one.observation for one in found])) for labels, found in kinds]
+        yield histogram("genguard_observation_lag_seconds", seen)
+        done = [(labels, _joined([one.reconcile for one in found])) for labels, found in kinds]
+        yield histogram("genguard_reconcile_duration_seconds", done)
+        if (summaries := self._tracking.summaries) is not None:
+            yield from _of_sets("namespace", tuple(summaries.namespaces()))
+            yield from _of_sets("application", tuple(summaries.applications()))
+            left = zip((("namespace",), ("application",)), summaries.without_series(), strict=True)
+            yield family("genguard_summaries_without_series", left)
 
 
 def _oldest_gap(several: Iterable[KindCounts], now: float) -> float:
@@ -114,34 +109,14 @@ def _joined(several: list[DurationHistogram]) -> Distribution:
     return Distribution(several[0].bounds, counts, sum(one.sum for one in several))
 
 
-def _summaries(summaries: Summaries) -> Iterator[Metric]:
+def _of_sets(what: str, sets: tuple[tuple[Key, SetCounts], ...]) -> Iterator[Metric]:
     """The metrics of `serve --summary-metrics`; a set without objects has no sample."""
-    yield from _of_sets(
-        tuple(summaries.namespaces()),
-        declarations.NAMESPACE_OBJECTS,
-        declarations.NAMESPACE_UNREADY,
-        declarations.NAMESPACE_UNSETTLED,
-    )
-    yield from _of_sets(
-        tuple(summaries.applications()),
-        declarations.APPLICATION_OBJECTS,
-        declarations.APPLICATION_UNREADY,
-        declarations.APPLICATION_UNSETTLED,
-    )
-    yield declarations.SUMMARIES_WITHOUT_SERIES.family(
-        ((by,), count)
-        for by, count in zip(("namespace", "application"), summaries.without_series(), strict=True)
-    )
-
-
-def _of_sets(
-    sets: tuple[tuple[Key, SetCounts], ...], objects: Gauge, unready: Gauge, unsettled: Gauge
-) -> Iterator[Metric]:
-    yield objects.family(
-        ((*key, health.value), counts.healths[health]) for key, counts in sets for health in Health
-    )
-    yield unready.family((key, counts.unready) for key, counts in sets)
-    yield unsettled.family((key, counts.unsettled) for key, counts in sets)
+    healths = [((*key, one.value), counts.healths[one]) for key, counts in sets for one in Health]
+    yield family(f"genguard_{what}_objects", healths)
+    unready = [(key, counts.unready) for key, counts in sets]
+    yield family(f"genguard_{what}_unready_objects", unready)
+    unsettled = [(key, counts.unsettled) for key, counts in sets]
+    yield family(f"genguard_{what}_unsettled_objects", unsettled)
 
 
 _CONTROLLERS: Final = frozenset(
@@ -151,34 +126,20 @@ _CONTROLLERS: Final = frozenset(
 
 
 class _Named(NamedTuple):
-    """The metrics by name of a kind: as controllers report, and as counted from pods."""
+    """A kind whose objects have metrics with their name; `reported` is by its controller."""
 
     kind: str
     resource: str
-    reported: Gauge
-    counted: Gauge
-    age: Gauge
-    without_series: Gauge
+    reported: str
 
 
 _NAMED: Final = (
-    _Named(
-        REPLICA_SET,
-        "replicasets.apps",
-        declarations.REPLICASET_TERMINATING_REPLICAS,
-        declarations.REPLICASET_TERMINATING_PODS,
-        declarations.REPLICASET_TERMINATING_POD_AGE,
-        declarations.REPLICASETS_WITHOUT_SERIES,
-    ),
-    _Named(
-        DEPLOYMENT,
-        "deployments.apps",
-        declarations.DEPLOYMENT_REPLICAS_TERMINATING,
-        declarations.DEPLOYMENT_TERMINATING_PODS,
-        declarations.DEPLOYMENT_TERMINATING_POD_AGE,
-        declarations.DEPLOYMENTS_WITHOUT_SERIES,
-    ),
+    _Named(REPLICA_SET, "replicasets.apps", "kube_replicaset_status_terminating_replicas"),
+    # The name of KEP-3973. kube-state-metrics since v2.18.0 exports this figure itself, as
+    # kube_deployment_status_terminating_replicas (its internal/store/deployment.go).
+    _Named(DEPLOYMENT, "deployments.apps", "kube_deployment_status_replicas_terminating"),
 )
+_COUNTED_FROM: Final = ("pods", "replicasets.apps")
 
 
 class TerminatingMetrics:
@@ -207,25 +168,27 @@ class TerminatingMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """What is known: a family whose resources are not watched, or not seen yet, is empty."""
-        states = self._watching.states().items()
-        yield declarations.WATCH_CURRENT.family(((name,), current) for name, current in states)
+        watching = self._watching
+        states = [((name,), current) for name, current in watching.states().items()]
+        yield family("genguard_watch_current", states)
         yield from self._pods()
-        yield declarations.TERMINATING_REPLICAS_OBJECTS.family(
+        agreement = [
             ((named.kind, state), count)
             for named in _NAMED
-            if self._watching.knows(named.resource, *_COUNTED_FROM)
+            if watching.knows(named.resource, *_COUNTED_FROM)
             for state, count in zip(
                 ("agrees", "differs", "absent"),
-                self._watching.terminating.agreement(named.kind),
+                watching.terminating.agreement(named.kind),
                 strict=True,
             )
-        )
-        if self._most_named:
-            yield from chain.from_iterable(map(self._by_name, _NAMED))
+        ]
+        yield family("genguard_terminating_replicas_objects", agreement)
+        for named in _NAMED if self._most_named else ():
+            yield from self._by_name(named)
 
     def _pods(self) -> Iterator[Metric]:
         """How many pods terminate by the kind of their controller, and since when the oldest."""
-        counts: dict[str, int] = {}
+        counts: dict[str, float] = {}
         ages: dict[str, float] = {}
         late: dict[str, float] = {}
         if self._watching.knows("pods"):
@@ -238,12 +201,12 @@ class TerminatingMetrics:
                 label = kind if kind in _CONTROLLERS else "other"
                 ages[label] = max(ages[label], now - deleted_at)
                 late[label] = max(late[label], now - due_at)
-        for declared, values in (
-            (declarations.TERMINATING_PODS, counts),
-            (declarations.TERMINATING_POD_AGE, ages),
-            (declarations.TERMINATING_POD_OVERDUE, late),
+        for name, values in (
+            ("genguard_terminating_pods", counts),
+            ("genguard_terminating_pod_age_seconds", ages),
+            ("genguard_terminating_pod_overdue_seconds", late),
         ):
-            yield declared.family(((label,), value) for label, value in values.items())
+            yield family(name, [((label,), value) for label, value in values.items()])
 
     def _by_name(self, named: _Named) -> Iterator[Metric]:
         watching, now = self._watching, self._clock()
@@ -251,17 +214,12 @@ class TerminatingMetrics:
         is_counted = is_known and watching.knows(*_COUNTED_FROM)
         found = watching.terminating.counts(named.kind) if is_known else ()
         shown = [((one.namespace, one.name), one) for one in islice(found, self._most_named)]
-        yield named.reported.family(
-            (where, one.reported) for where, one in shown if one.reported is not None
-        )
-        yield named.counted.family((where, one.counted) for where, one in shown if is_counted)
-        yield named.age.family(
-            (where, max(0.0, now - one.oldest))
-            for where, one in shown
-            if is_counted and one.oldest is not None
-        )
-        every = sum(watching.terminating.agreement(named.kind))
-        yield named.without_series.family([((), every - len(shown))] if is_known else ())
-
-
-_COUNTED_FROM: Final = ("pods", "replicasets.apps")
+        said = [(where, one.reported) for where, one in shown if one.reported is not None]
+        yield family(named.reported, said)
+        prefix, counted = f"genguard_{named.kind.lower()}", shown if is_counted else []
+        pods = [(where, one.counted) for where, one in counted]
+        yield family(f"{prefix}_terminating_pods", pods)
+        ages = [(at, max(0.0, now - one.oldest)) for at, one in counted if one.oldest is not None]
+        yield family(f"{prefix}_terminating_pod_age_seconds", ages)
+        left = sum(watching.terminating.agreement(named.kind)) - len(shown)
+        yield family(f"{prefix}s_without_series", [((), left)] if is_known else ())

@@ -36,7 +36,6 @@ from webhook.server.options import KEEPALIVE_SECONDS, ServerOptions
 from webhook.server.overload import LoopLag, Overload, Watchdog
 from webhook.tasks.supervisor import FailingTask, Supervisor
 from webhook.tasks.threads import in_thread
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -204,14 +203,14 @@ class AdmissionService:
         """Export what the server measures of itself."""
         metrics, rejected, recorder = self._metrics, self._overload.rejected, self._recorder
         metrics.counts(
-            declarations.SHED,
+            "genguard_shed_total",
             lambda: [((reason.value,), count) for reason, count in rejected.items()],
         )
-        metrics.gauge(declarations.OPEN_CONNECTIONS, lambda: float(len(port)))
-        metrics.gauge(declarations.EVENT_LOOP_LAG, lag.longest)
-        metrics.gauge(declarations.CERTIFICATE_EXPIRY, self._seconds_to_expiry)
+        metrics.gauge("genguard_open_connections", lambda: float(len(port)))
+        metrics.gauge("genguard_event_loop_lag_seconds", lag.longest)
+        metrics.gauge("genguard_certificate_expiry_seconds", self._seconds_to_expiry)
         if recorder is not None:
-            metrics.gauge(declarations.RECORDING_DROPPED, lambda: float(recorder.dropped))
+            metrics.gauge("genguard_recording_dropped", lambda: float(recorder.dropped))
 
     async def _start_ops(self, lag: LoopLag) -> ssl.SSLContext | None:
         """Listen on the ops port, over TLS if a context is returned."""
@@ -224,7 +223,7 @@ class AdmissionService:
         await self._ops.setup()
         refused: Counter[str] = Counter()
         self._metrics.counts(
-            declarations.OPS_REFUSED_CONNECTIONS,
+            "genguard_ops_refused_connections_total",
             lambda: [((reason,), count) for reason, count in refused.items()],
         )
         trust = self._certificate.context if options.ops_tls else None

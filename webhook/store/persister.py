@@ -39,7 +39,6 @@ from webhook.files.private import keep_private
 from webhook.store.address import BadStoreError
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -193,7 +192,7 @@ class Persister:
     @asynccontextmanager
     async def running(self, metrics: Metrics, supervisor: Supervisor) -> AsyncIterator[None]:
         """Save while the context is entered and this replica leads, and once at the end."""
-        metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
+        metrics.gauge("genguard_store_save_failures", lambda: float(self.failures))
         over = asyncio.Event()
         supervisor.start(SAVING, lambda: self._run(over))
         try:

@@ -39,7 +39,6 @@ from webhook.store.client import (
 )
 from webhook.store.intents import SharedIntents
 from webhook.tasks.supervisor import Run, Supervisor
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -403,12 +402,12 @@ class Replicas:
 
         Does not wait for the connection: a webhook must start without its store.
         """
-        metrics.gauge(declarations.STORE_UP, lambda: float(self.store.up))
-        metrics.counts(declarations.STORE_REQUESTS, self.store.requests.items)
-        metrics.counts(declarations.STORE_FACTS, self._counts)
-        metrics.gauge(declarations.STORE_LAG, self.facts.lag)
+        metrics.gauge("genguard_store_up", lambda: float(self.store.up))
+        metrics.counts("genguard_store_requests_total", self.store.requests.items)
+        metrics.counts("genguard_store_facts_total", self._counts)
+        metrics.gauge("genguard_store_lag_seconds", self.facts.lag)
         metrics.counts(
-            declarations.STORE_DROPPED,
+            "genguard_store_dropped_total",
             lambda: (((reason,), count) for reason, count in self.intents.unused.items()),
         )
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})

@@ -83,12 +83,9 @@ class Supervisor:
 
     def measured(self, metrics: "Metrics") -> None:
         """Export how often tasks failed, and how many items were left out."""
-        # Imported when wanted: a verb exports nothing, and need not load what does.
-        from webhook.telemetry import declarations  # noqa: PLC0415
-
-        metrics.counts(declarations.TASK_FAILURES, self._counts)
+        metrics.counts("genguard_task_failures_total", self._counts)
         metrics.counts(
-            declarations.LEFT_OUT, lambda: (((what,), n) for what, n in self._left_out.items())
+            "genguard_left_out_total", lambda: (((what,), n) for what, n in self._left_out.items())
         )
 
     @property

@@ -1,34 +1,88 @@
 """Counts answered reviews, and collects the numbers of all parts when Prometheus asks.
 
-Counting a review is a dictionary increment; families are made at a scrape. Labels are bounded:
-resource and subresource are the table's, a known custom resource's or "other", never the name of an
-object, a namespace or a user. The names of all metrics are in declarations.py.
+Every metric is declared in metrics.yaml. A part of the server hands over a function that reads its
+numbers at a scrape. Labels are bounded: resource and subresource are the table's, a known custom
+resource's or "other", never the name of an object, a namespace or a user.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 import prometheus_client
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from genguard.admission.review import Phase
 from genguard.generation.table import load_rows
 from genguard.review import Reply, Verdict
-from webhook.telemetry import declarations
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call] # the time of a start
 
 _BUCKETS: Final = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5,
 )  # fmt: skip
-
 _SUBRESOURCES: Final = {"", "scale", "status"}.union(*(row.subresources for row in load_rows()))
 
+Counts = Iterable[tuple[Sequence[str], float]]
+"""Numbers by the values of a metric's labels."""
 
-Counts = Iterable[tuple[tuple[str, ...], int]]
-"""How often something was counted, by the values of a metric's labels."""
+
+class Declaration(msgspec.Struct, frozen=True):
+    """A metric: its help, the names of its labels, and its type where the name does not say it."""
+
+    help: str
+    labels: tuple[str, ...] = ()
+    type: Literal["counter", "gauge", "histogram"] = "gauge"
+
+
+class Distribution(NamedTuple):
+    """What a histogram counted: `counts` has one more than `bounds`, of what is above them all."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    sum: float
+
+
+@cache
+def declared() -> Mapping[str, Declaration]:
+    """All metrics, by their full names."""
+    text = Path(__file__).with_name("metrics.yaml").read_bytes()
+    found = msgspec.yaml.decode(text, type=dict[str, Declaration])
+    return {
+        name: msgspec.structs.replace(one, type="counter") if name.endswith("_total") else one
+        for name, one in found.items()
+    }
+
+
+def family(name: str, samples: Counts) -> Metric:
+    """The family of a counter or gauge, with a value for each combination of labels."""
+    one = declared()[name]
+    made: Any = CounterMetricFamily if one.type == "counter" else GaugeMetricFamily
+    found: Metric = made(name, one.help, labels=one.labels)
+    for labels, value in list(samples):
+        found.add_metric(labels, value)  # type: ignore[attr-defined] # both classes have it
+    return found
+
+
+def histogram(name: str, samples: Iterable[tuple[Sequence[str], Distribution]]) -> Metric:
+    """The family of a histogram; its samples end in _bucket, _sum and _count."""
+    one = declared()[name]
+    found = HistogramMetricFamily(name, one.help, labels=one.labels)
+    for labels, (bounds, counts, total) in samples:
+        names = (*map(str, bounds), "+Inf")
+        buckets = zip(names, map(float, accumulate(counts)), strict=True)
+        found.add_metric(labels, list(buckets), sum_value=total)
+    return found
 
 
 class _ResourceLabels(NamedTuple):
@@ -45,36 +99,36 @@ class Metrics:
     def __init__(self, known: Callable[[str, str], bool]) -> None:
         """`known(group, resource)` says whether a resource may be a label of its own."""
         self._known: Final = known
-        self._reviews: Final[Counter[tuple[Phase, str, _ResourceLabels, str]]] = Counter()
         self._resources: Final[dict[tuple[str, str, str], _ResourceLabels]] = {}
-        self._mends: Final[Counter[tuple[str, str, str]]] = Counter()
-        self._dropped: Final[Counter[str]] = Counter()
-        self._refused: Final[Counter[str]] = Counter()
-        self._causes: Final[Counter[str]] = Counter()
+        self._reviews: Final[Counter[tuple[str, ...]]] = Counter()
+        self._mends: Final[Counter[tuple[str, ...]]] = Counter()
+        self._dropped: Final[Counter[tuple[str, ...]]] = Counter()
+        self._refused: Final[Counter[tuple[str, ...]]] = Counter()
+        self._causes: Final[Counter[tuple[str, ...]]] = Counter()
+        self._counts: Final[dict[str, Callable[[], Counts]]] = {
+            "genguard_reviews_total": self._reviews.items,
+            "genguard_mends_total": self._mends.items,
+            "genguard_dropped_edits_total": self._dropped.items,
+            "genguard_refused_requests_total": self._refused.items,
+            "genguard_predictions_total": self._causes.items,
+        }
+        self.last_review = 0.0
+        self.gauge("genguard_last_review_timestamp_seconds", lambda: self.last_review)
         self.registry: Final = prometheus_client.CollectorRegistry()
         """All metrics of a server, with those of other collectors that are registered."""
         self.registry.register(self)
-        seconds = declarations.REVIEW_SECONDS
+        seconds = "genguard_review_seconds"
         self._seconds: Final = prometheus_client.Histogram(
-            seconds.name, seconds.help, buckets=_BUCKETS, registry=self.registry
+            seconds, declared()[seconds].help, buckets=_BUCKETS, registry=self.registry
         )
-        self.gauge(declarations.LAST_REVIEW, lambda: self.last_review)
-        self._counts: Final[
-            dict[declarations.Counter | declarations.Gauge, Callable[[], Counts]]
-        ] = {}
-        self._started: Final = time.time()
-        self.last_review = 0.0
 
-    def gauge(self, declared: declarations.Gauge, read: Callable[[], float]) -> None:
-        """Export a gauge without labels; `read` returns its value at each scrape."""
-        gauge = prometheus_client.Gauge(declared.name, declared.help, registry=self.registry)
-        gauge.set_function(read)
+    def gauge(self, name: str, read: Callable[[], float]) -> None:
+        """Export a number without labels; `read` returns it at each scrape."""
+        self._counts[name] = lambda: [((), read())]
 
-    def counts(
-        self, declared: declarations.Counter | declarations.Gauge, read: Callable[[], Counts]
-    ) -> None:
+    def counts(self, name: str, read: Callable[[], Counts]) -> None:
         """Export numbers with labels; `read` returns them at each scrape."""
-        self._counts[declared] = read
+        self._counts[name] = read
 
     def record(self, phase: Phase, reply: Reply, seconds: float, *, audit_only: bool) -> None:
         """Count one answered review."""
@@ -88,14 +142,15 @@ class Metrics:
             operation, found = wire.operation, wire.resource
             written = (found.group, found.resource, wire.sub_resource)
             place = self._resources.get(written) or self._labels_of(*written)
-        self._reviews[phase, operation, place, decision_of(verdict, audit_only=audit_only)] += 1
+        decision = decision_of(verdict, audit_only=audit_only)
+        self._reviews[phase, operation, place.resource, place.subresource, decision] += 1
         if verdict.prediction is not None and phase is Phase.MUTATE:
-            self._causes[verdict.prediction.cause] += 1
+            self._causes[verdict.prediction.cause,] += 1
         for repair in verdict.repairs:
             mode = "would" if audit_only else "did"
             self._mends[repair.rule, place.resource, mode] += len(repair.edits)
         if verdict.dropped:
-            self._dropped[place.resource] += len(verdict.dropped)
+            self._dropped[place.resource,] += len(verdict.dropped)
 
     def _labels_of(self, group: str, resource: str, subresource: str) -> _ResourceLabels:
         """The labels of a resource; remembered for those that the table or the cluster knows."""
@@ -115,23 +170,12 @@ class Metrics:
 
     def refuse(self, reason: str) -> None:
         """Count a request or connection that was refused before decoding."""
-        self._refused[reason] += 1
+        self._refused[reason,] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """The families that have labels."""
-        yield declarations.REVIEWS.family(
-            ((phase, operation, *place, decision), count)
-            for (phase, operation, place, decision), count in self._reviews.items()
-        )
-        yield declarations.MENDS.family(self._mends.items())
-        for declared, counted in (
-            (declarations.DROPPED_EDITS, self._dropped),
-            (declarations.REFUSED_REQUESTS, self._refused),
-            (declarations.PREDICTIONS, self._causes),
-        ):
-            yield declared.family(((value,), count) for value, count in counted.items())
-        for named, counts in self._counts.items():
-            yield named.family(counts())
+        """Every family but those of other collectors."""
+        for name, read in self._counts.items():
+            yield family(name, read())
 
 
 def decision_of(verdict: Verdict, *, audit_only: bool) -> str:

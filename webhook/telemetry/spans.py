@@ -11,9 +11,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -21,7 +20,6 @@ from genguard.admission.review import Phase
 from genguard.objects.shown import printable
 from genguard.review import Reply, Verdict
 from webhook import __version__
-from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics, decision_of
 
@@ -29,11 +27,8 @@ MOST_SPANS: Final = 1_024
 """Spans that wait for the exporter, each up to 8 KiB, unless OTEL_BSP_MAX_QUEUE_SIZE is set."""
 CLOSE_SECONDS: Final = 2.0
 """How long the end of the server waits for the last spans."""
-_SERVICE: Final = "genguard"
 _PROTOCOL: Final = "http/protobuf"
 _LONGEST_NAME: Final = 256
-_LONGEST_STATE: Final = 512
-"""Characters of a tracestate header that are passed on; W3C Trace Context, 3.3.1.5."""
 
 
 class BadTracingError(ValueError):
@@ -71,8 +66,8 @@ async def exporting_spans(metrics: Metrics) -> AsyncIterator["ExportedSpans | No
     if not asks_for_spans(os.environ):
         yield None
         return
-    spans = ExportedSpans(os.environ)
-    metrics.counts(declarations.SPANS, spans.counts)
+    spans = ExportedSpans()
+    metrics.counts("genguard_spans_total", spans.counts)
     try:
         yield spans
     finally:
@@ -82,49 +77,35 @@ async def exporting_spans(metrics: Metrics) -> AsyncIterator["ExportedSpans | No
 class ExportedSpans:
     """Makes the span of each review, and keeps those that wait for the exporter bounded."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self) -> None:
         """Start the thread that exports. Raises BadTracingError."""
+        # ruff: disable[PLC0415] - an optional extra, of megabytes: imported when it is asked for
         try:
-            # An optional extra, of megabytes: imported when it is asked for.
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-                OTLPSpanExporter,
-            )
-            from opentelemetry.sdk.resources import (  # noqa: PLC0415
-                SERVICE_NAME,
-                SERVICE_VERSION,
-                OTELResourceDetector,
-                Resource,
-            )
-            from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
-            from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415
-            from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
-                TraceContextTextMapPropagator,
-            )
+            from opentelemetry import trace
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk import resources
+            from opentelemetry.sdk.trace import TracerProvider, export
+            from opentelemetry.trace.propagation import tracecontext
         except ImportError as error:
             raise BadTracingError(
                 f"OpenTelemetry is asked for and {error.name or 'a part of it'} is not installed: "
                 "pip install 'genguard-webhook[otel]', or set OTEL_SDK_DISABLED=true"
             ) from None
-        self._most: Final = _queue_size(environment)
-        self._recorded = 0
-        self._dropped = 0
+        # ruff: enable[PLC0415]
+        self._recorded = self._dropped = 0
         try:
+            self._most: Final = int(os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE") or MOST_SPANS)
             self._exporter: Final = _CountedExporter(OTLPSpanExporter())
-            processor = BatchSpanProcessor(self._exporter, max_queue_size=self._most)
+            processor = export.BatchSpanProcessor(self._exporter, max_queue_size=self._most)
         except (ValueError, OSError) as error:
             raise BadTracingError(f"the variables OTEL_* cannot be followed: {error}") from error
-        own = {SERVICE_VERSION: __version__}
-        if not OTELResourceDetector().detect().attributes.get(SERVICE_NAME):
-            own[SERVICE_NAME] = _SERVICE
-        self._provider: Final = TracerProvider(
-            resource=Resource.create(own), shutdown_on_exit=False
-        )
+        own = resources.Resource({"service.name": "genguard", "service.version": __version__})
+        given = resources.OTELResourceDetector().detect()
+        self._provider: Final = TracerProvider(resource=own.merge(given), shutdown_on_exit=False)
         self._provider.add_span_processor(processor)
-        self._tracer: Final = self._provider.get_tracer(_SERVICE, __version__)
-        self._propagator: Final = TraceContextTextMapPropagator()
-        self._kind: Final = SpanKind.SERVER
-        self._failed: Final = Status(StatusCode.ERROR)
+        self._tracer: Final = self._provider.get_tracer("genguard", __version__)
+        self._propagator: Final = tracecontext.TraceContextTextMapPropagator()
+        self._trace: Final = trace
         # From here on it would log each failed export; _CountedExporter logs an episode once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
 
@@ -138,28 +119,22 @@ class ExportedSpans:
         audit_only: bool,
     ) -> None:
         """Record an answered review that arrived at this Unix time, in nanoseconds."""
-        attributes = partial(_attributes, reply.verdict, audit_only=audit_only)
-        self._record(headers, arrived, phase, reply.status, attributes)
+        if (span := self._begin(headers, arrived, phase)) is not None:
+            span.set_attributes(_attributes(reply.verdict, audit_only=audit_only))
+            self._end(span, phase, reply.status)
 
     def rejected(
         self, headers: Mapping[str, str], arrived: int, phase: Phase, reason: str, status: int
     ) -> None:
         """Record a review that was refused before its body was decoded."""
-        attributes: dict[str, str | int | bool] = {
-            "genguard.decision": "rejected",
-            "genguard.edits": 0,
-            "genguard.reason": reason,
-        }
-        self._record(headers, arrived, phase, status, lambda: attributes)
+        if (span := self._begin(headers, arrived, phase)) is not None:
+            span.set_attributes({"genguard.decision": "rejected", "genguard.reason": reason})
+            self._end(span, phase, status)
 
     def counts(self) -> list[tuple[tuple[str, ...], int]]:
         """How many spans were sent, failed to be sent, or had no room in the queue."""
-        exporter = self._exporter
-        return [
-            (("sent",), exporter.sent),
-            (("failed",), exporter.failed),
-            (("dropped",), self._dropped),
-        ]
+        sent, failed = self._exporter.sent, self._exporter.failed
+        return [(("sent",), sent), (("failed",), failed), (("dropped",), self._dropped)]
 
     async def close(self) -> None:
         """Send the last spans. A collector that hangs is waited for CLOSE_SECONDS at most."""
@@ -167,31 +142,23 @@ class ExportedSpans:
         ending.start()
         await asyncio.to_thread(ending.join, CLOSE_SECONDS)
 
-    def _record(
-        self,
-        headers: Mapping[str, str],
-        arrived: int,
-        phase: Phase,
-        status: int,
-        attributes: Callable[[], Mapping[str, str | int | bool]],
-    ) -> None:
-        """Make a span under that of the client, unless it is not sampled or has no room."""
-        carrier = {"traceparent": headers.get("traceparent", "")}
-        state = headers.get("tracestate", "")
-        if state and len(state) <= _LONGEST_STATE:
-            carrier["tracestate"] = state
+    def _begin(self, headers: Mapping[str, str], arrived: int, phase: Phase) -> Any:
+        """Make a span under that of the client; None where it is not sampled or has no room."""
         # An empty context: without one the propagator would take what is current in this task.
-        parent = self._propagator.extract(carrier, context={})
-        span = self._tracer.start_span(f"genguard {phase}", parent, self._kind, start_time=arrived)
-        if not span.is_recording() or not span.get_span_context().trace_flags.sampled:
-            return
+        parent = self._propagator.extract(headers, context={})
+        kind = self._trace.SpanKind.SERVER
+        span = self._tracer.start_span(f"genguard {phase}", parent, kind, start_time=arrived)
+        if not span.is_recording():
+            return None
         if self._recorded - self._exporter.taken >= self._most:
             self._dropped += 1
-            return
-        said = {"genguard.phase": phase.value, "http.response.status_code": status}
-        span.set_attributes({**said, **attributes()})
+            return None
+        return span
+
+    def _end(self, span: Any, phase: Phase, status: int) -> None:
+        span.set_attributes({"genguard.phase": phase.value, "http.response.status_code": status})
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            span.set_status(self._failed)
+            span.set_status(self._trace.StatusCode.ERROR)
         self._recorded += 1
         span.end(time.time_ns())
 
@@ -238,32 +205,16 @@ class _CountedExporter:
             result = self._exporter.export(spans)
         except Exception as error:  # noqa: BLE001 - the thread must go on, whatever a library raises
             reason = type(error).__name__
-        if result is not None and result.name == "SUCCESS":
+        fails = result is None or result.name != "SUCCESS"
+        if fails:
+            self.failed += len(spans)
+        else:
             self.sent += len(spans)
-            if self._fails:
-                LOGGER.info("spans are exported again")
-            self._fails = False
-            return result
-        self.failed += len(spans)
-        if not self._fails:
+        if fails and not self._fails:
             LOGGER.warning("spans not exported", extra={"facts": {"reason": reason}})
-        self._fails = True
+        self._fails = fails
         return result
 
     def shutdown(self) -> None:
         """End the exporter."""
         self._exporter.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Do nothing: no span is kept here."""
-        del timeout_millis
-        return True
-
-
-def _queue_size(environment: Mapping[str, str]) -> int:
-    text = environment.get("OTEL_BSP_MAX_QUEUE_SIZE", "").strip()
-    if not text:
-        return MOST_SPANS
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise BadTracingError(f"OTEL_BSP_MAX_QUEUE_SIZE={printable(text)}: give a number above 0")
-    return int(text)
