@@ -1,7 +1,7 @@
 """Which tests wait for `make test-all`: a table in README.md beside this file, with reasons."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -40,6 +40,15 @@ def table() -> tuple[Waiting, ...]:
 def waits(path: str) -> bool:
     """Whether a file, from the folder of this file, is in the table."""
     return any(path == each or path.startswith(f"{each}/") for row in table() for each in row.paths)
+
+
+def by_day(names: Sequence[Any], *, every: int = 0, these: Collection[Any] = ()) -> list[Any]:
+    """Each name as a parameter: by day `these` and each one in `every`, the others by night."""
+    return [
+        pytest.param(name, marks=() if is_by_day else pytest.mark.nightly)
+        for number, name in enumerate(names)
+        for is_by_day in [name in these or (every > 0 and number % every == 0)]
+    ]
 
 
 def by_turns(rows: Sequence[Any], columns: Sequence[Any], days: int = 0) -> list[Any]:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.service import Running, serving
 from tests.event_loops import EVENT_LOOPS, environment
+from tests.nightly import by_day
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
 
@@ -20,7 +21,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
         yield run
 
 
-@pytest.fixture(params=EVENT_LOOPS)
+@pytest.fixture(params=by_day(EVENT_LOOPS, these=["uvloop"]))  # the image has it
 def on_each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What a server runs on reads sockets and speaks TLS in its own way."""
     for name, value in environment(request.param).items():

@@ -16,6 +16,7 @@ from genguard.blame.places import place_of_pointer, show
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.converge.asked import Asked, asked_in
+from tests.nightly import by_day
 from tests.scenarios.catalogue import Scenario, catalogue
 from tests.scenarios.judging import EXPECTATIONS
 from tests.scenarios.stage import define, disturbed
@@ -69,7 +70,7 @@ def names_culprit(played: Scenario, found: list[dict[str, Any]]) -> bool:
     return any(one["name"] in actors for each in fights(found) for one in each["actors"])
 
 
-@pytest.mark.parametrize("name", sorted(ACTING))
+@pytest.mark.parametrize("name", by_day(sorted(ACTING), every=4))
 def test_a_loop_is_predicted_with_its_culprit_and_a_quiet_life_is_no_fight(
     plane: ControlPlane, namespace: NamespaceFactory, name: str
 ) -> None:

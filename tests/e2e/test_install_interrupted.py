@@ -195,6 +195,7 @@ def test_killed_while_it_registers_it_is_completed_or_undone(
     assert "there is nothing of genguard's" in run(clean, "uninstall", "--yes").err
 
 
+@pytest.mark.nightly
 def test_uninstall_that_is_killed_after_each_step_in_turn_goes_on_where_it_was(
     clean: ControlPlane, tmp_path: Path
 ) -> None:

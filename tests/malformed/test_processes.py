@@ -131,8 +131,8 @@ def test_a_closed_input_is_told(words, trial):
 
 @pytest.mark.parametrize(
     "environment",
-    [{"COLUMNS": "20", "LINES": "5"}, {"COLUMNS": "1", "LINES": "1"}, {"TERM": "dumb"}],
-    ids=["20 columns", "1 column", "no terminal"],
+    [{"COLUMNS": "1", "LINES": "1"}, {"TERM": "dumb"}],
+    ids=["1 column", "no terminal"],
 )
 def test_a_narrow_terminal_is_no_error(environment, trial, subtests):
     for verb in PRINTS:

@@ -3,6 +3,7 @@
 import pytest
 
 from genguard.reproduce.reproducer import folder_of
+from tests.nightly import by_day
 from tests.reproduce.making import LOOPS, is_red, made_of
 
 _MOST_WRITES, _MOST_FIELDS = 3, 10
@@ -28,7 +29,7 @@ def test_nearly_all_are_small_and_played():
         assert exceptions.keys() <= {*LOOPS}
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", by_day(LOOPS, every=8))
 def test_a_loop_is_small_red_as_recorded_and_green_without_who_makes_it(name, tmp_path):
     made, _ = made_of(name)
     assert (len(made.loop.writes) <= _MOST_WRITES) is (name not in LARGER)

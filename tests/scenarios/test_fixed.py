@@ -8,6 +8,7 @@ import pytest
 
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.plane import ControlPlane
+from tests.nightly import by_day
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import Found, expectations, judge, summary
@@ -36,10 +37,7 @@ def served(cluster: ControlPlane) -> ControlPlane:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in AT_EACH_CHANGE else pytest.mark.nightly)
-        for name in LOOPS
-    ],
+    by_day(LOOPS, these=AT_EACH_CHANGE),
 )
 def test_a_step_that_is_shown_ends_the_loop_and_makes_no_other(
     served: ControlPlane, tmp_path, monkeypatch, name

@@ -4,6 +4,7 @@ import pytest
 
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
+from tests.nightly import by_day
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import complaints, expectations, judge
@@ -34,7 +35,7 @@ def served(cluster: ControlPlane) -> ControlPlane:
     return cluster
 
 
-@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("name", by_day(LIVE, every=2))
 def test_a_scenario_played_now_is_judged_as_its_recording(
     served: ControlPlane, namespace: NamespaceFactory, tmp_path, monkeypatch, name
 ):
