@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import msgspec
 from cachetools import LRUCache
@@ -28,9 +28,6 @@ from genguard.status.health_rules import HealthRule, HealthRules, Key, RuleAnswe
 from genguard.status.trees import group_and_kind
 from webhook.cel import worker
 from webhook.telemetry.logs import LOGGER
-
-if TYPE_CHECKING:
-    from webhook.telemetry.metrics import Metrics
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -102,10 +99,6 @@ class Evaluator:
     def pid(self) -> int | None:
         """Of the worker, while there is one."""
         return next((one.pid for one in self._processes), None)
-
-    def measured(self, metrics: "Metrics") -> None:
-        """Export the number of costly expressions."""
-        metrics.gauge("genguard_costly_conditions", lambda: float(self.costly))
 
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest

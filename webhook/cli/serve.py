@@ -75,7 +75,7 @@ def serve(**flags: Any) -> None:
 
 async def _serve(settings: Settings) -> None:
     async with build(settings, Supervisor()) as app:
-        await app.run()
+        await app.service.run()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

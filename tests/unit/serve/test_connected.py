@@ -1,6 +1,7 @@
 """From one pod to the next: what the first has only seen, the second one heals."""
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,8 @@ from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
 from tests.waiting import until
 from webhook.cluster import healing
+from webhook.cluster.registrations import News
+from webhook.serve import connected
 from webhook.serve.connected import ConnectedCluster
 from webhook.server.detecting import Detecting
 from webhook.store import persister
@@ -43,21 +46,20 @@ class Cluster:
         self.events.append(event)
 
 
-def in_cluster(cluster: Cluster) -> ConnectedCluster:
-    """A connection of which a test uses the Rest and the Events alone."""
-    unused: Any = None
-    return ConnectedCluster(
-        rest=cast(Any, cluster),
-        namespace="genguard-system",
-        lease=unused,
-        create_event=cluster.create,
-        tell_store=unused,
-        tokens=unused,
-        exists=unused,
-        is_own=unused,
-        news=unused,
-        supervisor=Supervisor(),
-    )
+@asynccontextmanager
+async def in_cluster(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[ConnectedCluster, Metrics]]:
+    """A connection of one pod, and its metrics."""
+    monkeypatch.setattr(connected, "event_creator", lambda _: cluster.create)
+    about = {"namespace": "genguard-system"}
+    monkeypatch.setattr(connected, "server_object", lambda _: about)
+    metrics, supervisor, rest = Metrics(lambda *_: False), Supervisor(), cast(Any, cluster)
+    async with AsyncExitStack() as stack:
+        yield (
+            ConnectedCluster(stack, rest, "", news=News(), metrics=metrics, supervisor=supervisor),
+            metrics,
+        )
 
 
 def see_loss(detection: Detection, cluster: Cluster, *, is_restored: bool = False) -> None:
@@ -78,31 +80,25 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(healing, "_TICK_SECONDS", 0.001)
 
 
-async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_comes_next():
+async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_comes_next(
+    monkeypatch,
+):
     cluster, leads = Cluster(), Leads()
-    metrics = Metrics(lambda group, resource: False)
-    connected = in_cluster(cluster)
     looking_on = Detecting(Detection(), {}, Tracking())
-    async with AsyncExitStack() as first:
-        await first.enter_async_context(
-            connected.saved_findings(NAME, looking_on, leadership=leads, metrics=metrics)
-        )
-        ledger = looking_on.detection.ledger
-        await first.enter_async_context(connected.rechecks(looking_on, None, metrics))
+    async with in_cluster(cluster, monkeypatch) as (first, _):
+        await first.save_findings(NAME, looking_on, leads)
+        await first.recheck(looking_on, None)
         see_loss(looking_on.detection, cluster)
-        (before,) = ledger.damaged()
+        (before,) = looking_on.detection.ledger.damaged()
         await until(lambda: cluster.configmaps.found)
     assert cluster.objects.status(WEB) == {"replicas": 1}, "audit-only"
 
     enforcing = Detecting(Detection(), {}, Tracking())
-    metrics = Metrics(lambda group, resource: False)
-    async with AsyncExitStack() as second:
-        await second.enter_async_context(
-            connected.saved_findings(NAME, enforcing, leadership=leads, metrics=metrics)
-        )
-        ledger = enforcing.detection.ledger
+    ledger = enforcing.detection.ledger
+    async with in_cluster(cluster, monkeypatch) as (second, metrics):
+        await second.save_findings(NAME, enforcing, leads)
         assert list(ledger.damaged()) == [before], "known before it serves"
-        await second.enter_async_context(connected.rechecks(enforcing, leads, metrics, heals=True))
+        await second.recheck(enforcing, leads, heals=True)
         await until(lambda: not list(ledger.damaged()))
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}
     (event,) = cluster.events
@@ -112,22 +108,18 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
     assert healed == {"healed": 1, "refused": 0, "conflict": 0, "gone": 0, "failed": 0}
 
 
-async def test_what_one_pod_restored_and_was_lost_before_the_next_one_led_is_put_back():
+async def test_what_one_pod_restored_and_was_lost_before_the_next_one_led_is_put_back(monkeypatch):
     """While no pod answered, a write was not restored; nobody saw it."""
     cluster, leads = Cluster(), Leads()
-    metrics = Metrics(lambda group, resource: False)
-    connected = in_cluster(cluster)
     first, second = (Detecting(Detection(), {}, Tracking()) for _ in range(2))
-    async with connected.saved_findings(NAME, first, leadership=leads, metrics=metrics):
+    async with in_cluster(cluster, monkeypatch) as (pod, _):
+        await pod.save_findings(NAME, first, leads)
         see_loss(first.detection, cluster, is_restored=True)
         assert not list(first.detection.ledger.damaged())
         await until(lambda: cluster.configmaps.found)
-    metrics = Metrics(lambda group, resource: False)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(
-            connected.saved_findings(NAME, second, leadership=leads, metrics=metrics)
-        )
-        await stack.enter_async_context(connected.rechecks(second, leads, metrics, heals=True))
+    async with in_cluster(cluster, monkeypatch) as (pod, _):
+        await pod.save_findings(NAME, second, leads)
+        await pod.recheck(second, leads, heals=True)
         await until(lambda: "observedGeneration" in cluster.objects.status(WEB))
         await until(lambda: not list(second.detection.ledger.damaged()))
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}
