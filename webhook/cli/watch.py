@@ -146,7 +146,7 @@ class _Troubles:
 async def _check_rights(rest: Rest, path: str, kind: str) -> None:
     """Say at once what may not be read. Raises RefusedError."""
     await rest.try_list(path, kind=kind)
-    async with await rest.stream(path, watch="true", timeoutSeconds="1"):
+    async with rest.stream(path, watch="true", timeoutSeconds="1"):
         pass
 
 

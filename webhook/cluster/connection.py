@@ -1,6 +1,5 @@
 """Connects to the Kubernetes API by kubeconfig, and says who this server is in the cluster."""
 
-import asyncio
 import base64
 import json
 import logging
@@ -10,25 +9,17 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import aiohttp
 from kubernetes.aio import client, config
-from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
 from webhook.cluster.kubeconfig import NoClusterError, check_kubeconfig
-from webhook.cluster.rest import RefusedError
 
 IN_CLUSTER: Final = "in-cluster"
 POD_NAME: Final = "GENGUARD_POD_NAME"
 """The environment variable with the name of the server's pod."""
-_TICK: Final = 0.01
-_MOST_CLOSING_TICKS: Final = 200
-"""Ticks, 2 s together."""
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -48,21 +39,15 @@ async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterato
             check_kubeconfig(kubeconfig, context)
             await _load(kubeconfig, context, settings)
         api = client.ApiClient(configuration=settings)
-        api.rest_client = calls = _Calls(settings)
     except ssl.SSLError as error:
         told = "its certificates or its key cannot be used: they are no PEM, or do not fit"
         raise NoClusterError(f"--kubeconfig {kubeconfig}: {told}") from error
     except (ConfigException, OSError, ValueError) as error:
         raise NoClusterError(f"--kubeconfig {kubeconfig}: {error}") from error
-    try:
+    except (AttributeError, KeyError, TypeError) as error:
+        raise NoClusterError(f"--kubeconfig {kubeconfig}: its user cannot be read") from error
+    async with api:
         yield api
-    except RefusedError as error:
-        if error.status == HTTPStatus.UNAUTHORIZED and (told := _expired(settings)):
-            raise NoClusterError(f"--kubeconfig {kubeconfig}: {told}") from error
-        raise
-    finally:
-        await api.close()  # type: ignore[no-untyped-call]
-        await calls.wait_closed()
 
 
 async def _load(kubeconfig: str, context: str | None, settings: client.Configuration) -> None:
@@ -70,77 +55,23 @@ async def _load(kubeconfig: str, context: str | None, settings: client.Configura
 
     The client only logs that, and would then ask without credentials.
     """
-    failures = _Collected()
+    failures: list[str] = []
+
+    def collect(record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.ERROR:
+            failures.append(record.getMessage())
+        return record.levelno < logging.ERROR
+
     log = logging.getLogger(config.kube_config.__name__)
-    log.addFilter(failures)
+    log.addFilter(collect)
     try:
         await config.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=kubeconfig, context=context, client_configuration=settings
         )
     finally:
-        log.removeFilter(failures)
-    if failures.messages:
-        raise ConfigException(f"its exec plugin fails, log in again: {failures.messages[0]}")
-
-
-class _Collected(logging.Filter):
-    """Takes the errors that a logger is given, so that they are told once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.messages: Final[list[str]] = []
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Keep the text of an error, and let other records pass."""
-        if record.levelno < logging.ERROR:
-            return True
-        self.messages.append(record.getMessage())
-        return False
-
-
-def _expired(settings: client.Configuration) -> str:
-    """Say since when the client certificate has expired; "" if it has not, or there is none."""
-    if not settings.cert_file:
-        return ""
-    # Imported when wanted: only a refusal asks, and x509 loads as long as a connection takes.
-    from cryptography import x509  # noqa: PLC0415
-
-    try:
-        found = x509.load_pem_x509_certificate(Path(settings.cert_file).read_bytes())
-    except (OSError, ValueError):
-        return ""
-    end = found.not_valid_after_utc
-    if end > datetime.now(UTC):
-        return ""
-    return f"its client certificate expired at {end:%FT%TZ}; log in again"
-
-
-class _Calls(RESTClientObject):
-    """Remembers its sockets: a cancelled watch still closes its TLS after close() has returned."""
-
-    def __init__(self, settings: client.Configuration) -> None:
-        super().__init__(settings)
-        self._sockets: Final[list[socket.socket]] = []
-
-    def _create_connector(self) -> aiohttp.TCPConnector:
-        """Return a connector that remembers sockets; the client's documented way to override it."""
-        return aiohttp.TCPConnector(
-            limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket
-        )
-
-    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        self._sockets[:] = [one for one in self._sockets if one.fileno() >= 0]
-        family, kind, protocol = address[:3]
-        made = socket.socket(family, kind, protocol)
-        self._sockets.append(made)
-        return made
-
-    async def wait_closed(self) -> None:
-        """Wait until every socket is closed, for two seconds at most."""
-        for _ in range(_MOST_CLOSING_TICKS):
-            if all(one.fileno() < 0 for one in self._sockets):
-                return
-            await asyncio.sleep(_TICK)
+        log.removeFilter(collect)
+    if failures:
+        raise ConfigException(f"its exec plugin fails, log in again: {failures[0]}")
 
 
 def default_kubeconfig() -> str:
@@ -161,12 +92,9 @@ def default_namespace(kubeconfig: str, context: str | None = None) -> str:
     try:
         if kubeconfig == IN_CLUSTER:
             return _ACCOUNT.read_text().strip() or "default"
-        check_kubeconfig(kubeconfig)
-        every, active = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
-    except (NoClusterError, ConfigException, OSError, ValueError):
+        return str(check_kubeconfig(kubeconfig, context).get("namespace") or "default")
+    except (NoClusterError, OSError):
         return "default"
-    meant = next((one for one in every if one["name"] == context), active)
-    return str(meant["context"].get("namespace") or "default")
 
 
 def server_object(kubeconfig: str) -> dict[str, str]:

@@ -1,145 +1,69 @@
 """Checks kubeconfig files before the Kubernetes client reads them.
 
-The client takes a well-formed file for granted: other files end in a traceback of its own code.
+The client takes a well-formed file for granted: other files end in a traceback of its own code, or
+in a message that repeats secrets.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Any
 
-import msgspec
 import yaml
 
 from genguard.formats.documents import load_document
-
-_MOST_NAMES: Final = 5
 
 
 class NoClusterError(Exception):
     """The kubeconfig cannot be used; the message says why."""
 
 
-class _BadFileError(Exception):
-    """What is wrong with one file."""
+def check_kubeconfig(paths: str, context: str | None = None) -> Mapping[str, Any]:
+    """Check the files of a `--kubeconfig` or $KUBECONFIG, and return the context that is meant.
 
+    paths    separated as in $PATH; as for kubectl, one of several may be missing
+    context  its name; without it the current one. With the cluster that it names it must be there.
 
-class _Cluster(msgspec.Struct):
-    server: str = ""
-
-
-class _NamedCluster(msgspec.Struct):
-    name: str
-    cluster: _Cluster | None = None
-
-
-class _Context(msgspec.Struct):
-    cluster: str | None = None
-    user: str | None = None
-    namespace: str | None = None
-
-
-class _NamedContext(msgspec.Struct):
-    name: str
-    context: _Context | None = None
-
-
-class _NamedUser(msgspec.Struct):
-    name: str
-    user: dict[str, object] | None = None
-
-
-class _Kubeconfig(msgspec.Struct, rename="kebab"):
-    clusters: list[_NamedCluster] | None = None
-    contexts: list[_NamedContext] | None = None
-    users: list[_NamedUser] | None = None
-    current_context: str | None = None
-
-
-def check_kubeconfig(paths: str, context: str | None = None) -> None:
-    """Check the files of a `--kubeconfig` or $KUBECONFIG, which are separated as in $PATH.
-
-    context  which one is wanted; without it the current one. With what it names it must be there.
-
-    As for kubectl, a file of several may be missing. Values are not shown: they may be secrets.
-    Raises NoClusterError.
+    Raises NoClusterError; values are not shown, since they may be secrets.
     """
-    files = [Path(path) for path in paths.split(os.pathsep) if path]
-    found = [file for file in files if file.exists()]
-    if not found:
-        raise NoClusterError(f"--kubeconfig {paths}: no such file")
-    read = []
-    for file in found:
-        try:
-            read.append(_check(file.read_bytes()))
-        except OSError as error:
-            raise NoClusterError(f"--kubeconfig {file}: {error.strerror}") from None
-        except _BadFileError as error:
-            raise NoClusterError(f"--kubeconfig {file}: {error}") from None
+    files = [path for path in paths.split(os.pathsep) if path and Path(path).exists()]
+    at = paths
+    contexts: dict[str, Any] = {}
+    clusters: dict[str, Any] = {}
     try:
-        _check_context(read, context)
-    except _BadFileError as error:
-        raise NoClusterError(f"--kubeconfig {paths}: {error}") from None
-
-
-def _check_context(files: Sequence[_Kubeconfig], wanted: str | None) -> None:
-    """Check that a context is there, and what it names. Of the same name the first file's counts.
-
-    Raises _BadFileError.
-    """
-    contexts = {one.name: one.context for file in reversed(files) for one in file.contexts or ()}
-    clusters = {one.name: one.cluster for file in reversed(files) for one in file.clusters or ()}
-    name = wanted or next((file.current_context for file in files if file.current_context), None)
-    if name is None:
-        raise _BadFileError(f"no current-context: give --context, {_known(contexts)}")
-    if name not in contexts:
-        whose = "--context" if wanted else "current-context"
-        near = get_close_matches(name, contexts, n=1)
-        meant = f"did you mean {near[0]}?" if near else _known(contexts)
-        raise _BadFileError(f"{whose} {name}: there is no such context; {meant}")
-    found = contexts[name] or _Context()
-    if not found.cluster:
-        raise _BadFileError(f"context {name} names no cluster; kubectl config set-context sets it")
-    if found.cluster not in clusters:
-        raise _BadFileError(f"context {name} names cluster {found.cluster}, which is not there")
-    cluster = clusters[found.cluster]
-    if cluster is None or not cluster.server:
-        raise _BadFileError(f"cluster {found.cluster} has no server: write its https:// address")
-    users = {one.name for file in files for one in file.users or ()}
-    if found.user and found.user not in users:
-        raise _BadFileError(f"context {name} names user {found.user}, who is not there")
-
-
-def _known(contexts: Iterable[str]) -> str:
-    names = sorted(contexts)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"one of {', '.join(names[:_MOST_NAMES])}{more}" if names else "and add a context"
-
-
-def _check(content: bytes) -> _Kubeconfig:
-    if not content.strip():
-        raise _BadFileError("the file is empty")
-    try:
-        document = load_document(content)
-    except yaml.composer.ComposerError:
-        raise _BadFileError("it must hold one document, and no `---` between two") from None
+        for at in files:
+            document = load_document(Path(at).read_bytes())
+            context = context or document.get("current-context")
+            # Of the same name the first file's counts.
+            contexts = {one["name"]: one["context"] for one in document["contexts"]} | contexts
+            clusters = {one["name"]: one["cluster"] for one in document["clusters"]} | clusters
+        at = paths
+        reason = _wrong(contexts, clusters, context) if files else "no such file"
+    except OSError as error:
+        reason = str(error.strerror)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise _BadFileError(f"{line}{error.problem or 'no YAML'}") from None
-    except RecursionError:
-        raise _BadFileError("it is nested too deep") from None
-    except (yaml.YAMLError, ValueError):
-        raise _BadFileError("no text in YAML") from None
-    if not isinstance(document, dict):
-        raise _BadFileError("no kubeconfig: expected `clusters`, `contexts` and `users`")
-    try:
-        found = msgspec.convert(document, _Kubeconfig)
-    except msgspec.ValidationError as error:
-        raise _BadFileError(str(error).replace("`$.", "`")) from None
-    for number, one in enumerate(found.clusters or ()):
-        server = one.cluster.server if one.cluster else ""
-        if server and not server.startswith(("https://", "http://")):
-            at = f"clusters[{number}].cluster.server"
-            raise _BadFileError(f"`{at}` must begin with https://")
+        reason = f"{line}{error.problem}"
+    except (yaml.YAMLError, ValueError, RecursionError):
+        reason = "no text in YAML, or nested too deep"
+    except (AttributeError, KeyError, TypeError):
+        reason = "no kubeconfig: expected `clusters` and `contexts` with their names"
+    if reason:
+        raise NoClusterError(f"--kubeconfig {at}: {reason}")
+    found: Mapping[str, Any] = contexts[str(context)]
     return found
+
+
+def _wrong(contexts: Mapping[str, Any], clusters: Mapping[str, Any], name: str | None) -> str:
+    """Say what is wrong with a context, or with the cluster that it names; "" for nothing."""
+    if name not in contexts:
+        near = get_close_matches(name or "", contexts, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(contexts))}"
+        return f"no context {name}; {meant}" if name else f"no current-context: --context, {meant}"
+    cluster = contexts[name].get("cluster")
+    if cluster not in clusters:
+        return f"context {name} names cluster {cluster}, which is not there"
+    if not clusters[cluster]["server"].startswith(("https://", "http://")):
+        return f"`server` of cluster {cluster} must begin with https://"
+    return ""

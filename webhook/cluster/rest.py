@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from http.client import responses
 from types import MappingProxyType
@@ -231,10 +232,18 @@ class Rest:
         async with asyncio.timeout(_SECONDS):
             return await self.read(path, accept=_PARTIAL)
 
-    async def stream(self, path: str, **params: str) -> aiohttp.ClientResponse:
-        """Begin to read an endless answer, which the caller closes. Raises as `call` does."""
+    @asynccontextmanager
+    async def stream(self, path: str, **params: str) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Read an endless answer while the context is entered. Raises as `call` does."""
         async with asyncio.timeout(_SECONDS):
-            return await self._send("GET", path, None, params)
+            response = await self._send("GET", path, None, params)
+        try:
+            yield response
+        finally:
+            # A cancelled watch would wait for the end of TLS longer than the event loop lasts.
+            if response.connection is not None and response.connection.transport is not None:
+                response.connection.transport.abort()
+            response.close()
 
     async def websocket(
         self, path: str, protocol: str, **params: str

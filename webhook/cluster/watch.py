@@ -137,7 +137,7 @@ class Collection:
             "resourceVersion": self._version,
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
-        async with await self._rest.stream(self._path, **asked) as response:
+        async with self._rest.stream(self._path, **asked) as response:
             if not is_caught_up:
                 yield Change(ChangeKind.CAUGHT_UP)
             async for line in _lines(response, self._path):

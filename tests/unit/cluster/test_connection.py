@@ -66,7 +66,7 @@ async def leave_a_watch(kubeconfig: Path) -> None:
     heard = asyncio.Event()
 
     async def watch(rest: Rest) -> None:
-        async with await rest.stream("/api/v1/pods", watch="true") as response:
+        async with rest.stream("/api/v1/pods", watch="true") as response:
             async for _ in response.content.iter_any():
                 heard.set()
 
