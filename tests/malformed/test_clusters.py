@@ -109,7 +109,7 @@ def plugin(*command: str) -> dict[str, object]:
 
 GARBAGE = base64.b64encode(b"canary-7f3a").decode()
 BROKEN = {
-    "two documents": Broken("cat of two", text("a: 1\n---\nb: 2"), "line 2: but found another document"),
+    "two documents": Broken("cat of two", text("a: 1\n---\nb: 2"), "found another document"),
     "a tab": Broken("an editor put it there", text("a: 1\n\tb: 2"), "line 2: found a"),
     "empty": Broken("a download failed", text(""), "no kubeconfig"),
     "not YAML": Broken("half a file", text("a: [1"), "line 2: did not find expected"),
@@ -119,7 +119,9 @@ BROKEN = {
     "another kind": Broken("the wrong file", text("kind: Pod"), "expected `clusters`"),
     "missing": Broken("a typo", missing, "no such file"),
     "a folder": Broken("~/.kube for ~/.kube/config", folder, "Is a directory"),
-    "no context": Broken("kubectl config unset", whole(current=None), "no current-context: --context, one of a,"),
+    "no context": Broken(
+        "kubectl config unset", whole(current=None), "no current-context: --context, one of a,"
+    ),
     "an unknown context": Broken(
         "a typo", whole("--context=producton"), "did you mean production?"
     ),

@@ -66,8 +66,8 @@ def one_line_errors() -> Iterator[None]:
     from genguard.objects.served import UnknownTargetError  # noqa: PLC0415
     from webhook.cli.asking_server import NoServerError  # noqa: PLC0415
     from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
+    from webhook.cluster.reconcile import NotInTimeError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError, unreached  # noqa: PLC0415
-    from webhook.cluster.until import NotInTimeError  # noqa: PLC0415
 
     try:
         yield

@@ -17,8 +17,8 @@ from certs import PairSnapshot
 from genguard.admission.probe import Seen, read_answers
 from genguard.status.views.rollout import Rollout, rollout
 from webhook.cluster.installation import find, list_objects
+from webhook.cluster.reconcile import until
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.until import until
 from webhook.install.registering import missing, probe
 from webhook.manifest.documents import Document, collection_of, title_of
 

@@ -4,7 +4,7 @@ A candidate takes the Lease when nobody holds it, or when the holder has not ren
 Lease's duration by the candidate's own monotonic clock: clocks of machines are not compared
 (client-go tools/leaderelection/leaderelection.go:tryAcquireOrRenew). A holder that cannot renew
 stops leading before anybody else may begin. If two candidates write at once, the resourceVersion
-decides. With a Succession (webhook/cluster/standby.py) what is known of the pods counts, too.
+decides. In webhook/cluster/standby.py what is known of the pods counts, too.
 
 A leader that vanishes without a word is followed within 7 s, at worst: its last renewal is seen a
 tick later (1 s), has run out LEASE_SECONDS after that (5 s), and is looked at each tick (1 s).
@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Final
 
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, if_there
 from webhook.telemetry.logs import LOGGER
 
 LEASE_SECONDS: Final = 5
@@ -30,16 +30,6 @@ LEAD_SECONDS: Final = 4.0
 the next one have room in it."""
 _CALL_SECONDS: Final = 2.0
 _NEVER: Final = float("-inf")
-
-
-class Succession(Protocol):
-    """Whether a Lease may be taken, besides its own rules; holders are given by their identity."""
-
-    async def is_over(self, holder: str) -> bool:
-        """Whether to take the Lease before it has run out: its holder cannot answer any more."""
-
-    async def leaves(self, holder: str) -> bool:
-        """Whether to leave a Lease that is free to another replica, which can answer."""
 
 
 class LeaseElection:
@@ -52,14 +42,12 @@ class LeaseElection:
         name: str,
         identity: str,
         clock: Callable[[], float] = time.monotonic,
-        *,
-        succession: Succession | None = None,
     ) -> None:
         """`identity` is unique to this process; `clock` gives monotonic seconds."""
-        self._succession: Final = succession
         self._calls: Final = calls
-        self._namespace: Final = namespace
-        self._name: Final = name
+        self._metadata: Final = {"name": name, "namespace": namespace}
+        self._folder: Final = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path: Final = f"{self._folder}/{name}"
         self._identity: Final = identity
         self._clock: Final = clock
         self._renewed = _NEVER
@@ -127,12 +115,18 @@ class LeaseElection:
 
     async def _tick(self) -> bool:
         asked = self._clock()
-        try:
-            lease = await self._calls.call("GET", self._path)
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            await self._calls.call("POST", self._collection_path, self._new_lease())
+        lease = await if_there(self._calls.call("GET", self._path))
+        mine = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "acquireTime": _now(),
+            "renewTime": _now(),
+        }
+        if lease is None:
+            made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+            spec = {**mine, "leaseTransitions": 0}
+            body = {**made, "metadata": self._metadata, "spec": spec}
+            await self._calls.call("POST", self._folder, body)
             self._renewed = asked
             return True
         spec = lease.get("spec") or {}
@@ -147,53 +141,20 @@ class LeaseElection:
         if seen != self._seen or was_away:
             self._seen, self._seen_at = seen, asked
         if holder == self._identity:
-            await self._put(lease, {**spec, "renewTime": _now()}, asked)
-            return True
-        if holder:
-            self._renewed = _NEVER  # another one has taken it
-        if not await self._is_free(holder, has_run_out=asked >= self._seen_at + good_for):
-            return False
-        taken = {
-            **spec,
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": LEASE_SECONDS,
-            "acquireTime": _now(),
-            "renewTime": _now(),
-            "leaseTransitions": (spec.get("leaseTransitions") or 0) + 1,
-        }
-        await self._put(lease, taken, asked)
+            spec = {**spec, "renewTime": _now()}
+        else:
+            if holder:
+                self._renewed = _NEVER  # another one has taken it
+            if not await self._is_free(holder, has_run_out=asked >= self._seen_at + good_for):
+                return False
+            spec = {**spec, **mine, "leaseTransitions": (spec.get("leaseTransitions") or 0) + 1}
+        await self._calls.call("PUT", self._path, {**lease, "spec": spec})
+        self._renewed = asked
         return True
 
     async def _is_free(self, holder: str, *, has_run_out: bool) -> bool:
-        if not holder or has_run_out:
-            return self._succession is None or not await self._succession.leaves(holder)
-        return self._succession is not None and await self._succession.is_over(holder)
-
-    async def _put(self, lease: dict[str, Any], spec: dict[str, Any], asked: float) -> None:
-        await self._calls.call("PUT", self._path, {**lease, "spec": spec})
-        self._renewed = asked
-
-    def _new_lease(self) -> dict[str, Any]:
-        return {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": {
-                "holderIdentity": self._identity,
-                "leaseDurationSeconds": LEASE_SECONDS,
-                "acquireTime": _now(),
-                "renewTime": _now(),
-                "leaseTransitions": 0,
-            },
-        }
-
-    @property
-    def _collection_path(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
-
-    @property
-    def _path(self) -> str:
-        return f"{self._collection_path}/{self._name}"
+        """Whether this replica may take the Lease from its holder, "" for nobody."""
+        return not holder or has_run_out
 
     def _log_failure(self, reason: str) -> None:
         LOGGER.warning("lease not renewed", extra={"facts": {"reason": reason}})

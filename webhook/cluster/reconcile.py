@@ -10,6 +10,7 @@ ends in the supervisor, which starts the loop again.
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
@@ -27,6 +28,8 @@ _FOLLOWING_SECONDS: Final = 0.5
 _JITTER: Final = 0.5
 NEVER: Final = float("inf")
 """What a step returns that need not be taken again."""
+_EVERY_SECONDS: Final = 0.3
+"""Between two looks of `until`."""
 
 Step = Callable[[], Awaitable[float]]
 """Does what is due, and returns the seconds until it is due again."""
@@ -106,3 +109,33 @@ class Reconciler:
         self._trouble = reason
         wait, self._wait = self._wait, min(2 * self._wait, LONGEST_SECONDS)
         return wait * (1 + _JITTER * self._jitter())
+
+
+class NotInTimeError(Exception):
+    """Something is still missing; the message says what, and what to do."""
+
+
+async def until(
+    check: Callable[[], Awaitable[str]], seconds: float, *, next_step: str = ""
+) -> None:
+    """Repeat `check`, which returns what is missing, until it returns "".
+
+    An API server that is not reached, or is overloaded, is waited for as well. Raises
+    NotInTimeError, or RefusedError.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            missing = await check()
+        except UNREACHED as error:
+            missing = f"the API server is not reached: {str(error) or type(error).__name__}"
+        except RefusedError as error:
+            if not error.is_passing:
+                raise
+            missing = str(error)
+        if not missing:
+            return
+        if time.monotonic() >= end:
+            message = f"after {seconds:g} s: {missing}"
+            raise NotInTimeError(f"{message}. {next_step}" if next_step else message)
+        await asyncio.sleep(_EVERY_SECONDS)

@@ -8,7 +8,7 @@ has a bound, and must be of the kind that was asked for: the rest of the code ma
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from http.client import responses
@@ -113,6 +113,16 @@ class RawAnswer(NamedTuple):
     message: str
     warnings: tuple[str, ...]
     date: str
+
+
+async def if_there(answer: Awaitable[T]) -> T | None:
+    """Await an answer of the API server; None where it has no such thing. Raises as `call` does."""
+    try:
+        return await answer
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return None
 
 
 class Rest:

@@ -24,7 +24,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from webhook.cluster.lease import LeaseElection
-from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, if_there
 from webhook.cluster.watch import follow, watch_collection
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry.logs import LOGGER
@@ -122,96 +122,117 @@ async def connects(host: str, port: int) -> bool | None:
     return True
 
 
-class Pods:
-    """The pods of genguard as they were seen last; the Succession of a LeaseElection."""
+class StandbyElection(LeaseElection):
+    """The LeaderElection of replicas of which the leader says who is behind the Service."""
 
-    def __init__(self, rest: Rest, namespace: str, own: str, *, all_answer: bool = False) -> None:
-        """`own` is the name of this replica's pod.
+    def __init__(
+        self,
+        rest: Rest,
+        namespace: str,
+        lease: str,
+        identity: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        all_answer: bool = False,
+    ) -> None:
+        """`identity` and `clock` as for LeaseElection.
 
         all_answer  every pod that is reached has the label, else only the leader's
         """
+        super().__init__(rest, namespace, lease, identity, clock)
         self._rest: Final = rest
-        self._path: Final = f"/api/v1/namespaces/{namespace}/pods"
-        self._own: Final = own
+        self._pods_path: Final = f"/api/v1/namespaces/{namespace}/pods"
+        self._own: Final = pod_of(identity)
         self._all_answer: Final = all_answer
-        self._seen: tuple[Pod, ...] = ()
+        self._seen_pods: tuple[Pod, ...] = ()
         self._reached: dict[str, bool | None] = {}
         """Pods that were connected to, and the last answer of `connects`. One that never was says
         nothing: a firewall may refuse it."""
         self._is_failing = False
         self.lost_at = float("-inf")
         """When the label was last taken from a pod, in monotonic seconds."""
-        self.changed: Final = asyncio.Event()
+        self.wake: Final = asyncio.Event()
         """Set when the pods have changed; cleared by who waits for it."""
+
+    @property
+    def keeps_clients(self) -> bool:
+        """Whether clients may keep their connections to this replica."""
+        return self.has_renewed_within(_KEEP_SECONDS)
+
+    @property
+    def active(self) -> str:
+        """The name of the pod that was active last; "" where none is known."""
+        return pod_of(self.holder)
+
+    @property
+    def active_ops(self) -> tuple[str, int] | None:
+        """Where the pages of the active pod are; None where that is this pod, or not known."""
+        pod = next((one for one in self._seen_pods if one.name == self.active), None)
+        if self.is_leader or pod is None or pod.address is None or pod.ops is None:
+            return None
+        return pod.address[0], pod.ops
 
     @asynccontextmanager
     async def followed(self, supervisor: Supervisor) -> AsyncIterator[None]:
         """Follow the pods while the context is entered."""
 
         def states() -> AsyncIterator[tuple[Pod, ...]]:
-            return watch_collection(self._rest, self._path, read_pod, supervisor, **OURS)
+            return watch_collection(self._rest, self._pods_path, read_pod, supervisor, **OURS)
 
         following: Mapping[str, Run] = {
-            "watch of own pods": lambda: follow(states, self._see, _log_trouble),
+            "watch of own pods": lambda: follow(states, self.see, _log_trouble),
             "connections to other pods": self._stay_connected,
         }
         async with supervisor.running(following):
             yield
 
-    def _see(self, pods: tuple[Pod, ...]) -> None:
-        if pods != self._seen:
-            self._seen = pods
-            self.changed.set()
+    def see(self, pods: tuple[Pod, ...]) -> None:
+        """Take what the pods are now."""
+        if pods != self._seen_pods:
+            self._seen_pods = pods
+            known = {one.name for one in pods}
+            self._reached = {name: said for name, said in self._reached.items() if name in known}
+            self.wake.set()
 
     async def _stay_connected(self) -> None:
         while True:
-            others = [one for one in self._seen if one.name != self._own]
-            self._reached = {
-                one.name: self._reached[one.name] for one in others if one.name in self._reached
-            }
-            await asyncio.gather(*map(self._connect, others), asyncio.sleep(_RECONNECT_SECONDS))
+            connecting = map(self.connect, self._seen_pods)
+            await asyncio.gather(*connecting, asyncio.sleep(_RECONNECT_SECONDS))
 
-    async def _connect(self, pod: Pod) -> None:
-        if pod.address is None:
+    async def connect(self, pod: Pod) -> None:
+        """Connect to another pod, and take whether it is reached."""
+        if pod.address is None or pod.name == self._own:
             return
         before = self._reached.get(pod.name)
         found = await connects(*pod.address)
         if found is not before and (found or pod.name in self._reached):
             self._reached[pod.name] = found
-            self.changed.set()
+            self.wake.set()
 
-    def ops_of(self, name: str) -> tuple[str, int] | None:
-        """Return where the pages of a pod are; None where that is not known."""
-        pod = next((one for one in self._seen if one.name == name), None)
-        if pod is None or pod.address is None or pod.ops is None:
-            return None
-        return pod.address[0], pod.ops
+    async def tick(self) -> None:
+        """Take or renew the Lease if that is due; as its holder, put the labels right."""
+        led = self.is_leader
+        if await self.renew():
+            await self._mark(reads=not led)
 
-    async def is_over(self, holder: str) -> bool:
-        """As `is_over`; raises as Rest does."""
-        return await self._holds(is_over, holder)
-
-    async def leaves(self, holder: str) -> bool:
-        """As `leaves`; raises as Rest does."""
-        return await self._holds(leaves, holder)
-
-    async def _holds(self, rule: Callable[[Collection[Pod], str, str], bool], holder: str) -> bool:
-        """Whether a rule holds. What a watch has shown may be old: the pods are read before."""
-        named = pod_of(holder)
-        if not rule(self._alive(), self._own, named):
-            return False
-        await self._read()
-        return rule(self._alive(), self._own, named)
+    async def _is_free(self, holder: str, *, has_run_out: bool) -> bool:
+        free = not holder or has_run_out
+        rule, named = leaves if free else is_over, pod_of(holder)
+        if rule(self._alive(), self._own, named):
+            # What a watch has shown may be old: the pods are read before.
+            await self._read()
+            return rule(self._alive(), self._own, named) is not free
+        return free
 
     def _alive(self) -> list[Pod]:
         """The pods, without those whose process has been seen to end."""
-        return [one for one in self._seen if self._reached.get(one.name) is not False]
+        return [one for one in self._seen_pods if self._reached.get(one.name) is not False]
 
     async def _read(self) -> None:
-        listed = await self._rest.list_all(self._path, OURS, kind="Pod")
-        self._seen = tuple(map(read_pod, listed))
+        listed = await self._rest.list_all(self._pods_path, OURS, kind="Pod")
+        self.see(tuple(map(read_pod, listed)))
 
-    async def mark(self, *, reads: bool) -> None:
+    async def _mark(self, *, reads: bool) -> None:
         """Give the label to the pods that are to answer, then take it from others. Never raises.
 
         reads  read the pods before: they may not be known yet
@@ -220,10 +241,9 @@ class Pods:
             async with asyncio.timeout(_CALL_SECONDS):
                 if reads:
                     await self._read()
-                for one in sorted(self._seen, key=lambda one: not self._answers(one)):
+                for one in sorted(self._seen_pods, key=lambda one: not self._answers(one)):
                     if one.is_active is not self._answers(one):
-                        await self._label(one.name, None if one.is_active else "true")
-                        self._note(one)
+                        await self._label(one)
             self._is_failing = False
         except (RefusedError, *UNREACHED) as error:
             if not self._is_failing:
@@ -232,91 +252,31 @@ class Pods:
             self._is_failing = True
 
     def _answers(self, pod: Pod) -> bool:
-        """Whether a pod is to have the label."""
-        return pod.name == self._own or (self._all_answer and pod.name not in self._lost())
+        """Whether a pod is to have the label.
 
-    def _lost(self) -> set[str]:
-        """The pods that are not reached any more.
-
-        Where most are silent, it is this one that is cut off, or all are busy: none counts then
-        but those whose process has ended.
+        With `all_answer` those have it that are reached. Where most are silent, it is this pod that
+        is cut off, or all are busy: none is lost then but those whose process has ended.
         """
-        ended = {name for name, found in self._reached.items() if found is False}
-        silent = {name for name, found in self._reached.items() if found is None}
-        return ended if 2 * len(silent) > len(self._seen) else ended | silent
+        if pod.name == self._own or not self._all_answer:
+            return pod.name == self._own
+        said = self._reached.get(pod.name, True)
+        silent = sum(1 for one in self._reached.values() if one is None)
+        return said is True or (said is None and 2 * silent > len(self._seen_pods))
 
-    def _note(self, pod: Pod) -> None:
-        """Note that a pod was put behind the Service, or taken from it; log it if several are."""
+    async def _label(self, pod: Pod) -> None:
+        """Put a pod behind the Service, or take it from there."""
+        body = {"metadata": {"labels": {ACTIVE: None if pod.is_active else "true"}}}
+        path = f"{self._pods_path}/{pod.name}"
+        found = await if_there(self._rest.call("PATCH", path, body, content_type=MERGE_PATCH))
+        if found is None and pod.name == self._own:
+            raise RefusedError(HTTPStatus.NOT_FOUND, f"there is no pod {pod.name}")
         if pod.is_active:
             # A write whose calls still wait for that pod may be stored seconds later.
             self.lost_at = time.monotonic()
-        if not (self._all_answer and pod.can_answer):
-            return
-        if pod.is_active:
-            facts = {"pod": pod.name, "reason": "not reached"}
-            LOGGER.warning("replica removed from the Service", extra={"facts": facts})
-        else:
-            LOGGER.info("replica added to the Service", extra={"facts": {"pod": pod.name}})
-
-    async def _label(self, pod: str, value: str | None) -> None:
-        body = {"metadata": {"labels": {ACTIVE: value}}}
-        try:
-            path = f"{self._path}/{pod}"
-            await self._rest.call("PATCH", path, body, content_type=MERGE_PATCH)
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND or pod == self._own:
-                raise
+        if self._all_answer and pod.can_answer:
+            done = "removed from" if pod.is_active else "added to"
+            LOGGER.info(f"replica {done} the Service", extra={"facts": {"pod": pod.name}})
 
 
 def _log_trouble(reason: str) -> None:
     LOGGER.warning("own pods not watched", extra={"facts": {"reason": reason}})
-
-
-class StandbyElection:
-    """The LeaderElection of replicas of which the leader says who is behind the Service."""
-
-    def __init__(self, lease: LeaseElection, pods: Pods) -> None:
-        """`pods` is the Succession of `lease`."""
-        self._lease: Final = lease
-        self._pods: Final = pods
-        self.wake: Final = pods.changed
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this replica is active."""
-        return self._lease.is_leader
-
-    @property
-    def keeps_clients(self) -> bool:
-        """Whether clients may keep their connections to this replica."""
-        return self._lease.has_renewed_within(_KEEP_SECONDS)
-
-    @property
-    def vacant_since(self) -> float:
-        """As LeaseElection."""
-        return self._lease.vacant_since
-
-    @property
-    def active(self) -> str:
-        """The name of the pod that was active last; "" where none is known."""
-        return pod_of(self._lease.holder)
-
-    @property
-    def active_ops(self) -> tuple[str, int] | None:
-        """Where the pages of the active pod are; None where that is this pod, or not known."""
-        return None if self.is_leader else self._pods.ops_of(self.active)
-
-    @property
-    def lost_at(self) -> float:
-        """As Pods."""
-        return self._pods.lost_at
-
-    async def tick(self) -> None:
-        """Take or renew the Lease if that is due; as its holder, put the labels right."""
-        led = self._lease.is_leader
-        if await self._lease.renew():
-            await self._pods.mark(reads=not led)
-
-    async def release(self) -> None:
-        """Release the Lease; the label stays until another replica leads."""
-        await self._lease.release()

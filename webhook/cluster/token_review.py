@@ -6,30 +6,11 @@ SubjectAccessReview; the ClusterRole system:auth-delegator grants both.
 
 from typing import Any, Final
 
-import msgspec
-
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.telemetry.logs import LOGGER
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-
-
-class _User(msgspec.Struct):
-    username: str = ""
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: dict[str, tuple[str, ...]] = {}
-
-
-class _Status(msgspec.Struct):
-    authenticated: bool = False
-    user: _User = msgspec.field(default_factory=_User)
-    allowed: bool = False
-
-
-class _Answer(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
 
 
 class TokenReviews:
@@ -46,26 +27,22 @@ class TokenReviews:
         """
         try:
             found = await self._ask(_TOKENS, "TokenReview", {"token": token})
-            if not found.authenticated:
+            if found.get("authenticated") is not True:
                 return "", False
-            user = found.user
-            spec = {
-                "user": user.username,
-                "uid": user.uid,
-                "groups": user.groups,
-                "extra": user.extra,
-                "nonResourceAttributes": {"path": path, "verb": verb},
-            }
+            user = {key: found["user"].get(key) for key in ("uid", "groups", "extra")}
+            name = str(found["user"]["username"])
+            at = {"path": path, "verb": verb}
+            spec = {**user, "user": name, "nonResourceAttributes": at}
             access = await self._ask(_ACCESS, "SubjectAccessReview", spec)
-        except (RefusedError, msgspec.MsgspecError, *UNREACHED) as error:
+        except (RefusedError, AttributeError, KeyError, *UNREACHED) as error:
             # Not the error's text: an API server may repeat in it what it was sent.
             status = error.status if isinstance(error, RefusedError) else None
             facts = {"reason": type(error).__name__, "status": status}
             LOGGER.warning("token not reviewed", extra={"facts": facts})
             return None
-        return user.username, access.allowed
+        return name, access.get("allowed") is True
 
-    async def _ask(self, path: str, kind: str, spec: dict[str, Any]) -> _Status:
+    async def _ask(self, path: str, kind: str, spec: dict[str, Any]) -> Any:
         group = path.removeprefix("/apis/").rpartition("/")[0]
         asked = {"apiVersion": group, "kind": kind, "spec": spec}
-        return msgspec.convert(await self._rest.call("POST", path, asked), _Answer).status
+        return (await self._rest.call("POST", path, asked))["status"]

@@ -7,8 +7,7 @@ Result   when `ObserverRegistrations.remove` returns, none of this run is left; 
 Relies on the label: a registration whose answer was lost is found by it
 
 A killed process cannot clean up. So each registration names the process that made it, and a later
-run removes those whose process has ended. That is known only on the same machine and in the same
-namespace of process ids; all other registrations expire.
+run on the same machine removes those whose process has ended; all others expire.
 
 `sending_dry_runs` sends merge patches as dry runs, so that webhooks are called at once. They are
 empty, but for an observedGeneration that the stored object has lost: without it in the request
@@ -19,14 +18,12 @@ whose sideEffects are None or NoneOnDryRun.
 import asyncio
 import os
 import platform
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -35,7 +32,8 @@ from genguard.trace.passes import status_as_reported
 from genguard.trace.plan import RUN_LABEL, Traced, is_observer
 from genguard.trace.registration import OWNER, has_expired
 from webhook.cluster.discovery import discover
-from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest
+from webhook.cluster.reconcile import NotInTimeError, until
+from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, if_there
 
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -43,8 +41,6 @@ _NEEDED: Final = ("list", "create", "delete")
 _SLICE: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 """The addresses of API servers; each writes its own (controlplane/instance.go)."""
 _PATIENCE_SECONDS: Final = 60.0
-_SHORTEST_WAIT: Final = 0.2
-_LONGEST_WAIT: Final = 5.0
 _EVERY_SECONDS: Final = 0.5
 _PARAMS: Final = {
     "dryRun": "All",
@@ -73,12 +69,9 @@ async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
         uid="",
         has_status=one.has_status,
     )
-    try:
-        found = await rest.get(traced.path())
-    except RefusedError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-        raise NoTargetError(f"there is no {traced}") from error
+    found = await if_there(rest.get(traced.path()))
+    if found is None:
+        raise NoTargetError(f"there is no {traced}")
     return replace(traced, uid=found["metadata"]["uid"])
 
 
@@ -111,71 +104,40 @@ async def check_rights(rest: Rest) -> None:
 
     Checked before the first is created: without the right to delete, it would be left behind.
     """
-    missing = [verb for verb in _NEEDED if not await _may(rest, verb)]
-    if missing:
-        raise NoTargetError(
-            f"you may not {' or '.join(missing)} mutatingwebhookconfigurations"
-            ".admissionregistration.k8s.io; a trace must list, create and delete them"
-        )
-
-
-async def _may(rest: Rest, verb: str) -> bool:
-    attributes = {
-        "verb": verb,
-        "group": "admissionregistration.k8s.io",
-        "resource": "mutatingwebhookconfigurations",
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await rest.call("POST", _REVIEWS, review)
-    return bool(answer["status"].get("allowed"))
+    for verb in _NEEDED:
+        attributes = {
+            "verb": verb,
+            "group": "admissionregistration.k8s.io",
+            "resource": "mutatingwebhookconfigurations",
+        }
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = await rest.call("POST", _REVIEWS, review)
+        if not answer["status"].get("allowed"):
+            raise NoTargetError(
+                f"you may not {verb} mutatingwebhookconfigurations.admissionregistration.k8s.io; "
+                "a trace must list, create and delete them"
+            )
 
 
 def this_process() -> str:
-    """Return the identity of this process: machine, pid namespace, pid and start time."""
-    return _describe(os.getpid())
+    """Return the identity of this process: machine and pid."""
+    return f"{platform.node()} {os.getpid()}"
 
 
 def has_ended(owner: str) -> bool:
     """Whether a process is known to have ended; False when that is unknown."""
-    *where, pid, began = owner.split(" ") if owner.count(" ") == 3 else ("", "", "", "")  # noqa: PLR2004
-    if where != [platform.node(), _namespace()] or not pid.isdigit():
+    machine, _, pid = owner.rpartition(" ")
+    if machine != platform.node() or not pid.isdigit():
         return False
-    return _describe(int(pid)) != owner if began else not _runs(int(pid))
-
-
-def _describe(pid: int) -> str:
-    return f"{platform.node()} {_namespace()} {pid} {_began(pid)}"
-
-
-def _namespace() -> str:
     try:
-        return str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return "-"
-
-
-def _began(pid: int) -> str:
-    """Return the start in clock ticks since boot (proc_pid_stat(5), field 22), "" if unknown."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    state, *fields = text[text.rindex(")") + 2 :].split()  # the name before it may contain anything
-    return "" if state == "Z" else fields[18]
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        os.kill(int(pid), 0)
+    except OSError as error:  # not permitted: it is another user's
+        return isinstance(error, ProcessLookupError)
+    return False
 
 
 class StillRegisteredError(Exception):
@@ -207,28 +169,17 @@ class ObserverRegistrations:
 
         Raises StillRegisteredError.
         """
-        end, wait = time.monotonic() + self._patience, _SHORTEST_WAIT
-        while True:
-            try:
-                # List again after each deletion: only an empty list proves it.
-                if not await delete(self._rest, await self._registered()):
-                    return
-                reason = "they do not go away"
-            except RefusedError as error:
-                if not error.is_passing:
-                    raise StillRegisteredError(self._run, str(error)) from error
-                reason = str(error)
-            except UNREACHED as error:
-                reason = type(error).__name__
-            if time.monotonic() >= end:
-                raise StillRegisteredError(self._run, reason)
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+        try:
+            await until(self._what_is_left, self._patience)
+        except (NotInTimeError, RefusedError) as error:
+            raise StillRegisteredError(self._run, str(error)) from error
 
-    async def _registered(self) -> list[dict[str, Any]]:
-        return await self._rest.list_all(
+    async def _what_is_left(self) -> str:
+        # List again after each deletion: only an empty list proves it.
+        found = await self._rest.list_all(
             CONFIGURATIONS, {"labelSelector": f"{RUN_LABEL}={self._run}"}
         )
+        return "they do not go away" if await delete(self._rest, found) else ""
 
 
 async def clean_up(rest: Rest, *, everything: bool = False) -> list[str]:
@@ -264,16 +215,15 @@ async def delete(rest: Rest, documents: Iterable[Mapping[str, Any]]) -> list[str
 
 async def changed_since(rest: Rest, before: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of configurations that were added, removed or edited, observers aside."""
-    now = _identities(await configurations(rest))
-    return sorted({name for name, _, _ in now ^ _identities(before)})
-
-
-def _identities(documents: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, int]]:
-    return {
-        (one["metadata"]["name"], one["metadata"]["uid"], one["metadata"].get("generation", 0))
-        for one in documents
-        if not is_observer(one)
-    }
+    then, now = (
+        {
+            (one["metadata"]["name"], one["metadata"]["uid"], one["metadata"].get("generation", 0))
+            for one in documents
+            if not is_observer(one)
+        }
+        for documents in (before, await configurations(rest))
+    )
+    return sorted({name for name, _, _ in now ^ then})
 
 
 @asynccontextmanager
@@ -306,14 +256,18 @@ async def _send_dry_runs(rest: Rest, traced: Traced, tell: Callable[[str], None]
 
 
 async def _send_dry_run(rest: Rest, traced: Traced, subresource: str) -> None:
-    path, patch = traced.path(subresource), dict[str, Any]()
+    patches = [dict[str, Any]()]
     if subresource == "status" or not traced.has_status:
-        stored = await rest.get(traced.path())
-        patch = status_as_reported(stored, status=traced.has_status)
-    try:
-        await rest.call("PATCH", path, patch, params=_PARAMS, content_type=MERGE_PATCH)
-    except RefusedError as error:
-        if not patch or error.status not in _NOT_OF_THIS_TYPE:
-            raise
+        reported = status_as_reported(await rest.get(traced.path()), status=traced.has_status)
         # Some kinds have a text there. Webhooks are called for the empty patch as well.
-        await rest.call("PATCH", path, {}, params=_PARAMS, content_type=MERGE_PATCH)
+        patches = [reported, *patches] if reported else patches
+    for patch in patches:
+        try:
+            await rest.call(
+                "PATCH", traced.path(subresource), patch, params=_PARAMS, content_type=MERGE_PATCH
+            )
+        except RefusedError as error:
+            if not patch or error.status not in _NOT_OF_THIS_TYPE:
+                raise
+        else:
+            return

@@ -8,8 +8,8 @@ from typing import Final
 import manifests
 from genguard.objects.shown import few
 from webhook.cluster.installation import find, leftovers, list_objects, remove
+from webhook.cluster.reconcile import until
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.until import until
 from webhook.install.installing import check_release, connected
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of

@@ -15,7 +15,6 @@ from genguard.versions import Versions
 from webhook.cluster.certificates import Certificates, RenewedSecret, decoded
 from webhook.cluster.connection import (
     IN_CLUSTER,
-    pod_name,
     server_identity,
     server_object,
     server_user,
@@ -36,7 +35,7 @@ from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.registrations import Follower, News, RefusedWrites
 from webhook.cluster.rest import Rest
 from webhook.cluster.saved_findings import FindingsConfigMap
-from webhook.cluster.standby import Pods, StandbyElection
+from webhook.cluster.standby import StandbyElection
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
 from webhook.cluster.token_review import TokenReviews
 from webhook.election.leader import Leadership
@@ -102,11 +101,11 @@ class ConnectedCluster:
 
         all_answer  every pod that the leader reaches is behind the Service, not the leader alone
         """
-        pods = Pods(self._rest, self._namespace, pod_name(), all_answer=all_answer)
-        identity = server_identity()
-        lease = LeaseElection(self._rest, self._namespace, _LEASE, identity, succession=pods)
-        await self._stack.enter_async_context(pods.followed(self._supervisor))
-        return StandbyElection(lease, pods)
+        election = StandbyElection(
+            self._rest, self._namespace, _LEASE, server_identity(), all_answer=all_answer
+        )
+        await self._stack.enter_async_context(election.followed(self._supervisor))
+        return election
 
     async def certificate(
         self, secret: str, options: ServerOptions, leadership: Leadership

@@ -12,8 +12,8 @@ from webhook.cluster.install_waits import (
     until_replaced,
     until_seen,
 )
+from webhook.cluster.reconcile import NotInTimeError
 from webhook.cluster.rest import RawAnswer
-from webhook.cluster.until import NotInTimeError
 
 PHASES = ("intent", "mutate", "outcome")
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.cluster.test_lease import Api as Leases
 from webhook.cluster import standby
-from webhook.cluster.lease import LEASE_SECONDS, LeaseElection
+from webhook.cluster.lease import LEASE_SECONDS
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.standby import ACTIVE, Pod, Pods, StandbyElection, is_over, leaves, read_pod
+from webhook.cluster.standby import ACTIVE, Pod, StandbyElection, is_over, leaves, read_pod
 from webhook.election.leader import TICK_SECONDS
 
 PODS = "/api/v1/namespaces/genguard-system/pods"
@@ -101,17 +101,15 @@ class Cluster:
         for name in names:
             self.tell_ready(name, is_ready=True)
 
-    def _replica(self, name: str) -> tuple[StandbyElection, Pods]:
-        seen = Pods(
+    def _replica(self, name: str) -> StandbyElection:
+        return StandbyElection(
             self,  # type: ignore[arg-type]
             "genguard-system",
-            name,
+            "genguard",
+            f"{name}_0a1b",
+            lambda: self.now,
             all_answer=self._all_answer,
         )
-        lease = LeaseElection(
-            self, "genguard-system", "genguard", f"{name}_0a1b", lambda: self.now, succession=seen
-        )
-        return StandbyElection(lease, seen), seen
 
     async def call(self, method: str, path: str, body: Any = None, **_: Any) -> Any:
         if self.is_away:
@@ -140,12 +138,12 @@ class Cluster:
 
     def show(self) -> None:
         """Let every replica see the pods."""
-        for _, seen in self.each.values():
-            seen._see(tuple(map(read_pod, self.pods.values())))
+        for one in self.each.values():
+            one.see(tuple(map(read_pod, self.pods.values())))
 
     async def tick(self, *names: str) -> None:
         for name in names:
-            await self.each[name][0].tick()
+            await self.each[name].tick()
         self.show()
 
     async def pass_time(self, seconds: float, *names: str) -> None:
@@ -156,7 +154,7 @@ class Cluster:
 
     @property
     def leaders(self) -> list[str]:
-        return [name for name, (election, _) in self.each.items() if election.is_leader]
+        return [name for name, election in self.each.items() if election.is_leader]
 
     @property
     def active(self) -> list[str]:
@@ -175,7 +173,7 @@ async def test_the_leader_alone_has_the_label_and_it_is_set_once():
     cluster = await started()
     await cluster.pass_time(60, "a", "b")
     assert cluster.patches == [("a", "true")]
-    assert [election.active for election, _ in cluster.each.values()] == ["a", "a"]
+    assert [election.active for election in cluster.each.values()] == ["a", "a"]
 
 
 async def test_a_label_that_somebody_else_moves_is_moved_back():
@@ -190,7 +188,7 @@ async def test_a_label_that_somebody_else_moves_is_moved_back():
 @pytest.mark.parametrize("end", ["deleted", "not ready", "gone"])
 async def test_a_pod_that_ends_is_followed_at_once_and_leads_no_more(end):
     cluster = await started()
-    cluster.each["b"][1].changed.clear()
+    cluster.each["b"].wake.clear()
     if end == "deleted":
         cluster.pods["a"]["metadata"]["deletionTimestamp"] = "2026-05-01T00:00:00Z"
     elif end == "not ready":
@@ -198,7 +196,7 @@ async def test_a_pod_that_ends_is_followed_at_once_and_leads_no_more(end):
     else:
         del cluster.pods["a"]
     cluster.show()
-    assert cluster.each["b"][1].changed.is_set(), "it does not wait for the next tick"
+    assert cluster.each["b"].wake.is_set(), "it does not wait for the next tick"
     await cluster.tick("b")
     assert cluster.active == ["b"]
     assert cluster.patches[1:] == [("b", "true"), *([("a", None)] * (end != "gone"))]
@@ -228,15 +226,14 @@ class Connections:
 
     async def made_by(self, own: str, **said: bool | None) -> None:
         self.said |= said
-        seen = self._cluster.each[own][1]
-        for one in seen._seen:
-            if one.name != own:
-                await seen._connect(one)
+        seen = self._cluster.each[own]
+        for one in seen._seen_pods:
+            await seen.connect(one)
 
 
 async def test_a_process_that_ends_is_followed_before_its_pod_says_so(monkeypatch):
     cluster = await started()
-    connections, changed = Connections(cluster, monkeypatch), cluster.each["b"][1].changed
+    connections, changed = Connections(cluster, monkeypatch), cluster.each["b"].wake
     await connections.made_by("b", a=False)
     await cluster.tick("b")
     assert cluster.active == ["a"], (
@@ -267,14 +264,14 @@ async def test_with_a_shared_store_all_are_behind_the_service_but_who_is_not_rea
 ):
     caplog.set_level("INFO")
     cluster = await all_answer()
-    connections, pods = Connections(cluster, monkeypatch), cluster.each["a"][1]
+    connections, pods = Connections(cluster, monkeypatch), cluster.each["a"]
     await connections.made_by("a", b=True, c=said)
     await cluster.tick("a")
     assert cluster.active == ["a", "b", "c"], "c was never reached: a firewall may refuse it"
     assert pods.lost_at < 0
     await connections.made_by("a", c=True)
     await connections.made_by("a", c=said)
-    assert pods.changed.is_set()
+    assert pods.wake.is_set()
     await cluster.tick("a", "b", "c")
     assert cluster.active == ["a", "b"]
     assert pods.lost_at > 0
@@ -314,7 +311,7 @@ async def test_a_pod_that_comes_has_the_label_at_once():
     cluster = await all_answer()
     cluster.pods["d"] = {"metadata": {"name": "d", "labels": {}}}
     cluster.tell_ready("d", is_ready=False)
-    assert cluster.each["a"][1].changed.is_set()
+    assert cluster.each["a"].wake.is_set()
     await cluster.tick("a", "b")
     assert cluster.active == ["a", "b", "c", "d"]
 
@@ -351,11 +348,11 @@ async def test_a_leader_that_renews_in_the_same_moment_does_not_keep_it():
 
     async def renewed_meanwhile(path: str, params: Any, **asked: str) -> Any:
         cluster.list_all = listed  # type: ignore[method-assign]
-        await cluster.each["a"][0].tick()
+        await cluster.each["a"].tick()
         return await listed(path, params, **asked)
 
     cluster.list_all = renewed_meanwhile  # type: ignore[method-assign]
-    await cluster.each["b"][0].tick()
+    await cluster.each["b"].tick()
     assert cluster.active == ["b"]
 
 
@@ -365,7 +362,7 @@ async def test_a_node_that_vanishes_is_followed_when_the_lease_has_run_out():
     assert cluster.active == ["a"]
     await cluster.pass_time(2 * TICK_SECONDS, "b")
     assert cluster.active == ["b"], "its pod still says that it is ready, and loses the label"
-    assert cluster.each["b"][1].lost_at > 0, "writes whose calls wait for it may be stored later"
+    assert cluster.each["b"].lost_at > 0, "writes whose calls wait for it may be stored later"
     await cluster.pass_time(60, "a", "b")
     assert cluster.leaders == ["b"]
 
@@ -373,8 +370,8 @@ async def test_a_node_that_vanishes_is_followed_when_the_lease_has_run_out():
 async def test_what_a_watch_showed_long_ago_is_read_again_before_anything_is_taken():
     cluster = await started()
     await cluster.tick("a")
-    cluster.each["b"][1]._see((Pod("b", can_answer=True, is_active=False),))
-    await cluster.each["b"][0].tick()
+    cluster.each["b"].see((Pod("b", can_answer=True, is_active=False),))
+    await cluster.each["b"].tick()
     assert cluster.leaders == ["a"]
 
 
@@ -393,7 +390,7 @@ async def test_an_api_server_that_is_away_changes_nothing():
 
 async def test_clients_stay_for_a_while_without_the_api_server_and_not_once_another_leads():
     cluster = await started()
-    a, b = (election for election, _ in cluster.each.values())
+    a, b = cluster.each.values()
     assert (a.keeps_clients, b.keeps_clients) == (True, False)
     cluster.is_away = True
     await cluster.pass_time(10, "a")
@@ -413,7 +410,7 @@ async def test_a_pod_that_just_starts_leaves_what_is_free_to_one_that_is_ready()
     cluster.pods["c"] = {"metadata": {"name": "c", "labels": {}}}
     cluster.each["c"] = cluster._replica("c")
     cluster.tell_ready("c", is_ready=True)
-    await cluster.each["a"][0].release()
+    await cluster.each["a"].release()
     del cluster.pods["a"]
     cluster.show()
     await cluster.tick("b", "c")
@@ -426,6 +423,6 @@ async def test_a_label_that_cannot_be_set_is_told_once(caplog):
     async def refuse(*_: Any, **__: Any) -> None:
         raise RefusedError(403, "no")
 
-    cluster.each["a"][1]._label = refuse
+    cluster.each["a"]._label = refuse
     await cluster.pass_time(10, "a")
     assert [one.message for one in caplog.records] == ["active pod not labelled"]
