@@ -17,7 +17,7 @@ from tests.e2e.registrations import registered
 from tests.unit.manifest_files import registrations
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import Rest
-from webhook.cluster.stored_objects import ObjectLookup
+from webhook.cluster.stored_objects import StoredObjects
 from webhook.manifest.rendering import Choices, is_registration, render
 
 HOME = "genguard-own-account"
@@ -41,7 +41,7 @@ async def test_every_object_that_is_watched_can_be_looked_up_and_no_secret(own: 
         if "/" not in resource
     }
     async with connected(str(own.kubeconfig), None) as api:
-        existing = ObjectLookup(Rest(api))
+        existing = StoredObjects(Rest(api))
 
         async def look(group: str, version: str, resource: str) -> bool | None:
             namespace = "default" if namespaced[group, resource] else ""

@@ -20,7 +20,7 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.verbs import run
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import Rest
-from webhook.cluster.stored_objects import ObjectLookup
+from webhook.cluster.stored_objects import StoredObjects
 
 NESTED_PROPERTIES = 600
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
@@ -83,7 +83,7 @@ def test_an_alert_about_it_finds_that_it_exists(apiserver: ControlPlane, shop: s
     async def exists(uid: str) -> bool | None:
         async with connected(str(apiserver.kubeconfig)) as api:
             thing = FoundObject("apps", "v1", "deployments", shop, "deep", uid)
-            return await ObjectLookup(Rest(api)).exists(thing)
+            return await StoredObjects(Rest(api)).exists(thing)
 
     assert asyncio.run(exists(uid)) is True
     assert asyncio.run(exists("another")) is False

@@ -156,7 +156,7 @@ BROKEN = {
     "an expired certificate": Broken(
         "of an old cluster", expired, "log in again", starts=True
     ),
-    "unreachable": Broken("a VPN is off", leading_to("unreachable"), "Connection refused", True),
+    "unreachable": Broken("a VPN is off", leading_to("unreachable"), "Cannot connect", True),
     "no such name": Broken(
         "a cluster is gone",
         text(yaml.safe_dump(config("https://no-such-host.invalid:6443"))),
@@ -164,9 +164,9 @@ BROKEN = {
         starts=True,
     ),
     "TLS of an unknown authority": Broken(
-        "a proxy in between", leading_to("untrusted"), "is not trusted", starts=True
+        "a proxy in between", leading_to("untrusted"), "certificate verify failed", starts=True
     ),
-    "no TLS": Broken("http:// is meant", leading_to("no_tls"), "refuses TLS", starts=True),
+    "no TLS": Broken("http:// is meant", leading_to("no_tls"), "SSL", starts=True),
     "not Kubernetes": Broken(
         "another port", leading_to("plain", "/html"), "is no Kubernetes API server", starts=True
     ),

@@ -46,7 +46,7 @@ def address(text: str) -> ValkeyAddress:
 async def refused(text: str, caplog: pytest.LogCaptureFixture) -> str:
     """Why this replica cannot use its store, as the log says."""
     one = Member(address(text))
-    async with one.replicas.joined(one.leadership, one.metrics, None, one.supervisor):
+    async with one.replicas.joined(one.leadership, one.metrics, one.supervisor):
         await until(lambda: "store lost" in caplog.messages)
     assert _SECRET not in caplog.text
     (record,) = (one for one in caplog.records if one.message == "store lost")
@@ -80,7 +80,7 @@ async def test_a_password_in_a_file_is_read_anew(user, proxy, tmp_path, caplog):
     at = f"valkey://{user}@127.0.0.1:{proxy.port}/0?password-file={file}"
     assert await refused(at, caplog) == "user or password refused"
     one = Member(address(at))
-    async with one.replicas.joined(one.leadership, one.metrics, None, one.supervisor):
+    async with one.replicas.joined(one.leadership, one.metrics, one.supervisor):
         await until(lambda: caplog.messages.count("store lost") == 2)
         file.write_text(f"{_SECRET}\n")
         await until(lambda: one.up)

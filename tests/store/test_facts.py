@@ -59,7 +59,6 @@ class Member:
         self.leadership = Leads(is_leader=leads)
         self.tally = Tally()
         self.replicas = Replicas(address, self.tally, EVERY_OBSERVED_GENERATION)
-        self.told: list[bool] = []
         self.metrics, self.supervisor = Metrics(lambda group, resource: False), Supervisor()
 
     def put(self, name: str) -> None:
@@ -74,10 +73,7 @@ class Member:
 
     @asynccontextmanager
     async def joined(self) -> AsyncIterator[None]:
-        async def tell(up: bool, reason: str) -> None:
-            self.told.append(up)
-
-        async with self.replicas.joined(self.leadership, self.metrics, tell, self.supervisor):
+        async with self.replicas.joined(self.leadership, self.metrics, self.supervisor):
             await until(lambda: self.up)
             yield
 
@@ -188,7 +184,6 @@ async def test_while_the_store_is_away_nothing_is_judged_and_what_is_kept_comes_
         assert other.replicas.facts.lag() > 0.0
         proxy.open()
         await judged(leader, ["of the leader", "of the other"])
-        assert other.told[-2:] == [False, True]
         assert (leader.count("sent"), other.count("dropped")) == (1, 0)
 
 

@@ -15,7 +15,6 @@ from genguard.blame.drawing import annotated, table
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.places import NoSuchFieldError
 from genguard.blame.report import Blame, BlamedObject, blame_live
-from genguard.formats.nesting import TOO_DEEP
 from genguard.generation.table import load_rows
 from genguard.objects.served import Served, UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
@@ -164,7 +163,7 @@ async def _of_cluster(
         default_namespace,
     )
     from webhook.cluster.discovery import discover  # noqa: PLC0415
-    from webhook.cluster.rest import NestedTooDeepError, RefusedError, Rest  # noqa: PLC0415
+    from webhook.cluster.rest import RefusedError, Rest, UnreadableError  # noqa: PLC0415
 
     kubeconfig = options.kubeconfig or default_kubeconfig()
     async with connected(kubeconfig, options.context) as api, AsyncExitStack() as opened:
@@ -179,8 +178,8 @@ async def _of_cluster(
         where = BlamedObject.of(served, within, name, "")
         try:
             document = await rest.get(f"{served.path(within)}/{name}", kind=served.kind)
-        except NestedTooDeepError as error:
-            raise UnreadableFieldsError(f"{where} is unreadable: {TOO_DEEP.why}") from error
+        except UnreadableError as error:
+            raise UnreadableFieldsError(str(error)) from error
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise

@@ -97,18 +97,6 @@ def default_namespace(kubeconfig: str, context: str | None = None) -> str:
         return "default"
 
 
-def server_object(kubeconfig: str) -> dict[str, str]:
-    """Return the object that Events about this server refer to.
-
-    In a pod it is the Pod; elsewhere the kubeconfig's namespace.
-    """
-    namespace = default_namespace(kubeconfig)
-    kind, name = "Namespace", namespace
-    if kubeconfig == IN_CLUSTER:
-        kind, name = "Pod", pod_name()
-    return {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
-
-
 def pod_name() -> str:
     """Return the name of the server's pod: as the manifests say it, otherwise the host's."""
     return os.environ.get(POD_NAME) or socket.gethostname()

@@ -3,7 +3,7 @@
 KubeEventSink reports findings, limited as client-go limits Events: each object has a token bucket
 (client-go tools/record/events_cache.go: 25 at once, then one every 300 s). Each change is one
 Event. They are not aggregated: the note holds the finding's own count. Dry runs never become a
-finding. StoreEvents reports that the shared store is lost, and that it is back.
+finding.
 """
 
 import asyncio
@@ -78,40 +78,6 @@ async def tell(create: CreateEvent, namespace: str, event: Mapping[str, Any], **
     except Exception as error:  # noqa: BLE001 - whatever the client raises, its caller goes on
         facts = {**about, "reason": type(error).__name__}
         LOGGER.warning("event not created", extra={"facts": facts})
-
-
-class StoreEvents:
-    """Reports the loss and the return of the shared store as Events about this server.
-
-    An Event that fails is logged and not tried again.
-    """
-
-    def __init__(
-        self,
-        create: CreateEvent,
-        regarding: dict[str, str],
-        clock: Callable[[], datetime] | None = None,
-    ) -> None:
-        """`regarding` is the server: apiVersion, kind, namespace and name."""
-        self._create: Final = create
-        self._regarding: Final = regarding
-        self._clock: Final = clock or (lambda: datetime.now(UTC))
-
-    async def tell(self, up: bool, reason: str) -> None:  # noqa: FBT001 - the new state
-        """Create one Event. Never raises."""
-        await tell(self._create, self._regarding["namespace"], self._event(reason, up=up))
-
-    def _event(self, reason: str, *, up: bool) -> dict[str, Any]:
-        lost = f"The shared store is lost: {reason}. Each replica goes by its own memory."
-        return event(
-            self._clock(),
-            "genguard.io/store",
-            action="Reconnect",
-            reason="StoreBack" if up else "StoreLost",
-            is_good=up,
-            note="The shared store is back." if up else lost,
-            regarding=self._regarding,
-        )
 
 
 class KubeEventSink:

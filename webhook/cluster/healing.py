@@ -255,7 +255,6 @@ class Rechecking:
         self._clock: Final = clock
         self._read_at: dict[FoundObject, float] = {}
         self._window = (0.0, 0)
-        self._refused: Final[set[tuple[str, str]]] = set()
 
     async def recheck(self) -> float:
         """Read the objects that are due, those first that were not read for longest.
@@ -310,11 +309,7 @@ class Rechecking:
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 stored = await self._objects.read(thing)
-        except RefusedError as error:
-            if not error.is_passing:
-                self._log_refusal(thing, error.status)
-            return None
-        except msgspec.MsgspecError:
+        except (RefusedError, msgspec.MsgspecError):
             return None
         except UNREACHED as error:
             return error
@@ -331,14 +326,6 @@ class Rechecking:
         remains = stored is not None and is_broken(one.damage, stored)
         self._findings.see_damage(one, is_broken=remains, now=self._clock())
         return remains
-
-    def _log_refusal(self, thing: FoundObject, status: int) -> None:
-        """Log once for each resource that a right is missing."""
-        resource = (thing.group, thing.resource)
-        if resource not in self._refused:
-            self._refused.add(resource)
-            facts = {"group": thing.group, "resource": thing.resource, "status": status}
-            LOGGER.info("damaged objects cannot be looked at", extra={"facts": facts})
 
 
 def _facts(one: Damaged) -> dict[str, Any]:

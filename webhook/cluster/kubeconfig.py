@@ -57,7 +57,7 @@ def check_kubeconfig(paths: str, context: str | None = None) -> Mapping[str, Any
 
 def _wrong(contexts: Mapping[str, Any], clusters: Mapping[str, Any], name: str | None) -> str:
     """Say what is wrong with a context, or with the cluster that it names; "" for nothing."""
-    if name not in contexts:
+    if name is None or name not in contexts:
         near = get_close_matches(name or "", contexts, n=1)
         meant = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(contexts))}"
         return f"no context {name}; {meant}" if name else f"no current-context: --context, {meant}"

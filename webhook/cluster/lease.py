@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, if_there
 from webhook.telemetry.logs import LOGGER
@@ -129,7 +129,7 @@ class LeaseElection:
             await self._calls.call("POST", self._folder, body)
             self._renewed = asked
             return True
-        spec = lease.get("spec") or {}
+        spec: dict[str, Any] = lease.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
         good_for = spec.get("leaseDurationSeconds") or LEASE_SECONDS
         seen = (holder, str(spec.get("renewTime")))

@@ -6,7 +6,6 @@ has a bound, and must be of the kind that was asked for: the rest of the code ma
 """
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -35,7 +34,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 _JSON: Final = "application/json"
-_PARTIAL: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+PARTIAL: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _LACKING: Final = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"/]+)(?:/(?P<subresource>[^"]+))?" '
@@ -90,13 +89,6 @@ class UnreadableError(RefusedError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(HTTPStatus.OK, "")
         self.args = (f"the answer to {path} cannot be read: {reason}",)
-
-
-class NestedTooDeepError(UnreadableError):
-    """An answer is nested too deep to decode."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "it is nested too deep")
 
 
 class TooLongError(UnreadableError):
@@ -237,11 +229,6 @@ class Rest:
         async with asyncio.timeout(_LONG_SECONDS):
             return await _content(await self._send("GET", path, None, params, accept=accept), path)
 
-    async def partial(self, path: str) -> bytes:
-        """Read an object's metadata, undecoded. Raises as `call` does."""
-        async with asyncio.timeout(_SECONDS):
-            return await self.read(path, accept=_PARTIAL)
-
     @asynccontextmanager
     async def stream(self, path: str, **params: str) -> AsyncIterator[aiohttp.ClientResponse]:
         """Read an endless answer while the context is entered. Raises as `call` does."""
@@ -359,7 +346,7 @@ def _decoded(path: str, content: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError):
         found = None
     except RecursionError as error:
-        raise NestedTooDeepError(path) from error
+        raise UnreadableError(path, "it is nested too deep") from error
     if not isinstance(found, dict) or not found.keys() & _MARKS:
         text = "who answers is no Kubernetes API server: look at `server` in the kubeconfig"
         raise RefusedError(HTTPStatus.OK, text)
@@ -452,26 +439,9 @@ async def decode(path: str, text: bytes | msgspec.Raw, form: type[T]) -> tuple[T
 
 def unreached(error: BaseException) -> str:
     """Say of one of UNREACHED who does not answer, why, and what to look at."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        why = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
-        return (
-            f"not reached: the certificate of {error.host}:{error.port} is not trusted ({why}): "
-            "look at certificate-authority in the kubeconfig"
-        )
-    if isinstance(error, aiohttp.ClientConnectorSSLError):
-        at = f"{error.host}:{error.port}"
-        return f"not reached: {at} refuses TLS: look at `server` in the kubeconfig"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno or 0  # of a name that is not found it is negative
-        why = os.strerror(number) if number > 0 else str(error.os_error.strerror or error.os_error)
-        return (
-            f"not reached: {error.host}:{error.port}: {why}: is the cluster there, and `server` "
-            "in the kubeconfig right?"
-        )
-    if isinstance(error, aiohttp.ClientError):
-        why = str(error) or type(error).__name__
-        return f"not reached: {why}: look at `server` in the kubeconfig"
-    return f"not reached: {str(error) or type(error).__name__}"
+    why = str(error) or type(error).__name__
+    look = ": is the cluster there, and `server` in the kubeconfig right?"
+    return f"not reached: {why}{look if isinstance(error, aiohttp.ClientError) else ''}"
 
 
 def _warning(header: str) -> str:

@@ -1,7 +1,6 @@
 """Looks up and reads stored objects, patches their status, and creates Events about them."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -10,12 +9,10 @@ import msgspec
 from genguard.detection.finding import FoundObject
 from genguard.formats.nesting import decode_cut
 from webhook.cluster.event import CreateEvent
-from webhook.cluster.rest import JSON_PATCH, UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import JSON_PATCH, PARTIAL, UNREACHED, RefusedError, Rest, if_there
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 
-_LARGE_BYTES: Final = 256 * 1024
-"""A larger object is decoded in a thread: admission answers must not wait for it."""
 _MANAGER: Final = "genguard"
 _ELSEWHERE: Final = frozenset({".", ".."})
 """Not the name of anything; in a path they lead elsewhere."""
@@ -27,6 +24,19 @@ class StoredObjects:
 
     def __init__(self, calls: Rest) -> None:
         self._calls: Final = calls
+        self._refused: Final[set[tuple[str, str]]] = set()
+
+    async def exists(self, thing: FoundObject) -> bool | None:
+        """Return whether the object exists with this uid; None where the API cannot say.
+
+        The Lookup of alerts.pipeline: metadata alone is read.
+        """
+        if not thing.name:
+            return None
+        try:
+            return await self._read(thing, accept=PARTIAL) is not None
+        except (RefusedError, msgspec.MsgspecError, *UNREACHED):
+            return None
 
     async def read(self, thing: FoundObject) -> dict[str, Any] | None:
         """Return the whole object, decoded; None when it is gone or was recreated with another uid.
@@ -35,20 +45,26 @@ class StoredObjects:
 
         Raises RefusedError, one of UNREACHED, or msgspec.MsgspecError.
         """
+        return await self._read(thing) if thing.name else None
+
+    async def _read(self, thing: FoundObject, **asked: str) -> dict[str, Any] | None:
         path = object_path(thing)
-        if path is None or not thing.name:
+        if path is None:
             return None
         try:
-            content = await self._calls.read(path)
+            content = await if_there(self._calls.read(path, **asked))
         except RefusedError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
+            resource = (thing.group, thing.resource)
+            if not error.is_passing and resource not in self._refused:  # told once for each
+                self._refused.add(resource)
+                facts = {"group": thing.group, "resource": thing.resource, "status": error.status}
+                LOGGER.info("objects may not be read", extra={"facts": facts})
             raise
-        if len(content) > _LARGE_BYTES:
-            found = await in_thread(_decode, content)
-        else:
-            found = _decode(content)
-        is_same = not thing.uid or found.get("metadata", {}).get("uid") == thing.uid
+        if content is None:
+            return None
+        # In a thread: admission answers must not wait for a large one.
+        found: dict[str, Any] = await in_thread(decode_cut, content, dict[str, Any])
+        is_same = not thing.uid or (found.get("metadata") or {}).get("uid") == thing.uid
         return found if is_same else None
 
     async def patch_status(
@@ -66,54 +82,6 @@ class StoredObjects:
             content_type=JSON_PATCH,
         )
         return found
-
-
-def _decode(content: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = decode_cut(content, dict[str, Any])
-    return found
-
-
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _Partial(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-class ObjectLookup:
-    """The Lookup of alerts.pipeline: reads metadata alone. Needs the right to `get` objects."""
-
-    def __init__(self, rest: Rest) -> None:
-        """`rest` may be shared with others."""
-        self._rest: Final = rest
-        self._refused: set[tuple[str, str]] = set()
-
-    async def exists(self, thing: FoundObject) -> bool | None:
-        """Return whether the object exists with this uid; None where the API cannot say."""
-        if not thing.name:
-            return None
-        path = object_path(thing)
-        if path is None:
-            return False
-        try:
-            found: _Partial = decode_cut(await self._rest.partial(path), _Partial)
-        except RefusedError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return False
-            self._log_refusal(thing, error.status)
-            return None
-        except (msgspec.MsgspecError, *UNREACHED):
-            return None
-        return found.metadata.uid == thing.uid or not thing.uid
-
-    def _log_refusal(self, thing: FoundObject, status: int) -> None:
-        """Log once for each resource that a right is missing."""
-        resource = (thing.group, thing.resource)
-        if resource not in self._refused:
-            self._refused.add(resource)
-            facts = {"group": thing.group, "resource": thing.resource, "status": status}
-            LOGGER.info("findings stay unverified", extra={"facts": facts})
 
 
 def object_path(thing: FoundObject) -> str | None:

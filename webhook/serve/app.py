@@ -127,8 +127,7 @@ class App:
         )
         await self._keep_findings(detecting)
         if replicas is not None and leader is not None:
-            tell = cluster.tell_store if cluster is not None and settings.events else None
-            await enter(replicas.joined(leader, self.metrics, tell, self.supervisor))
+            await enter(replicas.joined(leader, self.metrics, self.supervisor))
 
         # The server.
         shown = Dashboard(await self._sources(detecting))

@@ -15,11 +15,10 @@ from genguard.versions import Versions
 from webhook.cluster.certificates import Certificates, RenewedSecret, decoded
 from webhook.cluster.connection import (
     IN_CLUSTER,
+    default_namespace,
     server_identity,
-    server_object,
     server_user,
 )
-from webhook.cluster.event import StoreEvents
 from webhook.cluster.facts import ClusterFacts, ClusterListeners, follow_cluster
 from webhook.cluster.following import (
     Texts,
@@ -36,7 +35,7 @@ from webhook.cluster.registrations import Follower, News, RefusedWrites
 from webhook.cluster.rest import Rest
 from webhook.cluster.saved_findings import FindingsConfigMap
 from webhook.cluster.standby import StandbyElection
-from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
+from webhook.cluster.stored_objects import StoredObjects, event_creator
 from webhook.cluster.token_review import TokenReviews
 from webhook.election.leader import Leadership
 from webhook.server.detecting import Detecting
@@ -62,7 +61,6 @@ class ConnectedCluster:
 
     lease         elects one of the replicas
     create_event  creates a Kubernetes Event
-    tell_store    creates the Events about the shared store
     tokens        asks the API server whose token it is, and what it may do
     exists        asks whether the API server has an object
     is_own        the server runs in a pod of this cluster
@@ -79,18 +77,16 @@ class ConnectedCluster:
         metrics: Metrics,
         supervisor: Supervisor,
     ) -> None:
-        server = server_object(kubeconfig)
         self._stack: Final = stack
         self._rest: Final = rest
         self._metrics: Final = metrics
         self._supervisor: Final = supervisor
-        self._namespace: Final = server["namespace"]
+        self._namespace: Final = default_namespace(kubeconfig)
         self._news: Final = news
         self.lease: Final = LeaseElection(rest, self._namespace, _LEASE, server_identity())
         self.create_event: Final = event_creator(rest)
-        self.tell_store: Final = StoreEvents(self.create_event, server).tell
         self.tokens: Final = TokenReviews(rest)
-        self.exists: Final = ObjectLookup(rest).exists
+        self.exists: Final = StoredObjects(rest).exists
         self.is_own: Final = kubeconfig == IN_CLUSTER
 
     async def _run(self, reconciler: Reconciler) -> None:

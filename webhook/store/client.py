@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import ssl
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,8 +35,6 @@ from webhook.telemetry.logs import LOGGER
 
 Command = tuple[str | bytes | int, ...]
 """A command of the store, and its arguments."""
-Tell = Callable[[bool, str], Awaitable[None]]
-"""Called with False and the reason when the store is lost, with True when it is back."""
 
 ANSWER_SECONDS: Final = 0.02
 """The longest that an answer to the API server waits for the store."""
@@ -93,7 +90,6 @@ class Store:
         self.up = False
         self._reason = ""
         self._asking: Final[set[asyncio.Task[list[Any]]]] = set()
-        self._news: Final[asyncio.Queue[tuple[bool, str]]] = asyncio.Queue()
 
     async def send(self, operation: str, *commands: Command) -> list[Any]:
         """Send commands in one round trip, and return the replies. Raises StoreLostError."""
@@ -132,13 +128,6 @@ class Store:
             LOGGER.warning("store lost", extra={"facts": facts})
         elif not reason and before:
             LOGGER.info("store is back")
-        if bool(reason) != bool(before):
-            self._news.put_nowait((self.up, reason))
-
-    async def pass_on(self, tell: Tell) -> None:
-        """Tell about each loss and return, for ever."""
-        while True:
-            await tell(*await self._news.get())
 
     async def close(self) -> None:
         """Close all connections."""

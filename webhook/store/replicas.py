@@ -34,7 +34,6 @@ from webhook.store.client import (
     Command,
     Store,
     StoreLostError,
-    Tell,
     of_form,
 )
 from webhook.store.intents import SharedIntents
@@ -396,7 +395,7 @@ class Replicas:
 
     @asynccontextmanager
     async def joined(
-        self, leadership: Leadership, metrics: Metrics, tell: Tell | None, supervisor: Supervisor
+        self, leadership: Leadership, metrics: Metrics, supervisor: Supervisor
     ) -> AsyncIterator[None]:
         """Share while the context is entered; at the end, what was gathered last is still sent.
 
@@ -421,8 +420,6 @@ class Replicas:
             "facts of replicas": lambda: self._reader.read(leads),
             "judging for all": lambda: self._reader.judge(leads, supervisor),
         }
-        if tell is not None:
-            work["news of the store"] = lambda: self.store.pass_on(tell)
         try:
             async with supervisor.running(work):
                 yield

@@ -8,7 +8,7 @@ import pytest
 
 from genguard.detection.finding import FoundObject
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.stored_objects import ObjectLookup
+from webhook.cluster.stored_objects import StoredObjects
 from webhook.telemetry.logs import LOGGER
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "uid-1")
@@ -18,7 +18,7 @@ class Api:
     def __init__(self, answer: bytes | Exception) -> None:
         self.answer, self.asked = answer, []
 
-    async def partial(self, path: str) -> bytes:
+    async def read(self, path: str, **_: str) -> bytes:
         self.asked.append(path)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -42,7 +42,7 @@ class Api:
 async def test_an_object_is_there_with_its_uid_and_what_is_not_known_is_not_guessed(
     answer, verdict
 ):
-    assert await ObjectLookup(Api(answer)).exists(WEB) is verdict
+    assert await StoredObjects(Api(answer)).exists(WEB) is verdict
 
 
 @pytest.mark.parametrize(
@@ -59,26 +59,26 @@ async def test_an_object_is_there_with_its_uid_and_what_is_not_known_is_not_gues
 )
 async def test_it_is_asked_for_where_it_would_be(thing, path):
     api = Api(b"{}")
-    await ObjectLookup(api).exists(thing)
+    await StoredObjects(api).exists(thing)
     assert api.asked == [path]
 
 
 @pytest.mark.parametrize("place", ["group", "version", "resource", "namespace", "name"])
 async def test_a_part_that_leads_out_of_the_path_names_nothing(place):
     api = Api(b"{}")
-    assert await ObjectLookup(api).exists(msgspec.structs.replace(WEB, **{place: ".."})) is False
+    assert await StoredObjects(api).exists(msgspec.structs.replace(WEB, **{place: ".."})) is False
     assert api.asked == []
 
 
 async def test_a_right_that_is_not_there_is_told_once_for_each_resource(caplog):
     caplog.set_level(logging.INFO, LOGGER.name)
-    existing = ObjectLookup(Api(RefusedError(403, "forbidden")))
+    existing = StoredObjects(Api(RefusedError(403, "forbidden")))
     for name in ("a", "b"):
         await existing.exists(FoundObject("apps", "v1", "deployments", "shop", name, ""))
-    assert [one.message for one in caplog.records] == ["findings stay unverified"]
+    assert [one.message for one in caplog.records] == ["objects may not be read"]
 
 
 async def test_what_has_no_name_yet_is_not_asked_for():
     api = Api(b"{}")
-    assert await ObjectLookup(api).exists(FoundObject("", "v1", "pods", "shop", "", "uid")) is None
+    assert await StoredObjects(api).exists(FoundObject("", "v1", "pods", "shop", "", "uid")) is None
     assert api.asked == []

@@ -137,7 +137,7 @@ async def test_a_right_that_is_missing_is_told_once_for_each_resource(caplog):
     scene = Scene(damaged("web", "f1"), damaged("db", "f2"))
     scene.api.trouble["GET"] = [RefusedError(403, "no"), RefusedError(403, "no")]
     assert len(await scene.turn()) == 2
-    assert [one.message for one in caplog.records] == ["damaged objects cannot be looked at"]
+    assert [one.message for one in caplog.records] == ["objects may not be read"]
 
 
 async def test_an_object_is_looked_at_again_after_a_while_and_not_before():

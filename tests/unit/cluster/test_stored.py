@@ -10,7 +10,6 @@ from kubernetes.aio import client
 
 from genguard.detection.finding import FoundObject
 from tests.unit.cluster.objects import deployment, path_of
-from webhook.cluster import stored_objects as module
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.stored_objects import StoredObjects, event_creator
 
@@ -58,9 +57,7 @@ async def objects(api: Api) -> AsyncIterator[StoredObjects]:
     await runner.cleanup()
 
 
-@pytest.mark.parametrize("large", [0, 1_000], ids=["in a thread", "on the loop"])
-async def test_an_object_is_read_as_it_is_stored(objects, large, monkeypatch):
-    monkeypatch.setattr(module, "_LARGE_BYTES", large)
+async def test_an_object_is_read_as_it_is_stored(objects):
     assert await objects.read(WEB) == FOUND
 
 

@@ -52,8 +52,7 @@ async def in_cluster(
 ) -> AsyncIterator[tuple[ConnectedCluster, Metrics]]:
     """A connection of one pod, and its metrics."""
     monkeypatch.setattr(connected, "event_creator", lambda _: cluster.create)
-    about = {"namespace": "genguard-system"}
-    monkeypatch.setattr(connected, "server_object", lambda _: about)
+    monkeypatch.setattr(connected, "default_namespace", lambda _: "genguard-system")
     metrics, supervisor, rest = Metrics(lambda *_: False), Supervisor(), cast(Any, cluster)
     async with AsyncExitStack() as stack:
         yield (
