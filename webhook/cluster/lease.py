@@ -124,8 +124,7 @@ class LeaseElection:
         }
         if lease is None:
             made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
-            spec = {**mine, "leaseTransitions": 0}
-            body = {**made, "metadata": self._metadata, "spec": spec}
+            body = {**made, "metadata": self._metadata, "spec": {**mine, "leaseTransitions": 0}}
             await self._calls.call("POST", self._folder, body)
             self._renewed = asked
             return True
