@@ -9,11 +9,12 @@ Source: sigs.k8s.io/yaml yaml.go:YAMLToJSON; go.yaml.in/yaml/v2 resolve.go and d
 """
 
 import base64
+import json
 import math
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import msgspec
@@ -55,12 +56,6 @@ def bounded(stream: Stream, longest: int) -> Iterator[Line]:
             while (piece := stream.readline(_PIECE)) and not piece.endswith(b"\n"):
                 pass
             yield LongLine(longest)
-
-
-try:
-    from yaml import CSafeLoader as _Loader
-except ImportError:  # a PyYAML that was built without libyaml
-    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
 
 def _cases(word: str) -> tuple[str, str, str]:
@@ -112,7 +107,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
-class _KubeLoader(_Loader):
+class _KubeLoader(yaml.CSafeLoader):
     """Gives what Go's encoding/json can write: no times, no sets, keys that are texts."""
 
     _depth = 0
@@ -208,12 +203,6 @@ def _key(value: Any) -> str:
 _NEITHER: Final = "neither JSON nor YAML"
 _WORDS: Final = {type(None): "null", bool: "a boolean", str: "a text", list: "a list"}
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_STRING: Final = re.compile(rb'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"')
-_TOKEN: Final = re.compile(_STRING.pattern + rb"|[][{}]")
-_NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
-_OPENED_BY: Final = {ord("}"): ord("{"), ord("]"): ord("[")}
-_DEEPEST: Final = 200
-"""No object goes nearly as deep; without a limit, every cut line would be held to the end."""
 
 
 class ReadObject(NamedTuple):
@@ -261,6 +250,22 @@ class _Lines(Iterator[bytes]):
         self._again.extendleft(reversed(lines))
         self.number -= len(lines)
 
+    def until(self, ends: Callable[[bytes], bool]) -> Iterator[bytes]:
+        """Yield lines as far as the next document, which a separator begins, or what `ends`."""
+        for line in self:
+            if _is_separator(line) or ends(line):
+                self.give_back([line])
+                return
+            yield line
+
+    @property
+    def is_document_over(self) -> bool:
+        """Whether the next line is a separator, or there is none."""
+        for line in self:
+            self.give_back([line])
+            return _is_separator(line)
+        return True
+
 
 def _is_separator(line: bytes) -> bool:
     """Whether a line ends a document, whatever that was (YAML 1.1, c-forbidden)."""
@@ -283,8 +288,8 @@ def read_documents(lines: Iterable[Line]) -> Iterator[ReadObject | Unreadable]:
     too_long = False
     while True:
         try:
-            if too_long:
-                _skip_document(source)
+            for _ in source.until(_begins_object) if too_long else ():
+                pass
             yield from _documents(source)
         except _LongLineError as error:
             too_long = True
@@ -294,107 +299,85 @@ def read_documents(lines: Iterable[Line]) -> Iterator[ReadObject | Unreadable]:
 
 
 def _documents(source: _Lines) -> Iterator[ReadObject | Unreadable]:
+    # As kubectl, which reads no more YAML once it has seen JSON (YAMLOrJSONDecoder).
     alone = True
+    torn = 0
     for line in source:
-        if line.lstrip().startswith((b"{", b"[")):
-            yield from _json(source, line, alone=alone)
-            alone = False
-        elif _says_nothing(line):
+        number = source.number
+        if _says_nothing(line):
             alone = alone or _is_separator(line)
+            continue
+        if not line.lstrip().startswith((b"{", b"[")):
+            yield from _load(b"".join([line, *source.until(_begins_json)]), number)
+        elif (value := _decode(line)) is not None:
+            yield from _objects(value, number)
         else:
-            yield from _yaml(source, line)
-            alone = False
+            held = _held(source, line, torn)
+            torn = source.number
+            yield from _json(source, held, number, alone=alone)
+        alone = False
 
 
-def _json(source: _Lines, line: bytes, *, alone: bool) -> Iterator[ReadObject | Unreadable]:
-    number = source.number
-    value = _decode(line)
-    if value is None:
-        content = _cut_value(source, line)
-        value = None if content is None else _decode(content)
-        if value is None:
-            # As kubectl, which reads no more YAML once it has seen JSON (YAMLOrJSONDecoder).
-            if content is not None and alone and _ends_here(source):
-                yield from _load(content, number)
-            else:
-                yield Unreadable(number, _NEITHER)
-            return
-    yield from _objects(value, number)
+def _held(source: _Lines, line: bytes, torn: int) -> list[bytes]:
+    """Return the lines of a document that begins with a bracket.
 
-
-def _cut_value(source: _Lines, line: bytes) -> bytes | None:
-    """Return the JSON value that begins with `line`, the last of `source`, and give back the rest.
-
-    Only brackets and quotes are looked at; whether it is JSON is for a decoder to say.
-    None where it is cut short or its brackets do not fit. Then `source` goes on with the next line
-    that begins like a document: of a file with an object a line, no other goes with the broken one.
+    A line that begins with a brace belongs to it only where a value may stand. It does not up to
+    the line `torn`, which was held once: of a file with an object a line, no other goes with the
+    broken one.
     """
-    held, opened, before = [line], bytearray(), b""
-    while (end := _end(held[-1], opened)) == 0:
-        before = held[-1].rstrip() or before
-        following = next(source, None)
-        if following is None:
-            break
-        held.append(following)
-        if not _goes_on(following, before, opened):
-            break
-    if end:
-        *whole, last = held
-        if last[end:].strip():
-            source.give_back([last[end:]])
-        return b"".join([*whole, last[:end]])
-    for index, one in enumerate(held[1:], start=1):
-        if _begins(one):
+    held = [line]
+
+    def ends(following: bytes) -> bool:
+        last = next(one.rstrip()[-1:] for one in reversed(held) if one.strip())
+        return _begins_object(following) and (source.number <= torn or last not in b":,[")
+
+    held += source.until(ends)
+    return held
+
+
+def _json(
+    source: _Lines, held: Sequence[bytes], number: int, *, alone: bool
+) -> Iterator[ReadObject | Unreadable]:
+    """The objects of the JSON value that begins with these lines; the rest is given back."""
+    content = b"".join(held)
+    value = _decode(content)
+    if value is None and (end := _end(content)):
+        source.give_back(BytesIO(content[end:]).readlines())
+        value, content = _decode(content[:end]), content[:end]
+    if value is not None:
+        yield from _objects(value, number)
+        return
+    found = list(_load(content, number)) if alone and source.is_document_over else []
+    if found and all(isinstance(one, ReadObject) for one in found):
+        yield from found
+        return
+    yield Unreadable(number, _NEITHER)
+    for index, line in enumerate(held[1:], start=1):
+        if _begins_object(line):
             source.give_back(held[index:])
-            return None
-    _skip_document(source)
-    return None
-
-
-def _skip_document(source: _Lines) -> None:
-    """Go on with the next line that begins like a document."""
-    for line in source:
-        if _begins(line):
-            source.give_back([line])
             return
 
 
-def _goes_on(line: bytes, before: bytes, opened: bytearray) -> bool:
-    """Whether a line may be part of the open value; a brace may only where a value may stand."""
-    if _is_separator(line):
-        return False
-    if not line.startswith(b"{"):
-        return True
-    last = before[-1:]
-    return last == b":" or (last in {b",", b"["} and opened[-1:] == b"[")
+_scanner: Final = json.JSONDecoder()
 
 
-def _end(line: bytes, opened: bytearray) -> int | None:
-    """Where the value ends in this line; 0: later; None: never. Keeps account of what is open."""
-    structure = _STRING.sub(b"", line).translate(None, _NOT_STRUCTURE)
-    for index, sign in enumerate(structure):
-        if sign in b"[{":
-            opened.append(sign)
-        elif opened.pop() != _OPENED_BY.get(sign):
-            return None
-        if not opened:
-            brackets = (one.end() for one in _TOKEN.finditer(line) if one[0] in b"[]{}")
-            return next(islice(brackets, index, None))
-    return None if len(opened) > _DEEPEST else 0
+def _end(content: bytes) -> int:
+    """Where the JSON value ends that stands at the beginning; 0 where there is none."""
+    try:
+        text = content.decode()
+        _, end = _scanner.raw_decode(text, len(text) - len(text.lstrip()))
+    except (ValueError, RecursionError):
+        return 0
+    return len(text[:end].encode())
 
 
-def _begins(line: bytes) -> bool:
-    return line.startswith(b"{") or _is_separator(line)
+def _begins_object(line: bytes) -> bool:
+    return line.startswith(b"{")
 
 
-def _yaml(source: _Lines, line: bytes) -> Iterator[ReadObject | Unreadable]:
-    number, held = source.number, [line]
-    for following in source:
-        if _is_separator(following) or _begins_json(following):
-            source.give_back([following])
-            break
-        held.append(following)
-    yield from _load(b"".join(held), number)
+def _begins_json(line: bytes) -> bool:
+    """In YAML a line may begin with a brace as well, but then it is hardly a whole object."""
+    return _begins_object(line) and (line.strip() == b"{" or _decode(line) is not None)
 
 
 def _load(content: bytes, number: int) -> Iterator[ReadObject | Unreadable]:
@@ -407,19 +390,6 @@ def _load(content: bytes, number: int) -> Iterator[ReadObject | Unreadable]:
     else:
         if value is not None:
             yield from _objects(value, number)
-
-
-def _ends_here(source: _Lines) -> bool:
-    for line in source:
-        if line.strip():
-            source.give_back([line])
-            return _is_separator(line)
-    return True
-
-
-def _begins_json(line: bytes) -> bool:
-    """In YAML a line may begin with a brace as well, but then it is hardly a whole object."""
-    return line.startswith(b"{") and (line.strip() == b"{" or _decode(line) is not None)
 
 
 def _decode(content: bytes) -> Any:

@@ -1,17 +1,42 @@
-"""A loop as data, as loop.json has it: who writes what in turn, and what a webhook makes of it."""
+"""Makes the loop of the few writes that a reduced recording has left: loop.json.
+
+Each kind of write is there once, with the values that it had in turn: two writers who overwrite
+each other eight times are two writes. What webhooks did is found call by call.
+"""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from statistics import median
 from typing import Any, Final
 
 import msgspec
 
-from genguard.objects.fields import ABSENT
-from genguard.reproduce.recorded import Document
+from genguard.detection.finding import Finding
+from genguard.formats.documents import load_document
+from genguard.objects.fields import ABSENT, to_pointer
+from genguard.patch.merge import merge_patch, merge_patch_between
+from genguard.reproduce.recorded import (
+    Document,
+    RecordedWrite,
+    asked,
+    generations,
+    is_refused,
+    moment,
+    object_of,
+    place_of,
+    request_of,
+    user_of,
+)
 
-WRITES_PLAYED: Final = 120
-"""Most loops are a warning after ten rounds, storms after thirty writes."""
 Field = tuple[str, ...]
+"""Names of a field, from the outside."""
+_Object = tuple[str, str, str]
+_VERBS: Final = {"CREATE": "create", "UPDATE": "patch", "DELETE": "delete"}
+_FASTEST, _SLOWEST = 0.02, 2.0
+"""Seconds between two writes."""
 
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,7 +66,6 @@ class Write(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     user: str
     verb: str
     resource: str
-    version: str
     namespace: str
     name: str
     subresource: str = ""
@@ -55,10 +79,9 @@ class Effect(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a webhook does to one field in the writes of one resource.
 
     resource  with the subresource: `deployments.apps/status`
-    users     whose writes; of everybody where it is empty
-    field     the names of the field, from the outside
     does      `set`, to the next of the values in each call; `renew`, to a value that it never had;
               `remove`; or `append`, of a text
+    users     whose writes; of everybody where it is empty
     """
 
     resource: str
@@ -69,39 +92,326 @@ class Effect(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     users: tuple[str, ...] = ()
 
 
-class Beginning(msgspec.Struct, frozen=True):
-    """An object that is there at the beginning; `resource` as in Write."""
-
-    resource: str
-    document: Document
-
-
 class Loop(msgspec.Struct, frozen=True, rename="camel"):
-    """Everything that the tests need; loop.json has it.
+    """Everything that the test needs besides the definitions of custom resources.
 
-    culprit      the user whose writes are left out to see what happens without them; "" where a
-                 webhook makes the loop
-    severity     the least of a finding that makes the test red
-    definitions  a CustomResourceDefinition of each custom resource, with any fields
-    objects      what is there at the beginning
-    order        the writes as they follow each other: each by its place in `writes`, and that of
-                 its change. The tests repeat it until there were WRITES_PLAYED
-    seconds      from one write to the next
+    severity  the least of a finding that makes the test red
+    culprit   the user whose writes are left out to see what happens without them; "" where a
+              webhook makes the loop
+    objects   what is there at the beginning
+    order     the writes as they follow each other, again and again: each by its place in `writes`,
+              and that of its change
+    seconds   from one write to the next
     server_version  of Kubernetes, whose rules held
     """
 
-    detector: str
     severity: str
-    paths: tuple[str, ...]
     culprit: str
-    definitions: tuple[Document, ...]
-    objects: tuple[Beginning, ...]
+    objects: tuple[Document, ...]
     writes: tuple[Write, ...]
     effects: tuple[Effect, ...]
     order: tuple[tuple[int, int], ...]
     seconds: float
     server_version: str
-    played: int = WRITES_PLAYED
+
+
+def loop_of(
+    writes: Sequence[RecordedWrite], found: Finding, *, severity: str, server_version: str
+) -> Loop:
+    """Return the loop of a reduced recording; `severity` is that of its finding in the whole one.
+
+    A webhook makes it where the writes show that one has changed a field of the finding, or an
+    object of which no field is named.
+    """
+    if not any(line["phase"] == "outcome" for write in writes for line in write):
+        # Nobody knows then what was refused.
+        writes = [(*write, {**write[-1], "phase": "outcome"}) for write in writes]
+    kinds: dict[tuple[Any, ...], list[RecordedWrite]] = {}
+    for write in writes:
+        kinds.setdefault(_kind_of(write), []).append(write)
+    effects = tuple(_effects_of(writes))
+    made = [_write_of(several, writes) for several in kinds.values()]
+    places = {kind: place for place, kind in enumerate(kinds)}
+    order: list[tuple[int, int]] = []
+    known: dict[_Object, int] = {}
+    for write in writes:
+        where, (first, last) = object_of(write), generations(write)
+        if first > known.get(where, first):  # a change of the spec was left out
+            move = Write("somebody", "move", *where)
+            if move not in made:
+                made.append(move)
+            order.append((made.index(move), 0))
+        known[where] = max(first, last)
+        place = places[_kind_of(write)]
+        changes, change = made[place].changes, _change_of(write, made[place].verb)
+        order.append((place, changes.index(change) if changes else 0))
+    order = order if effects else _never_idle(made, order)
+    if len(order) > 1 and order[0][0] == order[-1][0]:
+        order = order[:-1]  # it is played again and again
+    users = [one.name for one in found.actors if one.type == "user"]
+    numbers = {one.field for write in made for one in write.held}
+    return Loop(
+        "info" if severity == "info" else "warning",
+        "" if _is_by_webhook(effects, found) else (users or [user_of(writes[-1])])[-1],
+        tuple(_beginning(writes, numbers)),
+        tuple(made),
+        effects,
+        tuple(order),
+        _pace(writes),
+        server_version,
+    )
+
+
+def _kind_of(write: RecordedWrite) -> tuple[Any, ...]:
+    """Return what tells kinds of writes apart: who writes what, and whether it is refused."""
+    request = request_of(write[0])
+    *where, name = place_of(request)
+    operation = request["operation"]
+    named = name if operation == "UPDATE" else ""  # a server may make another name each time
+    return *where, named, user_of(write), operation, is_refused(write)
+
+
+def _pace(writes: Sequence[RecordedWrite]) -> float:
+    """Return the usual seconds between two writes."""
+    times = sorted(moment(write[0]["time"]).timestamp() for write in writes)
+    gaps = [after - before for before, after in pairwise(times)]
+    return round(min(max(median(gaps), _FASTEST), _SLOWEST), 3) if gaps else _SLOWEST
+
+
+def _is_by_webhook(effects: Sequence[Effect], found: Finding) -> bool:
+    changed = [to_pointer(one.field) for one in effects]
+    return any(
+        not found.paths or f"{path}/".startswith(f"{at}/") or f"{at}/".startswith(f"{path}/")
+        for at in changed
+        for path in found.paths or ("",)
+    )
+
+
+def _write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite]) -> Write:
+    """Return several recorded writes of one kind as one, with their changes in turn.
+
+    writes  all of the recording, which show the numbers of other objects at the time
+    """
+    request = request_of(several[0][0])
+    pairs = [asked(one) for one in several]
+    verb = _VERBS[request["operation"]]
+    if verb == "patch" and all(_version(old) != _version(new) for old, new in pairs):
+        verb = "put"
+    changes = [_change_of(one, verb) for one in several]
+    values: dict[Field, list[Any]] = {}
+    held: dict[Field, list[set[Held]]] = {}
+    for write, (old, new) in zip(several, pairs, strict=True) if verb == "patch" else ():
+        others = _others_then(write, writes)
+        for field, _, value in _differences(old, new):
+            if value is not ABSENT:
+                values.setdefault(field, []).append(value)
+                if field[-1] == "observedGeneration" or others:
+                    held.setdefault(field, []).append({*_held(field, value, new, others)})
+    numbers: dict[Field, Held] = {
+        field: min(same, key=lambda one: (one.what, one.object))
+        for field, seen in held.items()
+        if (same := set.intersection(*seen))
+    }
+    if verb == "patch" and not any(changes) and all(map(_moves_generation, several)):
+        verb, changes = "move", []
+    plural, below, namespace, name = place_of(request)
+    return Write(
+        user_of(several[0]),
+        verb,
+        plural,
+        namespace,
+        name,
+        below,
+        _once(changes),
+        tuple(f for f, seen in values.items() if f not in numbers and _is_renewed(seen)),
+        tuple(numbers.values()),
+        is_refused(several[0]) and verb != "put",
+    )
+
+
+def _once(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(one for at, one in enumerate(values) if one not in values[:at])
+
+
+def _moves_generation(write: RecordedWrite) -> bool:
+    """Whether the requester changes the spec: reducing has left out how."""
+    shown = [request_of(line).get("object") for line in write if line["phase"] != "outcome"]
+    if any(one != shown[0] for one in shown):
+        return False  # a webhook does
+    before, after = generations(write)
+    return after > before
+
+
+def _change_of(write: RecordedWrite, verb: str) -> Document:
+    """Return what a write changes: a merge patch, or of another verb a whole object."""
+    old, new = asked(write)
+    request = request_of(write[0])
+    if verb == "delete":
+        return {"metadata": {"name": place_of(request)[-1]}}
+    if verb != "patch":
+        return _whole(new)
+    base = _bases().get(request["kind"]["kind"], {})
+    patch = merge_patch_between(_own_fields(old), _own_fields(new))
+    made: Document = _with_base(patch, base, is_whole=False)
+    return made
+
+
+def _whole(document: Document) -> Document:
+    """Return an object as somebody creates it, with what its kind must have."""
+    own, metadata = _own_fields(document), document.get("metadata") or {}
+    names = {key: metadata[key] for key in ("name", "namespace") if metadata.get(key)}
+    if "name" not in names:
+        names["generateName"] = "object-"
+    kind: Document = {key: document[key] for key in ("apiVersion", "kind") if key in document}
+    made = {**kind, **own, "metadata": {**names, **own["metadata"]}}
+    whole: Document = _with_base(made, _bases().get(document.get("kind", ""), {}))
+    return whole
+
+
+@cache
+def _bases() -> dict[str, Document]:
+    text = resources.files("genguard.reproduce").joinpath("bases.yaml").read_bytes()
+    return msgspec.convert(load_document(text), dict[str, dict[str, Any]])
+
+
+def _with_base(value: Any, base: Any, *, is_whole: bool = True) -> Any:
+    """Return an object, or a merge patch, in which each item of a list has what it must have.
+
+    is_whole  what is missing is added; a patch gets no field that it does not change
+    """
+    if isinstance(value, list) and isinstance(base, list) and base:
+        return [_with_base(one, base[0]) for one in value]
+    if not isinstance(value, dict) or not isinstance(base, dict):
+        return value
+    made = {**base, **value} if is_whole else dict(value)
+    return {
+        key: _with_base(value[key], base.get(key), is_whole=is_whole) if key in value else one
+        for key, one in made.items()
+    }
+
+
+def _version(document: Document) -> str:
+    return str((document.get("metadata") or {}).get("resourceVersion", ""))
+
+
+def _held(
+    field: Field, value: Any, new: Document, others: Sequence[tuple[_Object, Document]]
+) -> Iterator[Held]:
+    """Yield which numbers of which objects a field may hold: of itself, or of another object."""
+    if field[-1] == "observedGeneration" and isinstance(value, int):
+        generation = (new.get("metadata") or {}).get("generation", 0)
+        if value >= generation:
+            yield Held(field, "generation", (), value - generation)
+        return
+    for where, metadata in others:
+        for what in ("generation", "resourceVersion"):
+            if value == metadata.get(what):
+                yield Held(field, what, where)
+
+
+def _others_then(
+    write: RecordedWrite, writes: Sequence[RecordedWrite]
+) -> list[tuple[_Object, Document]]:
+    """Return the metadata of other objects at a write: what the next write of each is based on."""
+    found: dict[_Object, Document] = {}
+    for later in writes[writes.index(write) :]:
+        found.setdefault(object_of(later), asked(later)[0].get("metadata") or {})
+    found.pop(object_of(write), None)
+    return list(found.items())
+
+
+def _effects_of(writes: Sequence[RecordedWrite]) -> Iterator[Effect]:
+    """Yield what webhooks did between the intent and the last mutate, call by call."""
+    calls: dict[tuple[str, str, Field], list[tuple[Any, Any]]] = {}
+    unasked: set[tuple[str, str, Field]] = set()
+    users: dict[tuple[str, str], dict[str, bool]] = {}
+    for write in writes:
+        plural, below, *_ = place_of(request_of(write[0]))
+        target = f"{plural}/{below}".rstrip("/"), str(request_of(write[0])["operation"])
+        mutating = [line for line in write if line["phase"] != "outcome"]
+        shown = [request_of(line).get("object") or {} for line in mutating]
+        asks_nothing = not any(_differences(*asked(write)))
+        known = users.setdefault(target, {})
+        known.setdefault(user_of(write), False)
+        for before, after in pairwise(shown):
+            for field, old, new in _differences(before, after):
+                key = (*target, field)
+                calls.setdefault(key, []).append((old, new))
+                unasked |= {key} if asks_nothing else set()
+                known[user_of(write)] = True
+    for (resource, operation, field), seen in calls.items():
+        does, values = _does(seen, is_unasked=(resource, operation, field) in unasked)
+        by_user = users[resource, operation]
+        whose = () if all(by_user.values()) else tuple(one for one, did in by_user.items() if did)
+        yield Effect(resource, operation, field, does, values, whose)
+
+
+def _does(seen: Sequence[tuple[Any, Any]], *, is_unasked: bool) -> tuple[str, tuple[Any, ...]]:
+    """Return what a webhook does, and with which values.
+
+    is_unasked  it changed the field in a write that asks for nothing: who sets always the same
+                value would have set it before
+    """
+    values = [new for _, new in seen if new is not ABSENT]
+    if not values:
+        return "remove", ()
+    texts = [("" if old is ABSENT else old, new) for old, new in seen]
+    if all(isinstance(old, str) and isinstance(new, str) for old, new in texts):
+        added = {new.removeprefix(old) for old, new in texts if new.startswith(old)}
+        goes_on = all(new.startswith(old) for old, new in texts)
+        if goes_on and len(added) == 1 and any(old for old, _ in texts):
+            return "append", tuple(added)
+    if _is_renewed(values) or (is_unasked and isinstance(values[0], str | int)):
+        return "renew", tuple(values[:1])
+    return "set", _once(values)
+
+
+def _never_idle(made: list[Write], order: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return an order in which each write changes something; it may get more changes for that.
+
+    Who sets the same value again and again has found another one each time: somebody has changed
+    it, and reducing has left that out.
+    """
+    states: dict[_Object, Document] = {}
+    found = []
+    for place, turn in order:
+        write, at = made[place], turn
+        if write.verb == "patch" and any(write.changes):
+            where = write.resource, write.namespace, write.name
+            change, state = write.changes[turn], states.get(where, {})
+            numbers = {*write.renewed, *(one.field for one in write.held)}
+            if merge_patch(state, change) == state and _without(change, numbers) == change:
+                change = _other_values(change)
+                if change not in write.changes:
+                    write = msgspec.structs.replace(write, changes=(*write.changes, change))
+                    made[place] = write
+                at = write.changes.index(change)
+            states[where] = merge_patch(state, change)
+        found.append((place, at))
+    return found
+
+
+def _other_values(change: Any) -> Any:
+    if isinstance(change, dict):
+        return {key: _other_values(value) for key, value in change.items()}
+    if isinstance(change, list):
+        return [_other_values(one) for one in change]
+    if isinstance(change, bool):
+        return not change
+    if isinstance(change, str):
+        return {"True": "False", "False": "True"}.get(change, f"{change}-again")
+    return change + 1 if isinstance(change, int) else change
+
+
+def _beginning(writes: Sequence[RecordedWrite], numbers: AbstractSet[Field]) -> Iterator[Document]:
+    """Yield the objects that are there before the first write, without fields of numbers."""
+    seen = set()
+    for write in writes:
+        where, (old, _) = object_of(write), asked(write)
+        if where not in seen and old.get("kind") != "Scale":
+            seen.add(where)
+            if old and request_of(write[0])["operation"] != "CREATE":
+                yield _without(_whole(old), numbers)
 
 
 _OF_SERVER: Final = (
@@ -110,46 +420,37 @@ _OF_SERVER: Final = (
 )  # fmt: skip
 
 
-def own_fields(document: Document, *, with_kind: bool = False) -> Document:
-    """Return an object without what the server writes."""
-    kept: Document = {
-        key: value for key, value in document.items() if key not in ("apiVersion", "kind")
-    }
+def _own_fields(document: Document) -> Document:
+    """Return an object without what the server writes, and without its kind."""
+    kept = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
     metadata = document.get("metadata") or {}
-    kept["metadata"] = {key: one for key, one in metadata.items() if key not in _OF_SERVER}
-    if with_kind:
-        names = {key: metadata[key] for key in ("name", "namespace") if metadata.get(key)}
-        if "name" not in names:
-            names["generateName"] = "object-"
-        kind: Document = {key: document[key] for key in ("apiVersion", "kind") if key in document}
-        kept = {**kind, **kept, "metadata": {**names, **kept["metadata"]}}
-    return kept
+    return {**kept, "metadata": {k: one for k, one in metadata.items() if k not in _OF_SERVER}}
 
 
-def without(document: Document, fields: AbstractSet[Field], at: Field = ()) -> Document:
+def _without(document: Document, fields: AbstractSet[Field], at: Field = ()) -> Document:
     """Return an object without these fields."""
     return {
-        key: without(value, fields, (*at, key)) if isinstance(value, dict) else value
+        key: _without(value, fields, (*at, key)) if isinstance(value, dict) else value
         for key, value in document.items()
         if (*at, key) not in fields
     }
 
 
-def differences(old: Any, new: Any, field: Field = ()) -> Iterator[tuple[Field, Any, Any]]:
+def _differences(old: Any, new: Any, field: Field = ()) -> Iterator[tuple[Field, Any, Any]]:
     """Yield each field that differs, with both values; a list is one value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
             if field != ("metadata",) or key not in _OF_SERVER:
-                yield from differences(old.get(key, ABSENT), new.get(key, ABSENT), (*field, key))
+                yield from _differences(old.get(key, ABSENT), new.get(key, ABSENT), (*field, key))
     elif old is ABSENT and isinstance(new, dict) and new:
-        yield from differences({}, new, field)
+        yield from _differences({}, new, field)
     elif new is ABSENT and isinstance(old, dict) and old:
-        yield from differences(old, {}, field)
+        yield from _differences(old, {}, field)
     elif old is ABSENT or new is ABSENT or old != new:
         yield field, old, new
 
 
-def is_renewed(values: Sequence[Any]) -> bool:
+def _is_renewed(values: Sequence[Any]) -> bool:
     """Whether a field never had the same text or number again."""
     plain = [one for one in values if isinstance(one, str | int) and not isinstance(one, bool)]
     return 1 < len(plain) == len(values) == len(set(plain))

@@ -3,67 +3,62 @@
 Each candidate is judged by a replay of its own: nothing is assumed about detectors.
 """
 
-import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeVar
 
+from genguard.detection.finding import Finding
 from genguard.reproduce.recorded import (
-    Document,
     NewReplay,
+    NotFoundError,
     RecordedWrite,
-    Sought,
     findings_in,
-    objects_of,
+    object_of,
     request_of,
+    what_of,
 )
 
 T = TypeVar("T")
 Field = tuple[str | int, ...]
-"""A field of an object: keys, and indexes of lists."""
+"""A field of a request: keys, and indexes of lists. Those of oldObject are named as of object."""
 _IDENTITY: Final = frozenset(
     {
-        ("apiVersion",),
-        ("kind",),
-        ("metadata",),
-        *(
-            ("metadata", one)
-            for one in ("name", "namespace", "uid", "resourceVersion", "generation")
-        ),
+        *((one,) for one in ("uid", "kind", "resource", "subResource", "name", "namespace")),
+        ("operation",),
+        ("userInfo",),
+        ("userInfo", "username"),
+        ("object",),
+        *(("object", one) for one in ("apiVersion", "kind", "metadata")),
+        *(("object", "metadata", one) for one in ("name", "namespace", "uid", "generation")),
+        ("object", "metadata", "resourceVersion"),
     }
 )
-"""What every object has; it is not counted."""
-_ENVELOPE: Final = (
-    ("options",),
-    ("requestKind",),
-    ("requestResource",),
-    ("requestSubResource",),
-    ("userInfo", "uid"),
-    ("userInfo", "groups"),
-    ("userInfo", "extra"),
-)
-"""What a request may have besides, and a finding may need."""
-
-
-class NotFoundError(ValueError):
-    """The recording does not give the finding."""
+"""What every request has."""
+_ATOMS: Final = frozenset({("kind",), ("resource",)})
 
 
 def reduced(
-    writes: Sequence[RecordedWrite], sought: Sought, new_replay: NewReplay
+    writes: Sequence[RecordedWrite], sought: Finding, new_replay: NewReplay
 ) -> list[RecordedWrite]:
     """Return the smallest recording that gives the finding. Raises NotFoundError."""
 
     def holds(some: Sequence[RecordedWrite]) -> bool:
         found = findings_in(some, new_replay)
-        return any(sought.matches(Sought.of(one)) for one in found if one.objects is None)
+        return any(_is_same(sought, one) for one in found if one.objects is None)
 
-    own = [one for one in writes if sought.is_of(one)]
+    own = [one for one in writes if object_of(one) == what_of(sought)[1]]
     start = own if holds(own) else list(writes)
     if not holds(start):
         raise NotFoundError("these writes do not give the finding")
-    kept = minimal(_shortest_beginning(start, holds), holds)
-    return _with_fewest_fields(kept, holds)
+    return _with_fewest_fields(minimal(_shortest_beginning(start, holds), holds), holds)
+
+
+def _is_same(one: Finding, other: Finding) -> bool:
+    """Whether a finding of fewer writes is the same: of its fields one is enough."""
+    whose = [[(who.type, who.name) for who in each.actors[:1]] for each in (one, other)]
+    if what_of(one) != what_of(other) or whose[0] != whose[1]:
+        return False
+    return one.paths == other.paths or not {*one.paths}.isdisjoint(other.paths)
 
 
 def minimal(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
@@ -102,100 +97,64 @@ def _shortest_beginning(
 def _with_fewest_fields(
     writes: list[RecordedWrite], holds: Callable[[list[RecordedWrite]], bool]
 ) -> list[RecordedWrite]:
-    """Leave out fields of objects, the same in all reviews, and what a request need not have."""
-    gone: set[Field] = set()
-    level: list[Field] = [()]
+    """Leave out fields of requests, the same in all reviews, level by level."""
+    requests = [request_of(line) for write in writes for line in write]
+    every = dict.fromkeys(field for request in requests for field in _fields(request))
+    gone: frozenset[Field] = frozenset()
+    level: set[Field] = {()}
     while level:
-        fields = [one for field in level for one in _below(writes, field)]
+        fields = [one for one in every if one[:-1] in level]
         free = [one for one in fields if one not in _IDENTITY]
-        holds_with = _holds_with(writes, gone, free, holds)
-        kept = minimal(free, holds_with)
-        gone |= {*free} - {*kept}
-        level = [*kept, *(one for one in fields if one in _IDENTITY)]
-    small = _without(writes, gone)
-    envelope = minimal(_ENVELOPE, lambda some: holds(_stripped(small, some)))
-    return _stripped(small, envelope)
+        kept = minimal(free, _holds_with(writes, gone.union(free), holds))
+        gone = gone.union(free).difference(kept)
+        level = {*fields} - gone - _ATOMS if fields else set()
+    return _without(writes, gone)
 
 
 def _holds_with(
     writes: list[RecordedWrite],
-    gone: AbstractSet[Field],
-    free: Iterable[Field],
+    gone: frozenset[Field],
     holds: Callable[[list[RecordedWrite]], bool],
 ) -> Callable[[list[Field]], bool]:
-    """Return whether it holds with these of the free fields alone."""
-    without = frozenset(gone)
-    return lambda kept: holds(_without(writes, without | ({*free} - {*kept})))
+    """Return whether it holds with these of the fields that may go."""
+    return lambda kept: holds(_without(writes, gone.difference(kept)))
 
 
-def fields_of(writes: Sequence[RecordedWrite]) -> set[Field]:
-    """Return the fields that are left, those aside that every object has."""
-    found = {field for one in _documents(writes) for field in _leaves(one, ())}
-    return {one for one in found if one not in _IDENTITY}
+def _fields(value: Any, at: Field = ()) -> Iterator[Field]:
+    """Yield the names of all fields, from the outside to the inside."""
+    for name, below in _inside(value):
+        field = _named(at, name)
+        yield field
+        yield from _fields(below, field)
 
 
-def _documents(writes: Sequence[RecordedWrite]) -> list[Document]:
-    return [one for write in writes for line in write for one in objects_of(line)]
+def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
 
 
-def _below(writes: Sequence[RecordedWrite], field: Field) -> list[Field]:
-    """Return the fields directly below one, in any of the objects."""
-    names: dict[str | int, None] = {}
-    for document in _documents(writes):
-        inner = _at(document, field)
-        if isinstance(inner, dict):
-            names |= dict.fromkeys(inner)
-        elif isinstance(inner, list):
-            names |= dict.fromkeys(range(len(inner)))
-    return [(*field, name) for name in names]
-
-
-def _at(value: Any, field: Field) -> Any:
-    for step in field:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
-
-
-def _leaves(value: Any, field: Field) -> list[Field]:
-    if isinstance(value, dict) and value:
-        return [one for key, below in value.items() for one in _leaves(below, (*field, key))]
-    if isinstance(value, list) and value:
-        return [one for at, below in enumerate(value) for one in _leaves(below, (*field, at))]
-    return [field]
+def _named(at: Field, name: str | int) -> Field:
+    return (*at, name) if at or name != "oldObject" else ("object",)
 
 
 def _without(writes: Sequence[RecordedWrite], gone: AbstractSet[Field]) -> list[RecordedWrite]:
     """Return the writes without these fields."""
-    made = copy.deepcopy(list(writes))
-    for line in (line for write in made for line in write):
-        request = request_of(line)
-        for key in ("object", "oldObject"):
-            if request.get(key):
-                request[key] = _pruned(request[key], (), gone)
-    return made
+    return [
+        tuple(
+            {**line, "review": {**line["review"], "request": _pruned(request_of(line), (), gone)}}
+            for line in write
+        )
+        for write in writes
+    ]
 
 
-def _pruned(value: Any, field: Field, gone: AbstractSet[Field]) -> Any:
+def _pruned(value: Any, at: Field, gone: AbstractSet[Field]) -> Any:
+    kept = [
+        (name, _pruned(below, _named(at, name), gone))
+        for name, below in _inside(value)
+        if _named(at, name) not in gone
+    ]
     if isinstance(value, dict):
-        kept = ((key, (*field, key), below) for key, below in value.items())
-        return {key: _pruned(below, at, gone) for key, at, below in kept if at not in gone}
-    if isinstance(value, list):
-        items = (((*field, index), below) for index, below in enumerate(value))
-        return [_pruned(below, at, gone) for at, below in items if at not in gone]
-    return value
-
-
-def _stripped(
-    writes: Sequence[RecordedWrite], kept: Sequence[tuple[str, ...]]
-) -> list[RecordedWrite]:
-    """Return the writes with only these of the parts that a request may have besides."""
-    made = copy.deepcopy(list(writes))
-    for line in (line for write in made for line in write):
-        request = request_of(line)
-        for *above, last in set(_ENVELOPE) - set(kept):
-            inner = request.get(above[0], {}) if above else request
-            inner.pop(last, None)
-    return made
+        return dict(kept)
+    return [one for _, one in kept] if isinstance(value, list) else value

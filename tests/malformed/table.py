@@ -176,9 +176,8 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "reproduce": Row(
         None,  # it writes a folder
-        cluster=("finding/a", "-o", "FOLDER"),
         reads=("finding/a", "-o", "FOLDER"),
-        waits=(("finding/a", "-o", "FOLDER", _ASKS), 130),
+        waits=(("finding/a", "-o", "FOLDER", "-"), 130),
         misspelt=(("finding/a", "--keep-name"), "--keep-names"),
         flags=((), ("finding/a",), ("a", "-o", "FOLDER"), ("finding/", "-o", "FOLDER")),
     ),
@@ -199,6 +198,7 @@ ROWS: Final[dict[str, Row]] = {
 }  # fmt: skip
 NO_CLUSTER: Final = {
     "replay": "it reads recordings",
+    "reproduce": "it reads recordings",
     "rules": "it reads files of rules",
     "version": "it prints what it knows",
     "completion": "it prints a script",

@@ -123,7 +123,6 @@ BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("reproduce", "--crds"): ("finding/a", "-o", "FOLDER", "-"),
     ("reproduce", "--webhooks"): ("finding/a", "-o", "FOLDER", "-"),
     ("reproduce", "--output"): ("finding/a", "-"),
-    ("reproduce", "--token-file"): ("finding/a", "-o", "FOLDER"),
     ("replay", "--crds"): ("-",),
     ("replay", "--webhooks"): ("-",),
 }

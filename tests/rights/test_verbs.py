@@ -96,7 +96,6 @@ ROWS = {
     "findings": Row(f"findings --server {WHERE}", each("list", "pods"), 1),
     "dashboard": Row(f"dashboard --no-browser -n {WHERE}", each("list", "pods"), 1),
     "explain a finding": Row(f"explain finding/a --server {WHERE}", each("list", "pods"), 1),
-    "reproduce": Row(f"reproduce finding/a -o {{web}}.d --server {WHERE}", each("list", "pods"), 1),
     "trace": Row(
         f"trace deploy/web -n {WHERE} --yes --for=1s",
         ("get deployments.apps", *each("list create delete", HOOKS)),

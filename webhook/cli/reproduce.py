@@ -1,6 +1,5 @@
 """`genguard reproduce`: the smallest reproducer of a finding, for those who can correct it."""
 
-import asyncio
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,21 +11,19 @@ from genguard.detection.finding import Finding
 from genguard.formats.documents import Line, LongLine, bounded
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.replay import Replay
-from genguard.reproduce.recorded import NewReplay, RecordedWrite, findings_in, sampled, writes_of
-from genguard.reproduce.reduce import NotFoundError
+from genguard.reproduce.recorded import (
+    NewReplay,
+    NotFoundError,
+    RecordedWrite,
+    findings_in,
+    writes_of,
+)
 from genguard.reproduce.reproducer import Reproducer, folder_of, reproducer
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.errors import one_line_errors
 from webhook.cli.files import MAX_LINE, of_recording, open_unpacked
-from webhook.cli.options import (
-    CONTEXT,
-    FINDING,
-    KUBECONFIG,
-    asks_server,
-    examples,
-    finding_id,
-)
+from webhook.cli.options import FINDING, examples, finding_id
 from webhook.cli.output import tell
 from webhook.files.given import BadFileError, load_definitions, load_suspects
 
@@ -38,10 +35,6 @@ _NAMED = 5
         (
             "Of a recording of serve --record",
             "genguard reproduce finding/1f4e8d0b2c6a9e35 -o reproduce reviews.ndjson",
-        ),
-        (
-            "Of what a running genguard has kept",
-            "genguard reproduce finding/1f4e8d0b2c6a9e35 -o reproduce",
         ),
     ),
 )
@@ -61,11 +54,8 @@ _NAMED = 5
 )
 @of_recording
 @MAX_LINE
-@KUBECONFIG
-@CONTEXT
-@asks_server
 @click.argument("finding", metavar="finding/ID")
-@click.argument("files", nargs=-1, metavar="[FILE...|-]")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
 def reproduce(
     finding: str,
     *,
@@ -76,16 +66,11 @@ def reproduce(
     crds: Path | None,
     webhooks: Path | None,
     max_line: int,
-    server: str | None,
-    token: str,
-    kubeconfig: str | None,
-    context: str | None,
 ) -> None:
     """Write the smallest test that shows a loop, for the team whose webhook or controller it is.
 
     FILE is a recording of `serve --record`. It is reduced to the fewest writes and fields that
-    still give the finding, and names and values are replaced. Without FILE, a running genguard is
-    asked for the one write that it keeps of the finding.
+    still give the finding, and names and values are replaced.
 
     DIR then has README.md, reviews.ndjson, and the loop as a test for pytest: red as recorded,
     green without who makes it, and with your corrected webhook in its place.
@@ -106,49 +91,24 @@ def reproduce(
         Replay(options)
     except (BadFileError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error
+
+    def new_replay() -> Replay:
+        return Replay(options, suspects.anew())
+
     with one_line_errors():
         writes = list(_recorded(files, max_line))
-        if files:
-            found = _in_recording(name, files, writes, lambda: Replay(options, suspects.anew()))
-        else:
-            found = _of_server(name, server, token, kubeconfig, context)
-            writes = _kept(found)
-        made = _made(
-            writes,
-            found,
-            lambda: Replay(options, suspects.anew()),
-            server_version,
-            keeps_names=keep_names,
-            is_sample=not files,
-        )
+        found = _in_recording(name, files, writes, new_replay)
+        try:
+            made = reproducer(
+                writes, found, new_replay, server_version=server_version, keeps_names=keep_names
+            )
+        except NotFoundError as error:
+            raise click.ClickException(
+                f"{error}: give the whole recording, oldest file first, with the --crds and "
+                "--webhooks that were there, or --keep-names"
+            ) from error
     _write(folder, made)
-    kinds, fields = len(made.loop.writes), made.fields
-    click.echo(f"{folder}: {kinds} kind(s) of write, {fields} field(s); read {folder}/README.md")
-
-
-def _made(
-    writes: Sequence[RecordedWrite],
-    found: Finding,
-    new_replay: NewReplay,
-    version: str,
-    *,
-    keeps_names: bool,
-    is_sample: bool,
-) -> Reproducer:
-    try:
-        return reproducer(
-            writes,
-            found,
-            new_replay,
-            server_version=version,
-            keeps_names=keeps_names,
-            is_sample=is_sample,
-        )
-    except NotFoundError as error:
-        raise click.ClickException(
-            f"{error}: give the whole recording, oldest file first, with the --crds and --webhooks "
-            "that were there"
-        ) from error
+    click.echo(f"{folder}: {len(made.loop.writes)} kind(s) of write; read {folder}/README.md")
 
 
 def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
@@ -190,25 +150,6 @@ def _in_recording(
     listed = ", ".join(f"{FINDING}{one.id} ({one.detector})" for one in known[:_NAMED])
     more = f"it has {listed}" if known else "it has no finding: are --crds and --webhooks missing?"
     raise click.ClickException(f"the recording has no {FINDING}{name}; {more}")
-
-
-def _of_server(
-    name: str, server: str | None, token: str, kubeconfig: str | None, context: str | None
-) -> Finding:
-    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cli.asking_server import ServerChoice, finding_of  # noqa: PLC0415
-
-    return asyncio.run(finding_of(name, ServerChoice(server, token), kubeconfig, context))
-
-
-def _kept(found: Finding) -> list[RecordedWrite]:
-    if found.diff is None:
-        raise click.ClickException(
-            f"genguard keeps no write of {FINDING}{found.id} field by field: record the loop with "
-            "serve --record, and name the file"
-        )
-    tell("Values that genguard does not show are other texts here.")
-    return [sampled(found, found.diff)]
 
 
 def _write(folder: Path, made: Reproducer) -> None:

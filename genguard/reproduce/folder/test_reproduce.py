@@ -10,92 +10,69 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import jsonpatch
-import pytest
 
 from genguard.testing import FakeApiServer, MutatingWebhook, RequestRefusedError, assert_no_loop
 
 LOOP = json.loads(Path(__file__).with_name("loop.json").read_text())
+DEFINITIONS = json.loads(Path(__file__).with_name("crds.json").read_text())["items"]
 WITHOUT_CULPRIT = bool(os.environ.get("WITHOUT_CULPRIT"))
+PLAYED = 120
+"""Writes. Most loops are a warning after ten rounds, storms after thirty writes."""
 EXPECTED = (404, 409)
 """What is there, or is gone, by turns."""
 
 
-class Clock:
-    """The time of the fake API server: nobody waits."""
-
-    def __init__(self) -> None:
-        """Begin with a year."""
-        self.at = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        """Return the time."""
-        return self.at
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """The time of the fake API server."""
-    return Clock()
-
-
-@pytest.fixture
-def server(clock: Clock) -> Iterator[FakeApiServer]:
-    """An API server with what is there at the beginning, and its webhooks."""
-    version = LOOP["serverVersion"]
-    with FakeApiServer(
-        *LOOP["definitions"], server_version=version, webhooks=webhooks(), now=clock
-    ) as started:
-        for name in sorted({one["namespace"] for one in LOOP["writes"]} - {"", "default"}):
-            started.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for one in LOOP["objects"]:
-            started.create(one["document"], user="somebody")
-        yield started
-
-
-def test_the_writes_come_to_rest(server: FakeApiServer, clock: Clock) -> None:
+def test_the_writes_come_to_rest() -> None:
     """All writes in turn make no loop."""
     random.seed(1)
-    sent = 0
-    for turn, (place, change) in zip(range(LOOP["played"]), itertools.cycle(LOOP["order"])):
-        write = LOOP["writes"][place]
-        if not (WITHOUT_CULPRIT and write["user"] == LOOP["culprit"]):
-            clock.at += timedelta(seconds=LOOP["seconds"] * random.uniform(0.5, 1.5))
-            sent += send(server, write, change, turn)
-    if sent:
-        assert_no_loop(server, at_least=LOOP["severity"])
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]  # nobody waits
+    with FakeApiServer(
+        *DEFINITIONS,
+        server_version=LOOP["serverVersion"],
+        webhooks=webhooks(),
+        now=lambda: clock[-1],
+    ) as server:
+        for name in sorted({one["namespace"] for one in LOOP["writes"]} - {"", "default"}):
+            server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for document in LOOP["objects"]:
+            server.create(document, user="somebody")
+        sent = 0
+        for turn, (place, change) in zip(range(PLAYED), itertools.cycle(LOOP["order"])):
+            write = LOOP["writes"][place]
+            if not (WITHOUT_CULPRIT and write["user"] == LOOP["culprit"]):
+                clock.append(
+                    clock[-1] + timedelta(seconds=LOOP["seconds"] * random.uniform(0.5, 1.5))
+                )
+                sent += send(server, write, change, turn)
+        if sent:
+            assert_no_loop(server, at_least=LOOP["severity"])
 
 
 def send(server: FakeApiServer, write: dict[str, Any], change: int, turn: int) -> bool:
     """Send one write as its user; return whether the server took it, or refused it for good."""
-    where = write["resource"], write["name"], write["namespace"] or "default"
+    verb, user, below = write["verb"], write["user"], write.get("subresource", "")
+    resource, name, namespace = write["resource"], write["name"], write["namespace"] or "default"
     REFUSES.now = bool(write.get("refused"))
     try:
-        if write["verb"] == "delete":
-            name = write["changes"][change]["metadata"]["name"]
+        made = change_of(server, write, change, turn)
+        if verb == "delete":
             background = {"propagationPolicy": "Background"}
-            server.delete(where[0], name, where[2], options=background, user=write["user"])
-        elif write["verb"] == "create":
-            server.create(change_of(server, write, change, turn), user=write["user"])
-        elif write["verb"] == "put":
-            document = change_of(server, write, change, turn)
-            document["metadata"]["resourceVersion"] = "1"
-            server.update(document, subresource=write.get("subresource", ""), user=write["user"])
+            name = made["metadata"]["name"]
+            server.delete(resource, name, namespace, options=background, user=user)
+        elif verb == "create":
+            server.create(made, user=user)
+        elif verb == "put":
+            made["metadata"]["resourceVersion"] = "1"
+            server.update(made, subresource=below, user=user)
         else:
-            server.patch(
-                *where[:2],
-                change_of(server, write, change, turn),
-                where[2],
-                subresource=write.get("subresource", ""),
-                user=write["user"],
-            )
+            server.patch(resource, name, made, namespace, subresource=below, user=user)
     except RequestRefusedError as error:
-        if write["verb"] == "put" or write.get("refused"):
+        if verb == "put" or REFUSES.now:
             return True
         if error.status not in EXPECTED:
             raise
@@ -118,14 +95,10 @@ def change_of(
     for one in write.get("held", ()):
         above, last = holder(made, one["field"])
         if last in above:
-            resource, namespace, name = one.get("object") or (
-                write["resource"],
-                write["namespace"],
-                write["name"],
-            )
-            metadata = server.get(resource, name, namespace or "default")["metadata"]
-            number = metadata[one["what"]]
-            above[last] = number + one.get("offset", 0) if one["what"] == "generation" else number
+            own = write["resource"], write["namespace"], write["name"]
+            resource, namespace, name = one.get("object") or own
+            number = server.get(resource, name, namespace or "default")["metadata"][one["what"]]
+            above[last] = number + one["offset"] if one.get("offset") else number
     return made
 
 
@@ -175,13 +148,13 @@ class Culprit:
     def __call__(self, review: dict[str, Any]) -> Any:
         """Return the operations of its JSON Patch."""
         request = review["request"]
+        resource, user = request["resource"], request["userInfo"]["username"]
+        plural = f"{resource['resource']}.{resource.get('group', '')}".rstrip(".")
+        target = f"{plural}/{request.get('subResource', '')}".rstrip("/"), request["operation"]
         after = copy.deepcopy(request["object"])
         for number, effect in enumerate(LOOP["effects"]):
-            target = effect["resource"], effect["operation"]
-            user = request["userInfo"]["username"]
-            if target == (target_of(request), request["operation"]) and (
-                user in effect.get("users", [user])
-            ):
+            is_its = (effect["resource"], effect["operation"]) == target
+            if is_its and user in effect.get("users", [user]):
                 self.change(after, effect, self.calls[number])
                 self.calls[number] += 1
         return jsonpatch.make_patch(request["object"], after).patch
@@ -202,13 +175,6 @@ class Culprit:
             value[last] = another(values[0], call)
         else:
             value[last] = values[call % len(values)]
-
-
-def target_of(request: dict[str, Any]) -> str:
-    """Return the resource of a request as loop.json names it: `deployments.apps/status`."""
-    resource = request["resource"]
-    plural = f"{resource['resource']}.{resource.get('group', '')}".rstrip(".")
-    return f"{plural}/{request.get('subResource', '')}".rstrip("/")
 
 
 class Refuses:

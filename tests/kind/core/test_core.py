@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +23,6 @@ from tests.kind.draws import (
 )
 from tests.kind.load import assert_nothing_lost
 from tests.kind.switching import Switch
-from tests.reproduce.making import is_red
 
 SHOP = "shop"
 README_PORT = 8080
@@ -122,9 +120,7 @@ def test_converge_says_before_it_is_applied_that_a_webhook_will_spoil_its_status
 
 
 @pytest.mark.usefixtures("shop")
-def test_the_step_that_is_shown_was_tried_and_the_finding_becomes_a_test(
-    cluster: Cluster, figure: Figure, tmp_path: Path
-) -> None:
+def test_the_step_that_is_shown_was_tried(cluster: Cluster, figure: Figure) -> None:
     """The active pod remembers the last writes; a standby shows what was saved, untried."""
     (found,) = cluster.findings(namespace=SHOP, detector=DETECTOR)
     name = f"finding/{found['id']}"
@@ -132,13 +128,7 @@ def test_the_step_that_is_shown_was_tried_and_the_finding_becomes_a_test(
     tried = [one["trial"] for one in explained["fix"] if one.get("trial", {}).get("of")]
     assert tried, explained["fix"]
     assert all(one["ended"] == one["of"] for one in tried)
-    folder = tmp_path / "reproduce"
-    cluster.genguard("reproduce", name, "-o", str(folder))
-    assert is_red(folder)
-    assert not is_red(folder, WITHOUT_CULPRIT="1")
-    handed_over = "".join(one.read_text() for one in folder.iterdir())
-    assert ACTOR.partition("/")[0] not in handed_over
-    figure(f"tried on {tried[0]['of']} writes; red with the webhook, green without")
+    figure(f"tried on {tried[0]['of']} writes")
 
 
 @pytest.mark.usefixtures("shop")

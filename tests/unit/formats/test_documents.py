@@ -1,6 +1,5 @@
 """Files of objects read as kubectl reads them, and further than it where something is wrong."""
 
-import importlib.util
 import io
 import tracemalloc
 
@@ -10,7 +9,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.formats import documents
 from genguard.formats.documents import (
     LongLine,
     ReadObject,
@@ -19,7 +17,7 @@ from genguard.formats.documents import (
     load_document,
     read_documents,
 )
-from tests.cases_loader import load, table
+from tests.cases_loader import table
 
 
 def read(content):
@@ -34,17 +32,6 @@ def test_yaml_means_what_it_means_to_kubectl(case):
     else:
         found = msgspec.json.encode(load_document(case["text"].encode())).decode()
         assert found == case["json"], case.because
-
-
-def test_a_pyyaml_without_libyaml_reads_the_same(monkeypatch):
-    monkeypatch.delattr(yaml, "CSafeLoader")
-    spec = importlib.util.spec_from_file_location("pure", documents.__file__)
-    pure = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pure)
-    for case in load("documents/scalars.yaml", "text", "json"):
-        if case["json"] is not None:
-            found = msgspec.json.encode(pure.load_document(case["text"].encode())).decode()
-            assert found == case["json"], case.because
 
 
 @table("documents/streams.yaml", "text", "found")
