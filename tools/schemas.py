@@ -13,7 +13,7 @@ from genguard.detection.finding import Finding, FoundObject
 from genguard.explain.explanation import Explanation
 from genguard.linting.check import LintFinding
 from genguard.trace.report import Verdict
-from webhook.cli.following import FollowedLine
+from webhook.cli.status import FollowedLine
 from webhook.cli.version import VersionFacts
 from webhook.doctor.facts import CheckResult
 

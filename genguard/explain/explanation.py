@@ -1,18 +1,15 @@
 """Everything that genguard knows of one kind; `genguard explain -o json` prints this value.
 
-Of a CustomResourceDefinition the versions are read as far as they are shown (source:
-apiextensions-apiserver pkg/apis/apiextensions/v1/types.go).
-
 GenerationChangedPredicate of controller-runtime drops each update event that leaves
 metadata.generation as it was. Events of creation, and of the removal of an object, always pass.
 Source: controller-runtime pkg/predicate/predicate.go.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from inspect import getdoc
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -31,7 +28,10 @@ from genguard.generation.strategy import (
     SubresourceRule,
 )
 from genguard.generation.table import Behaviour, GenerationTable, Keeper, Row, Writer
-from genguard.status.health_rules import HealthRule, Key
+from genguard.linting.definition import DefinedVersion
+from genguard.linting.hook import items, mapping, text, texts
+from genguard.objects.served import Served, find, nearest
+from genguard.status.health_rules import HealthRule, HealthRules, Key
 from genguard.status.kind_rule import KindRule
 from genguard.status.kinds import find_rule
 from genguard.status.kinds.generic import GENERIC
@@ -47,18 +47,48 @@ class Column(msgspec.Struct, frozen=True, rename="camel"):
     json_path: str
 
 
-class Version(msgspec.Struct, frozen=True):
-    """One version: what the generation engine reads, and what only `genguard explain` shows."""
+class Version(NamedTuple):
+    """One version of a CustomResourceDefinition; `spec` is that of the definition."""
 
     custom: CustomResource
-    names: tuple[str, ...]
-    """Singular and short names."""
-    namespaced: bool
-    stored: bool
-    scales: bool
-    observed: tuple[str, ...] | None
-    """The fields of its schema for observedGeneration; None when the schema is open."""
-    columns: tuple[Column, ...]
+    spec: Mapping[str, Any]
+    defined: DefinedVersion
+
+    @property
+    def served(self) -> Served:
+        """The kind by all its names."""
+        custom, names = self.custom, self.spec["names"]
+        return Served(
+            group=custom.group,
+            version=custom.version,
+            resource=custom.resource,
+            singular=names.get("singular") or str(names["kind"]).lower(),
+            kind=custom.kind,
+            short_names=texts(names.get("shortNames")),
+            namespaced=self.spec.get("scope") == "Namespaced",
+            has_status=custom.status is StatusSubresource.PRESENT,
+            watchable=True,
+        )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Its printer columns."""
+        given = map(mapping, items(self.defined.body.get("additionalPrinterColumns")))
+        found = (Column(text(one.get("name")), text(one.get("jsonPath"))) for one in given)
+        return tuple(one for one in found if one.name and one.json_path)
+
+    @property
+    def observed(self) -> tuple[str, ...] | None:
+        """The fields of its schema for observedGeneration; None when the schema is open."""
+        status, condition = self.defined.status, self.defined.condition
+        if self.defined.schema.is_open or (status and status.is_open):
+            return None
+        places = (("status", status), ("status.conditions[]", condition))
+        return tuple(
+            f"{path}.{_OBSERVED_FIELD}"
+            for path, schema in places
+            if schema and schema.field(_OBSERVED_FIELD)
+        )
 
 
 def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
@@ -66,59 +96,12 @@ def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
 
     Raises BadDefinitionError when a field that the generation engine needs is missing.
     """
-    known = from_definition(definition)
-    spec = definition["spec"]
-    names = spec["names"]
-    singular = names.get("singular") or str(names["kind"]).lower()
+    customs, spec = from_definition(definition), definition["spec"]
     found = [
-        Version(
-            custom=custom,
-            names=(singular, *_texts(names.get("shortNames"))),
-            namespaced=spec.get("scope") == "Namespaced",
-            stored=bool(version.get("storage")),
-            scales=bool(_at(version, "subresources", "scale")),
-            observed=_observed(version),
-            columns=tuple(_columns(version.get("additionalPrinterColumns"))),
-        )
-        for custom, version in zip(known, spec["versions"], strict=True)
+        Version(custom, spec, DefinedVersion("", index, body))
+        for index, (custom, body) in enumerate(zip(customs, spec["versions"], strict=True))
     ]
-    return tuple(sorted(found, key=lambda version: not version.stored))
-
-
-def _observed(version: Mapping[str, Any]) -> tuple[str, ...] | None:
-    schema = _at(version, "schema", "openAPIV3Schema")
-    status = _at(schema, "properties", "status")
-    if any(_is_open(part) for part in (schema, status)):
-        return None
-    condition = _at(status, "properties", "conditions", "items", "properties")
-    own = ("status.observedGeneration",) if _OBSERVED_FIELD in _at(status, "properties") else ()
-    return (*own, "status.conditions[].observedGeneration") if _OBSERVED_FIELD in condition else own
-
-
-def _is_open(schema: Mapping[str, Any]) -> bool:
-    return schema.get("x-kubernetes-preserve-unknown-fields") is True
-
-
-def _at(value: Any, *keys: str) -> Mapping[str, Any]:
-    """Return the object below these keys; {} when there is none."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
-
-
-def _texts(value: Any) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _columns(value: Any) -> list[Column]:
-    found = []
-    for column in value if isinstance(value, list) else ():
-        if not isinstance(column, Mapping):
-            continue
-        name, path = column.get("name"), column.get("jsonPath")
-        if isinstance(name, str) and isinstance(path, str) and name:
-            found.append(Column(name, path))
-    return found
+    return tuple(sorted(found, key=lambda one: not one.defined.body.get("storage")))
 
 
 class PredicateVerdict(StrEnum):
@@ -342,68 +325,125 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     other_versions: dict[str, StatusSubresource] = {}
 
 
-def explain_row(row: Row, table: GenerationTable) -> Explanation:
-    """Explain a built-in resource on an API server of the table's version."""
-    strategy = table.find(row.group, row.resource)
-    if strategy is None:
-        raise KeyError(row.name)
-    has_status = "status" in strategy.subresources
-    status = StatusSubresource.PRESENT if has_status else StatusSubresource.ABSENT
-    return Explanation(
-        resource=row.name,
+class Catalogue:
+    """The kinds of one API server version, and the custom resources of definitions."""
+
+    def __init__(
+        self,
+        table: GenerationTable,
+        definitions: Iterable[Mapping[str, Any]],
+        rules: HealthRules | None = None,
+    ) -> None:
+        """`rules` judge custom resources, in CEL. Raises BadDefinitionError."""
+        self._rules: Final = HealthRules() if rules is None else rules
+        self._table: Final = table
+        self._rows: Final = {_served(row, name): row for row in table.rows for name in row.versions}
+        self._custom: Final = {
+            version.served: (version, versions)
+            for versions in map(read_versions, definitions)
+            for version in versions
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """Every resource once, in order: `pods`, `deployments.apps`."""
+        return list(dict.fromkeys(map(str, self._known)))
+
+    @property
+    def _known(self) -> list[Served]:
+        return [*self._rows, *self._custom]
+
+    def knows(self, kind: str) -> bool:
+        """Whether a kind has this name or a similar one."""
+        return bool(nearest(kind, self._known))
+
+    def explain(self, kind: str) -> Explanation:
+        """Explain a kind; raises UnknownTargetError with the most similar names."""
+        served = find(kind, self._known)
+        if served in self._custom:
+            return self._explain_custom(served, *self._custom[served])
+        return self._explain_row(self._rows[served])
+
+    def _explain_row(self, row: Row) -> Explanation:
+        """Explain a built-in resource."""
+        table = self._table
+        strategy = table.find(row.group, row.resource)
+        if strategy is None:
+            raise KeyError(row.name)
+        has_status = "status" in strategy.subresources
+        status = StatusSubresource.PRESENT if has_status else StatusSubresource.ABSENT
+        return Explanation(
+            resource=row.name,
+            kind=row.kind,
+            versions=table.versions(row),
+            short_names=row.short_names,
+            namespaced=row.namespaced,
+            server_version=table.server_version,
+            served=table.serves(row),
+            served_since=row.served_since,
+            served_until=row.served_until,
+            enabled_by_default=table.enables(row),
+            custom=False,
+            generation=_generation(strategy, strategy.subresources, row.behaviour),
+            status_subresource=status,
+            observed_generation=Observed(
+                table.observed(row),
+                row.observed_generation_gate,
+                row.observed_by,
+                row.observed_kept,
+                row.condition_writers,
+            ),
+            judged=describe_status_rule(row.group, row.kind),
+            generation_predicate=judge_predicate(strategy, strategy.subresources, status),
+        )
+
+    def _explain_custom(
+        self, served: Served, version: Version, versions: tuple[Version, ...]
+    ) -> Explanation:
+        """Explain one of the versions of a definition."""
+        status = version.custom.status
+        strategy = custom_strategy(version.custom)
+        scales = bool(mapping(mapping(version.defined.body.get("subresources")).get("scale")))
+        has = {"scale": scales, "status": status is not StatusSubresource.ABSENT}
+        subresources = {name: rule for name, rule in strategy.subresources.items() if has[name]}
+        rule = self._rules.find(served.group, served.kind)
+        return Explanation(
+            resource=f"{served.resource}.{served.group}",
+            kind=served.kind,
+            versions=(served.version,),
+            short_names=served.short_names,
+            namespaced=served.namespaced,
+            server_version=self._table.server_version,
+            served=True,
+            served_since="",
+            served_until="",
+            enabled_by_default=True,
+            custom=True,
+            generation=_generation(strategy, subresources, ()),
+            status_subresource=status,
+            observed_generation=Observed(version.observed),
+            judged=describe_health_rule(rule)
+            if rule
+            else describe_status_rule(served.group, served.kind),
+            generation_predicate=judge_predicate(strategy, subresources, status),
+            columns=version.columns,
+            other_versions={
+                one.custom.version: one.custom.status for one in versions if one is not version
+            },
+        )
+
+
+def _served(row: Row, version: str) -> Served:
+    return Served(
+        group=row.group,
+        version=version,
+        resource=row.resource,
+        singular=row.kind.lower(),
         kind=row.kind,
-        versions=table.versions(row),
         short_names=row.short_names,
         namespaced=row.namespaced,
-        server_version=table.server_version,
-        served=table.serves(row),
-        served_since=row.served_since,
-        served_until=row.served_until,
-        enabled_by_default=table.enables(row),
-        custom=False,
-        generation=_generation(strategy, strategy.subresources, row.behaviour),
-        status_subresource=status,
-        observed_generation=Observed(
-            table.observed(row),
-            row.observed_generation_gate,
-            row.observed_by,
-            row.observed_kept,
-            row.condition_writers,
-        ),
-        judged=describe_status_rule(row.group, row.kind),
-        generation_predicate=judge_predicate(strategy, strategy.subresources, status),
-    )
-
-
-def explain_version(
-    version: Version, others: tuple[Version, ...], server_version: str
-) -> Explanation:
-    """Explain one version of a custom resource; `others` are all versions of its definition."""
-    custom = version.custom
-    strategy = custom_strategy(custom)
-    has = {"scale": version.scales, "status": custom.status is not StatusSubresource.ABSENT}
-    rules = {name: rule for name, rule in strategy.subresources.items() if has[name]}
-    return Explanation(
-        resource=f"{custom.resource}.{custom.group}",
-        kind=custom.kind,
-        versions=(custom.version,),
-        short_names=version.names[1:],
-        namespaced=version.namespaced,
-        server_version=server_version,
-        served=True,
-        served_since="",
-        served_until="",
-        enabled_by_default=True,
-        custom=True,
-        generation=_generation(strategy, rules, ()),
-        status_subresource=custom.status,
-        observed_generation=Observed(version.observed),
-        judged=describe_status_rule(custom.group, custom.kind),
-        generation_predicate=judge_predicate(strategy, rules, custom.status),
-        columns=version.columns,
-        other_versions={
-            one.custom.version: one.custom.status for one in others if one is not version
-        },
+        has_status="status" in row.subresources,
+        watchable=row.persisted,
     )
 
 

@@ -4,8 +4,11 @@ A finding has what happened in one of its writes, and the steps that end its loo
 """
 
 from collections.abc import Iterator
+from importlib import resources
 from itertools import pairwise
 from typing import Final, NamedTuple
+
+import msgspec
 
 from genguard.detection.finding import Finding, FixStep
 from genguard.detection.sample import WriteDiff
@@ -21,80 +24,30 @@ from genguard.generation.custom import StatusSubresource
 from genguard.generation.strategy import (
     Equality,
     OnCreate,
-    OnDelete,
-    Propagation,
     SubresourceRule,
 )
 from genguard.generation.table import Behaviour, Writer
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.shown import json_line
 
-ON_CREATE: Final = {
-    OnCreate.ONE: "1, whatever was sent",
-    OnCreate.KEPT: "stored as sent: normally absent",
-    OnCreate.NONE: "it is never stored",
-}
-EQUALITY: Final = {
-    Equality.SEMANTIC: "compared as Go values; empty and absent are the same",
-    Equality.REFLECT: "compared as Go values; empty and absent differ",
-    Equality.UNTYPED: "compared as JSON; empty and absent differ",
-}
-SUBRESOURCE: Final = {
-    SubresourceRule.KEEP: "keeps it",
-    SubresourceRule.EPHEMERAL_CONTAINERS: "+1 when spec.ephemeralContainers change",
-    SubresourceRule.RESIZE: "+1 when resources or resizePolicy of the pod or a container change",
-    SubresourceRule.SCALE: "+1 when spec.replicas change",
-    SubresourceRule.EVICT: "+1: it deletes the pod gracefully",
-}
-ON_DELETE: Final = {
-    OnDelete.GRACEFUL: "+1 with the first DELETE",
-    OnDelete.FINALIZERS: "+1 if finalizers keep the object; without them it is removed at once",
-    OnDelete.NEVER: "keeps it: setting deletionTimestamp does not count",
-    OnDelete.NONE: "cannot be deleted",
-}
-PROPAGATION: Final = {
-    Propagation.BACKGROUND: "",
-    Propagation.ORPHAN: "without a propagationPolicy, a finalizer orphans its dependents",
-    Propagation.UNSUPPORTED: "propagationPolicy adds no finalizer",
-}
-WRITTEN: Final = {
-    StatusSubresource.PRESENT: "through /status only: other writes do not change status, and "
-    "writes to /status do not change spec",
-    StatusSubresource.ABSENT: "with the object: there is no /status",
-    StatusSubresource.UNKNOWN: "not known: give --crds or --kubeconfig",
-}
-SUBRESOURCE_OF_STATUS: Final = {
-    StatusSubresource.PRESENT: "with status subresource",
-    StatusSubresource.ABSENT: "without status subresource",
-    StatusSubresource.UNKNOWN: "its status subresource is not known",
-}
-PREDICATE: Final = {
-    PredicateVerdict.SAFE: "safe for a controller that acts on spec: it passes each change of it",
-    PredicateVerdict.NOISY: "filters less than it seems: it also passes writes that ask for "
-    "nothing new",
-    PredicateVerdict.PARTLY: "not safe for every controller: it drops some writes that one may "
-    "need, see misses",
-    PredicateVerdict.UNSAFE: "not safe: it drops every update, for no update moves generation",
-    PredicateVerdict.UNKNOWN: "not known: without a status subresource it also passes each write "
-    "of status; give --crds or --kubeconfig",
-    PredicateVerdict.NEVER_STORED: "of no use: objects are never stored, so there are no events",
-}
-INSTEAD: Final = {
-    PredicateVerdict.NOISY: "make sure that the controller's own writes change nothing the second "
-    "time: each write that passes wakes it again",
-    PredicateVerdict.PARTLY: "no predicate, or one that compares the fields that are needed",
-    PredicateVerdict.UNSAFE: "no predicate, or ResourceVersionChangedPredicate",
-}
+_TEXTS: Final = msgspec.json.decode(
+    resources.files(__package__).joinpath("texts.json").read_bytes(), type=dict[str, dict[str, str]]
+)
+ON_CREATE: Final = _TEXTS["create"]
+EQUALITY: Final = _TEXTS["equality"]
+SUBRESOURCE: Final = _TEXTS["subresource"]
+ON_DELETE: Final = _TEXTS["delete"]
+PROPAGATION: Final = _TEXTS["propagation"]
+PREDICATE: Final = _TEXTS["predicate"]
+_KEPT: Final = _TEXTS["kept"]
+_SUBRESOURCE_OF_STATUS: Final = _TEXTS["statusSubresource"]
+"""What is said of each rule of the table, and of each verdict."""
 WITH_LABELS: Final = (
     "if labels or annotations matter: predicate.Or with LabelChangedPredicate, "
     "AnnotationChangedPredicate"
 )
 _PREDICATE_SOURCE: Final = "controller-runtime pkg/predicate/predicate.go"
 NO_STATUS: Final = "by nobody: the kind has no /status"
-KEPT: Final = {
-    "kept": "kept by the API server",
-    "refused": "refused by the API server: the write that clears or lowers it fails",
-}
 TRAILS: Final = (
     "every write of status also raises generation, so observedGeneration is always one behind"
 )
@@ -119,7 +72,7 @@ class Section(NamedTuple):
 def page(found: Explanation) -> tuple[Section, ...]:
     """Return the sections of the page; the first one names the kind."""
     return (
-        Section(_title(found), tuple(_served(found))),
+        Section(f"{found.kind}  {found.resource}", tuple(_served(found))),
         Section("GENERATION", tuple(_generation(found.generation))),
         Section("STATUS", tuple(_status(found))),
         Section("GenerationChangedPredicate", tuple(_predicate(found.generation_predicate))),
@@ -127,14 +80,10 @@ def page(found: Explanation) -> tuple[Section, ...]:
     )
 
 
-def _title(found: Explanation) -> str:
-    return f"{found.kind}  {found.resource}"
-
-
 def _served(found: Explanation) -> Iterator[tuple[str, str]]:
     yield "versions", ", ".join(found.versions)
     for version, status in found.other_versions.items():
-        yield "", f"{version}, {SUBRESOURCE_OF_STATUS[status]}"
+        yield "", f"{version}, {_TEXTS['statusSubresource'][status]}"
     if found.short_names:
         yield "short", ", ".join(found.short_names)
     yield "scope", "namespaced" if found.namespaced else "cluster"
@@ -213,7 +162,7 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
     if not found.custom and not has_subresource:
         yield "written", NO_STATUS
         return
-    yield "written", WRITTEN[found.status_subresource]
+    yield "written", _TEXTS["written"][found.status_subresource]
     if not has_subresource:
         yield "", TRAILS
     if observed.fields is None:
@@ -236,7 +185,7 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "writer", "its controller" if found.custom else "no component of Kubernetes"
     if observed.kept is not None:
         kept = observed.kept
-        yield "cleared", f"{KEPT[kept.how]} since {kept.since}; {kept.source}"
+        yield "cleared", f"{_KEPT[kept.how]} since {kept.since}; {kept.source}"
     else:
         yield "cleared", f"lost in the API server; {_RESTORED}"
     yield from _condition_writers(observed.condition_writers)
@@ -264,7 +213,7 @@ def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:
     yield "passes", "; ".join(kept if one == DELETION else one for one in found.passes) or "nothing"
     wiped = f"{STATUS} (also when somebody else overwrites it)"
     yield "misses", "; ".join(wiped if one == STATUS else one for one in found.misses)
-    yield "instead", INSTEAD.get(found.verdict, WITH_LABELS)
+    yield "instead", _TEXTS["instead"].get(found.verdict, WITH_LABELS)
     yield "source", _PREDICATE_SOURCE
 
 

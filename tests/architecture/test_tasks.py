@@ -28,10 +28,8 @@ UNSUPERVISED = {
     "webhook.cluster.port_forward": ({"ensure_future": 1}, "one connection of a verb"),
     "webhook.cluster.tracing": ({"create_task": 1}, "the verb trace waits for it"),
     "webhook.cli.errors": ({"ensure_future": 1}, "the verb itself"),
-    "webhook.cli.following": (
-        {"create_task": 3},
-        "`next_snapshot` raises what they raise",
-    ),
+    "webhook.cli.following": ({"create_task": 2}, "`next_snapshot` raises what they raise"),
+    "webhook.cli.targets": ({"create_task": 1}, "one question about culprits"),
     "genguard.testing.server": ({"Thread": 2}, "the fake API server of a test"),
 }
 """What starts tasks and threads without the supervisor, how often, and why it is seen to fail."""

@@ -199,7 +199,7 @@ def test_each_output_is_as_its_schema_says(broken: Broken, tmp_path: Path) -> No
         "doctor": ("doctor",),
         "explain": ("explain", "deployments"),
         "blame": ("blame", *here, f"--server={broken.server}"),
-        "trace": ("trace", *here, "--poke", "--for=3s", "--yes"),
+        "trace": ("trace", *here, "--poke", "--timeout=3s", "--yes"),
         "lint": ("lint",),
     }
     assert run_of.keys() | {"replay", "version"} == OUTPUTS.keys()

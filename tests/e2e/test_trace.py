@@ -77,7 +77,7 @@ def test_of_five_webhooks_it_names_the_one_that_clobbers(cluster: ControlPlane, 
     with (
         five_webhooks(cluster, web),
         written(cluster, web),
-        Trace(cluster, "deployment.apps/web", "-n", web, "--writes=20", "--for=3m") as run,
+        Trace(cluster, "deployment.apps/web", "-n", web, "--writes=20", "--timeout=3m") as run,
     ):
         report = run.report()
     (culprit,) = report["culprits"]
@@ -169,7 +169,7 @@ def test_of_a_rollout_that_hangs_already_writes_without_the_value_acquit_nobody(
         thread.start()
         try:
             with Trace(
-                cluster, "deploy/web", "-n", web, "--writes=3", "-o", "table", "--for=2m"
+                cluster, "deploy/web", "-n", web, "--writes=3", "-o", "table", "--timeout=2m"
             ) as run:
                 assert run.end().code == 0, run.err
         finally:
@@ -182,7 +182,7 @@ def test_of_a_rollout_that_hangs_already_writes_without_the_value_acquit_nobody(
 
 def test_a_killed_run_leaves_what_the_next_one_removes(cluster: ControlPlane, web: str) -> None:
     with five_webhooks(cluster, web):
-        with Trace(cluster, "deploy/web", "-n", web, "--for=5m") as killed:
+        with Trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as killed:
             left = wait_for_observers(cluster, killed, SLOTS)
             killed.send(signal.SIGKILL)
         assert observers(cluster) == left
@@ -198,7 +198,7 @@ def test_a_killed_run_leaves_what_the_next_one_removes(cluster: ControlPlane, we
 def test_cleanup_alone_removes_what_others_registered(cluster: ControlPlane, web: str) -> None:
     with (
         five_webhooks(cluster, web),
-        Trace(cluster, "deploy/web", "-n", web, "--for=5m") as running,
+        Trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as running,
     ):
         wait_for_observers(cluster, running, SLOTS)
         with Trace(cluster, "--cleanup") as cleaning:
@@ -214,7 +214,10 @@ def test_cleanup_alone_removes_what_others_registered(cluster: ControlPlane, web
 def test_a_signal_ends_it_and_it_cleans_up(
     cluster: ControlPlane, web: str, number: signal.Signals
 ) -> None:
-    with five_webhooks(cluster, web), Trace(cluster, "deploy/web", "-n", web, "--for=5m") as run:
+    with (
+        five_webhooks(cluster, web),
+        Trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as run,
+    ):
         wait_for_observers(cluster, run, SLOTS)
         run.send(number)
         assert run.end().code == 128 + number
@@ -225,7 +228,7 @@ def test_when_nothing_is_written_it_says_so(cluster: ControlPlane, web: str) -> 
     with (
         WebhookListener(cluster.authority) as listener,
         listener.registered(cluster, web, ["deployments/status"], name="ccc-idle"),
-        Trace(cluster, "deploy/web", "-n", web, "--for=2s") as run,
+        Trace(cluster, "deploy/web", "-n", web, "--timeout=2s") as run,
     ):
         assert run.end().code == 3
         assert f"nothing was written to deployments.apps/web in namespace {web} in 2 s" in run.err

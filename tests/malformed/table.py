@@ -141,7 +141,7 @@ ROWS: Final[dict[str, Row]] = {
         waits=(("deploy/web", _ASKS), 130),
         misspelt=(("deploy/web", "--pok"), "--poke"),
         flags=(
-            ("deploy/web", "--for=soon"),
+            ("deploy/web", "--timeout=soon"),
             ("deploy/web", "--writes=0"),
             ("deploy/web", "--listen=h"),
             (),

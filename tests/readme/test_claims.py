@@ -10,7 +10,7 @@ from genguard.generation.table import known_versions
 from tests.e2e.genguard import ROOT
 from tests.unit.doctor.healthy import healthy
 from tests.versions.facts import FACTS
-from webhook.doctor.cluster import api_server
+from webhook.doctor.checks import api_server
 from webhook.doctor.facts import Level
 
 README = (ROOT / "README.md").read_text()

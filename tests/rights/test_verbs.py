@@ -97,7 +97,7 @@ ROWS = {
     "dashboard": Row(f"dashboard --no-browser -n {WHERE}", each("list", "pods"), 1),
     "explain a finding": Row(f"explain finding/a --server {WHERE}", each("list", "pods"), 1),
     "trace": Row(
-        f"trace deploy/web -n {WHERE} --yes --for=1s",
+        f"trace deploy/web -n {WHERE} --yes --timeout=1s",
         ("get deployments.apps", *each("list create delete", HOOKS)),
     ),
     "converge": Row(

@@ -1,8 +1,5 @@
 """The command line of genguard: one module a verb, with its flags and what it does."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
@@ -10,9 +7,8 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from genguard.objects.shown import printable
 from webhook import __version__
-from webhook.cli.errors import system_errors
+from webhook.cli.errors import ends_in_one_line, meant
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE
 
 GROUPS: Final = {
@@ -55,8 +51,6 @@ _HELP: Final = "help"
 """`genguard help VERB` is `genguard VERB --help`, as for kubectl."""
 _HELP_TEXT: Final = "Print the help of a verb, with examples: help findings."
 _COLUMN: Final = max(map(len, VERBS))
-
-
 _BESIDE: Final = {"uninstall": "install"}
 """Verbs in the module of another one."""
 
@@ -64,19 +58,6 @@ _BESIDE: Final = {"uninstall": "install"}
 def load(verb: str) -> ModuleType:
     """Import the module of a verb, in which the verb has the same name: publish_status."""
     return import_module(f"webhook.cli.{_BESIDE.get(verb, verb).replace('-', '_')}")
-
-
-class _LineError(click.ClickException):
-    """An error that is printed in one line."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(" ".join(message.split())))
-
-
-class _UsageLineError(_LineError):
-    """The command line is wrong; printed in one line."""
-
-    exit_code = click.UsageError.exit_code
 
 
 class _Verbs(click.Group):
@@ -106,7 +87,7 @@ class _Verbs(click.Group):
             click.echo(ctx.get_help())
             ctx.exit()
         if name not in VERBS:
-            raise click.UsageError(f"No such command {name!r}.{_meant(name, VERBS)}", ctx)
+            raise click.UsageError(f"No such command {name!r}.{meant(name, VERBS)}", ctx)
         found = super().resolve_command(ctx, args)
         _hand_down(ctx, name, found[1])
         return found
@@ -132,11 +113,11 @@ class _Verbs(click.Group):
         return [*found, *flags]
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _errors_in_one_line():
+        with ends_in_one_line(None):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _errors_in_one_line():
+        with ends_in_one_line(ctx):
             return super().invoke(ctx)
 
 
@@ -152,34 +133,6 @@ def _hand_down(ctx: click.Context, name: str, verb: click.Command | None) -> Non
             message = f"{name} takes no {flag.opts[-1]}"
             raise click.UsageError(message, click.Context(verb or ctx.command, ctx, name))
     ctx.default_map = {name: given}
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """Ask whether the nearest name is meant; "" where none is near."""
-    # Every flag begins with the same dashes: that makes none alike.
-    words = {one.lstrip("-"): one for one in known}
-    near = get_close_matches(name.lstrip("-"), words, n=1)
-    return f" Did you mean {words[near[0]]}?" if near else ""
-
-
-@contextmanager
-def _errors_in_one_line() -> Iterator[None]:
-    """Print what went wrong, and where to look; click would print three lines of usage first."""
-    try:
-        with system_errors():
-            yield
-    except (_LineError, click.exceptions.NoArgsIsHelpError):
-        raise
-    except click.UsageError as error:
-        verb = error.ctx.command_path if error.ctx else "genguard"
-        message = error.format_message().rstrip(".")
-        if isinstance(error, click.NoSuchOption):
-            name, near = error.option_name, error.possibilities or ()
-            message = f"No such option {name!r}.{_meant(name, near)}".rstrip(".")
-        message += f" See {verb} --help" if message.endswith("?") else f"; see {verb} --help"
-        raise _UsageLineError(message) from error
-    except click.ClickException as error:
-        raise _LineError(error.format_message()) from error
 
 
 @click.group(

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -19,11 +19,11 @@ import msgspec
 from genguard.blame.report import BlamedObject, ObjectAnswer, Seen
 from genguard.detection.finding import Finding
 from genguard.objects.shown import printable
-from webhook.cli.options import USUAL_SERVER
-from webhook.cluster.connection import connected, default_kubeconfig
+from webhook.cli.errors import why_it_ended
+from webhook.cli.options import USUAL_SERVER, Access
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.cluster.port_forward import Forward, OpsPort, find_ops_port, forwarded
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.manifest.documents import NAMESPACE
 
 _SECONDS: Final = 15.0
@@ -43,43 +43,31 @@ class NotInstalledError(NoServerError):
     """No pod of genguard is ready in the namespace where it would be."""
 
 
-class ServerChoice(NamedTuple):
-    """The flags that say which server to ask.
-
-    server  the URL of its ops port, or the namespace in which it is installed; None: the usual one
-    token   what the ops port takes with --ops-auth; "" for none
-    """
-
-    server: str | None
-    token: str
-
-    @property
-    def url(self) -> str:
-        """The URL; "" where a namespace is meant."""
-        return self.server or "" if "://" in (self.server or "") else ""
-
-    @property
-    def namespace(self) -> str:
-        """Where genguard is installed."""
-        return self.server or NAMESPACE
-
-
-class Memory(NamedTuple):
+class Memory(msgspec.Struct, rename="camel"):
     """What a server remembers of one object."""
 
-    reconciled_generation: int | None
-    ready_flips: int
-
-
-class _Object(msgspec.Struct, rename="camel"):
     uid: str
     reconciled_generation: int | None
     ready_flips: int
 
 
 class _Page(msgspec.Struct, rename={"next": "continue"}):
-    objects: tuple[_Object, ...]
+    objects: tuple[Memory, ...]
     next: str
+
+
+class _Findings(msgspec.Struct):
+    findings: tuple[Finding, ...] = ()
+
+
+class _Webhook(msgspec.Struct):
+    configuration: str
+    webhook: str
+    role: str
+
+
+class _Webhooks(msgspec.Struct):
+    webhooks: tuple[_Webhook, ...] = ()
 
 
 class _NotFound(msgspec.Struct):
@@ -117,17 +105,43 @@ class Server:
         except (aiohttp.ClientError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
             raise self._no_answer(path, error) from error
 
-    async def memories(self, namespace: str) -> Mapping[str, Memory]:
+    async def findings(self, query: Mapping[str, str]) -> tuple[Finding, ...]:
+        """Return the findings that a query chooses."""
+        return (await self.ask("/api/findings", query, _Findings) or _Findings()).findings
+
+    async def finding(self, name: str) -> Finding:
+        """Return a finding by its id; it must be there."""
+        found = await self.ask(f"/api/findings/{name}", {}, Finding)
+        if found is None:
+            raise NoServerError(
+                f"the server has no finding {name}: it may be another replica's, or be forgotten; "
+                "genguard findings --state all lists them"
+            )
+        return found
+
+    async def memories(self, namespace: str) -> dict[str, Memory]:
         """Read what it remembers of objects, by uid, of one namespace or with "" of all."""
         found: dict[str, Memory] = {}
         query = {"limit": _PAGE, "namespace": namespace}
         while page := await self.ask("/api/objects", query, _Page):
-            for one in page.objects:
-                found[one.uid] = Memory(one.reconciled_generation, one.ready_flips)
+            found |= {one.uid: one for one in page.objects}
             if not page.next:
                 break
             query["continue"] = page.next
         return found
+
+    async def seen(self, where: BlamedObject) -> Seen:
+        """Ask for what it saw of an object."""
+        place = {"namespace": where.namespace}
+        about = place | {"group": where.group, "resource": where.resource, "name": where.name}
+        answer = await self.ask("/api/object", {**about, "uid": where.uid}, ObjectAnswer)
+        called = {}
+        for part in ("", "status"):
+            query = place | {"resource": where.resource_name, "subresource": part}
+            found = await self.ask("/api/webhooks", query, _Webhooks) or _Webhooks()
+            suspects = (one for one in found.webhooks if one.role == "suspect")
+            called[part] = tuple(f"{one.configuration}/{one.webhook}" for one in suspects)
+        return Seen.of(answer or ObjectAnswer(), called)
 
     async def turns(self) -> AsyncIterator[None]:
         """Yield when findings may have changed, first at once; ends only by an error."""
@@ -170,52 +184,47 @@ class Server:
 
 
 @asynccontextmanager
-async def server_beside(choice: ServerChoice, rest: Rest) -> AsyncIterator[Server]:
+async def server_beside(access: Access, rest: Rest) -> AsyncIterator[Server]:
     """Reach the server that is meant, for a verb that is connected to a cluster by `rest`.
 
     Raises NoServerError.
     """
-    if choice.url:
-        async with _at(choice.url, choice.token) as server:
+    if _is_url(access.server):
+        async with _at(access, access.server or "") as server:
             yield server
         return
-    namespace = choice.namespace
     try:
-        found = await find_ops_port(rest, namespace)
-    except RefusedError as error:
-        raise NoServerError(f"genguard in namespace {namespace}: {error}") from error
-    except UNREACHED as error:
-        raise NoServerError(f"genguard in namespace {namespace}: {unreached(error)}") from error
-    async with _in(choice, rest, found) as server:
+        found = await ops_port(access.server, rest)
+    except (RefusedError, *UNREACHED) as error:
+        _, reason = why_it_ended(error)
+        where = access.server or NAMESPACE
+        raise NoServerError(f"genguard in namespace {where}: {reason}") from error
+    async with _in(access, rest, found) as server:
         yield server
 
 
 @asynccontextmanager
-async def server_of(
-    choice: ServerChoice, kubeconfig: str | None, context: str | None
-) -> AsyncIterator[Server]:
+async def server_of(access: Access) -> AsyncIterator[Server]:
     """Reach the server that is meant: by its URL, in the cluster, else on this host.
 
     On this host only where neither a server nor a cluster was named, and the usual cluster is
     missing or has no genguard. Raises NoServerError, NoClusterError, RefusedError or UNREACHED.
     """
-    if choice.url:
-        async with _at(choice.url, choice.token) as server:
+    if _is_url(access.server):
+        async with _at(access, access.server or "") as server:
             yield server
         return
-    named = choice.server or kubeconfig or context
     try:
-        async with connected(kubeconfig or default_kubeconfig(), context) as api:
-            rest = Rest(api)
-            found = await find_ops_port(rest, choice.namespace)
-            async with _in(choice, rest, found) as server:
+        async with access.connected() as rest:
+            found = await ops_port(access.server, rest)
+            async with _in(access, rest, found) as server:
                 yield server
                 return
     except (NoClusterError, NotInstalledError) as error:
-        if named:
+        if access.server or access.kubeconfig or access.context:
             raise
         reason = str(error)
-    async with _at(USUAL_SERVER, choice.token) as server:
+    async with _at(access, USUAL_SERVER) as server:
         try:
             _ = await server.ask("/api/server", {}, msgspec.Raw)
         except NoServerError as error:
@@ -225,23 +234,36 @@ async def server_of(
         yield server
 
 
+async def ops_port(namespace: str | None, rest: Rest) -> OpsPort:
+    """Find the ops port of an installation, None: the usual one.
+
+    Raises NotInstalledError, RefusedError or UNREACHED.
+    """
+    found = await find_ops_port(rest, namespace or NAMESPACE)
+    if found is None:
+        raise NotInstalledError(
+            f"no pod of genguard is ready in namespace {namespace or NAMESPACE}"
+        )
+    return found
+
+
+def _is_url(server: str | None) -> bool:
+    return "://" in (server or "")
+
+
 @asynccontextmanager
-async def _at(url: str, token: str) -> AsyncIterator[Server]:
+async def _at(access: Access, url: str) -> AsyncIterator[Server]:
     if not urlsplit(url).hostname:
         raise NoServerError(f"--server {url}: no URL such as {USUAL_SERVER}")
-    async with aiohttp.ClientSession(headers=_headers(token)) as session:
+    async with aiohttp.ClientSession(headers=_headers(access)) as session:
         yield Server(session, url.rstrip("/"), f"--server {url}")
 
 
 @asynccontextmanager
-async def _in(choice: ServerChoice, rest: Rest, found: OpsPort | None) -> AsyncIterator[Server]:
-    if found is None:
-        raise NotInstalledError(f"no pod of genguard is ready in namespace {choice.namespace}")
+async def _in(access: Access, rest: Rest, found: OpsPort) -> AsyncIterator[Server]:
     async with (
         forwarded(rest, found) as forward,
-        aiohttp.ClientSession(
-            connector=_connector(forward), headers=_headers(choice.token)
-        ) as session,
+        aiohttp.ClientSession(connector=_connector(forward), headers=_headers(access)) as session,
     ):
         base = f"https://127.0.0.1:{forward.near}" if found.tls else "http://localhost"
         yield Server(session, base, str(found), forward)
@@ -256,51 +278,5 @@ def _connector(forward: Forward) -> aiohttp.BaseConnector:
     return aiohttp.TCPConnector(ssl=unchecked)
 
 
-def _headers(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"} if token else {}
-
-
-async def finding_of(
-    name: str, choice: ServerChoice, kubeconfig: str | None, context: str | None
-) -> Finding:
-    """Return a finding of a server by its id. Raises NoServerError where there is none."""
-    async with server_of(choice, kubeconfig, context) as server:
-        found = await server.ask(f"/api/findings/{name}", {}, Finding)
-    if found is None:
-        raise NoServerError(
-            f"the server has no finding {name}: it may be another replica's, or be forgotten; "
-            "genguard findings --state all lists them"
-        )
-    return found
-
-
-class _Webhook(msgspec.Struct):
-    configuration: str
-    webhook: str
-    role: str
-
-
-class _Webhooks(msgspec.Struct):
-    webhooks: tuple[_Webhook, ...] = ()
-
-
-async def seen_by(server: Server, where: BlamedObject) -> Seen:
-    """Ask a server for what it saw of an object; raises NoServerError."""
-    query = {
-        "group": where.group,
-        "resource": where.resource,
-        "namespace": where.namespace,
-        "name": where.name,
-        "uid": where.uid,
-    }
-    answer = await server.ask("/api/object", query, ObjectAnswer)
-    called = {}
-    for subresource in ("", "status"):
-        query = {"resource": where.resource_name, "namespace": where.namespace}
-        found = await server.ask("/api/webhooks", {**query, "subresource": subresource}, _Webhooks)
-        called[subresource] = tuple(
-            f"{one.configuration}/{one.webhook}"
-            for one in (found.webhooks if found else ())
-            if one.role == "suspect"
-        )
-    return Seen.of(answer or ObjectAnswer(), called)
+def _headers(access: Access) -> dict[str, str]:
+    return {"Authorization": f"Bearer {access.token}"} if access.token else {}

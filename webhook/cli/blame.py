@@ -5,57 +5,34 @@ import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-import msgspec
 
 from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
 from genguard.blame.drawing import annotated, table
 from genguard.blame.managed import UnreadableFieldsError
-from genguard.blame.places import NoSuchFieldError
 from genguard.blame.report import Blame, BlamedObject, blame_live
 from genguard.generation.table import load_rows
 from genguard.objects.served import Served, UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
-from webhook.cli import output as terminal
-from webhook.cli.errors import next_step, one_line_errors
-from webhook.cli.files import LOGS, MAX_LINE, expand_or_fail, read_audit_logs
+from webhook.cli.errors import next_step
+from webhook.cli.files import LOGS, MAX_LINE, expand, read_audit_logs
 from webhook.cli.options import (
-    CONTEXT,
     FILENAME_HELP,
-    KUBECONFIG,
     NAMESPACE,
     RECURSIVE,
-    check_server,
+    Access,
     examples,
     may_ask_server,
 )
-from webhook.cli.output import tell
+from webhook.cli.output import print_table, tell
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Server
     from webhook.cluster.rest import Rest
 
 _MOST_EVENTS: Final = 3
-
-
-class _Finding(msgspec.Struct):
-    id: str
-    detector: str
-    message: str
-
-
-class _Findings(msgspec.Struct):
-    findings: tuple[_Finding, ...] = ()
-
-
-class _ClusterOptions(NamedTuple):
-    kubeconfig: str | None
-    context: str | None
-    namespace: str | None
-    server: str | None
-    token: str
 
 
 @click.command(
@@ -90,24 +67,19 @@ class _ClusterOptions(NamedTuple):
     help="yaml: the object, with who wrote it behind each line; the only output with values.",
 )
 @NAMESPACE
-@KUBECONFIG
-@CONTEXT
 @may_ask_server
 @MAX_LINE
 @click.argument("target", metavar="KIND/NAME")
 @click.argument("field", metavar="[FIELD]", default="")
 def blame(
+    *,
     target: str,
     field: str,
-    *,
     files: tuple[str, ...],
     recursive: bool,
     output: str,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    server: str | None,
-    token: str,
+    access: Access,
     max_line: int,
 ) -> None:
     """Say who wrote each field of an object last, and which webhooks changed it.
@@ -123,58 +95,36 @@ def blame(
         kind, name = split_target(target)
     except UnknownTargetError as error:
         raise click.UsageError(str(error)) from error
-    check_server(server, token)
-    if files and (kubeconfig or context or server):
+    if not files:
+        blamed, document = asyncio.run(_of_cluster(kind, name, namespace, field, access))
+        _print(blamed, document, field, output)
+        return
+    if any(access):
         raise click.UsageError("-f needs no cluster and no server: leave them out")
-    if files:
-        log = AuditBlame(kind_in_log(kind, load_rows()), name, namespace or "")
-        named = expand_or_fail(files, LOGS, recursive=recursive)
-        unread = read_audit_logs(log.take, named, max_line)
-        try:
-            story = log.find()
-            _print(story.report(field), story.document, field, output)
-        except NotInLogError as error:
-            raise click.ClickException(f"{', '.join(files)}: {error}") from error
-        except NoSuchFieldError as error:
-            raise click.ClickException(str(error)) from error
-        sys.exit(1 if unread else 0)
-    with one_line_errors():
-        try:
-            options = _ClusterOptions(kubeconfig, context, namespace, server, token)
-            found, document = asyncio.run(_of_cluster(kind, name, field, options))
-        except (NoSuchFieldError, UnreadableFieldsError) as error:
-            raise click.ClickException(str(error)) from error
-        _print(found, document, field, output)
+    log = AuditBlame(kind_in_log(kind, load_rows()), name, namespace or "")
+    unread = read_audit_logs(log.take, expand(files, LOGS, recursive=recursive), max_line)
+    try:
+        story = log.find()
+    except NotInLogError as error:
+        raise click.ClickException(f"{', '.join(files)}: {error}") from error
+    _print(story.report(field), story.document, field, output)
+    sys.exit(1 if unread else 0)
 
 
 async def _of_cluster(
-    kind: str, name: str, field: str, options: _ClusterOptions
+    kind: str, name: str, namespace: str | None, field: str, access: Access
 ) -> tuple[Blame, dict[str, Any]]:
-    """Raise NoSuchFieldError, UnreadableFieldsError and what one_line_errors reports."""
+    """Raise NoSuchFieldError, UnreadableFieldsError and what asking a cluster raises."""
     # Imported here: blame -f needs none of it, and the API client loads for half a second.
-    from webhook.cli.asking_server import (  # noqa: PLC0415
-        ServerChoice,
-        seen_by,
-        server_beside,
-    )
-    from webhook.cluster.connection import (  # noqa: PLC0415
-        connected,
-        default_kubeconfig,
-        default_namespace,
-    )
     from webhook.cluster.discovery import discover  # noqa: PLC0415
-    from webhook.cluster.rest import RefusedError, Rest, UnreadableError  # noqa: PLC0415
+    from webhook.cluster.rest import RefusedError, UnreadableError  # noqa: PLC0415
 
-    kubeconfig = options.kubeconfig or default_kubeconfig()
-    async with connected(kubeconfig, options.context) as api, AsyncExitStack() as opened:
-        rest = Rest(api)
+    async with access.connected() as rest, AsyncExitStack() as opened:
         server: Server | None = None
-        if options.server:
-            choice = ServerChoice(options.server, options.token)
-            server = await opened.enter_async_context(server_beside(choice, rest))
+        if access.server:
+            server = await opened.enter_async_context(access.reached(rest))
         served = find(kind, await discover(rest))
-        within = options.namespace or default_namespace(kubeconfig, options.context)
-        within = within if served.namespaced else ""
+        within = access.namespace(namespace) if served.namespaced else ""
         where = BlamedObject.of(served, within, name, "")
         try:
             document = await rest.get(f"{served.path(within)}/{name}", kind=served.kind)
@@ -185,7 +135,7 @@ async def _of_cluster(
                 raise
             raise UnknownTargetError(await _gone(rest, served, where, server)) from error
         where = BlamedObject.of(served, within, name, document["metadata"].get("uid", ""))
-        known = await seen_by(server, where) if server else None
+        known = await server.seen(where) if server else None
         return blame_live(where, document, known, field), document
 
 
@@ -195,8 +145,8 @@ async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: "Serv
     parts += await _events(rest, served, where)
     if server:
         query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
-        found = await server.ask("/api/findings", query, _Findings) or _Findings()
-        parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in found.findings[:3]]
+        found = await server.findings(query)
+        parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in found[:3]]
     here = f" -n {where.namespace}" if where.namespace else ""
     parts.append(
         "who deleted it is in the API server's audit log: "
@@ -246,8 +196,6 @@ def _print(found: Blame, document: Mapping[str, Any] | None, field: str, output:
     elif output == "yaml" and document:
         for line in annotated(found, document, field):
             click.echo(line)
-    rows = table(found) if output == "table" else []
-    for line in terminal.lines(rows) if rows else ():
-        click.echo(line)
+    print_table(table(found) if output == "table" else [])
     for note in found.notes:
         tell(f"note: {note}")

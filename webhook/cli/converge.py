@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,34 +17,27 @@ from genguard.converge.report import as_json, as_rows, as_sarif, name_of
 from genguard.objects.shown import json_line
 from webhook import __version__
 from webhook.cel.evaluator import Evaluator
-from webhook.cli import output as terminal
-from webhook.cli.asking_server import ServerChoice, seen_by, server_beside
-from webhook.cli.errors import one_line_errors
 from webhook.cli.files import (
     LOGS,
     MANIFESTS,
     MAX_LINE,
     FileObjects,
-    expand_or_fail,
+    expand,
     read_audit_logs,
     texts_of,
 )
 from webhook.cli.options import (
-    CONTEXT,
     FILENAME_HELP,
-    KUBECONFIG,
     NAMESPACE,
     RECURSIVE,
-    check_server,
+    Access,
     examples,
     may_ask_server,
 )
-from webhook.cli.output import tell
-from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
+from webhook.cli.output import print_table, tell
 from webhook.cluster.converging import Convergence, read_admission
 from webhook.cluster.discovery import discover
-from webhook.cluster.rest import Rest
-from webhook.files.given import BadFileError, read_of_kind
+from webhook.files.given import read_of_kind
 
 _FILE: Final = click.Path(path_type=Path)
 
@@ -75,8 +67,6 @@ _FILE: Final = click.Path(path_type=Path)
 )
 @RECURSIVE
 @NAMESPACE
-@KUBECONFIG
-@CONTEXT
 @click.option(
     "--as",
     "user",
@@ -147,7 +137,6 @@ def converge(
     could not be looked at, when there is no object, or a line of an audit log could not be read, 2
     when the command line is wrong.
     """
-    check_server(flags["server"], flags["token"])
     if group and not flags["user"]:
         raise click.UsageError("--as-group needs --as")
     source = FileObjects(files, flags["max_line"], recursive=recursive)
@@ -156,21 +145,19 @@ def converge(
     if not documents:
         told = "" if source.unread else f": no object in {', '.join(files)}"
         raise click.ClickException(f"nothing to look at{told}")
-    flags["logs"] = expand_or_fail(flags["logs"], LOGS, recursive=recursive)
-    with one_line_errors(), Evaluator() as evaluator:
+    flags["logs"] = tuple(expand(flags["logs"], LOGS, recursive=recursive))
+    with Evaluator() as evaluator:
         found, unread = asyncio.run(_look(documents, ignores, evaluator, group=group, **flags))
     verdicts = [one for one in found if isinstance(one, Verdict)]
     refused = [one for one in found if isinstance(one, Refused)]
     if output == "sarif":
-        texts = texts_of(expand_or_fail(files, MANIFESTS, recursive=recursive))
+        texts = texts_of(expand(files, MANIFESTS, recursive=recursive))
         click.echo(json_line(as_sarif(verdicts, texts, __version__)))
     elif output == "json":
         for one in verdicts:
             click.echo(json_line(as_json(one)))
     else:
-        rows = [row for one in verdicts for row in as_rows(one)]
-        for line in terminal.lines(rows) if rows else ():
-            click.echo(line)
+        print_table([row for one in verdicts for row in as_rows(one)])
     for each in refused:
         tell(f"{name_of(each.which)}: {each.reason}")
     is_well = all(one.is_known and not one.fights for one in verdicts)
@@ -188,8 +175,6 @@ def _ignores(argocd: Path | None, flux: Path | None) -> list[Ignore]:
     for flag, path, kind, read in readers:
         try:
             found += read(read_of_kind(path, flag, kind)) if path else ()
-        except BadFileError as error:
-            raise click.UsageError(str(error)) from error
         except (ValueError, AttributeError, TypeError) as error:
             raise click.UsageError(f"{flag} {path}: its ignore rules are none: {error}") from error
     return found
@@ -201,13 +186,10 @@ async def _look(
     evaluator: Evaluator,
     *,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    access: Access,
     user: str | None,
     group: str | None,
     manager: str | None,
-    server: str | None,
-    token: str,
     logs: Sequence[str],
     max_line: int,
 ) -> tuple[list[Verdict | Refused], int]:
@@ -215,23 +197,18 @@ async def _look(
 
     Raises NoClusterError, NoServerError, RefusedError or UNREACHED.
     """
-    kubeconfig = kubeconfig or default_kubeconfig()
     given = {"Impersonate-User": user, "Impersonate-Group": group}
-    impersonated = {header: value for header, value in given.items() if value}
     async with AsyncExitStack() as stack:
-        api = await stack.enter_async_context(connected(kubeconfig, context))
-        rest = applying = Rest(api)
-        if impersonated:
-            acting = await stack.enter_async_context(connected(kubeconfig, context))
-            acting.default_headers |= impersonated
-            applying = Rest(acting)
+        rest = applying = await stack.enter_async_context(access.connected())
+        if user:
+            impersonated = {header: value for header, value in given.items() if value}
+            applying = await stack.enter_async_context(access.connected(**impersonated))
         served, admission = await discover(rest), await read_admission(rest, applying)
         kinds = {(f"{one.group}/{one.version}".lstrip("/"), one.kind): one for one in served}
         seen = None
-        if server:
-            choice = ServerChoice(server, token)
-            seen = partial(seen_by, await stack.enter_async_context(server_beside(choice, rest)))
-        within = namespace or default_namespace(kubeconfig, context)
+        if access.server:
+            seen = (await stack.enter_async_context(access.reached(rest))).seen
+        within = access.namespace(namespace)
         prepared = [Prepared.of(one, kinds, within) for one in documents]
         by_log = Logs(prepared) if logs else None
         unread = read_audit_logs(by_log.take, logs, max_line) if by_log else 0

@@ -4,18 +4,14 @@ import asyncio
 import os
 import sys
 import webbrowser
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final
+from contextlib import AsyncExitStack, suppress
+from typing import Final
 
 import click
 
-from webhook.cli.errors import one_line_errors, until_ended
-from webhook.cli.options import CONTEXT, KUBECONFIG, examples
+from webhook.cli.errors import until_ended
+from webhook.cli.options import Access, asks_cluster, examples
 from webhook.cli.output import tell
-
-if TYPE_CHECKING:
-    from webhook.cluster.port_forward import Forward
-    from webhook.cluster.rest import Rest
 
 LOCALHOST: Final = "127.0.0.1"
 _LOOK_SECONDS: Final = 1.0
@@ -38,8 +34,7 @@ _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     metavar="NAME",
     help="Where the server runs.  [default: genguard-system]",
 )
-@KUBECONFIG
-@CONTEXT
+@asks_cluster
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -48,14 +43,7 @@ _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     help="The port on this host; 0 takes any free one. Links in alerts lead to 8080.",
 )
 @click.option("--no-browser", is_flag=True, help="Only print the URL.")
-def dashboard(
-    *,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    port: int,
-    no_browser: bool,
-) -> None:
+def dashboard(*, namespace: str | None, access: Access, port: int, no_browser: bool) -> None:
     """Open the dashboard of the genguard that is installed in a cluster, until interrupted.
 
     It forwards the ops port of a pod to this host, as kubectl port-forward does, prints the URL and
@@ -65,61 +53,36 @@ def dashboard(
     The exit code is 0 after SIGTERM, 1 when the cluster or a pod cannot be reached or the port is
     taken, 2 when the command line is wrong, 130 when interrupted.
     """
-    with one_line_errors():
-        until_ended(_forward(namespace, kubeconfig, context, port, browser=not no_browser))
+    until_ended(_forward(namespace, access, port, browser=not no_browser))
 
 
-async def _forward(
-    namespace: str | None, kubeconfig: str | None, context: str | None, port: int, *, browser: bool
-) -> None:
+async def _forward(namespace: str | None, access: Access, port: int, *, browser: bool) -> None:
     # Imported here: the help needs none of it, and the API client loads for half a second.
-    from webhook.cli.asking_server import NotInstalledError, ServerChoice  # noqa: PLC0415
-    from webhook.cluster.connection import connected, default_kubeconfig  # noqa: PLC0415
-    from webhook.cluster.port_forward import find_ops_port, forwarded  # noqa: PLC0415
-    from webhook.cluster.rest import Rest  # noqa: PLC0415
-    from webhook.server.connection import ListenError, naming_flags  # noqa: PLC0415
+    from webhook.cli.asking_server import NotInstalledError, ops_port  # noqa: PLC0415
+    from webhook.cluster.port_forward import forwarded  # noqa: PLC0415
+    from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
+    from webhook.server.connection import naming_flags  # noqa: PLC0415
 
-    where = ServerChoice(namespace, "").namespace
-    async with (
-        connected(kubeconfig or default_kubeconfig(), context) as api,
-        AsyncExitStack() as end,
-    ):
-        rest = Rest(api)
-        found = await find_ops_port(rest, where)
-        if found is None:
-            raise NotInstalledError(f"no pod of genguard is ready in namespace {where}")
-        try:
-            with naming_flags(("localhost", LOCALHOST), ("--port", port)):
-                forward = await end.enter_async_context(forwarded(rest, found, port))
-        except ListenError as error:
-            raise click.ClickException(str(error)) from error
+    async with access.connected() as rest, AsyncExitStack() as end:
+        found = await ops_port(namespace, rest)
+        with naming_flags(("localhost", LOCALHOST), ("--port", port)):
+            forward = await end.enter_async_context(forwarded(rest, found, port))
         url = f"{'https' if found.tls else 'http'}://localhost:{forward.near}/"
         click.echo(url)
         tell(f"forwarded from {found}; ^C ends it")
         if browser and _has_browser():
             await asyncio.to_thread(webbrowser.open, url)
-        await _keep(rest, where, forward)
-
-
-async def _keep(rest: "Rest", namespace: str, forward: "Forward") -> None:
-    """Lead the port to another pod whenever the one that it leads to does not answer, for ever."""
-    from webhook.cluster.port_forward import find_ops_port  # noqa: PLC0415
-    from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
-
-    told = ""
-    while True:
-        await asyncio.sleep(_LOOK_SECONDS)
-        if not forward.trouble:
-            continue
-        if forward.trouble != told:
-            told = forward.trouble
-            tell(f"trying again: {told}")
-        try:
-            found = await find_ops_port(rest, namespace)
-        except (RefusedError, *UNREACHED):
-            continue  # the next connection says so
-        if found is not None:
-            forward.lead_to(found)
+        told = ""
+        while True:  # lead the port to another pod whenever this one does not answer
+            await asyncio.sleep(_LOOK_SECONDS)
+            if not forward.trouble:
+                continue
+            if forward.trouble != told:
+                told = forward.trouble
+                tell(f"trying again: {told}")
+            with suppress(NotInstalledError, RefusedError, *UNREACHED):
+                # Otherwise the next connection says so.
+                forward.lead_to(await ops_port(namespace, rest))
 
 
 def _has_browser() -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import product
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -20,21 +20,21 @@ import click
 import manifests
 from certs import PairSnapshot
 from genguard.generation.custom import BadDefinitionError, from_definition
-from genguard.objects.shown import json_line, printable
-from webhook.cli.asking_server import NoServerError, ServerChoice
-from webhook.cli.errors import one_line_errors
-from webhook.cli.following import ask_findings
-from webhook.cli.install import reads_installation
-from webhook.cli.options import OUTPUT, asks_server, examples
-from webhook.cli.output import is_terminal, with_margin
+from genguard.objects.shown import printable
+from webhook.cli.asking_server import NoServerError
+from webhook.cli.errors import ExitCode, why_it_ended
+from webhook.cli.install import IN_NAMESPACE
+from webhook.cli.options import OUTPUT, Access, asks_server, examples
+from webhook.cli.output import is_terminal, print_checked, with_margin
+from webhook.cli.targets import ask_findings
 from webhook.cluster.discovery import discover
 from webhook.cluster.facts import definitions
 from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
 from webhook.cluster.installation import choices_of, find, is_injected, leftovers
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.doctor.diagnose import diagnose
+from webhook.doctor.checks import diagnose
 from webhook.doctor.facts import CheckResult, Facts, Level, Right, Source
-from webhook.install.installing import connected, registrations
+from webhook.install.installing import registrations
 from webhook.manifest.documents import path_of, title_of
 from webhook.manifest.rendering import deployment_of, pair_files, render, secret_of
 
@@ -56,9 +56,9 @@ T = TypeVar("T")
     ),
 )
 @OUTPUT
-@reads_installation
+@IN_NAMESPACE
 @asks_server
-def doctor(output: str, **flags: Any) -> None:
+def doctor(*, output: str, namespace: str, access: Access) -> None:
     """Tell whether genguard is well in a cluster.
 
     Whether it does its work, and holds up nobody else's. Creates nothing: a dry run in namespace
@@ -71,18 +71,13 @@ def doctor(output: str, **flags: Any) -> None:
     asked, 2 when the command line is wrong. What is unknown does not change it.
     """
     try:
-        with one_line_errors():
-            lines = diagnose(asyncio.run(examine(**flags)))
-    except click.ClickException as error:
-        message = error.format_message()
+        lines = diagnose(asyncio.run(_examine(access, namespace)))
+    except Exception as error:
+        code, message = why_it_ended(error)
+        if code is ExitCode.DONE:
+            raise
         lines = (CheckResult(Level.FAIL, "api-server", message, "kubectl cluster-info"),)
-    for line in lines:
-        click.echo(json_line(line) if output == "json" else _row(line))
-    counts = {level.value: sum(line.level is level for line in lines) for level in Level}
-    if output == "json":
-        click.echo(json_line({"type": "summary", **counts}))
-    else:
-        click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
+    print_checked(lines, _row, output, Level, lambda line: line.level)
     sys.exit(any(line.level.rank for line in lines))
 
 
@@ -95,19 +90,17 @@ def _row(line: CheckResult) -> str:
     return f"{lead}{message}{f'  — {fix}' if fix else ''}"
 
 
-async def examine(
-    kubeconfig: str | None, context: str | None, namespace: str, server: str | None, token: str
-) -> Facts:
+async def _examine(access: Access, namespace: str) -> Facts:
     """Read everything that the checks need. Raises NoClusterError, RefusedError or UNREACHED.
 
     What the user may not read is noted in the facts.
     """
-    choice = ServerChoice(server or namespace, token)
-    async with connected(kubeconfig, context) as (rest, _):
+    asked = access._replace(server=access.server or namespace)
+    async with access.connected() as rest:
         facts = await _examined(rest, namespace)
         try:
             async with asyncio.timeout(_FINDINGS_SECONDS):
-                return replace(facts, findings=await ask_findings(choice, rest, ""))
+                return replace(facts, findings=await ask_findings(asked, rest, ""))
         except (NoServerError, TimeoutError) as error:
             reason = str(error) or f"no answer within {_FINDINGS_SECONDS:g} s"
             return replace(facts, unasked=reason)
@@ -213,34 +206,36 @@ async def _rights(rest: Rest, facts: Facts) -> tuple[Right, ...]:
         user = f"system:serviceaccount:{facts.namespace}:genguard"
         kind, who = "SubjectAccessReview", {"user": user, "groups": groups}
     found = []
-    for needed in _needed(facts):
-        attributes = {key: value for key, value in needed.items() if value}
-        resource, _, subresource = needed["resource"].partition("/")
-        if subresource:
-            attributes |= {"resource": resource, "subresource": subresource}
-        spec = {"resourceAttributes": attributes, **who}
+    for namespace, right in _needed(facts):
+        resource, _, subresource = right.resource.partition("/")
+        attributes = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "name": right.name,
+            "namespace": namespace,
+        }
+        given = {key: value for key, value in attributes.items() if value}
+        spec = {"resourceAttributes": given, **who}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
         answer = await rest.call("POST", f"{_REVIEWS}/{kind.lower()}s", body)
-        allowed = bool(answer["status"].get("allowed"))
-        verb, group = needed["verb"], needed["group"]
-        found.append(Right(verb, group, needed["resource"], allowed, needed["name"]))
+        found.append(right._replace(allowed=bool(answer["status"].get("allowed"))))
     return tuple(found)
 
 
-def _needed(facts: Facts) -> Iterator[dict[str, str]]:
-    """The attributes of each right that is needed; fewer for a server outside the cluster."""
+def _needed(facts: Facts) -> Iterator[tuple[str, Right]]:
+    """Each right that is needed, with its namespace; fewer for a server outside the cluster."""
     kinds = ("ClusterRole",) if facts.outside else ("ClusterRole", "Role")
     for document in facts.expected:
+        namespace = document["metadata"].get("namespace", "")
         for rule in document["rules"] if document["kind"] in kinds else ():
-            if "resources" not in rule:
-                continue  # the metrics of the API server
-            named = rule.get("resourceNames") or ("",)
-            if facts.outside and "resourceNames" in rule:
-                continue
-            for parts in product(rule["verbs"], rule["apiGroups"], rule["resources"], named):
-                keys = ("verb", "group", "resource", "name")
-                place = {"namespace": document["metadata"].get("namespace", "")}
-                yield dict(zip(keys, parts, strict=True)) | place
+            named = rule.get("resourceNames")
+            if "resources" not in rule or (facts.outside and named):
+                continue  # the metrics of the API server, or what is in the cluster alone
+            parts = product(rule["verbs"], rule["apiGroups"], rule["resources"], named or ("",))
+            for verb, group, resource, name in parts:
+                yield namespace, Right(verb, group, resource, allowed=False, name=name)
 
 
 def _skew(probed: Probed, now: datetime) -> float:
@@ -253,15 +248,9 @@ def _skew(probed: Probed, now: datetime) -> float:
 
 async def _shown_pair(url: str) -> PairSnapshot | None:
     """The certificate that a server at a URL serves; None when it is not reached."""
-    at = urlsplit(url)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    at = (urlsplit(url).hostname or "", urlsplit(url).port or 443)
     try:
-        async with asyncio.timeout(_DIAL_SECONDS):
-            _, writer = await asyncio.open_connection(at.hostname, at.port or 443, ssl=context)
-    except (OSError, TimeoutError):
+        pem = await asyncio.to_thread(ssl.get_server_certificate, at, timeout=_DIAL_SECONDS)
+    except OSError:
         return None
-    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.close()
-    return PairSnapshot(ssl.DER_cert_to_PEM_cert(shown).encode(), b"", None)
+    return PairSnapshot(pem.encode(), b"", None)

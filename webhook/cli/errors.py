@@ -4,13 +4,16 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from enum import IntEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from genguard.objects.shown import printable
 
 if TYPE_CHECKING:
     from webhook.cluster.rest import RefusedError
@@ -29,12 +32,126 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 TERMINATED: Final = 128 + signal.SIGTERM
 PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 
+_EXPECTED: Final = {
+    ExitCode.FAILED: frozenset(
+        {
+            "CertificateError", "ListenError", "NoClusterError", "NoServerError",
+            "NoSuchFieldError", "NoTargetError", "NotInLogError", "NotInTimeError",
+            "NotPublishableError", "StillRegisteredError", "UnknownTargetError",
+            "UnreadableFieldsError",
+        }
+    ),
+    ExitCode.USAGE: frozenset(
+        {
+            "BadDefinitionError", "BadFileError", "BadOpsAuthError", "BadSettingsError",
+            "BadStoreError", "BadTokenFileError", "BadTracingError", "NotFlippableError",
+            "NotRestorableError", "NotWatchableError", "UnknownServerVersionError",
+        }
+    ),
+}  # fmt: skip
+"""Errors whose message is for the user. By name: to import their modules takes half a second."""
+_UNREACHED: Final = frozenset({"ClientError", "TimeoutError", "OSError"})
 _LONGEST: Final = 500
 _GRANTS: Final = "attempting to grant RBAC permissions not currently held"
 """How the API server refuses a role (kubernetes pkg/registry/rbac/validation/rule.go)."""
-_OF_A_DISK: Final = frozenset(
+_DISK: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EBADF}
 )
+
+
+class _LineError(click.ClickException):
+    """An error that is printed in one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(" ".join(message.split())))
+
+
+class _LineUsageError(_LineError):
+    """The command line is wrong."""
+
+    exit_code = ExitCode.USAGE
+
+
+@contextmanager
+def ends_in_one_line(ctx: click.Context | None) -> Iterator[None]:
+    """Turn what ends a verb into a line and an exit code: each error, ^C, a full disk, a pipe.
+
+    A verb into whose pipe nobody reads any more ends as other programs do, without a word.
+    """
+    try:
+        yield
+    except (_LineError, click.exceptions.NoArgsIsHelpError):
+        raise
+    except click.UsageError as error:
+        raise _LineUsageError(_misused(error, error.ctx or ctx)) from error
+    except click.ClickException as error:
+        raise _LineError(error.format_message()) from error
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _give_up_output()
+        raise SystemExit(PIPE_CLOSED) from None
+    except Exception as error:
+        code, message = why_it_ended(error)
+        if code is ExitCode.DONE:
+            if not isinstance(error, OSError):
+                raise
+            _give_up_output()
+            where = error.filename if error.filename is not None else "input or output"
+            message = f"{where}: {error.strerror or error}"
+        if code is ExitCode.USAGE:
+            raise _LineUsageError(_misused(click.UsageError(message), ctx)) from error
+        raise _LineError(message) from error
+
+
+def why_it_ended(error: Exception) -> tuple[ExitCode, str]:
+    """Return what a verb ends with and says where it could not do what it was asked for.
+
+    DONE for other errors: a mistake in its code, a disk, an output that nobody reads.
+    """
+    names = {one.__name__ for one in type(error).__mro__}
+    for code, expected in _EXPECTED.items():
+        if names & expected:
+            return code, str(error)
+    if "RefusedError" in names:
+        return ExitCode.FAILED, _refused(error)  # type: ignore[arg-type]
+    if names & _UNREACHED and not _is_of_a_file(error):
+        from webhook.cluster.rest import unreached  # noqa: PLC0415 - only an error asks
+
+        return ExitCode.FAILED, unreached(error)
+    return ExitCode.DONE, ""
+
+
+def _is_of_a_file(error: Exception) -> bool:
+    return isinstance(error, OSError) and (
+        error.filename is not None or isinstance(error, BrokenPipeError) or error.errno in _DISK
+    )
+
+
+def _misused(error: click.UsageError, ctx: click.Context | None) -> str:
+    """Say what is wrong in a command line, and where to look."""
+    verb = ctx.invoked_subcommand if ctx else None
+    path = " ".join(filter(None, (ctx.command_path if ctx else "genguard", verb)))
+    message = error.format_message().rstrip(".")
+    if isinstance(error, click.NoSuchOption):
+        near = meant(error.option_name, error.possibilities or ())
+        message = f"No such option {error.option_name!r}.{near}".rstrip(".")
+    return f"{message}{' See' if message.endswith('?') else '; see'} {path} --help"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Ask whether the nearest name is meant; "" where none is near."""
+    # Every flag begins with the same dashes: that makes none alike.
+    words = {one.lstrip("-"): one for one in known}
+    near = get_close_matches(name.lstrip("-"), words, n=1)
+    return f" Did you mean {words[near[0]]}?" if near else ""
+
+
+def _refused(error: "RefusedError") -> str:
+    text, step = str(error), next_step(error)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}... ({error.status})"
+    return f"{text}; {step}" if step else text
 
 
 def next_step(error: "RefusedError") -> str:
@@ -57,52 +174,6 @@ def told_unread(unread: Mapping[str, "RefusedError"]) -> str:
     """Say which collections may not be read, and what to do about the first."""
     first = next(iter(unread.values()))
     return f"{', '.join(unread)} may not be read; {next_step(first)}"
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Report what a cluster refuses in one line; the exit code is 1, or 130 when interrupted."""
-    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from genguard.objects.served import UnknownTargetError  # noqa: PLC0415
-    from webhook.cli.asking_server import NoServerError  # noqa: PLC0415
-    from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
-    from webhook.cluster.reconcile import NotInTimeError  # noqa: PLC0415
-    from webhook.cluster.rest import UNREACHED, RefusedError, unreached  # noqa: PLC0415
-
-    try:
-        yield
-    except (NoClusterError, NoServerError, NotInTimeError, UnknownTargetError) as error:
-        raise click.ClickException(str(error)) from error
-    except RefusedError as error:
-        text, step = str(error), next_step(error)
-        if len(text) > _LONGEST:
-            text = f"{text[:_LONGEST]}... ({error.status})"
-        raise click.ClickException(f"{text}; {step}" if step else text) from error
-    except UNREACHED as error:
-        if isinstance(error, BrokenPipeError) or getattr(error, "errno", None) in _OF_A_DISK:
-            raise  # standard output, and not the API server
-        raise click.ClickException(unreached(error)) from error
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-
-
-@contextmanager
-def system_errors() -> Iterator[None]:
-    """Turn what the system ends a verb with into a line and an exit code: ^C, a full disk, a pipe.
-
-    A verb into whose pipe nobody reads any more ends as other programs do, without a word.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-    except BrokenPipeError:
-        _give_up_output()
-        raise SystemExit(PIPE_CLOSED) from None
-    except OSError as error:
-        _give_up_output()
-        where = error.filename if error.filename is not None else "input or output"
-        raise click.ClickException(f"{where}: {error.strerror or error}") from error
 
 
 def _give_up_output() -> None:

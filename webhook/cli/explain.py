@@ -1,6 +1,7 @@
 """`genguard explain`: when a kind's generation moves, how it is judged; a finding and its fix."""
 
 import asyncio
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -8,28 +9,16 @@ from typing import Any
 import click
 
 from genguard.detection.finding import Finding
-from genguard.explain.catalogue import Catalogue
-from genguard.explain.explanation import Explanation
+from genguard.explain.explanation import Catalogue, Explanation
 from genguard.explain.page import FindingLine, finding_page, page
-from genguard.generation.custom import BadDefinitionError
-from genguard.generation.strategy import UnknownServerVersionError
 from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table
 from genguard.objects.served import UnknownTargetError
 from genguard.objects.shown import json_line, printable
 from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
-from webhook.cli.errors import one_line_errors
-from webhook.cli.options import (
-    CONTEXT,
-    FINDING,
-    KUBECONFIG,
-    OUTPUT,
-    asks_server,
-    examples,
-    finding_id,
-)
+from webhook.cli.options import FINDING, OUTPUT, Access, asks_server, examples, finding_id
 from webhook.cli.rules import RULES, judging
-from webhook.files.given import BadFileError, read_definitions
+from webhook.files.given import read_definitions
 from webhook.serve.flags import FILE
 
 _WIDEST = 100
@@ -72,21 +61,16 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     help="CustomResourceDefinitions, JSON or YAML.",
 )
 @RULES
-@KUBECONFIG
-@CONTEXT
 @asks_server
 @OUTPUT
 @click.argument("resource", metavar="RESOURCE|finding/ID", shell_complete=_names)
 def explain(
-    resource: str,
     *,
-    server: str | None,
-    token: str,
+    resource: str,
     server_version: str | None,
     crds: Path | None,
     rules: Path | None,
-    kubeconfig: str | None,
-    context: str | None,
+    access: Access,
     output: str,
 ) -> None:
     """Say when a kind's generation grows, who may write its status, and how it is judged.
@@ -102,51 +86,38 @@ def explain(
     if resource.startswith(FINDING):
         if server_version or crds or rules:
             raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")
-        with one_line_errors():
-            finding = _finding(finding_id(resource), server, token, kubeconfig, context)
-        _print_finding(finding, output)
+        _print_finding(asyncio.run(access.finding(finding_id(resource))), output)
         return
-    if server or token:
+    if access.server or access.token:
         raise click.UsageError("--server is for finding/ID")
     with judging(rules) as judge:
         health = judge.rules
-    try:
-        definitions = list(read_definitions(crds)) if crds else []
-        table = load_table(server_version or DEFAULT_SERVER_VERSION)
-        known = Catalogue(table, definitions, health)
-    except (BadFileError, BadDefinitionError, UnknownServerVersionError) as error:
-        raise click.UsageError(str(error)) from error
-    if kubeconfig or context:
-        found = _of_cluster(resource, server_version, health, kubeconfig, context)
-    else:
-        try:
-            found = known.explain(resource)
-        except UnknownTargetError as error:
-            if crds:
-                raise click.ClickException(str(error)) from error
-            close = get_close_matches(resource.lower(), known.names, n=1)
-            meant = f"did you mean {close[0]}? " if close else ""
-            unknown = _NOT_BUILT_IN.format(resource, meant)
-            near = str(error) if known.knows(resource) else unknown
-            found = _of_some_cluster(resource, server_version, health, near)
+    given = list(read_definitions(crds)) if crds else []
+    is_named = access.kubeconfig or access.context
+    found = "" if is_named else _of_tables(resource, server_version, given, health)
+    if isinstance(found, str):
+        if crds and not is_named:
+            raise click.ClickException(found)
+        found = _of_cluster(resource, server_version, health, access, found)
     if output == "json":
         click.echo(json_line(found))
     else:
         _print(found)
 
 
-def _finding(
-    name: str,
-    server: str | None,
-    token: str,
-    kubeconfig: str | None,
-    context: str | None,
-) -> Finding:
-    """Ask a server for a finding."""
-    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cli.asking_server import ServerChoice, finding_of  # noqa: PLC0415
-
-    return asyncio.run(finding_of(name, ServerChoice(server, token), kubeconfig, context))
+def _of_tables(
+    resource: str, version: str | None, definitions: Sequence[Any], health: HealthRules
+) -> Explanation | str:
+    """Explain a kind that is built in, or defined in a file, or say that it is not known."""
+    known = Catalogue(load_table(version or DEFAULT_SERVER_VERSION), definitions, health)
+    try:
+        return known.explain(resource)
+    except UnknownTargetError as error:
+        if definitions or known.knows(resource):
+            return str(error)
+        close = get_close_matches(resource.lower(), known.names, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        return _NOT_BUILT_IN.format(resource, meant)
 
 
 def _print_finding(found: Finding, output: str) -> None:
@@ -166,45 +137,24 @@ def _shown(line: FindingLine) -> str:
     return f"{line.lead}{text}" if line.is_code else _wrapped(line.lead, text)
 
 
-def _of_some_cluster(
-    resource: str, server_version: str | None, rules: HealthRules, unknown: str
+def _of_cluster(
+    resource: str, version: str | None, rules: HealthRules, access: Access, unknown: str
 ) -> Explanation:
-    """Explain a kind that is not built in by the cluster that kubectl would ask, if any."""
-    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
+    """Explain a kind as a cluster has it; `unknown` is said where none was named, and none is."""
+    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    from webhook.cluster.facts import definitions, server_version  # noqa: PLC0415
     from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
 
+    async def ask() -> tuple[str, list[dict[str, Any]]]:
+        async with access.connected() as rest:
+            return await server_version(rest), await definitions(rest)
+
     try:
-        kubeconfig = default_kubeconfig()
+        _ = access.file
     except NoClusterError as error:
-        raise click.ClickException(unknown) from error
-    return _of_cluster(resource, server_version, rules, kubeconfig, None)
-
-
-def _of_cluster(
-    resource: str,
-    server_version: str | None,
-    rules: HealthRules,
-    kubeconfig: str | None,
-    context: str | None,
-) -> Explanation:
-    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
-
-    with one_line_errors():
-        version, definitions = asyncio.run(_ask(kubeconfig or default_kubeconfig(), context))
-        table = load_table(server_version or version)
-        return Catalogue(table, definitions, rules).explain(resource)
-
-
-async def _ask(kubeconfig: str, context: str | None) -> tuple[str, list[dict[str, Any]]]:
-    """Read the cluster's version and its CustomResourceDefinitions."""
-    from webhook.cluster.connection import connected  # noqa: PLC0415
-    from webhook.cluster.facts import definitions, server_version  # noqa: PLC0415
-    from webhook.cluster.rest import Rest  # noqa: PLC0415
-
-    async with connected(kubeconfig, context) as api:
-        rest = Rest(api)
-        return await server_version(rest), await definitions(rest)
+        raise click.ClickException(unknown or str(error)) from error
+    found, defined = asyncio.run(ask())
+    return Catalogue(load_table(version or found), defined, rules).explain(resource)
 
 
 def _print(found: Explanation) -> None:

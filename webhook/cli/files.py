@@ -6,15 +6,14 @@ import heapq
 import io
 import os
 import sys
-import tempfile
 import time
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
@@ -44,7 +43,9 @@ from webhook.cli.options import F, with_flags
 from webhook.cli.output import tell
 from webhook.serve.flags import FILE
 
+_REPAIR: Final = "correct it and try again"
 Position = Callable[[], int]
+UNREAD_FILE: Final = (OSError, EOFError, zlib.error)
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 MANIFESTS: Final = (".json", ".yaml", ".yml")
 """What kubectl reads of a folder."""
@@ -61,13 +62,7 @@ _URLS: Final = ("http://", "https://")
 _MOST_URL_BYTES: Final = 64 << 20
 _URL_SECONDS: Final = 30.0
 _SILENT_SECONDS: Final = 10.0
-_MOST_IN_MEMORY: Final = 1 << 20
 _PIECE: Final = 1 << 16
-
-
-def advice(found: Unreadable) -> str:
-    """What the user can do about a document that cannot be read."""
-    return "raise --max-line to read it" if found.is_too_long else "correct it and try again"
 
 
 class FileObjects:
@@ -99,7 +94,8 @@ class FileObjects:
                 with open_named(name) as stream:
                     for found in read_documents(bounded(stream, self._max_line)):
                         if isinstance(found, Unreadable):
-                            self._tell(f"{where}: {found} was left out; {advice(found)}")
+                            way = "raise --max-line to read it" if found.is_too_long else _REPAIR
+                            self._tell(f"{where}: {found} was left out; {way}")
                         else:
                             yield found.value
             except OSError as error:
@@ -110,7 +106,7 @@ class FileObjects:
         click.echo(printable(text), err=True)
 
 
-def expand(names: Sequence[str], endings: Sequence[str], *, recursive: bool) -> Iterator[str]:
+def expand(names: Iterable[str], endings: Sequence[str], *, recursive: bool) -> Iterator[str]:
     """Yield the names of files, URLs and standard input; a folder becomes its files, sorted.
 
     endings    which files of a folder are meant
@@ -134,16 +130,6 @@ def expand(names: Sequence[str], endings: Sequence[str], *, recursive: bool) -> 
         yield from found
 
 
-def expand_or_fail(
-    names: Sequence[str], endings: Sequence[str], *, recursive: bool
-) -> tuple[str, ...]:
-    """Do as `expand` for a verb that ends where a folder cannot be used."""
-    try:
-        return tuple(expand(names, endings, recursive=recursive))
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
-
-
 def texts_of(names: Iterable[str]) -> dict[str, str]:
     """Return the text of each file by its name, for the lines of its fields.
 
@@ -158,6 +144,11 @@ def texts_of(names: Iterable[str]) -> dict[str, str]:
 def open_named(name: str) -> AbstractContextManager[BinaryIO]:
     """Open a file, an https URL, or standard input for `-`. Raises OSError."""
     return nullcontext(_standard_input()) if name == "-" else _open(name)
+
+
+def unread_file(error: Exception) -> str:
+    """Say why a file that may be compressed cannot be read."""
+    return getattr(error, "strerror", None) or "is no whole gzip file"
 
 
 def _standard_input() -> BinaryIO:
@@ -193,37 +184,27 @@ class _HttpsOnly(urllib.request.HTTPRedirectHandler):
 
 
 def _fetch(url: str) -> BinaryIO:
-    """Read a URL into a file that is deleted when it is closed. Raises OSError."""
+    """Read a URL into memory, as long as it is within bounds. Raises OSError."""
     if not url.startswith("https://") or not urlsplit(url).hostname:
         raise OSError(errno.EINVAL, "give an https URL")
-    kept = tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY)  # noqa: SIM115 - the caller closes it
+    end = time.monotonic() + _URL_SECONDS
+    kept = io.BytesIO()
     try:
         opener = urllib.request.build_opener(_HttpsOnly())
         with opener.open(url, timeout=_SILENT_SECONDS) as answer:
-            _copy(answer, kept)
+            while kept.tell() <= _MOST_URL_BYTES and time.monotonic() <= end:
+                if not (piece := answer.read1(_PIECE)):
+                    kept.seek(0)
+                    return kept
+                kept.write(piece)
+    except HTTPError as error:
+        raise OSError(errno.EIO, f"the server answers {error.code} {error.reason}") from error
     except (OSError, HTTPException, ValueError) as error:
-        kept.close()
-        raise OSError(errno.EIO, _why_not_read(error)) from error
-    kept.seek(0)
-    return cast("BinaryIO", kept)
-
-
-def _copy(answer: HTTPResponse, kept: IO[bytes]) -> None:
-    """Copy what a server sends, as long as it is within bounds. Raises OSError."""
-    end = time.monotonic() + _URL_SECONDS
-    while piece := answer.read1(_PIECE):
-        kept.write(piece)
-        if kept.tell() > _MOST_URL_BYTES:
-            raise OSError(errno.EFBIG, f"more than {_MOST_URL_BYTES >> 20} MiB")
-        if time.monotonic() > end:
-            raise TimeoutError(errno.ETIMEDOUT, f"not read within {_URL_SECONDS:g} s")
-
-
-def _why_not_read(error: Exception) -> str:
-    if isinstance(error, HTTPError):
-        return f"the server answers {error.code} {error.reason}"
-    reason = error.reason if isinstance(error, URLError) else error
-    return str(getattr(reason, "strerror", None) or f"not read: {reason or type(reason).__name__}")
+        reason = error.reason if isinstance(error, URLError) else error
+        why = getattr(reason, "strerror", None) or f"not read: {reason or type(reason).__name__}"
+        raise OSError(errno.EIO, str(why)) from error
+    most = f"more than {_MOST_URL_BYTES >> 20} MiB, or more than {_URL_SECONDS:g} s"
+    raise OSError(errno.EFBIG, most)
 
 
 def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_line: int) -> int:
@@ -258,9 +239,8 @@ def _events(name: str, max_line: int, report: Callable[[str, str], None]) -> Ite
                 for trouble in _read_line(found, line):
                     report(f"{name}:{number}", trouble)
                 yield from found
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or "is no whole gzip file"
-        raise click.ClickException(f"{name}: {reason}") from error
+    except UNREAD_FILE as error:
+        raise click.ClickException(f"{name}: {unread_file(error)}") from error
 
 
 def _read_line(found: list[Event], line: Line) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import msgspec
@@ -14,7 +14,6 @@ from genguard.detection.causes import beneath_causes
 from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.detection.honesty import HOW, WriterHonesty
-from genguard.formats.json_path import JsonPath
 from genguard.generation.table import load_rows
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.metadata import parse_time
@@ -23,26 +22,19 @@ from genguard.objects.served import UnknownTargetError, split_target
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli import output as terminal
-from webhook.cli.errors import one_line_errors
-from webhook.cli.options import CONTEXT, KUBECONFIG, asks_server, examples
-from webhook.cli.output import (
-    NO_HEADERS,
-    SORT_BY,
-    Format,
-    in_order,
-    output_option,
-    print_objects,
-    tell,
-)
+from webhook.cli.errors import ExitCode, why_it_ended
+from webhook.cli.options import Access, asks_server, examples
+from webhook.cli.output import Again, Format, Listing, lists, tell
 from webhook.serve.flags import duration
 
 if TYPE_CHECKING:
-    from webhook.cli.asking_server import Server, ServerChoice
+    from webhook.cli.asking_server import Server
 
 _AGAIN_SECONDS: Final = 2.0
 _OUTPUTS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns")
 _LABELS: Final = ("detector", "finding", "group", "name", "namespace", "resource", "severity")
 """What -l chooses by. All but the last are labels of the alert, in Alertmanager too."""
+_OPEN: Final = "open findings"
 _STATES: Final = ("open", "quiet", "resolved", "all")
 _NARROW: Final = ("ID", "SEVERITY", "STATE", "DETECTOR", "OBJECT", "COUNT", "LAST", "CULPRIT")
 _WIDE: Final = (*_NARROW[:-1], "FIRST", "FIELDS", "CULPRIT", "MESSAGE")
@@ -66,8 +58,8 @@ class FindingFilter(NamedTuple):
 
     namespace: str
     state: str
-    severity: str
-    detector: str
+    severity: str | None
+    detector: str | None
     selector: tuple[Requirement, ...]
     seconds: float | None
     object: IsMeant | None
@@ -76,7 +68,7 @@ class FindingFilter(NamedTuple):
     @property
     def query(self) -> dict[str, str]:
         """What the server filters by itself."""
-        return {"namespace": self.namespace, "state": self.state, "detector": self.detector}
+        return {"namespace": self.namespace, "state": self.state, "detector": self.detector or ""}
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
         """Return those that are meant, each that follows from another directly beneath it."""
@@ -88,7 +80,10 @@ class FindingFilter(NamedTuple):
             list(Severity).index(one.severity) >= least
             and (self.object is None or self.object(one.object))
             and self.name in ("", one.object.name)
-            and all(wanted.fits(_labels(one)) for wanted in self.selector)
+            and all(
+                wanted.fits({**one.labels, "severity": one.severity.value})
+                for wanted in self.selector
+            )
             and (self.seconds is None or _age(one.last_seen, now) <= self.seconds)
         )
 
@@ -114,10 +109,6 @@ def _selector(_: click.Context, __: click.Parameter, text: str) -> tuple[Require
                 f"it has {', '.join(_LABELS)}"
             )
     return found
-
-
-def _labels(one: Finding) -> dict[str, str]:
-    return {**one.labels, "severity": one.severity.value}
 
 
 @click.command(
@@ -185,36 +176,23 @@ def _labels(one: Finding) -> dict[str, str]:
     "often too early, late, never or backwards.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
-@output_option(
+@lists(
     *_OUTPUTS,
     text="json, yaml, name, jsonpath and custom-columns: a line or document for each finding; "
     "docs/schemas/findings.json has the fields.",
 )
-@SORT_BY
-@NO_HEADERS
-@KUBECONFIG
-@CONTEXT
 @asks_server
 @click.argument("target", metavar="[KIND|KIND/NAME]", default="")
 def findings(
-    target: str,
     *,
+    target: str,
     namespace: str,
     all_namespaces: bool,
-    state: str,
-    severity: str | None,
-    detector: str | None,
-    selector: tuple[Requirement, ...],
-    seconds: float | None,
     controllers: bool,
     watch: bool,
     output: Format,
-    order: JsonPath | None,
-    headless: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    server: str | None,
-    token: str,
+    access: Access,
+    **filters: Any,
 ) -> None:
     """Tell what a running genguard has found, and who causes it.
 
@@ -226,21 +204,14 @@ def findings(
     The exit code is 0 whatever is found, 1 when no server could be asked, 2 when the command line
     is wrong.
     """
-    from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
-
     meant, name = _meant(target)
-    filters = (severity or "", detector or "", selector, seconds, meant, name)
-    wanted = FindingFilter("" if all_namespaces else namespace, state, *filters)
-    output = output.listing(order, headless=headless, watch=watch)
-    if controllers and (watch or any((namespace, target, *filters))):
+    wanted = FindingFilter("" if all_namespaces else namespace, **filters, object=meant, name=name)
+    if controllers and (watch or target or str(wanted) != _OPEN):
         raise click.UsageError("--controllers takes -o, --sort-by and flags of the server alone")
-    with one_line_errors():
-        choice = ServerChoice(server, token)
-        if controllers:
-            asyncio.run(_show_controllers(choice, kubeconfig, context, output))
-            return
-        run = _follow if watch else _once
-        asyncio.run(run(wanted, choice, kubeconfig, context, output))
+    if controllers:
+        asyncio.run(_show_controllers(access, output))
+    else:
+        asyncio.run((_follow if watch else _once)(wanted, access, output))
 
 
 def _meant(target: str) -> tuple[IsMeant | None, str]:
@@ -252,55 +223,39 @@ def _meant(target: str) -> tuple[IsMeant | None, str]:
     except UnknownTargetError as error:
         raise click.UsageError(str(error)) from error
     is_kind = kind_in_log(kind, load_rows())
-    return lambda where: is_kind(_reference(where)), name
+
+    def is_meant(where: FoundObject) -> bool:
+        return is_kind(
+            ObjectReference(
+                api_group=where.group, api_version=where.version, resource=where.resource
+            )
+        )
+
+    return is_meant, name
 
 
-def _reference(where: FoundObject) -> ObjectReference:
-    return ObjectReference(
-        api_group=where.group, api_version=where.version, resource=where.resource
-    )
-
-
-async def _once(
-    wanted: FindingFilter,
-    choice: "ServerChoice",
-    kubeconfig: str | None,
-    context: str | None,
-    output: Format,
-) -> None:
-    from webhook.cli.asking_server import server_of  # noqa: PLC0415
-
-    async with server_of(choice, kubeconfig, context) as server:
+async def _once(wanted: FindingFilter, access: Access, output: Format) -> None:
+    async with access.reached() as server:
         found = await _ask(server, wanted)
-    if found:
-        _print(found, output)
-    else:
+    if not found:
         tell(f"No {wanted}.")
+    _listing(output).show(found)
 
 
-async def _follow(
-    wanted: FindingFilter,
-    choice: "ServerChoice",
-    kubeconfig: str | None,
-    context: str | None,
-    output: Format,
-) -> None:
+async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None:
     """Show findings after every change; a server that is lost is looked for again, for ever."""
-    from webhook.cli.asking_server import NoServerError, server_of  # noqa: PLC0415
-    from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
-
-    show = _shown_again(output)
+    again, listing = Again(output), _listing(output)
     was_reached, told = False, ""
     while True:
         try:
-            async with server_of(choice, kubeconfig, context) as server:
+            async with access.reached() as server:
                 async for _ in server.turns():
-                    show(await _ask(server, wanted))
+                    again.show(listing, await _ask(server, wanted), lambda one: one.id)
                     was_reached, told = True, ""
-        except (NoServerError, RefusedError, *UNREACHED) as error:
-            if not was_reached:
+        except Exception as error:
+            code, reason = why_it_ended(error)
+            if code is ExitCode.DONE or not was_reached:
                 raise
-            reason = str(error) or type(error).__name__
             if reason != told:
                 tell(f"trying again: {reason}")
                 told = reason
@@ -308,35 +263,13 @@ async def _follow(
 
 
 async def _ask(server: "Server", wanted: FindingFilter) -> list[Finding]:
-    from webhook.cli.following import FindingsAnswer  # noqa: PLC0415
-
-    found = await server.ask("/api/findings", wanted.query, FindingsAnswer)
-    return wanted.select(found.findings if found else (), time.time())
+    return wanted.select(await server.findings(wanted.query), time.time())
 
 
-def _shown_again(output: Format) -> Callable[[Sequence[Finding]], None]:
-    """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
-    if output.is_table and terminal.is_terminal():
-        screen = terminal.Screen()
-        return lambda found: screen.draw(_rows(found, output)[output.headless :])
-    told: dict[str, Finding] = {}
-
-    def show(found: Sequence[Finding]) -> None:
-        changed = [one for one in found if told.get(one.id) != one]
-        _print(changed, output, headless=bool(told))
-        told.clear()
-        told.update({one.id: one for one in found})
-
-    return show
-
-
-def _print(found: Sequence[Finding], output: Format, *, headless: bool = False) -> None:
-    found = list(in_order(found, output.order, lambda one: one))
-    if not output.is_table:
-        print_objects(found, output, lambda one: f"finding/{one.id}", headless=headless)
-    elif found:
-        for text in terminal.lines(_rows(found, output), headless=headless or output.headless):
-            click.echo(text)
+def _listing(output: Format) -> Listing[Finding]:
+    return Listing(
+        output, lambda found: _rows(found, output), lambda one: f"finding/{one.id}", lambda one: one
+    )
 
 
 def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
@@ -361,26 +294,17 @@ def _stacked(row: Row) -> list[Row]:
 
 def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:
     """`below`: the row stands beneath that of its cause, or of the whole that it is part of."""
-    who = ", ".join(actor.label for actor in one.actors) or "not known"
-    cells = [
-        Cell(one.id),
-        Cell(one.severity, Tone.MILD if one.is_ending(now) else _TONES[one.severity]),
-        Cell("ending" if one.is_ending(now) else one.state),
-        Cell(f"{'└ ' if below else ''}{one.detector}"),
-        Cell(printable(one.about)),
-        Cell(str(one.count)),
-        Cell(_shown_age(_age(one.last_seen, now))),
-    ]
-    if not wide:
-        return (*cells, Cell(printable(who)))
+    is_ending = one.is_ending(now)
+    first, last = (_shown_age(_age(at, now)) for at in (one.first_seen, one.last_seen))
     fields = ", ".join(to_field_path(from_pointer(path)) for path in one.paths)
-    first = Cell(_shown_age(_age(one.first_seen, now)))
+    who = ", ".join(actor.label for actor in one.actors) or "not known"
+    texts = [f"{'└ ' if below else ''}{one.detector}", one.about, str(one.count), last]
+    texts += [first, fields, who, one.message] if wide else [who]
     return (
-        *cells,
-        first,
-        Cell(printable(fields)),
-        Cell(printable(who)),
-        Cell(printable(one.message)),
+        Cell(one.id),
+        Cell(one.severity, Tone.MILD if is_ending else _TONES[one.severity]),
+        Cell("ending" if is_ending else one.state),
+        *(Cell(printable(text)) for text in texts),
     )
 
 
@@ -409,25 +333,22 @@ class ControllersAnswer(msgspec.Struct, frozen=True):
     judged: bool = True
 
 
-async def _show_controllers(
-    choice: "ServerChoice", kubeconfig: str | None, context: str | None, output: Format
-) -> None:
+async def _show_controllers(access: Access, output: Format) -> None:
     """Print a row for each controller, those who are wrong most often first."""
-    from webhook.cli.asking_server import server_of  # noqa: PLC0415
-
-    async with server_of(choice, kubeconfig, context) as server:
+    async with access.reached() as server:
         answer = await server.ask("/api/controllers", {}, ControllersAnswer)
-    found = in_order(answer.controllers if answer else (), output.order, lambda one: one)
+    found = answer.controllers if answer else ()
     if answer is not None and not answer.judged:
         tell("This replica judges no writes: ask the one that leads; genguard doctor names it.")
     elif not found:
         tell("No controller has written observedGeneration since the server started.")
-    if not output.is_table:
-        print_objects(found, output, lambda one: one.user)
-    elif found:
-        rows = [tuple(Cell(title, Tone.FAINT) for title in _HEADER), *map(_controller_row, found)]
-        for text in terminal.lines(rows, headless=output.headless):
-            click.echo(text)
+    head = tuple(Cell(title, Tone.FAINT) for title in _HEADER)
+    Listing(
+        output,
+        lambda some: [head, *map(_controller_row, some)],
+        lambda one: one.user,
+        lambda one: one,
+    ).show(found)
 
 
 def _controller_row(one: WriterHonesty) -> Row:

@@ -1,9 +1,9 @@
-"""Follows the objects that a verb asks for, what they own, and who is to blame, by watches."""
+"""Follows the objects that a verb asks for, and what they own, by watches."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
@@ -12,14 +12,12 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 from msgspec.structs import replace
 
-from genguard.blame.stuck import Culprit, Culprits
-from genguard.detection.finding import Finding
 from genguard.formats.nesting import OUT_OF_RANGE, TOO_DEEP, UnreadableObject
 from genguard.objects.fields import ABSENT, Fields, fields_of, get
 from genguard.objects.metadata import parse_time, version_number
 from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.objects.shown import few
-from genguard.status.assessment import Assessment, Judge, StatusLine, judge_nothing
+from genguard.status.assessment import Judge, judge_nothing
 from genguard.status.targets import WatchTarget
 from genguard.status.tracking import Tracking
 from genguard.status.trees import (
@@ -34,13 +32,7 @@ from genguard.status.trees import (
     read_dependents,
 )
 from genguard.status.view import Past
-from webhook.cli.asking_server import (
-    Memory,
-    NoServerError,
-    NotInstalledError,
-    ServerChoice,
-    server_beside,
-)
+from webhook.cli.asking_server import Memory
 from webhook.cli.output import Tell
 from webhook.cluster.discovery import owned_kinds
 from webhook.cluster.rest import RefusedError, Rest, UnreadableError
@@ -50,7 +42,8 @@ _APART: Final = 0.1
 """Seconds between two looks: many changes at once are shown together."""
 _SCANS_APART: Final = 2.0
 OnSeen = Callable[[WatchTarget, str, dict[str, Any]], dict[str, Any]]
-"""Called with where an object was seen, its uid and the object."""
+"""Called with where an object was seen, its uid and the object; returns it as it is judged."""
+_NO_MEMORIES: Final[Mapping[str, Memory]] = MappingProxyType({})
 
 
 class Snapshot(NamedTuple):
@@ -66,56 +59,28 @@ class Snapshot(NamedTuple):
     """Collections that the user may not watch: later changes are not seen."""
 
 
-@asynccontextmanager
-async def following(
-    rest: Rest,
-    kinds: Sequence[Served],
-    wanted: Iterable[WatchTarget],
-    tell: Tell,
-    memories: Mapping[str, Memory],
-    *,
-    judge: Judge = judge_nothing,
-    on_seen: OnSeen | None = None,
-) -> AsyncIterator["Following"]:
-    """Watch objects while the context is entered; `tell` prints what cannot be watched, and why.
-
-    memories  what was seen before, by uid.
-    judge     evaluates rules in CEL.
-    on_seen   returns the object as it is to be judged.
-    """
-    found = Following(
-        rest,
-        kinds,
-        tuple(dict.fromkeys(wanted)),
-        tell,
-        memories,
-        judge=judge,
-        on_seen=on_seen,
-    )
-    try:
-        yield found
-    finally:
-        await found.close()
-
-
 class Following:
-    """Watches each wanted collection, and each kind in its namespace that it may own."""
+    """Watches each wanted collection, and each kind in its namespace that it may own.
+
+    The watches go on while its context is entered; `tell` prints what cannot be watched, and why.
+    """
 
     def __init__(
         self,
         rest: Rest,
         kinds: Sequence[Served],
-        wanted: tuple[WatchTarget, ...],
+        wanted: Iterable[WatchTarget],
         tell: Tell,
-        memories: Mapping[str, Memory],
+        memories: Mapping[str, Memory] = _NO_MEMORIES,
         *,
-        judge: Judge,
+        judge: Judge = judge_nothing,
         on_seen: OnSeen | None = None,
     ) -> None:
+        """`memories` is what a server saw before, by uid; `judge` evaluates rules in CEL."""
         self._judge: Final = judge
         self._rest: Final = rest
         self._kinds: Final = kinds
-        self._wanted: Final = wanted
+        self._wanted: Final = tuple(dict.fromkeys(wanted))
         self._tell: Final = tell
         self._memories: Final = memories
         self._on_seen: Final = on_seen
@@ -130,9 +95,18 @@ class Following:
         self._changed: Final = asyncio.Event()
         self._looked = 0.0
         self._tracking: Final = Tracking()
-        self._tasks: Final = [asyncio.create_task(self._scan())]
-        for one in wanted:
+        self._tasks: Final[list[asyncio.Task[None]]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks.append(asyncio.create_task(self._scan()))
+        for one in self._wanted:
             self._follow(one)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def next_snapshot(self, seconds: float) -> Snapshot | None:
         """The objects after the next change, or after so many seconds without a change.
@@ -154,12 +128,6 @@ class Following:
         self._changed.clear()
         self._looked = time.monotonic()
         return self._look(time.time())
-
-    async def close(self) -> None:
-        """End every watch."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _look(self, at: float) -> Snapshot:
         self._tracking.settle(at)
@@ -357,121 +325,3 @@ def _place(document: Document) -> tuple[str, str]:
 
 def _version(document: Mapping[str, Any]) -> int:
     return version_number(document["metadata"].get("resourceVersion"))
-
-
-MOST_FINDINGS: Final = 1_000
-"""Open findings that are asked for, the worst first."""
-_UNASKED_SECONDS: Final = 3.0
-"""How long a server that nobody named may take."""
-_APART_SECONDS: Final = 10.0
-
-
-class FollowedLine(StatusLine, frozen=True, rename="camel"):
-    """One line of `genguard status -o json` of a cluster's object.
-
-    culprits  null: no server could be asked
-    """
-
-    culprits: tuple[Culprit, ...] | None = None
-
-
-def open_findings(number: int) -> str:
-    """Say that so many findings are open, and how they are seen."""
-    what = "finding is" if number == 1 else "findings are"
-    return f"{number} {what} open about what is shown: genguard findings"
-
-
-class FindingsAnswer(msgspec.Struct, frozen=True):
-    """What is read of the answer to /api/findings: `total` findings match."""
-
-    findings: tuple[Finding, ...]
-    total: int = 0
-
-
-class CulpritWatch:
-    """Asks a server from time to time.
-
-    `needed`: it is said why nothing is known. Otherwise a server that nobody named, and that cannot
-    be asked, is left out without a word, for nothing is stuck.
-    """
-
-    def __init__(
-        self,
-        choice: ServerChoice,
-        rest: Rest,
-        kinds: Iterable[Served],
-        namespace: str,
-        tell: Tell,
-    ) -> None:
-        """`namespace` "" is every namespace; `tell` says once why nobody is named."""
-        self._choice: Final = choice
-        self._rest: Final = rest
-        self._kinds: Final = tuple(kinds)
-        self._namespace: Final = namespace
-        self._tell: Final = tell
-        self._asking: asyncio.Task[None] | None = None
-        self._asked_at = -_APART_SECONDS
-        self._has_told = False
-        self.needed = True
-        self.known: Culprits | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
-
-    def look(self) -> None:
-        """Begin to ask, unless it was asked a moment ago; `known` changes later."""
-        is_idle = self._asking is None or self._asking.done()
-        if is_idle and time.monotonic() - self._asked_at >= _APART_SECONDS:
-            self._asked_at = time.monotonic()
-            self._asking = asyncio.create_task(self._ask())
-
-    async def now(self) -> Culprits | None:
-        """Ask, and return the answer; None where there is none."""
-        self.look()
-        if self._asking is not None:
-            await self._asking
-        return self.known
-
-    async def _ask(self) -> None:
-        try:
-            async with asyncio.timeout(None if self._choice.server else _UNASKED_SECONDS):
-                found = await ask_findings(self._choice, self._rest, self._namespace)
-        except NotInstalledError as error:
-            if self._choice.server:
-                self._tell_once(str(error))
-        except NoServerError as error:
-            self._tell_once(str(error))
-        except TimeoutError:
-            self._tell_once(f"no answer within {_UNASKED_SECONDS:g} s; give --server URL")
-        else:
-            self.known = Culprits(found, self._kinds, time.time)
-
-    def _tell_once(self, reason: str) -> None:
-        if self.needed and not self._has_told:
-            self._has_told = True
-            self._tell(f"note: who is to blame is not known: {reason}")
-
-
-async def ask_findings(choice: ServerChoice, rest: Rest, namespace: str) -> tuple[Finding, ...]:
-    """Ask for the open findings of a namespace, "" for all. Raises NoServerError."""
-    query = {"state": "open", "namespace": namespace, "limit": str(MOST_FINDINGS)}
-    async with server_beside(choice, rest) as server:
-        found = await server.ask("/api/findings", query, FindingsAnswer)
-        return found.findings if found else ()
-
-
-def is_stuck(root: Node) -> bool:
-    """Whether an object is not ready, or not settled, with all that it owns."""
-    view = root.assessment.view
-    return view.ready is not True or not view.settled
-
-
-def with_culprits(assessment: Assessment, known: Culprits | None) -> FollowedLine:
-    """Return the line of an object with who is to blame."""
-    line = msgspec.structs.asdict(assessment.to_line())
-    return FollowedLine(**line, culprits=None if known is None else known.of(assessment.view))

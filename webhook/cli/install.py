@@ -8,11 +8,11 @@ from typing import Any, Final
 import click
 from cryptography import x509
 
-import certs
-from webhook.cli.errors import carry_out, one_line_errors
+from genguard.linting.hook import mapping
+from webhook.cli.errors import carry_out
 from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, with_flags
 from webhook.cli.output import ask, tell
-from webhook.files.given import BadFileError, read_registrations
+from webhook.files.given import read_registrations
 from webhook.install import removing
 from webhook.install.installing import InstallOptions, manifests_of, prepare, run
 from webhook.manifest.documents import NAMESPACE, Document
@@ -29,16 +29,8 @@ from webhook.serve.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Pars
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_INSTALLATION: Final = (
-    click.option(
-        "-n",
-        "--namespace",
-        default=NAMESPACE,
-        show_default=True,
-        help="Where the server runs.",
-    ),
-    KUBECONFIG,
-    CONTEXT,
+IN_NAMESPACE: Final = click.option(
+    "-n", "--namespace", default=NAMESPACE, show_default=True, help="Where the server runs."
 )
 _FOLLOW: Final = "follow"
 _ANYWHERE: Final = ("registrations_file", "namespace", "kubeconfig", "context", "seconds")
@@ -48,20 +40,18 @@ _CHOSEN: Final = (
     "alertmanagers",
 )  # fmt: skip
 """The fields of Choices that are parameters of the same name."""
-_CHANGE: Final = (
-    click.option("--dry-run", is_flag=True, help="Only say what would be done."),
-    click.option("--yes", is_flag=True, help="Do it without asking."),
-)
 
 
-def reads_installation(verb: F) -> F:
-    """Add the flags of a verb that only reads an installation."""
-    return with_flags(verb, _INSTALLATION)
-
-
-def changes_installation(verb: F) -> F:
+def _changes_installation(verb: F) -> F:
     """Add the flags of a verb that changes an installation, after it has asked."""
-    return with_flags(verb, (*_INSTALLATION, *_CHANGE))
+    flags = (
+        IN_NAMESPACE,
+        KUBECONFIG,
+        CONTEXT,
+        click.option("--dry-run", is_flag=True, help="Only say what would be done."),
+        click.option("--yes", is_flag=True, help="Do it without asking."),
+    )
+    return with_flags(verb, flags)
 
 
 def _shared_store(text: str) -> SharedStore:
@@ -93,19 +83,10 @@ def _bundle(file: Path) -> bytes:
     return content
 
 
-def _name_of(document: Document) -> object:
-    """The name in a manifest that somebody wrote; None where it has none."""
-    metadata = document.get("metadata")
-    return metadata.get("name") if isinstance(metadata, dict) else None
-
-
 def _read_registrations(file: Path) -> tuple[Document, ...]:
-    """Read the file of --registrations-file. Raises click.UsageError."""
-    try:
-        found = read_registrations(file)
-    except BadFileError as error:
-        raise click.UsageError(str(error)) from error
-    there = [(one["kind"], _name_of(one)) for one in found]
+    """Read the file of --registrations-file. Raises BadFileError or click.UsageError."""
+    found = read_registrations(file)
+    there = [(one["kind"], mapping(one.get("metadata")).get("name")) for one in found]
     if len(there) != len(REGISTRATIONS) or not all(one in there for one in REGISTRATIONS):
         names = ", ".join(name for _, name in REGISTRATIONS)
         raise click.UsageError(
@@ -211,7 +192,7 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
     type=click.Choice(["yaml"]),
     help="Print the manifests, and install nothing.",
 )
-@changes_installation
+@_changes_installation
 def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> None:
     """Install genguard into a cluster, step by step, and check each step.
 
@@ -230,27 +211,20 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
     options = _options(
         follows=flags["registrations"] == _FOLLOW or not (output or flags["registrations"]), **flags
     )
-    try:
-        if output == "yaml":
-            click.echo(as_yaml(manifests_of(options)), nl=False)
-            return
-        with one_line_errors():
-            prepared = asyncio.run(prepare(options))
-            tell(f"In the cluster {prepared.cluster}:")
-            for step in prepared.steps:
-                click.echo(f"  {step}")
-            tell(
-                "and for a while, to try it out: a namespace and a webhook configuration "
-                "genguard-test-*"
-            )
-            if dry_run:
-                return
-            if not yes:
-                ask("Install it?")
-            carry_out(run(prepared, options, tell))
-            tell("installed; genguard doctor looks whether all is well")
-    except certs.CertificateError as error:
-        raise click.ClickException(str(error)) from error
+    if output:
+        click.echo(as_yaml(manifests_of(options)), nl=False)
+        return
+    prepared = asyncio.run(prepare(options))
+    tell(f"In the cluster {prepared.cluster}:")
+    for step in prepared.steps:
+        click.echo(f"  {step}")
+    tell("and for a while, to try it out: a namespace and a webhook configuration genguard-test-*")
+    if dry_run:
+        return
+    if not yes:
+        ask("Install it?")
+    carry_out(run(prepared, options, tell))
+    tell("installed; genguard doctor looks whether all is well")
 
 
 def _options(*, follows: bool, **flags: Any) -> InstallOptions:
@@ -324,7 +298,7 @@ def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) 
     type=duration(1),
     help="How long to wait until all is gone.",
 )
-@changes_installation
+@_changes_installation
 def uninstall(*, dry_run: bool, yes: bool, **flags: Any) -> None:
     """Remove genguard from a cluster.
 
@@ -335,16 +309,15 @@ def uninstall(*, dry_run: bool, yes: bool, **flags: Any) -> None:
     wrong.
     """
     options = removing.RemovalOptions(**flags)
-    with one_line_errors():
-        steps = asyncio.run(removing.prepare(options))
-        if not steps:
-            tell("there is nothing of genguard's")
-            return
-        for step in steps:
-            click.echo(f"  {step}")
-        if dry_run:
-            return
-        if not yes:
-            ask("Delete these?")
-        carry_out(removing.run(steps, options, tell))
-        tell("gone")
+    steps = asyncio.run(removing.prepare(options))
+    if not steps:
+        tell("there is nothing of genguard's")
+        return
+    for step in steps:
+        click.echo(f"  {step}")
+    if dry_run:
+        return
+    if not yes:
+        ask("Delete these?")
+    carry_out(removing.run(steps, options, tell))
+    tell("gone")

@@ -2,14 +2,12 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
 import click
 
-from genguard.formats.documents import Unreadable, bounded, read_documents
 from genguard.linting.check import Level, LintFinding
 from genguard.linting.checks import CHECKS
 from genguard.linting.definition import is_definition
@@ -18,10 +16,10 @@ from genguard.linting.lint import lint as look
 from genguard.linting.lint import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
-from webhook.cli.errors import next_step, one_line_errors
-from webhook.cli.files import MANIFESTS, MAX_LINE, advice, expand_or_fail, open_named, texts_of
-from webhook.cli.options import CONTEXT, RECURSIVE, examples
-from webhook.cli.output import tell, with_margin
+from webhook.cli.errors import next_step
+from webhook.cli.files import MANIFESTS, MAX_LINE, FileObjects, expand, texts_of
+from webhook.cli.options import CONTEXT, RECURSIVE, Access, examples
+from webhook.cli.output import print_checked, tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
@@ -94,33 +92,25 @@ def lint(
     of_cluster = bool(kubeconfig or context)
     if bool(files) == of_cluster:
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
-    names = expand_or_fail(files, MANIFESTS, recursive=recursive)
-    documents = [one for name in names for one in _documents(name, max_line)]
+    source = FileObjects(files, max_line, recursive=recursive)
+    documents: list[Any] = list(source)
+    if source.unread:
+        sys.exit(1)
     is_whole = True
     if of_cluster:
-        with one_line_errors():
-            documents, is_whole = asyncio.run(_of_cluster(kubeconfig, context, only))
+        documents, is_whole = asyncio.run(_of_cluster(Access(kubeconfig, context), only))
     documents = [one for one in documents if _is_wanted(one, only)]
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
-        click.echo(json_line(to_sarif(found, CHECKS, texts_of(names), __version__)))
+        texts = texts_of(expand(files, MANIFESTS, recursive=recursive))
+        click.echo(json_line(to_sarif(found, CHECKS, texts, __version__)))
     else:
-        _print_findings(found, output)
+        print_checked(found, _row, output, Level, lambda one: one.severity)
     if not any(_is_configuration(one) or is_definition(one) for one in documents):
         where = "the cluster" if of_cluster else ", ".join(files)
         tell(f"No {_WANTED[only]} found in {where}.")
     is_bad = any(one.severity.rank <= Level(fail_on).rank for one in found)
     sys.exit(1 if is_bad or not is_whole else 0)
-
-
-def _print_findings(found: Sequence[LintFinding], output: str) -> None:
-    for one in found:
-        click.echo(json_line(one) if output == "json" else _row(one))
-    counts = {level.value: sum(one.severity is level for one in found) for level in Level}
-    if output == "json":
-        click.echo(json_line({"type": "summary", **counts}))
-    else:
-        click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
 
 
 def _is_configuration(document: Any) -> bool:
@@ -139,29 +129,14 @@ def _row(one: LintFinding) -> str:
     return with_margin(lead, printable(f"{one.subject} {one.field}: {one.message}"))
 
 
-def _documents(name: str, max_line: int) -> Iterator[Any]:
-    try:
-        with open_named(name) as stream:
-            for found in read_documents(bounded(stream, max_line)):
-                if isinstance(found, Unreadable):
-                    raise click.ClickException(f"{name}: {found}; {advice(found)}")
-                yield found.value
-    except OSError as error:
-        raise click.ClickException(f"{name}: {error.strerror}") from error
-
-
-async def _of_cluster(
-    given: str | None, context: str | None, only: str | None
-) -> tuple[list[Any], bool]:
+async def _of_cluster(access: Access, only: str | None) -> tuple[list[Any], bool]:
     """Read webhook configurations and definitions from the API server, and whether that is all."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.connection import connected, default_kubeconfig  # noqa: PLC0415
     from webhook.cluster.facts import definitions  # noqa: PLC0415
-    from webhook.cluster.rest import RefusedError, Rest  # noqa: PLC0415
+    from webhook.cluster.rest import RefusedError  # noqa: PLC0415
 
     found: list[Any] = []
-    async with connected(given or default_kubeconfig(), context) as api:
-        rest = Rest(api)
+    async with access.connected() as rest:
         for kind in _CONFIGURATIONS if only != _CRDS else ():
             found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s", kind=kind)
         if only == _WEBHOOKS:

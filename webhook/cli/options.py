@@ -1,13 +1,21 @@
-"""Flags that several verbs share, named as kubectl names them."""
+"""Flags that several verbs share, named as kubectl names them, and what is read from them."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import click
 
+if TYPE_CHECKING:
+    from genguard.detection.finding import Finding
+    from webhook.cli.asking_server import Server
+    from webhook.cluster.rest import Rest
+
 F = TypeVar("F", bound=Callable[..., Any])
+Flags = Sequence[Callable[[Any], Any]]
 
 USUAL_SERVER: Final = "http://127.0.0.1:8080"
 """Where the ops port is on the server's own host, and after `kubectl port-forward ... 8080`."""
@@ -25,6 +33,63 @@ CONTEXT: Final = click.option(
 NAMESPACE: Final = click.option(
     "-n", "--namespace", metavar="NAME", help="[default: that of the kubeconfig's context]"
 )
+ALL_NAMESPACES: Final = click.option(
+    "-A", "--all-namespaces", is_flag=True, help="In every namespace."
+)
+
+
+class Access(NamedTuple):
+    """The cluster and the genguard that a verb asks.
+
+    server  the URL of an ops port, or the namespace in which genguard is installed; None: the usual
+    token   what the ops port takes with --ops-auth; "" for none
+
+    It loads what it needs when it is used: the client of the Kubernetes API takes half a second.
+    """
+
+    kubeconfig: str | None
+    context: str | None
+    server: str | None = None
+    token: str = ""
+
+    @property
+    def file(self) -> str:
+        """The kubeconfig that is meant. Raises NoClusterError."""
+        from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
+
+        return self.kubeconfig or default_kubeconfig()
+
+    def namespace(self, given: str | None) -> str:
+        """Return a namespace, or without one that of the context. Raises NoClusterError."""
+        from webhook.cluster.connection import default_namespace  # noqa: PLC0415
+
+        return given or default_namespace(self.file, self.context)
+
+    @asynccontextmanager
+    async def connected(self, **headers: str) -> AsyncIterator["Rest"]:
+        """Connect to the cluster; `headers` go with each call. Raises NoClusterError."""
+        from webhook.cluster.connection import connected  # noqa: PLC0415
+        from webhook.cluster.rest import Rest  # noqa: PLC0415
+
+        async with connected(self.file, self.context) as api:
+            api.default_headers |= headers
+            yield Rest(api)
+
+    @asynccontextmanager
+    async def reached(self, rest: "Rest | None" = None) -> AsyncIterator["Server"]:
+        """Reach the server: beside a cluster that is connected, else wherever it is.
+
+        Raises NoServerError; without `rest` also what `connected` and its calls raise.
+        """
+        from webhook.cli.asking_server import server_beside, server_of  # noqa: PLC0415
+
+        async with server_beside(self, rest) if rest else server_of(self) as server:
+            yield server
+
+    async def finding(self, name: str) -> "Finding":
+        """Ask the server for a finding by its id. Raises NoServerError where there is none."""
+        async with self.reached() as server:
+            return await server.finding(name)
 
 
 def _server(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
@@ -51,7 +116,7 @@ def _token(_: click.Context, __: click.Parameter, path: Path | None) -> str:
     return token
 
 
-def _server_flags(without: str) -> tuple[Callable[[F], F], ...]:
+def _server_flags(without: str) -> Flags:
     return (
         click.option(
             "--server",
@@ -71,8 +136,8 @@ def _server_flags(without: str) -> tuple[Callable[[F], F], ...]:
     )
 
 
-SERVER: Final = _server_flags("[default: genguard-system]")
-"""Which server to ask: every verb reaches it as webhook/cli/asking_server.py does."""
+_CLUSTER: Final = (KUBECONFIG, CONTEXT)
+_SERVER: Final = _server_flags("[default: genguard-system]")
 FINDING: Final = "finding/"
 FILENAME_HELP: Final = "a file, a folder, an https URL, or - for standard input"
 RECURSIVE: Final = click.option(
@@ -86,15 +151,10 @@ OUTPUT: Final = click.option(
     show_default=True,
     help="A table for people, or JSON for programs: an object a line.",
 )
-_OBJECTS: Final = (
-    NAMESPACE,
-    click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace."),
-    click.option("-l", "--selector", default="", help="Only objects with these labels: app=web."),
-    KUBECONFIG,
-    CONTEXT,
-    *SERVER,
-    click.argument("words", nargs=-1, metavar="[KIND/NAME... | KIND [NAME...]]"),
+SELECTOR: Final = click.option(
+    "-l", "--selector", default="", help="Only objects with these labels: app=web."
 )
+_WORDS: Final = click.argument("words", nargs=-1, metavar="[KIND/NAME... | KIND [NAME...]]")
 
 
 def examples(*pairs: tuple[str, str]) -> str:
@@ -104,8 +164,40 @@ def examples(*pairs: tuple[str, str]) -> str:
 
 
 def asks_cluster(verb: F) -> F:
-    """Add KIND/NAME and the flags that say where to look for objects."""
-    return with_flags(verb, _OBJECTS)
+    """Add the flags that say which cluster to ask; the verb takes them as `access`."""
+    return with_flags(_taking_access(verb), _CLUSTER)
+
+
+def asks_server(verb: F) -> F:
+    """Add these, and the flags that say which server to ask."""
+    return with_flags(_taking_access(verb), (*_CLUSTER, *_SERVER))
+
+
+def may_ask_server(verb: F) -> F:
+    """Add the same flags, for a verb that asks a server only where one is named."""
+    flags = _server_flags("Without it no server is asked.")
+    return with_flags(_taking_access(verb, is_named=True), (*_CLUSTER, *flags))
+
+
+def asks_objects(verb: F) -> F:
+    """Add KIND/NAME, and all flags that say where to look for objects."""
+    objects = (NAMESPACE, ALL_NAMESPACES, SELECTOR, *_CLUSTER, *_SERVER, _WORDS)
+    return with_flags(_taking_access(verb), objects)
+
+
+def _taking_access(verb: F, *, is_named: bool = False) -> F:
+    """Give a verb the flags of a cluster and a server as one value."""
+
+    @wraps(verb)
+    def run(
+        *, kubeconfig: str | None, context: str | None, server: str | None = None,
+        token: str = "", **flags: Any
+    ) -> Any:  # fmt: skip
+        if is_named and token and not server:
+            raise click.UsageError("--token-file is for --server, which is not given")
+        return verb(access=Access(kubeconfig, context, server, token), **flags)
+
+    return cast("F", run)
 
 
 def finding_id(target: str) -> str:
@@ -116,23 +208,7 @@ def finding_id(target: str) -> str:
     return name
 
 
-def asks_server(verb: F) -> F:
-    """Add the flags that say which server to ask."""
-    return with_flags(verb, SERVER)
-
-
-def may_ask_server(verb: F) -> F:
-    """Add the same flags, for a verb that asks a server only where one is named."""
-    return with_flags(verb, _server_flags("Without it no server is asked."))
-
-
-def check_server(server: str | None, token: str) -> None:
-    """Raise click.UsageError for a token without a server that takes it."""
-    if token and not server:
-        raise click.UsageError("--token-file is for --server, which is not given")
-
-
-def with_flags(verb: F, flags: Sequence[Callable[[F], F]]) -> F:
+def with_flags(verb: F, flags: Flags) -> F:
     """Add flags to a verb, in their order."""
     for flag in reversed(flags):
         verb = flag(verb)

@@ -6,15 +6,18 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import wraps
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import click
 import msgspec
-from click.shell_completion import CompletionItem
 
 from genguard.formats.json_path import BadJsonPathError, JsonPath, parse_json_path, shown_value
 from genguard.objects.shown import json_line, printable
 from genguard.status.drawing import Cell, Row, Tone
+from webhook.cli.options import F, with_flags
 
 _STYLES: Final[dict[Tone, dict[str, Any]]] = {
     Tone.PLAIN: {},
@@ -45,10 +48,18 @@ def lines(rows: Sequence[Row], *, headless: bool = False) -> list[str]:
 
     headless  the first row takes part in the widths alone
     """
+    if not rows:
+        return []
     room = _room()
     rows = rows if room is None else [tuple(map(_shortened, row)) for row in rows]
     widths = _widths(rows)
     return [line for row in rows[headless:] for line in _wrapped(row, widths, room)]
+
+
+def print_table(rows: Sequence[Row], *, headless: bool = False) -> None:
+    """Print rows, and nothing where there is none."""
+    for line in lines(rows, headless=headless):
+        click.echo(line)
 
 
 def fits(rows: Sequence[Row]) -> bool:
@@ -97,24 +108,16 @@ def _wrapped(row: Row, widths: Sequence[int], room: int | None) -> list[str]:
 
 def _texts(text: str, room: int) -> list[str]:
     kept = _COMMAND.sub(lambda found: found[0].replace(" ", _STAYS), text)
-    lines_of_it = textwrap.wrap(
-        kept, max(room, _LEAST), break_long_words=False, break_on_hyphens=False
+    wrapper = textwrap.TextWrapper(
+        max(room, _LEAST), break_long_words=False, break_on_hyphens=False
     )
-    return [one.replace(_STAYS, " ") for one in lines_of_it]
+    return [one.replace(_STAYS, " ") for one in wrapper.wrap(kept)]
 
 
 def wrapped(lead: str, text: str, columns: int) -> str:
     """Wrap text behind a lead, which may have colours, with a margin as wide as the lead."""
-    plain = click.unstyle(lead)
-    filled = textwrap.fill(
-        text,
-        width=columns,
-        initial_indent=plain,
-        subsequent_indent=" " * len(plain),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return lead + filled.removeprefix(plain)
+    margin = " " * len(click.unstyle(lead))
+    return lead + f"\n{margin}".join(_texts(text, columns - len(margin)))
 
 
 def with_margin(lead: str, text: str) -> str:
@@ -196,8 +199,30 @@ def tell(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+def say(text: str) -> None:
+    """Print a line on standard output; what moves a terminal's cursor is escaped."""
+    click.echo(printable(text))
+
+
 T = TypeVar("T")
+
+
+def print_checked(
+    found: Sequence[T],
+    row: Callable[[T], str],
+    output: str,
+    levels: type[StrEnum],
+    level_of: Callable[[T], StrEnum],
+) -> None:
+    """Print what was found, a row or JSON object each, and last how many there are of a level."""
+    for one in found:
+        click.echo(json_line(one) if output == "json" else row(one))
+    counts = {level.value: sum(level_of(one) is level for one in found) for level in levels}
+    if output == "json":
+        click.echo(json_line({"type": "summary", **counts}))
+    else:
+        click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
+
 
 _PATH: Final = "jsonpath"
 _COLUMNS: Final = "custom-columns"
@@ -206,25 +231,18 @@ _TAKES: Final = {_PATH: "'jsonpath={.name}'", _COLUMNS: "custom-columns=NAME:.na
 _NONE: Final = "<none>"
 
 
-class Column(NamedTuple):
-    """One of the columns that a user chose."""
-
-    title: str
-    path: JsonPath
-
-
 class Format(NamedTuple):
     """How objects are printed.
 
     path      that of jsonpath=TEMPLATE
-    columns   those of custom-columns=
+    columns   those of custom-columns=, by their titles
     order     the field of --sort-by
     headless  a table has no line with the titles of its columns
     """
 
     name: str
     path: JsonPath | None = None
-    columns: tuple[Column, ...] = ()
+    columns: tuple[tuple[str, JsonPath], ...] = ()
     order: JsonPath | None = None
     headless: bool = False
 
@@ -232,12 +250,6 @@ class Format(NamedTuple):
     def is_table(self) -> bool:
         """Whether it is for people: the verb draws it."""
         return self.name not in ("json", "yaml", "name", *_TAKES)
-
-    def listing(self, order: JsonPath | None, *, headless: bool, watch: bool) -> "Format":
-        """Add the values of --sort-by and --no-headers; kubectl does not sort with -w either."""
-        if order and watch:
-            raise click.UsageError("--sort-by is of a whole list: leave out -w")
-        return self._replace(order=order, headless=headless)
 
 
 class _FormatType(click.ParamType[Format]):
@@ -272,20 +284,13 @@ class _FormatType(click.ParamType[Format]):
             self.fail(f"{value!r} is not one of {known}.", param, ctx)
         return Format(value)
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        del ctx, param
-        every = [f"{one}=" if one in _TAKES else one for one in self.names]
-        return [CompletionItem(one) for one in every if one.startswith(incomplete)]
 
-
-def _column(text: str) -> Column:
+def _column(text: str) -> tuple[str, JsonPath]:
     """Read TITLE:.field; raises BadJsonPathError."""
     title, _, path = text.partition(":")
     if not title or not path:
         raise BadJsonPathError(f"{text!r} is not TITLE:.field")
-    return Column(title, parse_json_path(path))
+    return title, parse_json_path(path)
 
 
 def output_option(*names: str, text: str) -> Callable[[F], F]:
@@ -312,7 +317,7 @@ def _read_order(_: click.Context, __: click.Parameter, text: str | None) -> Json
     return found
 
 
-SORT_BY: Final = click.option(
+_SORT_BY: Final = click.option(
     "--sort-by",
     "order",
     metavar=".FIELD",
@@ -320,12 +325,74 @@ SORT_BY: Final = click.option(
     help="In the order of a field of -o json: numbers by size, text by letters; "
     "first those without it.",
 )
-NO_HEADERS: Final = click.option(
-    "--no-headers",
-    "headless",
-    is_flag=True,
-    help="Print no titles of columns.",
+_NO_HEADERS: Final = click.option(
+    "--no-headers", "headless", is_flag=True, help="Print no titles of columns."
 )
+
+
+def lists(*names: str, text: str) -> Callable[[F], F]:
+    """Add the flags of a verb that prints a list: -o in these formats, its order, its titles."""
+
+    def add(verb: F) -> F:
+        @wraps(verb)
+        def run(*, output: Format, order: JsonPath | None, headless: bool, **flags: Any) -> Any:
+            if order and flags.get("watch"):  # kubectl does not sort with -w either
+                raise click.UsageError("--sort-by is of a whole list: leave out -w")
+            return verb(output=output._replace(order=order, headless=headless), **flags)
+
+        options = (output_option(*names, text=text), _SORT_BY, _NO_HEADERS)
+        return cast("F", with_flags(run, options))
+
+    return add
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """How a verb prints a list.
+
+    rows   of its table
+    name   what -o name prints of a line
+    line   the object that is printed of an item
+    parts  the items that are printed where it is no table
+    alone  each item that has changed is a table of its own
+    """
+
+    output: Format
+    rows: Callable[[Sequence[T]], Sequence[Row]]
+    name: Callable[[Any], str]
+    line: Callable[[T], Any]
+    parts: Callable[[Iterable[T]], Iterable[T]] = iter
+    alone: bool = False
+
+    def show(self, items: Iterable[T], *, headless: bool = False) -> None:
+        """Print it once; `headless`: the titles of columns were printed before."""
+        found = list(in_order(items, self.output.order, self.line))
+        if not self.output.is_table:
+            lines_of_it = map(self.line, self.parts(found))
+            print_objects(lines_of_it, self.output, self.name, headless=headless)
+        elif found:
+            print_table(self.rows(found), headless=headless or self.output.headless)
+
+
+class Again:
+    """Shows a list after each change: over the last one on a terminal, elsewhere what changed."""
+
+    def __init__(self, output: Format) -> None:
+        self._screen: Final = Screen() if output.is_table and is_terminal() else None
+        self._told: dict[str, Any] = {}
+
+    def show(self, listing: Listing[T], items: Sequence[T], id_of: Callable[[Any], str]) -> None:
+        """Show it once more; `id_of` tells its lines apart."""
+        if self._screen is not None:
+            self._screen.draw(listing.rows(items)[listing.output.headless :])
+            return
+        found = [(listing.line(one), one) for one in listing.parts(items)]
+        changed = [one for line, one in found if self._told.get(id_of(line)) != line]
+        headless = bool(self._told)
+        for some in [[one] for one in changed] if listing.alone else [changed]:
+            replace(listing, parts=iter).show(some, headless=headless)
+            headless = True
+        self._told = {id_of(line): line for line, _ in found}
 
 
 def in_order(items: Iterable[T], order: JsonPath | None, shown: Callable[[T], Any]) -> Iterable[T]:
@@ -384,15 +451,12 @@ def print_objects(
 
 def _print_columns(objects: Iterable[Any], output: Format, *, headless: bool) -> None:
     """Print a table with the columns of the user; nothing where there is no object."""
-    from genguard.status.drawing import Cell  # noqa: PLC0415 - not every verb draws
-    from webhook.cli.output import lines  # noqa: PLC0415
-
-    titles = tuple(Cell(printable(one.title)) for one in output.columns)
+    titles = tuple(Cell(printable(title)) for title, _ in output.columns)
     rows = [
-        tuple(Cell(_cell(one.path.values(found))) for one in output.columns)
+        tuple(Cell(_cell(path.values(found))) for _, path in output.columns)
         for found in map(msgspec.to_builtins, objects)
     ]
-    for text in lines([titles, *rows], headless=headless) if rows else ():
+    for text in lines([titles, *rows] if rows else (), headless=headless):
         click.echo(text.rstrip())
 
 

@@ -9,18 +9,13 @@ import click
 
 from genguard.objects.served import Served
 from genguard.status.assessment import Judge
-from genguard.status.published import LABEL, NotPublishableError, without_published
+from genguard.status.published import LABEL, without_published
 from genguard.status.targets import RequestedTarget, WatchTarget, resolve_targets
-from webhook.cli.errors import one_line_errors, until_ended
-from webhook.cli.following import Following, following
-from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, examples
+from webhook.cli.errors import until_ended
+from webhook.cli.following import Following
+from webhook.cli.options import ALL_NAMESPACES, NAMESPACE, Access, asks_cluster, examples
 from webhook.cli.rules import RULES, judging
-from webhook.cluster.connection import (
-    connected,
-    default_kubeconfig,
-    default_namespace,
-    server_identity,
-)
+from webhook.cluster.connection import server_identity
 from webhook.cluster.discovery import discover
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rest import Rest
@@ -51,7 +46,7 @@ PUBLISHING: Final = "publishing"
     ),
 )
 @NAMESPACE
-@click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace.")
+@ALL_NAMESPACES
 @click.option(
     "--lease-namespace",
     metavar="NAME",
@@ -59,10 +54,9 @@ PUBLISHING: Final = "publishing"
     "[default: that of the pod, or of the kubeconfig's context]",
 )
 @RULES
-@KUBECONFIG
-@CONTEXT
+@asks_cluster
 @click.argument("kinds", nargs=-1, required=True, metavar="KIND...")
-def publish_status(kinds: tuple[str, ...], *, rules: Path | None, **flags: Any) -> None:
+def publish_status(*, kinds: tuple[str, ...], rules: Path | None, **flags: Any) -> None:
     """Write the conditions Ready and Settled into custom resources that opt in, until interrupted.
 
     KIND is a custom resource with a status subresource: widgets.example.org. An object opts in by
@@ -73,34 +67,27 @@ def publish_status(kinds: tuple[str, ...], *, rules: Path | None, **flags: Any) 
     The exit code is 0 after SIGTERM, 1 when a kind cannot be published or the cluster refuses, 2
     when the command line is wrong, 130 when interrupted.
     """
-    with one_line_errors():
-        try:
-            with judging(rules) as judge, logging_to_stderr():
-                until_ended(_run(kinds, judge, **flags))
-        except NotPublishableError as error:
-            raise click.ClickException(str(error)) from error
+    with judging(rules) as judge, logging_to_stderr():
+        until_ended(_run(kinds, judge, **flags))
 
 
 async def _run(
     kinds: Sequence[str],
     judge: Judge,
     *,
-    kubeconfig: str | None,
-    context: str | None,
+    access: Access,
     namespace: str | None,
     all_namespaces: bool,
     lease_namespace: str | None,
 ) -> None:
-    kubeconfig = kubeconfig or default_kubeconfig()
     asked = [RequestedTarget(kind, "") for kind in kinds]
-    within = "" if all_namespaces else namespace or default_namespace(kubeconfig, context)
-    async with connected(kubeconfig, context) as api:
-        rest = Rest(api)
+    within = "" if all_namespaces else access.namespace(namespace)
+    async with access.connected() as rest:
         served = await discover(rest)
         targets = resolve_targets(asked, served, within, f"{LABEL}=true")
         for one in targets:
             _ = await _publisher(rest, [one])  # says at once what can never be published
-        where = lease_namespace or default_namespace(kubeconfig, context)
+        where = access.namespace(lease_namespace)
         election = LeaseElection(rest, where, LEASE, server_identity())
         supervisor = Supervisor()
 
@@ -132,35 +119,24 @@ async def _lead(
 ) -> None:
     """Follow the objects and publish, as long as this replica leads."""
     publisher = await _publisher(rest, targets)
-    by_target = dict.fromkeys(targets)
 
     def on_seen(target: WatchTarget, uid: str, document: dict[str, Any]) -> dict[str, Any]:
-        if target in by_target:
+        if target in targets:
             publisher.see(target.served, uid, document)
         return dict(without_published(document))
 
-    async with following(rest, served, targets, _tell, {}, judge=judge, on_seen=on_seen) as objects:
+    async with Following(rest, served, targets, _tell, judge=judge, on_seen=on_seen) as objects:
         while election.is_leader:
-            await _publish_all(objects, publisher, election, supervisor)
             await asyncio.sleep(_APART)
-
-
-async def _publish_all(
-    objects: Following,
-    publisher: StatusPublisher,
-    election: LeaseElection,
-    supervisor: Supervisor,
-) -> None:
-    snapshot = await objects.next_snapshot(_TICK)
-    if snapshot is None or snapshot.unread:
-        return  # a verdict without what may not be read could be wrong; the log says what
-    await publisher.keep_only(frozenset[str]().union(*snapshot.there.values()))
-    for root in snapshot.roots:
-        for node in root.walk():
-            if not election.is_leader:
-                return
-            with supervisor.guard("published objects"):
-                await publisher.publish(node.assessment)
+            snapshot = await objects.next_snapshot(_TICK)
+            if snapshot is None or snapshot.unread:
+                continue  # a verdict without what may not be read could be wrong; the log says what
+            await publisher.keep_only(frozenset[str]().union(*snapshot.there.values()))
+            for node in (node for root in snapshot.roots for node in root.walk()):
+                if not election.is_leader:
+                    return
+                with supervisor.guard("published objects"):
+                    await publisher.publish(node.assessment)
 
 
 def _tell(text: str) -> None:

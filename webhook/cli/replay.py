@@ -1,81 +1,70 @@
 """`genguard replay`: what genguard would have answered to recorded reviews."""
 
 import sys
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import click
 
 from genguard.detection.finding import Severity
 from genguard.formats.documents import Line, bounded
-from genguard.generation.strategy import UnknownServerVersionError
 from genguard.replay import Replay, ReplayLine, as_json, as_row, not_judged_rows
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.files import MAX_LINE, Position, of_recording, open_unpacked
+from webhook.cli.files import (
+    MAX_LINE,
+    UNREAD_FILE,
+    Position,
+    of_recording,
+    open_unpacked,
+    unread_file,
+)
 from webhook.cli.options import OUTPUT, examples
 from webhook.cli.output import is_terminal, tell
-from webhook.files.given import BadFileError, load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_suspects
 
 WORTH_SHOWING: Final = 20_000_000
 """Bytes: about half a second."""
 
 _LINES: Final = 500
-_CLEAR: Final = "\r\x1b[K"
+_Count = Callable[[Iterable[Line], Position], Iterator[Line]]
 
 
-class Progress:
-    """A progress bar over the bytes of all files, on standard error, for files that take long."""
+@contextmanager
+def _progress(files: Iterable[str]) -> Iterator[_Count]:
+    """Show a bar over the bytes of all files, if they take long and the terminal is free for it.
 
-    def __init__(self, files: Iterable[str]) -> None:
-        self._total: Final = sum(Path(name).stat().st_size for name in files if _is_file(name))
-        self.shown: Final = self._total >= WORTH_SHOWING and _is_terminal()
-        self._bar: Final = click.progressbar(
-            length=max(self._total, 1), label="read", file=sys.stderr, hidden=not self.shown
-        )
+    Yields what counts the lines of a stream; `position` returns how many bytes of it are read.
+    """
+    total = sum(Path(name).stat().st_size for name in files if _is_file(name))
+    with click.progressbar(
+        length=max(total, 1),
+        label="read",
+        file=sys.stderr,
+        hidden=total < WORTH_SHOWING or not _is_free(),
+    ) as bar:
 
-    def __enter__(self) -> Self:
-        self._bar.__enter__()
-        return self
+        def counted(stream: Iterable[Line], position: Position) -> Iterator[Line]:
+            behind = 0
+            for number, line in enumerate(stream, start=1):
+                yield line
+                if number % _LINES == 0:
+                    bar.update(position() - behind)
+                    behind = position()
+            bar.update(position() - behind)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.__exit__(kind, error, trace)
-
-    def lines(self, stream: Iterable[Line], position: Position) -> Iterable[Line]:
-        """Count the lines of a stream; `position` returns how many bytes of its file are read."""
-        return self._counted(stream, position) if self.shown else stream
-
-    def clear(self) -> None:
-        """Erase the bar before a line of output."""
-        if self.shown and is_terminal():
-            sys.stderr.write(_CLEAR)
-            sys.stderr.flush()
-
-    def _counted(self, stream: Iterable[Line], position: Position) -> Iterator[Line]:
-        behind = 0
-        for number, line in enumerate(stream, start=1):
-            yield line
-            if number % _LINES == 0:
-                now = position()
-                self._bar.update(now - behind)
-                behind = now
-        self._bar.update(position() - behind)
+        yield counted
 
 
 def _is_file(name: str) -> bool:
     return name != "-" and Path(name).is_file()
 
 
-def _is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
+def _is_free() -> bool:
+    """Whether there is a terminal, and the output goes elsewhere."""
+    return sys.stderr is not None and sys.stderr.isatty() and not is_terminal()
 
 
 @click.command(
@@ -116,26 +105,19 @@ def replay(
     was, or when a line or a file could not be read, 2 when the command line is wrong.
     """
     evaluator = click.get_current_context().with_resource(Evaluator())
-    try:
-        definitions = load_definitions(crds) if crds else ()
-        suspects = load_suspects(webhooks, evaluator)
-        options = ReviewOptions(server_version=server_version, custom_resources=definitions)
-        run = Replay(options, suspects)
-    except (BadFileError, UnknownServerVersionError) as error:
-        raise click.UsageError(str(error)) from error
+    definitions = load_definitions(crds) if crds else ()
+    options = ReviewOptions(server_version=server_version, custom_resources=definitions)
+    run = Replay(options, load_suspects(webhooks, evaluator))
     write = as_json if output == "json" else as_row
-    with Progress(files) as progress:
+    with _progress(files) as counted:
         for name in files:
             try:
                 with open_unpacked(name) as (stream, position):
-                    lines = progress.lines(bounded(stream, max_line), position)
+                    lines = counted(bounded(stream, max_line), position)
                     for found in run.lines(lines, name):
-                        progress.clear()
                         _print(found, write(found))
-            except (OSError, EOFError, zlib.error) as error:
-                progress.clear()
-                reason = getattr(error, "strerror", None) or "is no whole gzip file"
-                left_out = run.leave_out(name, reason)
+            except UNREAD_FILE as error:
+                left_out = run.leave_out(name, unread_file(error))
                 _print(left_out, write(left_out))
     least = list(Severity).index(Severity(fail_on)) if fail_on else len(Severity)
     is_severe = False

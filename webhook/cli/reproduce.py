@@ -1,7 +1,5 @@
 """`genguard reproduce`: the smallest reproducer of a finding, for those who can correct it."""
 
-import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -9,7 +7,6 @@ import click
 
 from genguard.detection.finding import Finding
 from genguard.formats.documents import Line, LongLine, bounded
-from genguard.generation.strategy import UnknownServerVersionError
 from genguard.replay import Replay
 from genguard.reproduce.recorded import (
     NewReplay,
@@ -18,14 +15,13 @@ from genguard.reproduce.recorded import (
     findings_in,
     writes_of,
 )
-from genguard.reproduce.reproducer import Reproducer, folder_of, reproducer
+from genguard.reproduce.reproducer import folder_of, reproducer
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.errors import one_line_errors
-from webhook.cli.files import MAX_LINE, of_recording, open_unpacked
+from webhook.cli.files import MAX_LINE, UNREAD_FILE, of_recording, open_unpacked, unread_file
 from webhook.cli.options import FINDING, examples, finding_id
 from webhook.cli.output import tell
-from webhook.files.given import BadFileError, load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_suspects
 
 _NAMED = 5
 
@@ -57,8 +53,8 @@ _NAMED = 5
 @click.argument("finding", metavar="finding/ID")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
 def reproduce(
-    finding: str,
     *,
+    finding: str,
     files: tuple[str, ...],
     folder: Path,
     keep_names: bool,
@@ -82,32 +78,30 @@ def reproduce(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise click.UsageError(f"-o {folder} is there and not empty: name another folder")
     evaluator = click.get_current_context().with_resource(Evaluator())
-    try:
-        definitions = load_definitions(crds) if crds else ()
-        options = ReviewOptions(
-            audit_only=True, server_version=server_version, custom_resources=definitions
-        )
-        suspects = load_suspects(webhooks, evaluator)
-        Replay(options)
-    except (BadFileError, UnknownServerVersionError) as error:
-        raise click.UsageError(str(error)) from error
+    definitions = load_definitions(crds) if crds else ()
+    options = ReviewOptions(
+        audit_only=True, server_version=server_version, custom_resources=definitions
+    )
+    suspects = load_suspects(webhooks, evaluator)
 
     def new_replay() -> Replay:
         return Replay(options, suspects.anew())
 
-    with one_line_errors():
-        writes = list(_recorded(files, max_line))
-        found = _in_recording(name, files, writes, new_replay)
-        try:
-            made = reproducer(
-                writes, found, new_replay, server_version=server_version, keeps_names=keep_names
-            )
-        except NotFoundError as error:
-            raise click.ClickException(
-                f"{error}: give the whole recording, oldest file first, with the --crds and "
-                "--webhooks that were there, or --keep-names"
-            ) from error
-    _write(folder, made)
+    _ = new_replay()  # says at once what is no version of a server
+    writes = list(_recorded(files, max_line))
+    found = _in_recording(name, files, writes, new_replay)
+    try:
+        made = reproducer(
+            writes, found, new_replay, server_version=server_version, keeps_names=keep_names
+        )
+    except NotFoundError as error:
+        raise click.ClickException(
+            f"{error}: give the whole recording, oldest file first, with the --crds and "
+            "--webhooks that were there, or --keep-names"
+        ) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, content in folder_of(made).items():
+        (folder / file).write_bytes(content)
     click.echo(f"{folder}: {len(made.loop.writes)} kind(s) of write; read {folder}/README.md")
 
 
@@ -116,9 +110,8 @@ def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
         try:
             with open_unpacked(name) as (stream, _):
                 found = writes_of(_short(name, bounded(stream, max_line)))
-        except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or "is no whole gzip file"
-            raise click.ClickException(f"{name}: {reason}") from error
+        except UNREAD_FILE as error:
+            raise click.ClickException(f"{name}: {unread_file(error)}") from error
         if found.faults and not found.writes:
             raise click.ClickException(
                 f"{name}: {found.faults[0]}; reproduce reads recordings of serve --record, not "
@@ -150,13 +143,3 @@ def _in_recording(
     listed = ", ".join(f"{FINDING}{one.id} ({one.detector})" for one in known[:_NAMED])
     more = f"it has {listed}" if known else "it has no finding: are --crds and --webhooks missing?"
     raise click.ClickException(f"the recording has no {FINDING}{name}; {more}")
-
-
-def _write(folder: Path, made: Reproducer) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in folder_of(made).items():
-            (folder / name).write_bytes(content)
-    except OSError as error:
-        tell(f"{folder}: {error.strerror}")
-        sys.exit(1)

@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 
-from genguard.objects.shown import printable
 from genguard.status.health_rules import HealthRule, HealthRules
 from genguard.status.rule_library import Case, load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.cli.files import MAX_LINE
-from webhook.cli.options import examples
+from webhook.cli.options import F, examples
+from webhook.cli.output import say
 from webhook.files.given import BadFileError
 from webhook.files.rules import RuleFile, load_rules, read_rule_file, refusals
 from webhook.serve.flags import FILE, PATH
@@ -55,7 +55,7 @@ def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
     with Evaluator() as evaluator:
         wrong = list(refusals(found, evaluator.refusal))
         for line in wrong:
-            click.echo(printable(f"cannot be used: {line}"))
+            say(f"cannot be used: {line}")
         if action == "check":
             click.echo(f"{len(found)} rules: {len(found) - len(wrong)} compile")
         elif not wrong:
@@ -92,7 +92,7 @@ def _nothing(files: Sequence[Path]) -> _Cases:
 
 def _list(found: Sequence[HealthRule]) -> None:
     for rule in sorted(found, key=lambda one: (one.group, one.kind)):
-        click.echo(printable(f"{rule!s:52} {rule.source}"))
+        say(f"{rule!s:52} {rule.source}")
 
 
 def _test(cases: _Cases, judge: RuleJudge) -> list[str]:
@@ -104,20 +104,19 @@ def _test(cases: _Cases, judge: RuleJudge) -> list[str]:
             continue
         text = f"{name}: case {number}, {case.of[1]}: {case.because or 'no reason given'}"
         failed.append(text)
-        click.echo(printable(f"FAILED {text}"))
+        say(f"FAILED {text}")
         for line in differences:
-            click.echo(printable(f"  {line}"))
+            say(f"  {line}")
     passed = len(cases) - len(failed)
     click.echo(f"{len(cases)} cases: {passed} pass, {len(failed)} fail")
     untested = {str(rule) for rule in judge.rules.own} - {
         str(rule) for _, case in cases if (rule := judge.rules.find(*case.of)) is not None
     }
     if untested:
-        click.echo(printable(f"no case has an object of {', '.join(sorted(untested))}"))
+        say(f"no case has an object of {', '.join(sorted(untested))}")
     return failed
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 RULES: Final[Callable[[F], F]] = click.option(
     "--rules",
     type=FILE,
@@ -134,8 +133,5 @@ def judging(path: Path | None) -> Iterator[RuleJudge]:
     A process for CEL is started when the first object is judged that has such a rule.
     """
     with Evaluator() as evaluator:
-        try:
-            own = () if path is None else load_rules(path, evaluator.refusal)
-        except BadFileError as error:
-            raise click.UsageError(str(error)) from error
+        own = () if path is None else load_rules(path, evaluator.refusal)
         yield RuleJudge(evaluator, HealthRules(own, load_library))

@@ -5,22 +5,11 @@ from typing import Any
 
 import click
 
-import certs
-from genguard.generation.strategy import UnknownServerVersionError
-from genguard.objects.intended import NotRestorableError
-from genguard.rules.flip_status import NotFlippableError
 from webhook.cli.options import examples
-from webhook.cluster.kubeconfig import NoClusterError
-from webhook.files.given import BadFileError
 from webhook.serve.app import build
 from webhook.serve.flags import FILE, options_of, read_config
-from webhook.serve.settings import BadSettingsError, Settings
-from webhook.server.access import BadTokenFileError
-from webhook.server.options import BadOpsAuthError
-from webhook.server.watching import NotWatchableError
-from webhook.store.address import BadStoreError
+from webhook.serve.settings import Settings
 from webhook.tasks.supervisor import Supervisor
-from webhook.telemetry.spans import BadTracingError
 
 _CONFIG = click.Option(
     ["--config"],
@@ -30,19 +19,6 @@ _CONFIG = click.Option(
     expose_value=False,
     help="YAML with these flags as keys.",
 )
-_BAD_FLAG = (
-    BadSettingsError,
-    BadFileError,
-    BadStoreError,
-    BadOpsAuthError,
-    BadTokenFileError,
-    UnknownServerVersionError,
-    NotFlippableError,
-    NotRestorableError,
-    NotWatchableError,
-    BadTracingError,
-)
-"""What a flag, or a file that a flag names, can be refused with."""
 
 
 @click.command(
@@ -63,14 +39,12 @@ def serve(**flags: Any) -> None:
     flag names.
     """
     settings = Settings(**flags)
-    try:
-        settings.check()
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    settings.check()
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        try:
             runner.run(_serve(settings))
-    except _BAD_FLAG as error:
-        raise click.UsageError(str(error)) from error
-    except (certs.CertificateError, NoClusterError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        except OSError as error:  # a port, or a file of its own
+            raise click.ClickException(str(error)) from error
 
 
 async def _serve(settings: Settings) -> None:

@@ -1,67 +1,69 @@
-"""The loop of `status` and `wait`: the objects that a user names, followed with who is to blame."""
+"""The loops of `status` and `wait`: the objects that a user names, and who is to blame for them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from http import HTTPStatus
+from typing import Final, NamedTuple, Self
 
 import click
 
+from genguard.blame.stuck import Culprits
+from genguard.detection.finding import Finding
+from genguard.formats.nesting import is_unreadable
 from genguard.objects.served import Served, UnknownTargetError
 from genguard.status.assessment import Judge
 from genguard.status.targets import RequestedTarget, WatchTarget, parse_targets, resolve_targets
+from genguard.status.trees import Node
+from genguard.status.wait_goal import Goal, WaitProgress, WaitState, WaitTracker
+from webhook.cli.asking_server import NoServerError, NotInstalledError
+from webhook.cli.errors import ExitCode, told_unread
+from webhook.cli.following import Following, Snapshot
+from webhook.cli.options import Access
 from webhook.cli.output import Tell
+from webhook.cluster.discovery import discover
+from webhook.cluster.rest import RefusedError, Rest
 
-if TYPE_CHECKING:
-    from webhook.cli.asking_server import Memory, ServerChoice
-    from webhook.cli.following import CulpritWatch, Following
-    from webhook.cluster.rest import Rest
-
-
-class Followed(NamedTuple):
-    """What is followed: the objects, and the findings of a server about them."""
-
-    objects: "Following"
-    culprits: "CulpritWatch"
+_TICK: Final = 1.0
+"""Seconds after which time alone may have changed the answer."""
+_STUCK_SECONDS: Final = 3.0
+"""A wait of this length may be stuck: the server is asked who is to blame."""
+_MOST_TOLD: Final = 5
+_MOST_FINDINGS: Final = 1_000
+"""Open findings that are asked for, the worst first."""
+_UNASKED_SECONDS: Final = 3.0
+"""How long a server that nobody named may take."""
+_APART_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
     """The objects that are asked for, and how they are judged; `namespace` "" is every one."""
 
-    kubeconfig: str
-    context: str | None
+    access: Access
     asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
-    server: "ServerChoice"
     judge: Judge
 
     @classmethod
     def of(
         cls,
+        access: Access,
         asked: Sequence[RequestedTarget],
         judge: Judge,
         *,
-        kubeconfig: str | None,
-        context: str | None,
         namespace: str | None,
         all_namespaces: bool,
         selector: str,
-        server: str | None,
-        token: str,
     ) -> "Targets":
-        """Read the flags of asks_cluster(). Raises click.UsageError."""
-        # Imported here: the API client loads for half a second.
-        from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
-        from webhook.cluster.connection import default_kubeconfig, default_namespace  # noqa: PLC0415
-
+        """Read the flags of asks_objects(). Raises click.UsageError or NoClusterError."""
         if all_namespaces and any(one.name for one in asked):
             raise click.UsageError("an object of a name is in one namespace: give -n instead of -A")
-        kubeconfig = kubeconfig or default_kubeconfig()
-        within = "" if all_namespaces else namespace or default_namespace(kubeconfig, context)
-        choice = ServerChoice(server, token)
-        return cls(kubeconfig, context, tuple(asked), within, selector, choice, judge)
+        within = "" if all_namespaces else access.namespace(namespace)
+        return cls(access, tuple(asked), within, selector, judge)
 
     def resolve(self, kinds: Sequence[Served], asked: RequestedTarget) -> WatchTarget:
         """Find the kind of what is asked. Raises UnknownTargetError."""
@@ -70,41 +72,22 @@ class Targets:
 
     @asynccontextmanager
     async def followed(
-        self, rest: "Rest", kinds: Sequence[Served], found: Sequence[WatchTarget], tell: Tell
-    ) -> AsyncIterator[Followed]:
+        self, rest: Rest, kinds: Sequence[Served], found: Sequence[WatchTarget], tell: Tell
+    ) -> AsyncIterator[tuple[Following, "CulpritWatch"]]:
         """Follow objects, and ask a server about them, while the context is entered.
 
         Raises NoServerError or one of UNREACHED.
         """
-        from webhook.cli.asking_server import server_beside  # noqa: PLC0415
-        from webhook.cli.following import CulpritWatch, following  # noqa: PLC0415
-
-        memories: Mapping[str, Memory] = {}
-        if self.server.server:
-            async with server_beside(self.server, rest) as server:
+        memories = {}
+        if self.access.server:
+            async with self.access.reached(rest) as server:
                 memories = await server.memories(self.namespace)
         within = self.namespace if all(one.namespace for one in found) else ""
         async with (
-            following(rest, kinds, found, tell, memories, judge=self.judge) as objects,
-            CulpritWatch(self.server, rest, kinds, within, tell) as culprits,
+            Following(rest, kinds, found, tell, memories, judge=self.judge) as objects,
+            CulpritWatch(self.access, rest, kinds, within, tell) as culprits,
         ):
-            yield Followed(objects, culprits)
-
-
-@asynccontextmanager
-async def connected_to(targets: Targets) -> AsyncIterator["Rest"]:
-    """Connect to the cluster of targets. Raises NoClusterError."""
-    from webhook.cluster.connection import connected  # noqa: PLC0415
-    from webhook.cluster.rest import Rest  # noqa: PLC0415
-
-    async with connected(targets.kubeconfig, targets.context) as api:
-        yield Rest(api)
-
-
-async def try_list(rest: "Rest", one: WatchTarget) -> None:
-    """Find out whether it may be read. Raises RefusedError or one of UNREACHED."""
-    path = one.served.path(one.namespace)
-    await rest.try_list(path, one.list_parameters, kind=one.served.kind)
+            yield objects, culprits
 
 
 def asked_by(words: Sequence[str], selector: str) -> list[RequestedTarget]:
@@ -116,3 +99,277 @@ def asked_by(words: Sequence[str], selector: str) -> list[RequestedTarget]:
     if selector and any(one.name for one in asked):
         raise click.UsageError("an object is chosen by its name or by -l, not by both")
     return asked
+
+
+async def _try_list(rest: Rest, one: WatchTarget) -> None:
+    """Find out whether it may be read. Raises RefusedError or one of UNREACHED."""
+    path = one.served.path(one.namespace)
+    await rest.try_list(path, one.list_parameters, kind=one.served.kind)
+
+
+class CulpritWatch:
+    """Asks a server who is to blame, from time to time, while its context is entered.
+
+    needed  it is said once why nothing is known; otherwise a server that nobody named, and that
+            cannot be asked, is left out without a word, for nothing is stuck
+    known   the last answer; None: there was none
+    """
+
+    def __init__(
+        self, access: Access, rest: Rest, kinds: Iterable[Served], namespace: str, tell: Tell
+    ) -> None:
+        """`namespace` "" is every namespace."""
+        self._access: Final = access
+        self._rest: Final = rest
+        self._kinds: Final = tuple(kinds)
+        self._namespace: Final = namespace
+        self._tell: Final = tell
+        self._asking: asyncio.Task[None] | None = None
+        self._asked_at = -_APART_SECONDS
+        self._has_told = False
+        self.needed = True
+        self.known: Culprits | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    def look(self) -> None:
+        """Begin to ask, unless it was asked a moment ago; `known` changes later."""
+        is_idle = self._asking is None or self._asking.done()
+        if is_idle and time.monotonic() - self._asked_at >= _APART_SECONDS:
+            self._asked_at = time.monotonic()
+            self._asking = asyncio.create_task(self._ask())
+
+    async def now(self) -> Culprits | None:
+        """Ask, and return the answer; None where there is none."""
+        self.look()
+        if self._asking is not None:
+            await self._asking
+        return self.known
+
+    async def _ask(self) -> None:
+        is_named = bool(self._access.server)
+        try:
+            async with asyncio.timeout(None if is_named else _UNASKED_SECONDS):
+                found = await ask_findings(self._access, self._rest, self._namespace)
+        except NoServerError as error:
+            if is_named or not isinstance(error, NotInstalledError):
+                self._tell_once(str(error))
+        except TimeoutError:
+            self._tell_once(f"no answer within {_UNASKED_SECONDS:g} s; give --server URL")
+        else:
+            self.known = Culprits(found, self._kinds, time.time)
+
+    def _tell_once(self, reason: str) -> None:
+        if self.needed and not self._has_told:
+            self._has_told = True
+            self._tell(f"note: who is to blame is not known: {reason}")
+
+
+async def ask_findings(access: Access, rest: Rest, namespace: str) -> tuple[Finding, ...]:
+    """Ask for the open findings of a namespace, "" for all. Raises NoServerError."""
+    query = {"state": "open", "namespace": namespace, "limit": str(_MOST_FINDINGS)}
+    async with access.reached(rest) as server:
+        return await server.findings(query)
+
+
+def open_findings(number: int) -> str:
+    """Say that so many findings are open, and how they are seen."""
+    what = "finding is" if number == 1 else "findings are"
+    return f"{number} {what} open about what is shown: genguard findings"
+
+
+class Shown(NamedTuple):
+    """What `status` has shown once.
+
+    missing         the objects that were asked for and do not exist
+    unread          collections that may not be listed, and that the objects may be in
+    open_findings   how many findings of severity warning or critical are about what is shown
+    has_unreadable  whether an object cannot be decoded
+    """
+
+    missing: list[WatchTarget]
+    unread: Mapping[str, RefusedError]
+    open_findings: int
+    has_unreadable: bool
+
+
+async def show_objects(
+    targets: Targets,
+    show: Callable[[Snapshot, Culprits | None], None],
+    tell: Tell,
+    *,
+    everything: bool,
+    watch: bool,
+) -> Shown:
+    """Show the objects once, or with `watch` after each change and each second, for ever.
+
+    A server is asked for findings about them. With `everything`, no kind was named: kinds that are
+    not served, or may not be read, are left out.
+    Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or one of UNREACHED.
+    """
+    async with targets.access.connected() as rest:
+        kinds = await discover(rest)
+        found, unread = [], {}
+        for asked in targets.asked:
+            try:
+                one = targets.resolve(kinds, asked)
+                await _try_list(rest, one)
+            except UnknownTargetError:
+                if not everything:
+                    raise
+            except RefusedError as error:
+                if not everything or error.status != HTTPStatus.FORBIDDEN:
+                    raise
+                tell(str(error))
+                unread[str(one)] = error
+            else:
+                found.append(one)
+        async with targets.followed(rest, kinds, found, tell) as (objects, culprits):
+            culprits.needed = bool(targets.access.server)
+            while True:
+                snapshot = await objects.next_snapshot(_TICK)
+                if snapshot is None:
+                    continue
+                culprits.needed = culprits.needed or any(map(_is_stuck, snapshot.roots))
+                if not watch:
+                    show(snapshot, await culprits.now())
+                    missing = [one for one in found if one.name and not snapshot.there[one]]
+                    number = culprits.known.count_open(snapshot.roots) if culprits.known else 0
+                    is_cut = any(map(_is_unreadable, snapshot.roots))
+                    return Shown(missing, unread | {**snapshot.unread}, number, is_cut)
+                culprits.look()
+                show(snapshot, culprits.known)
+
+
+def _is_stuck(root: Node) -> bool:
+    """Whether an object is not ready, or not settled, with all that it owns."""
+    view = root.assessment.view
+    return view.ready is not True or not view.settled
+
+
+def _is_unreadable(root: Node) -> bool:
+    return any(is_unreadable(node.assessment.document) for node in root.walk())
+
+
+class Waiting:
+    """`wait`: says a line when the reason for waiting changes, and one at the end."""
+
+    def __init__(
+        self, targets: Targets, goals: tuple[Goal, ...], seconds: float, tell: Tell
+    ) -> None:
+        self._targets: Final = targets
+        self._goals: Final = goals
+        self._goal: Final = " and ".join(goal.text for goal in goals)
+        self._seconds: Final = seconds
+        self._end: Final = time.monotonic() + seconds
+        self._tell: Final = tell
+        self._told = ""
+        self._told_at = -_TICK
+
+    async def run(self) -> ExitCode:
+        """Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or UNREACHED."""
+        async with self._targets.access.connected() as rest:
+            resolved = await self._resolve(rest)
+            if resolved is None:
+                return self._time_out("")
+            kinds, found = resolved
+            async with self._targets.followed(rest, kinds, found, self._tell) as followed:
+                return await self._follow(WaitTracker(found, self._goals), *followed)
+
+    async def _resolve(self, rest: Rest) -> tuple[list[Served], list[WatchTarget]] | None:
+        """The kinds that are served, and the objects that are waited for; None when time is up.
+
+        A custom resource may be waited for before its definition is there; what may not be read
+        is not waited for.
+        """
+        while True:
+            try:
+                kinds = await discover(rest)
+                found = [self._targets.resolve(kinds, one) for one in self._targets.asked]
+                for one in found:
+                    await _try_list(rest, one)
+            except UnknownTargetError as error:
+                if any(goal.is_deletion for goal in self._goals):
+                    raise
+                self._tell_news(f"waiting: {error}")
+            except RefusedError as error:
+                if not error.is_passing and error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                self._tell_news(f"waiting: {error}")
+            else:
+                return kinds, found
+            if self._remaining <= 0:
+                return None
+            await asyncio.sleep(min(_TICK / 2, self._remaining))
+
+    async def _follow(
+        self, tracker: WaitTracker, objects: Following, culprits: CulpritWatch
+    ) -> ExitCode:
+        begun = time.monotonic()
+        waiting: list[WaitProgress] = []
+        snapshot: Snapshot | None = None
+        while self._remaining > 0:
+            snapshot = await objects.next_snapshot(min(_TICK, self._remaining))
+            if snapshot is None:
+                continue
+            every = tracker.update(snapshot.roots, snapshot.there)
+            failed = [one for one in every if one.state is WaitState.FAILED]
+            waiting = [one for one in every if one.state is WaitState.WAITING]
+            if failed:
+                known = await culprits.now()
+                self._tell(f"failed: {_listed(failed, snapshot, known)}")
+                return ExitCode.FAILED
+            # Neither is known for sure without what may not be read.
+            refused = {**snapshot.unread, **snapshot.unwatched} if waiting else snapshot.unread
+            if refused:
+                self._tell(f"failed: {told_unread(refused)}: {_listed(waiting or every)}")
+                return ExitCode.FAILED
+            if not waiting:
+                self._tell(f"reached {self._goal}: {_listed(every)}")
+                known = await culprits.now() if self._targets.access.server else None
+                if known and (number := known.count_open(snapshot.roots)):
+                    self._tell(open_findings(number))
+                return ExitCode.DONE
+            if time.monotonic() - begun >= _STUCK_SECONDS:
+                culprits.look()
+            more = f" (and {len(waiting) - 1} more objects)" if len(waiting) > 1 else ""
+            first = _listed(waiting[:1], snapshot, culprits.known)
+            self._tell_news(f"waiting for {self._goal}: {first}{more}")
+        known = culprits.known or (await culprits.now() if waiting else None)
+        return self._time_out(_listed(waiting, snapshot, known))
+
+    def _tell_news(self, text: str) -> None:
+        """Say a line when it differs from the last one, at most one a second."""
+        now = time.monotonic()
+        if text != self._told and now - self._told_at >= _TICK:
+            self._tell(text)
+            self._told, self._told_at = text, now
+
+    def _time_out(self, lacking: str) -> ExitCode:
+        text = f"timed out after {self._seconds:g} s"
+        self._tell(f"{text}: {lacking}" if lacking else text)
+        return ExitCode.TIME_UP
+
+    @property
+    def _remaining(self) -> float:
+        return self._end - time.monotonic()
+
+
+def _listed(
+    some: Sequence[WaitProgress], snapshot: Snapshot | None = None, known: Culprits | None = None
+) -> str:
+    """Say how far objects are, and in a few words who is to blame."""
+    roots = snapshot.roots if snapshot else ()
+    nodes = {node.assessment.view.uid: node for root in roots for node in root.walk()}
+    texts = []
+    for one in some[:_MOST_TOLD]:
+        blamed = known.of_tree(nodes[one.uid]) if known and one.uid in nodes else ()
+        texts.append(f"{one}; blamed: {blamed[0]}" if blamed else str(one))
+    more = len(some) - _MOST_TOLD
+    return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)

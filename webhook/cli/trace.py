@@ -11,9 +11,8 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -26,16 +25,13 @@ from genguard.objects.shown import json_line
 from genguard.trace.plan import Plan, make_plan
 from genguard.trace.registration import Endpoint, Watch, registrations
 from genguard.trace.report import as_table
-from webhook.cli import output as terminal
-from webhook.cli.errors import ExitCode, one_line_errors
-from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT, examples
-from webhook.cli.output import Tell, ask, tell
-from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
+from webhook.cli.errors import ExitCode
+from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, examples
+from webhook.cli.output import ask, print_table, tell
+from webhook.cluster.connection import connected
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
-    NoTargetError,
     ObserverRegistrations,
-    StillRegisteredError,
     advertised_url,
     changed_since,
     check_rights,
@@ -46,7 +42,6 @@ from webhook.cluster.tracing import (
     this_process,
 )
 from webhook.serve.flags import HTTPS_URL, LISTEN_ADDRESS, duration
-from webhook.server.connection import ListenError
 from webhook.server.tls import ServingCertificate
 from webhook.server.trace_listener import ObserverListener, Reach
 
@@ -61,67 +56,39 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SIGNALLED = 128
 
 
-@dataclass(frozen=True, slots=True)
-class TraceOptions:
-    """The flags of trace."""
+async def _prepare(
+    access: Access, target: str | None, namespace: str | None, *, everything: bool
+) -> tuple[Plan | None, list[dict[str, Any]]]:
+    """Delete what other runs have left, and plan which observers to register; none is registered.
 
-    kubeconfig: str
-    context: str | None
-    target: str
-    namespace: str
-    seconds: float
-    writes: int | None
-    poke: bool
-    url: str | None
-    listen: str | None
-    values: bool
-    everything: bool  # clean up after live runs, too
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What a run is about to register."""
-
-    plan: Plan
-    documents: tuple[dict[str, Any], ...]
-    cleaned: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What was seen, and the signal that ended the run early, or 0."""
-
-    report: dict[str, Any]
-    signal: int
-
-
-async def _clean(kubeconfig: str, context: str | None, *, everything: bool) -> list[str]:
-    """Delete what other runs have left in the cluster; returns the names."""
-    async with _api(kubeconfig, context) as (rest, _):
-        await check_rights(rest)
-        return await clean_up(rest, everything=everything)
-
-
-async def _prepare(options: TraceOptions) -> Prepared:
-    """Find the object and the webhooks that can change it; nothing is registered.
-
-    Raises NoClusterError, UnknownTargetError, NoTargetError, RefusedError or UNREACHED.
+    Raises NoTargetError, UnknownTargetError, and what asking a cluster raises.
     """
-    async with _api(options.kubeconfig, options.context) as (rest, _):
-        traced = await resolve(rest, options.target, options.namespace)
+    async with access.connected() as rest:
+        traced = await resolve(rest, target, access.namespace(namespace)) if target else None
         await check_rights(rest)
-        cleaned = await clean_up(rest, everything=options.everything)
-        documents = await configurations(rest)
-    plan = make_plan(documents, traced, secrets.token_hex(4))
-    return Prepared(plan, tuple(documents), tuple(cleaned))
+        for name in await clean_up(rest, everything=everything):
+            tell(f"removed {name}, left behind by another trace")
+        documents = await configurations(rest) if traced else []
+        plan = make_plan(documents, traced, secrets.token_hex(4)) if traced else None
+        return plan, documents
 
 
-async def _observe(prepared: Prepared, options: TraceOptions, tell: Tell) -> Ended:
-    """Register observers, watch writes, remove the observers, and report.
+async def _observe(
+    access: Access,
+    plan: Plan,
+    *,
+    seconds: float,
+    writes: int | None,
+    poke: bool,
+    url: str | None,
+    listen: str | None,
+) -> tuple[Watch, int]:
+    """Register observers, watch writes, and remove the observers; returns what was seen.
 
-    Raises StillRegisteredError, RefusedError, UNREACHED, or OSError for the listener.
+    With the signal that ended it early, or 0. Raises StillRegisteredError, ListenError, and what
+    asking a cluster raises.
     """
-    watch = Watch(prepared.plan, writes=options.writes, each=options.poke)
+    watch = Watch(plan, writes=writes, each=poke)
     over = asyncio.Event()
 
     def on_view(position: int, view: AdmissionRequest) -> None:
@@ -130,25 +97,26 @@ async def _observe(prepared: Prepared, options: TraceOptions, tell: Tell) -> End
             over.set()
 
     with _signals(over) as received:
-        async with _api(options.kubeconfig, options.context) as (rest, server):
-            reach = Reach.of(options.url, options.listen, await advertised_url(rest, server))
+        async with connected(access.file, access.context) as api:
+            rest = Rest(api)
+            reach = Reach.of(url, listen, await advertised_url(rest, str(api.configuration.host)))
             async with _listening(reach, on_view) as at:
-                async with _bracketed(rest, prepared.plan, at, options.seconds):
-                    count = len(prepared.plan.observers)
-                    tell(f"{count} observers registered; watching {prepared.plan.traced}")
-                    poke = sending_dry_runs(rest, prepared.plan.traced, tell)
-                    async with poke if options.poke else nullcontext():
-                        await _over_or(over, options.seconds)
+                async with _bracketed(rest, plan, at, seconds):
+                    tell(f"{len(plan.observers)} observers registered; watching {plan.traced}")
+                    async with sending_dry_runs(rest, plan.traced, tell) if poke else nullcontext():
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(over.wait(), seconds)
                 await asyncio.sleep(_LINGER_SECONDS)
-            changed = await _changed(rest, prepared)
-    return Ended(watch.report(changed, values=options.values), received[0] if received else 0)
+    return watch, received[0] if received else 0
 
 
-@asynccontextmanager
-async def _api(kubeconfig: str, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
-    """Connect to the API server; gives its client and its URL."""
-    async with connected(kubeconfig, context) as api:
-        yield Rest(api), str(api.configuration.host)
+async def _changed(access: Access, documents: Sequence[dict[str, Any]]) -> list[str]:
+    """Which webhook configurations have changed meanwhile."""
+    try:
+        async with access.connected() as rest:
+            return await changed_since(rest, documents)
+    except (RefusedError, *UNREACHED):
+        return ["(the list could not be read again)"]
 
 
 @asynccontextmanager
@@ -178,19 +146,6 @@ async def _bracketed(
         yield
     finally:
         await bracket.remove()
-
-
-async def _over_or(over: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await over.wait()
-
-
-async def _changed(rest: Rest, prepared: Prepared) -> list[str]:
-    try:
-        return await changed_since(rest, prepared.documents)
-    except (RefusedError, *UNREACHED):
-        return ["(the list could not be read again)"]
 
 
 @contextmanager
@@ -226,8 +181,7 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
     ),
 )
 @NAMESPACE
-@KUBECONFIG
-@CONTEXT
+@asks_cluster
 @click.option(
     "--timeout",
     "seconds",
@@ -236,9 +190,6 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
     metavar="DURATION",
     type=duration(1),
     help="How long to wait for writes.",
-)
-@click.option(
-    "--for", "seconds_before", type=duration(1), hidden=True, help="The former name of --timeout."
 )
 @click.option("--writes", type=click.IntRange(min=1), help="End after so many writes.")
 @click.option(
@@ -272,7 +223,9 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
 @click.option("--yes", is_flag=True, help="Register without asking.")
 @OUTPUT
 @click.argument("target", metavar="KIND/NAME", required=False)
-def trace(target: str | None, **flags: Any) -> None:
+def trace(
+    *, target: str | None, access: Access, values: bool, yes: bool, output: str, **flags: Any
+) -> None:
     """Prove which webhook changes one object.
 
     Registers observers that are called right before and after each mutating webhook configuration
@@ -286,48 +239,30 @@ def trace(target: str | None, **flags: Any) -> None:
     """
     if target is None and not flags["everything"]:
         raise click.UsageError("give KIND/NAME, such as deployment/web")
-    with one_line_errors():
-        try:
-            code = _trace(target, **flags)
-        except (StillRegisteredError, NoTargetError, ListenError, certs.CertificateError) as error:
-            raise click.ClickException(str(error)) from error
-    sys.exit(code)
-
-
-def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
-    kubeconfig = flags.pop("kubeconfig") or default_kubeconfig()
-    flags["seconds"] = flags.pop("seconds_before") or flags["seconds"]
-    if target is None:
-        _tell_cleaned(asyncio.run(_clean(kubeconfig, flags["context"], everything=True)))
-        return 0
-    namespace = flags.pop("namespace") or default_namespace(kubeconfig, flags["context"])
-    options = TraceOptions(kubeconfig=kubeconfig, target=target, namespace=namespace, **flags)
-    prepared = asyncio.run(_prepare(options))
-    _tell_cleaned(prepared.cleaned)
-    if not prepared.plan.candidates:
-        tell(f"no mutating webhook configuration matches {prepared.plan.traced}: none changes it")
-        return 0
+    namespace, everything = flags.pop("namespace"), flags.pop("everything")
+    plan, documents = asyncio.run(_prepare(access, target, namespace, everything=everything))
+    if plan is None:
+        return
+    if not plan.candidates:
+        tell(f"no mutating webhook configuration matches {plan.traced}: none changes it")
+        return
     if not yes:
-        _ask_to_register(prepared.plan)
-    return _run(prepared, options, output)
-
-
-def _run(prepared: Prepared, options: TraceOptions, output: str) -> int:
-    found = asyncio.run(_observe(prepared, options, tell))
-    report, plan = found.report, prepared.plan
-    lines = [json_line(report)] if output == "json" else terminal.lines(as_table(report, plan))
-    for line in lines:
-        click.echo(line)
-    if found.signal:
-        return _SIGNALLED + found.signal
+        _ask_to_register(plan)
+    watch, received = asyncio.run(_observe(access, plan, **flags))
+    report = watch.report(asyncio.run(_changed(access, documents)), values=values)
+    if output == "json":
+        click.echo(json_line(report))
+    else:
+        print_table(as_table(report, plan))
+    if received:
+        sys.exit(_SIGNALLED + received)
     if not any(report["writes"].values()):
         tell(
-            f"nothing was written to {plan.traced} in {options.seconds:g} s that reached an "
+            f"nothing was written to {plan.traced} in {flags['seconds']:g} s that reached an "
             "observer. Let somebody write it meanwhile, or give --poke; if it was written, the "
             "API server does not reach this process: see --url"
         )
-        return ExitCode.TIME_UP
-    return 0
+        sys.exit(ExitCode.TIME_UP)
 
 
 def _ask_to_register(plan: Plan) -> None:
@@ -339,8 +274,3 @@ def _ask_to_register(plan: Plan) -> None:
         if slot.observer is not None:
             tell(f"  + {slot.observer}")
     ask("Register them?")
-
-
-def _tell_cleaned(names: list[str] | tuple[str, ...]) -> None:
-    for name in names:
-        tell(f"removed {name}, left behind by another trace")

@@ -1,6 +1,7 @@
 """`genguard watch`: fights that no webhook sees, found by watching objects."""
 
 import asyncio
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -16,10 +17,9 @@ from genguard.objects.shown import json_line
 from genguard.replay import as_row
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
-from webhook.cli.errors import carry_out, one_line_errors
-from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, examples
+from webhook.cli.errors import carry_out
+from webhook.cli.options import OUTPUT, Access, asks_cluster, examples
 from webhook.cli.output import tell
-from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.discovery import discover
 from webhook.cluster.following import follow_versions
 from webhook.cluster.rest import Rest
@@ -30,6 +30,7 @@ from webhook.tasks.supervisor import Supervisor
 _TICK: Final = 1.0
 _LATELY_SECONDS: Final = 60.0
 """A watch that has gone well for so long has only been begun again."""
+_NOT_LISTED: Final = "the API server has not listed it in time"
 _LONGEST_HOURS: Final = 8_760
 
 
@@ -47,8 +48,7 @@ _LONGEST_HOURS: Final = 8_760
     help="How long to watch.  [default: until interrupted]",
 )
 @click.option("-n", "--namespace", metavar="NAME", help="Of kinds in namespaces.  [default: all]")
-@KUBECONFIG
-@CONTEXT
+@asks_cluster
 @OUTPUT
 @click.argument("kinds", nargs=-1, metavar="[KIND...]")
 def watch(*, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
@@ -64,8 +64,7 @@ def watch(*, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
     The exit code is 0 at the end of --timeout, 1 when the cluster refuses, 2 when the command line
     is wrong, 130 when interrupted.
     """
-    with one_line_errors():
-        carry_out(_run(kinds, is_json=output == "json", **flags))
+    carry_out(_run(kinds, is_json=output == "json", **flags))
 
 
 async def _run(
@@ -73,21 +72,30 @@ async def _run(
     *,
     seconds: float | None,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    access: Access,
     is_json: bool,
 ) -> None:
     setup = ReviewSetup(ReviewOptions())
     detection = Detection(compares_all=True)
     versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
-    async with connected(kubeconfig or default_kubeconfig(), context) as api:
-        rest = Rest(api)
+    async with access.connected() as rest:
         watched = [*_chosen(kinds, await discover(rest))]
         paths = {one: one.path(namespace or "" if one.namespaced else "") for one in watched}
         for one, path in paths.items():
             await _check_rights(rest, path, one.kind)
         supervisor = Supervisor()
-        troubles = _Troubles()
+        # Why each is not watched, or was not lately, and until when that counts.
+        troubles = dict.fromkeys(watched, (math.inf, _NOT_LISTED))
+
+        def begin(one: Served, reason: str) -> None:
+            tell(f"{one} is not watched: {reason}; trying again")
+            troubles[one] = math.inf, reason
+
+        def end(one: Served) -> None:
+            _, reason = troubles[one]
+            lately = 0.0 if reason == _NOT_LISTED else _LATELY_SECONDS
+            troubles[one] = time.monotonic() + lately, reason
+
         following = {
             f"watch {one}": partial(
                 follow_versions,
@@ -95,8 +103,8 @@ async def _run(
                 Collection(rest, partial(_at, path), one.kind),
                 versions,
                 supervisor,
-                partial(troubles.begin, one),
-                on_current=partial(troubles.end, one),
+                partial(begin, one),
+                on_current=partial(end, one),
             )
             for one, path in paths.items()
         }
@@ -110,37 +118,11 @@ async def _run(
                 for found in _news(detection.findings(), printed):
                     line = msgspec.to_builtins(found)
                     click.echo(json_line(line) if is_json else as_row(line))
-        for one in watched:
-            if reason := troubles.of(one):
+        for one, (until, reason) in troubles.items():
+            if until > time.monotonic():
                 raise click.ClickException(f"{one} was not watched all the time: {reason}")
         if not printed:
             tell("no fight was seen")
-
-
-class _Troubles:
-    """Which kinds are not watched, and why; what a list shows alone is no fight."""
-
-    def __init__(self) -> None:
-        self._last: Final[dict[Served, tuple[float, str]]] = {}
-        self._current: Final[set[Served]] = set()
-
-    def begin(self, one: Served, reason: str) -> None:
-        """Note that a kind is not watched."""
-        tell(f"{one} is not watched: {reason}; trying again")
-        self._last[one] = time.monotonic(), reason
-        self._current.discard(one)
-
-    def end(self, one: Served) -> None:
-        """Note that all objects of a kind were listed, and that its watch begins."""
-        self._current.add(one)
-
-    def of(self, one: Served) -> str:
-        """Return why a kind is not watched, or was not lately; "" where all is well."""
-        if one not in self._current and one not in self._last:
-            return "the API server has not listed it in time"
-        at, reason = self._last.get(one, (0.0, ""))
-        is_well = one in self._current and time.monotonic() - at > _LATELY_SECONDS
-        return "" if is_well else reason
 
 
 async def _check_rights(rest: Rest, path: str, kind: str) -> None:

@@ -19,8 +19,6 @@ from webhook.manifest.documents import Document, title_of
 from webhook.manifest.install_command import default_replicas, deployment_of, install_command
 from webhook.manifest.rendering import PHASES, is_registration, phase_of
 
-Path = str
-
 
 class Source(StrEnum):
     """What is read from the API server, as `unread` names it where the user may not read it."""
@@ -63,51 +61,30 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The state of a cluster at one moment.
-
-    expected        what `install` would apply, the registrations among it
-    live            the objects that exist, by path; None where one is missing
-    configurations  every webhook configuration of the cluster
-    leftovers       objects that an interrupted installation left
-    endpoints       ready addresses of the Service
-    unready         its other addresses: a pod that is selected and not ready at the moment
-    pair            the certificate and key in the Secret; without key for a server outside
-    probe           the answers of the phases that saw a dry run
-    refusal         the reason if the API server refused the dry run
-    probes          the answers to several dry runs that were sent at once
-    leaving         pods that terminate soon: they are being deleted, or have an older template
-    skew            seconds that the clock here is ahead of the API server's
-    rights          the rights that the server needs
-    served          group, version and resource of every kind that the API server serves
-    custom          group and resource of custom resources with a generation or a status
-    nodes           the version of each node's kubelet; None where they could not be read
-    unread          objects that could not be read, with the reason
-    findings        the open findings of the server; None where it could not be asked
-    unasked         why it could not be asked; "" where it was
-    """
+    """The state of a cluster at one moment."""
 
     at: datetime
     namespace: str
     version: str
-    expected: tuple[Document, ...]
-    live: Mapping[Path, Document | None]
-    configurations: tuple[Document, ...]
-    leftovers: tuple[Document, ...] = ()
-    endpoints: int = 0
-    unready: int = 0
-    pair: PairSnapshot | None = field(default=None, repr=False)
-    probe: Mapping[str, Seen] = field(default_factory=dict)
-    refusal: str = ""
-    probes: tuple[Mapping[str, Seen], ...] = ()
-    leaving: tuple[str, ...] = ()
-    skew: float = 0.0
-    rights: tuple[Right, ...] = ()
-    served: frozenset[tuple[str, str, str]] = frozenset()
-    custom: tuple[tuple[str, str], ...] = ()
-    nodes: Mapping[str, str] | None = None
-    unread: Mapping[str, str] = field(default_factory=dict)
-    findings: tuple[Finding, ...] | None = None
-    unasked: str = ""
+    expected: tuple[Document, ...]  # what `install` would apply, the registrations among it
+    live: Mapping[str, Document | None]  # the objects by path; None where one is missing
+    configurations: tuple[Document, ...]  # every webhook configuration of the cluster
+    leftovers: tuple[Document, ...] = ()  # what an interrupted installation left
+    endpoints: int = 0  # ready addresses of the Service
+    unready: int = 0  # its others: a pod that is selected and not ready at the moment
+    pair: PairSnapshot | None = field(default=None, repr=False)  # without key: a server outside
+    probe: Mapping[str, Seen] = field(default_factory=dict)  # which phases saw a dry run
+    refusal: str = ""  # why the API server refused the dry run
+    probes: tuple[Mapping[str, Seen], ...] = ()  # the answers to several that were sent at once
+    leaving: tuple[str, ...] = ()  # pods that are deleted, or have an older template
+    skew: float = 0.0  # seconds that the clock here is ahead of the API server's
+    rights: tuple[Right, ...] = ()  # those that the server needs
+    served: frozenset[tuple[str, str, str]] = frozenset()  # group, version, resource of each kind
+    custom: tuple[tuple[str, str], ...] = ()  # custom resources with a generation or a status
+    nodes: Mapping[str, str] | None = None  # versions of kubelets; None: they cannot be read
+    unread: Mapping[str, str] = field(default_factory=dict)  # what could not be read, and why
+    findings: tuple[Finding, ...] | None = None  # open ones; None: the server was not asked
+    unasked: str = ""  # why
 
     @property
     def outside(self) -> str:
@@ -250,7 +227,9 @@ class Check(NamedTuple):
         lines = list(self.find(facts))
         problems = [line for line in lines if line.level is not Level.OK]
         for line in problems or lines:
-            yield CheckResult(line.level, self.id, line.message, line.fix)
+            is_wrong = line.level.rank and not line.fix
+            fix = facts.install if is_wrong else line.fix
+            yield CheckResult(line.level, self.id, line.message, fix)
 
 
 def check(name: str, *needs: Source) -> Callable[[Find], Check]:
@@ -258,12 +237,12 @@ def check(name: str, *needs: Source) -> Callable[[Find], Check]:
     return lambda find: Check(name, needs, find)
 
 
-def fail(message: str, fix: str) -> Line:
-    """Say that something does not work."""
+def fail(message: str, fix: str = "") -> Line:
+    """Say that something does not work; without another command, an installation mends it."""
     return Line(Level.FAIL, message, fix)
 
 
-def warn(message: str, fix: str) -> Line:
+def warn(message: str, fix: str = "") -> Line:
     """Say that something works, but should be changed."""
     return Line(Level.WARN, message, fix)
 

@@ -136,7 +136,7 @@ def test_a_group_cannot_forge_a_row(tmp_path):
 def test_the_bar_counts_the_bytes_of_the_files(tmp_path, monkeypatch, suffix):
     paths = [log(tmp_path / f"{name}{suffix}", count=1_200) for name in "ab"]
     monkeypatch.setattr(verb, "WORTH_SHOWING", 1)
-    monkeypatch.setattr(verb, "_is_terminal", lambda: True)
+    monkeypatch.setattr(verb, "_is_free", lambda: True)
     counted: list[int] = []
     monkeypatch.setattr(
         "click._termui_impl.ProgressBar.update", lambda self, n, *_: counted.append(n)

@@ -1,7 +1,6 @@
 """Command lines of `genguard status` and `wait` that can be judged without a cluster."""
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -17,42 +16,6 @@ def run(*words: object):
     return CliRunner().invoke(
         main, list(map(str, words)), env={"HOME": "/missing", "KUBECONFIG": ""}
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["wait"], "give either KIND/NAME, KIND -l SELECTOR or -f FILE"),
-        (["wait", "deploy/web", "-f", "x"], "give either"),
-        (["wait", "deploy/web", "--for=done"], "is not a goal: give ready"),
-        (["wait", "deploy/web", "--timeout=soon"], "is not a time up to 24h"),
-        (["wait", "deploy", "--for=reconciled=3"], "is about one object"),
-        (["wait", "deploy/a", "deploy/b", "--for=reconciled=3"], "is about one object"),
-        (["wait", "deploy/web", "-l", "a=b"], "by its name or by -l, not by both"),
-        (["wait", "-f", "x", "-l", "a=b"], "leave out -l"),
-        (["wait", "deploy/web/status"], "is not KIND/NAME"),
-        (["wait", "deploy/web", "-A", "--kubeconfig=x"], "give -n instead of -A"),
-        (["status", "deploy/web", "-l", "a=b"], "by its name or by -l, not by both"),
-        (["status", "deploy/", "-n", "x"], "is not KIND/NAME"),
-        (["status", "-f", "-", "deploy/web"], "-f needs no cluster: leave out everything but -o"),
-        (["status", "-f", "-", "-w"], "-f needs no cluster"),
-        (["status", "-f", "-", "-n", "x"], "-f needs no cluster"),
-        (["status", "-o", "xml"], "is not one of"),
-    ],
-)
-def test_a_command_line_that_says_too_little_or_too_much_is_refused(words, told):
-    result = run(*words)
-    assert result.exit_code == 2
-    assert told in result.stderr
-
-
-@pytest.mark.parametrize("verb", ["status", "wait"])
-def test_without_a_cluster_it_says_how_to_name_one(verb, monkeypatch):
-    monkeypatch.setattr(Path, "home", lambda: Path("/missing"))
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    result = run(verb, "deploy/web")
-    assert result.exit_code == 1
-    assert "no cluster: set $KUBECONFIG, or give --kubeconfig" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -40,22 +40,3 @@ def test_no_line_is_wider_than_the_terminal():
     lines = run("deploy", COLUMNS="80").stdout.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert max(len(line) for line in run("deploy", COLUMNS="300").stdout.splitlines()) <= 100
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "told"),
-    [
-        (["depoyment"], 1, "there is no kind 'depoyment'; did you mean deployments.apps?"),
-        (["widgets"], 1, "no built-in kind is called 'widgets'; for a custom resource give"),
-        (["gadgte", "--crds", str(DEFINITIONS)], 1, "did you mean gadgets.example.org?"),
-        (["po", "--server-version", "soon"], 2, "'soon' is no Kubernetes version"),
-        (["po", "--crds", "/nonexistent.yaml"], 2, "/nonexistent.yaml: No such file"),
-        (["po", "--kubeconfig", "/nonexistent"], 1, "--kubeconfig /nonexistent:"),
-        (["po", "--context", "kind"], 1, "no cluster: set $KUBECONFIG"),
-    ],
-)
-def test_what_cannot_be_explained_is_told_in_a_line(args, code, told):
-    result = run(*args)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1

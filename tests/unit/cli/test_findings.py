@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from genguard.blame.stuck import Culprits
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.status.assessment import assess
-from tests.unit.cli.test_blame import serving
+from tests.unit.cli.samples import serving
 from webhook.cli import main, output
 
 OLD = Actor("webhook", "mmm-old/status.example.org", "", Confidence.CERTAIN)
@@ -226,41 +226,6 @@ def test_every_namespace_wins_over_one_as_for_kubectl():
 def test_an_empty_result_says_so(words, message):
     result = run(*words, found=())
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", message)
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (
-            ("-l", "app=web"),
-            "a finding has no label 'app', and the labels of its object are not known",
-        ),
-        (("-l", "=web"), "unable to parse requirement: '=web'"),
-        (("--since", "soon"), "is not a time"),
-        (("deploy/",), "is not KIND/NAME"),
-        (("-o", "xml"), "is not one of 'table', 'wide', 'json', 'yaml', 'name', 'jsonpath'"),
-        (("-o", "jsonpath={range .x}"), "jsonpath: 'range .x' at character 2: it takes .field"),
-        (("-o", "jsonpath"), "jsonpath needs a template"),
-        (("-o", "custom-columns"), "custom-columns needs columns: -o custom-columns=NAME:.name"),
-        (("-o", "custom-columns="), "custom-columns needs columns"),
-        (("-o", "custom-columns=NAME"), "'NAME' is not TITLE:.field"),
-        (("-o", "custom-columns=A:.id,B:.x["), "custom-columns: '[' at character 3"),
-        (("--sort-by=.id", "-w"), "--sort-by is of a whole list: leave out -w"),
-        (("--sort-by", "{.a} {.b}"), "is not one field, such as .name"),
-    ],
-)
-def test_a_wrong_flag_is_told_in_one_line(words, told):
-    result = run(*words)
-    assert result.exit_code == 2
-    assert told in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_a_server_that_is_none_is_told_in_one_line():
-    result = CliRunner().invoke(main, ["findings", "--server", "http://127.0.0.1:9"])
-    assert result.exit_code == 1
-    assert "http://127.0.0.1:9: no answer from /api/findings" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
 
 
 def view(uid: str, kind: str = "Deployment", version: str = "apps/v1", name: str = "web"):

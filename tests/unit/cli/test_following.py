@@ -9,7 +9,7 @@ from genguard.status.targets import WatchTarget
 from tests.unit.cluster.store import Store, serving
 from tests.unit.status.test_targets import DEPLOYMENTS, NODES, PODS, served
 from webhook.cli.asking_server import Memory
-from webhook.cli.following import Following, Snapshot, following
+from webhook.cli.following import Following, Snapshot
 
 REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")
 WIDGETS = served("example.org", "widgets", "Widget")
@@ -39,7 +39,7 @@ async def followed(
     tell = (told if told is not None else []).append
     async with (
         serving(store) as rest,
-        following(rest, KINDS, wanted, tell, memories) as objects,
+        Following(rest, KINDS, wanted, tell, memories) as objects,
     ):
         yield objects
 
@@ -133,7 +133,7 @@ async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> No
     await store.put(applications.path("n"), "shop", **application)
     async with (
         serving(store) as rest,
-        following(rest, [*KINDS, applications], [everything], print, {}) as objects,
+        Following(rest, [*KINDS, applications], [everything], print) as objects,
     ):
         assert names(await look(objects)) == [
             "shop", "api", "api-1", "api-1-x", "web", "web-1", "web-1-x",
@@ -141,7 +141,7 @@ async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> No
 
 
 async def test_what_a_server_remembers_is_told_of_what_is_not_settled(store: Store) -> None:
-    async with followed(store, WEB, web=Memory(1, 5)) as objects:
+    async with followed(store, WEB, web=Memory("web", 1, 5)) as objects:
         (root,) = (await look(objects)).roots
     view = root.assessment.view
     assert (view.settled, view.reconciled_generation) == (False, 1)

@@ -117,69 +117,6 @@ def test_yaml_needs_no_certificate_of_anybody_s():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--url", "https://h:1"], "--url needs --ca-file"),
-        (["--url", "http://h:1"], "is not https://HOST:PORT"),
-        (["--ca-file", __file__], "give --url"),
-        (["--cert-dir", "x", "--cert-manager"], "either --cert-dir or --cert-manager"),
-        (["-o", "json"], "'json' is not"),
-        (["--store", _STORE], "give --ha"),
-        (["--ha", "--store", "memory"], "replicas share a Valkey or Redis"),
-        (["--ha", "--store", "valkey://"], "the host is missing"),
-        (["--ha", "--store", "valkey://a:word@db/0"], "put it in secret/genguard-store"),
-        (["--ha", "--store", "valkey://db/0?password-file=/k"], "keys of genguard-store"),
-        (["--ha", "--store", f"{_STORE}?password-file=/tmp/password"], "in /etc/genguard/store/"),
-        (["--replicas", "0"], "x>=1"),
-        (["--store-image", "r.example.org/v:8"], "of the Valkey that --ha installs"),
-        (
-            ["--ha", "--store", _STORE, "--store-image", "v:8"],
-            "of the Valkey that --ha installs",
-        ),
-        (["--audit-only", "--heal"], "leave out --heal"),
-        (["--api-server-cidr", "10.0.0.1/28"], "has host bits set"),
-        (["--alertmanager", "alertmanager:9093"], "is not a URL such as"),
-        (["--alertmanager", "http://[::1:9093"], "is not a URL such as"),
-        (["--api-server-cidr", "apiserver"], "give ranges such as 10.0.0.0/28"),
-    ],
-)
-def test_what_does_not_fit_together_is_refused(arguments, told):
-    found = run(*arguments)
-    assert found.exit_code == 2
-    assert told in found.stderr
-
-
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (["--audit-only"], "--audit-only"),
-        (["--heal"], "--heal"),
-        (["--no-heal"], "--no-heal"),
-        (["--image", "genguard:1"], "--image"),
-        (["--cert-dir", "x"], "--cert-dir"),
-        (["--cert-manager"], "--cert-manager"),
-        (["--ha"], "--ha"),
-        (["--ha", "--store", _STORE], "--ha and --store"),
-        (["--store-image", "valkey:8"], "--store-image"),
-        (["--replicas", "2"], "--replicas"),
-        (["--api-server-cidr", "::/0"], "--api-server-cidr"),
-        (["--alertmanager", "http://a"], "--alertmanager"),
-        (["--audit-only", "--no-heal"], "--audit-only and --no-heal"),
-    ],
-)
-def test_what_is_said_where_a_server_outside_is_started_is_named_to_be_left_out(flags, named):
-    found = run("--url", "https://h:1", "--ca-file", __file__, *flags)
-    assert found.exit_code == 2
-    assert f"leave out {named}: with --url" in found.stderr
-
-
-def test_a_kubeconfig_that_is_not_there_is_told_in_a_line():
-    found = run("--dry-run")
-    assert found.exit_code == 1
-    assert found.stderr.startswith("Error: --kubeconfig /nowhere")
-
-
-@pytest.mark.parametrize(
     ("flags", "said"),
     [
         (["--audit-only"], "leave out --audit-only: with --registrations-file"),

@@ -77,18 +77,3 @@ def test_no_name_forges_a_row_or_moves_the_cursor(tmp_path):
     assert len(rows.splitlines()) == 2
     assert "\x1b" not in rows
     assert r"a\nmutate" in rows
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ([], "Missing argument 'FILE...|-'"),
-        (["-o", "yaml", "-"], "'yaml' is not one of 'json', 'table'"),
-        (["--server-version", "new", "-"], "'new' is no Kubernetes version; write it as 1.36"),
-        (["--crds", "/missing", "-"], "--crds /missing: No such file or directory"),
-    ],
-)
-def test_a_wrong_flag_is_told(arguments, told):
-    result = replay(*arguments)
-    assert result.exit_code == 2
-    assert told in result.stderr

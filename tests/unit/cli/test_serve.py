@@ -146,17 +146,6 @@ def test_a_recording_that_cannot_be_written_is_told(tmp_path):
     assert f"{tmp_path}/no/file" in result.stderr
 
 
-@pytest.mark.parametrize("verb", [[], *([one] for one in main.list_commands(None))])
-def test_help_fits_a_terminal_and_names_every_flag(verb):
-    result = CliRunner().invoke(main, [*verb, "--help"], env={"COLUMNS": "80"})
-    assert result.exit_code == 0
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
-    if verb:
-        shown = [one for one in main.get_command(None, *verb).params if not vars(one).get("hidden")]
-        names = {option for one in shown for option in one.opts}
-        assert all(name in result.stdout for name in names if name.startswith("--"))
-
-
 def test_definitions_of_any_shape_are_read(tmp_path):
     """Several documents, a List and an empty document in one file; the flag after it is wrong."""
     path = tmp_path / "crds.yaml"

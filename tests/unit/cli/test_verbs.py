@@ -38,9 +38,10 @@ def run(*args: str, **env):
 
 @pytest.mark.parametrize("name", VERBS)
 def test_help_tells_every_flag_and_the_exit_codes(name):
-    result = run(name, "--help")
+    result = run(name, "--help", COLUMNS="80")
     assert result.exit_code == 0
     assert re.search(r"The\s+exit\s+code\s+is\s+0", result.stdout)
+    assert max(map(len, result.stdout.splitlines())) <= 80
     for parameter in verb(name).params:
         if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.help, parameter.opts
@@ -123,12 +124,6 @@ def test_flags_of_the_cluster_stand_before_the_verb_or_behind_it(cluster_flags, 
     assert given == {"namespace": "shop", "context": "c", "kubeconfig": "k"}
 
 
-def test_a_flag_before_a_verb_that_does_not_take_it_is_refused():
-    done = run("-n", "shop", "lint", "x")
-    assert done.exit_code == 2
-    assert done.stderr == ("Error: lint takes no --namespace; see genguard lint --help\n")
-
-
 def test_a_flag_before_serve_wins_over_its_file(tmp_path, monkeypatch):
     given = {}
     monkeypatch.setattr(verb("serve"), "callback", lambda **flags: given.update(flags))
@@ -164,23 +159,6 @@ def test_an_unknown_flag_is_told_in_a_line_with_the_next_step(name):
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("Error: No such option")
     assert result.stderr.endswith(f"see genguard {name} --help\n")
-    assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        (["frob"], "No such command 'frob'; see genguard --help"),
-        (["--frob"], "No such option '--frob'; see genguard --help"),
-        (["replay"], "Missing argument 'FILE...|-'; see genguard replay --help"),
-        (["serve", "--ops-port", "x"], "'x' is not a valid integer"),
-        (["lint"], "give either FILEs or --kubeconfig or --context; see genguard lint --help"),
-    ],
-)
-def test_what_is_wrong_is_told_in_a_line(args, told):
-    result = run(*args)
-    assert result.exit_code == 2
-    assert told in result.stderr
     assert result.stderr.count("\n") == 1
 
 

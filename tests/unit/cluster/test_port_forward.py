@@ -14,11 +14,12 @@ from aiohttp import WSMsgType, web
 from kubernetes.aio import client
 
 from certs import renew
-from webhook.cli.asking_server import NoServerError, NotInstalledError, ServerChoice, server_beside
+from webhook.cli.asking_server import NoServerError, NotInstalledError
+from webhook.cli.options import Access
 from webhook.cluster.rest import Rest
 
 PODS = "/api/v1/namespaces/genguard-system/pods"
-USUAL = ServerChoice(None, "")
+USUAL = Access(None, None)
 
 
 def pod(name: str, *, ready: bool = True, args: tuple[str, ...] = (), **metadata: Any) -> Any:
@@ -123,8 +124,8 @@ async def ops(context: ssl.SSLContext | None = None, token: str = "") -> AsyncIt
         await runner.cleanup()
 
 
-async def ask(rest: Rest, choice: ServerChoice = USUAL) -> dict[str, str]:
-    async with server_beside(choice, rest) as server:
+async def ask(rest: Rest, access: Access = USUAL) -> dict[str, str]:
+    async with access.reached(rest) as server:
         first = await server.ask("/api/findings", {}, msgspec.Raw)
         again = await server.ask("/api/findings", {}, msgspec.Raw)
         assert first == again
@@ -159,7 +160,8 @@ async def test_with_tls_and_a_token(tmp_path: Path) -> None:
         async with served(node) as rest:
             with pytest.raises(NoServerError, match=r"this takes a token; give --token-file FILE$"):
                 await ask(rest)
-            assert (await ask(rest, ServerChoice(None, "secret")))["host"].startswith("127.0.0.1:")
+            asked = await ask(rest, Access(None, None, None, "secret"))
+            assert asked["host"].startswith("127.0.0.1:")
 
 
 @pytest.mark.parametrize(

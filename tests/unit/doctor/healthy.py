@@ -11,7 +11,7 @@ from certs import installed_names, renew
 from genguard.admission.probe import Seen
 from genguard.generation.table import load_rows
 from webhook import __version__
-from webhook.doctor.diagnose import diagnose
+from webhook.doctor.checks import diagnose
 from webhook.doctor.facts import CheckResult, Facts, Level, Right
 from webhook.manifest.documents import mode_of, path_of
 from webhook.manifest.rendering import PHASES, Choices, is_registration, pair_files, render

@@ -12,6 +12,7 @@ from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, 
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.linting.hook import FOLLOWED
 from genguard.needed_phases import needs_of, rules_of
+from tests.cases_loader import table
 from tests.unit.doctor.healthy import (
     NOW,
     PAIR,
@@ -27,7 +28,7 @@ from tests.unit.doctor.healthy import (
     worst,
 )
 from tests.unit.test_needed_phases import hook
-from webhook.doctor.diagnose import CHECKS, diagnose
+from webhook.doctor.checks import CHECKS, diagnose
 from webhook.doctor.facts import Level, Right
 from webhook.manifest.documents import FOLLOW
 from webhook.manifest.rendering import SharedStore
@@ -35,13 +36,6 @@ from webhook.manifest.rendering import SharedStore
 WELL = healthy()
 SHARED = healthy(ha=True)
 INSTALL = "genguard install"
-GATE = "feature gate PodObservedGenerationTracking"
-KUBECTL = "kubectl -n genguard-system"
-FAIL_OPEN = "kubectl get --raw /metrics | grep 'webhook_fail_open_count.*genguard'"
-TEMPLATE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genguard-test-0a1b"}}
-SECOND = next(one for one in WELL.configurations if "mutate" in one["metadata"]["name"]) | {
-    "metadata": {"name": "zzzzzz-team-b", "labels": {"app.kubernetes.io/name": "genguard"}}
-}
 OLD_LEAF = renew(
     None, names=installed_names("genguard", "genguard-system"), at=NOW - timedelta(days=300)
 ).pair
@@ -65,6 +59,12 @@ FOUND = Finding(
 RULES = [
     {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["*"], "operations": ["UPDATE"]}
 ]
+
+
+def named(facts, part, name):
+    """Another registration like that of a phase."""
+    found = next(one for one in facts.configurations if part in one["metadata"]["name"])
+    return found | {"metadata": {"name": name, "labels": {"app.kubernetes.io/name": "genguard"}}}
 
 
 def without(facts, kind):
@@ -123,294 +123,73 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
     assert line.fix == "genguard doctor -n genguard-system"
 
 
-@pytest.mark.parametrize(
-    ("facts", "name", "level", "told", "fix"),
-    [
-        (
-            replace(WELL, configurations=(*WELL.configurations, SECOND)),
-            "alone",
-            "warn",
-            "another genguard is registered: mutatingwebhookconfiguration/zzzzzz-team-b;",
-            "kubectl delete mutatingwebhookconfiguration/zzzzzz-team-b",
-        ),
-        (replace(WELL, version="v1.29.15"), "api-server", "fail", "too old", "kubectl version"),
-        (without(WELL, "NetworkPolicy"), "installed", "fail", "networkpolicy/genguard", INSTALL),
-        (
-            with_deployment(SHARED, {}, {"availableReplicas": 2}),
-            "pods",
-            "warn",
-            "2 of 3 are ready",
-            f"{KUBECTL} describe pods",
-        ),
-        (with_deployment(WELL, {}, {}), "pods", "fail", "none of 2", f"{KUBECTL} describe pods"),
-        (
-            with_deployment(WELL, {"replicas": 0}, {}),
-            "pods",
-            "fail",
-            "scaled to 0",
-            f"{KUBECTL} scale deployment/genguard --replicas=2",
-        ),
-        (
-            with_deployment(SHARED, {"replicas": 0}, {}),
-            "pods",
-            "fail",
-            "scaled to 0",
-            f"{KUBECTL} scale deployment/genguard --replicas=3",
-        ),
-        (
-            without_argument(WELL, "--standby"),
-            "pods",
-            "fail",
-            "2 replicas that all answer, without a shared store: each sees only parts of a write",
-            INSTALL,
-        ),
-        (replace(WELL, endpoints=0), "pods", "fail", "the Service has no endpoint", INSTALL),
-        (
-            replace(WELL, endpoints=0, unready=1),
-            "pods",
-            "warn",
-            "its readiness probe fails or is slow; it still answers dry runs",
-            f"{KUBECTL} describe pods",
-        ),
-        (
-            replace(WELL, pair=None),
-            "certificate",
-            "fail",
-            "the Secret with the certificate is missing",
-            INSTALL,
-        ),
-        (replace(WELL, leftovers=(TEMPLATE,)), "registered", "warn", "genguard-test-0a1b", INSTALL),
-        (
-            with_hook(WELL, "intent", rules=[]),
-            "rules",
-            "fail",
-            "is not called for CREATE namespaces, UPDATE namespaces, ",
-            INSTALL,
-        ),
-        (with_hook(WELL, "mutate", failurePolicy="Fail"), "settings", "fail", "Fail", INSTALL),
-        (with_hook(WELL, "mutate", timeoutSeconds=30), "settings", "warn", "30", INSTALL),
-        (
-            with_hook(WELL, "intent", reinvocationPolicy="IfNeeded"),
-            "settings",
-            "warn",
-            "has reinvocationPolicy IfNeeded instead of Never",
-            INSTALL,
-        ),
-        (
-            with_hook(WELL, "outcome", objectSelector={"matchLabels": {"a": "b"}}),
-            "settings",
-            "warn",
-            "a writer who sets labels can avoid it",
-            INSTALL,
-        ),
-        (
-            with_hook(WELL, "mutate", matchConditions=[]),
-            "settings",
-            "warn",
-            "has lost the matchCondition not-genguard",
-            INSTALL,
-        ),
-        (
-            with_hook(
-                WELL, "mutate", matchConditions=[{"name": "not-genguard", "expression": "true"}]
-            ),
-            "settings",
-            "warn",
-            "has a changed matchCondition not-genguard",
-            INSTALL,
-        ),
-        (with_bundle(WELL, b"garbage"), "ca-bundle", "fail", "is not base64 of", INSTALL),
-        (with_bundle(WELL, b""), "ca-bundle", "fail", "is empty", INSTALL),
-        (
-            with_bundle(WELL, issue_authority(at=NOW).cert_pem),
-            "ca-bundle",
-            "fail",
-            "does not verify the server's certificate",
-            INSTALL,
-        ),
-        (
-            replace(WELL, probe={}, probes=()),
-            "reached",
-            "fail",
-            "without intent, mutate, outcome",
-            INSTALL,
-        ),
-        (
-            replace(WELL, probe={}, probes=(), refusal="denied by policy"),
-            "reached",
-            "warn",
-            "a dry run is refused: denied by policy",
-            f"{INSTALL} --dry-run",
-        ),
-        (
-            with_said(WELL, version="0.0.9"),
-            "reached",
-            "warn",
-            "version 0.0.9, this command",
-            INSTALL,
-        ),
-        (
-            with_split(WELL, 3),
-            "phases",
-            "fail",
-            "17 of 20 dry runs were seen in all phases by one pod; the others were split",
-            f"{KUBECTL} scale deployment/genguard --replicas=1",
-        ),
-        (
-            replace(with_split(WELL, 20), leaving=("genguard-2",)),
-            "phases",
-            "warn",
-            "0 of 20 dry runs were seen in all phases by one pod, while genguard-2 terminates",
-            f"{KUBECTL} rollout status deployment/genguard",
-        ),
-        (
-            replace(WELL, probes=({"intent": WELL.probe["intent"]}, *WELL.probes[1:])),
-            "phases",
-            "warn",
-            "19 of 20 dry runs were seen in all phases by one pod; 1 missed a phase",
-            FAIL_OPEN,
-        ),
-        (
-            with_service(WELL, "None"),
-            "phases",
-            "fail",
-            "service/genguard has sessionAffinity None instead of ClientIP",
-            INSTALL,
-        ),
-        (
-            with_service(SHARED, "None"),
-            "phases",
-            "warn",
-            "service/genguard has sessionAffinity None instead of ClientIP",
-            f"{INSTALL} --ha",
-        ),
-        (
-            with_said(WELL, mode="audit-only"),
-            "mode",
-            "fail",
-            "genguard-1 runs as audit-only, but enforcing is deployed",
-            f"{KUBECTL} rollout restart deployment/genguard",
-        ),
-        (
-            replace(with_said(WELL, mode="audit-only"), leaving=("genguard-1",)),
-            "mode",
-            "warn",
-            "but enforcing is deployed, and terminates soon",
-            f"{KUBECTL} rollout status deployment/genguard",
-        ),
-        (
-            with_said(WELL, incomplete="2/100"),
-            "incomplete",
-            "warn",
-            "2 of 100 writes missed one of their phases",
-            FAIL_OPEN,
-        ),
-        (
-            with_said(WELL, failing="watch-pods,detection"),
-            "tasks",
-            "warn",
-            "watch-pods,detection of",
-            f"{KUBECTL} logs deployment/genguard | grep 'task failed'",
-        ),
-        (
-            with_said(WELL, costly="2"),
-            "conditions",
-            "warn",
-            "2 matchConditions cost too much to evaluate, so their webhooks stay possible",
-            f"{KUBECTL} logs deployment/genguard | grep matchCondition",
-        ),
-        (
-            with_said(WELL, store="valkey-lost"),
-            "store",
-            "warn",
-            "each replica uses its own memory, and no loop is found until it is back",
-            f"{KUBECTL} logs deployment/genguard | grep store",
-        ),
-        (
-            with_said(WELL, store="sqlite-damaged"),
-            "store",
-            "warn",
-            "it was moved aside, and what was known before is missing",
-            f"{KUBECTL} logs deployment/genguard | grep 'moved aside'",
-        ),
-        (
-            with_said(WELL, last="2026-04-29T00:00:00Z"),
-            "last-seen",
-            "warn",
-            "172800 s ago",
-            FAIL_OPEN,
-        ),
-        (
-            replace(WELL, rights=(Right("list", "apps", "deployments", allowed=False),)),
-            "rights",
-            "fail",
-            "the server may not list deployments.apps",
-            INSTALL,
-        ),
-        (
-            replace(WELL, rights=(Right("update", "", "secrets", False, "genguard-tls"),)),
-            "rights",
-            "fail",
-            "the server may not update secrets/genguard-tls",
-            INSTALL,
-        ),
-        (
-            replace(WELL, skew=41.2),
-            "clock",
-            "warn",
-            "41 s ahead of",
-            "sudo timedatectl set-ntp true",
-        ),
-        (
-            replace(WELL, skew=-50.0),
-            "clock",
-            "warn",
-            "50 s behind",
-            "sudo timedatectl set-ntp true",
-        ),
-        (
-            replace(
-                WELL, findings=(FOUND, msgspec.structs.replace(FOUND, id="f2", caused_by="f1"))
-            ),
-            "culprits",
-            "warn",
-            "deployments.apps shop/web /status: mmm-old/two.example.org (certain): m (9x)",
-            "genguard explain finding/f1",
-        ),
-    ],
-)
-def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, fix):
-    (line,) = worst(facts).values()
-    assert (line.id, line.level, line.fix) == (name, level, fix)
-    assert told in line.message
+OF = {
+    "shared": SHARED,
+    "audit-only": healthy(audit_only=True),
+    "not-healing": healthy(heal=False),
+}
+STEPS = {
+    "set": lambda facts, changes: replace(facts, **changes),
+    "second": lambda facts, name: replace(
+        facts, configurations=(*facts.configurations, named(facts, "mutate", name))
+    ),
+    "without": without,
+    "left": lambda facts, name: replace(facts, leftovers=({"metadata": {"name": name}},)),
+    "deployment": lambda facts, parts: with_deployment(facts, *parts),
+    "argument": without_argument,
+    "hook": lambda facts, change: with_hook(facts, change[0], **change[1]),
+    "bundle": lambda facts, text: with_bundle(
+        facts, issue_authority(at=NOW).cert_pem if " " in text else text.encode()
+    ),
+    "unprobed": lambda facts, why: replace(facts, probe={}, probes=(), refusal=why),
+    "said": lambda facts, said: with_said(facts, **said),
+    "split": with_split,
+    "split_said": lambda facts, said: with_split(facts, 1, **said),
+    "missed": lambda facts, phase: replace(
+        facts, probes=({phase: facts.probe[phase]}, *facts.probes[1:])
+    ),
+    "service": with_service,
+    "right": lambda facts, parts: replace(
+        facts, rights=(Right(*parts[:3], allowed=False, name=parts[3]),)
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("facts", "name", "told"),
-    [
-        (WELL, "phases", "20 of 20 dry runs were seen in all phases by one pod"),
-        (
-            with_split(SHARED, 15),
-            "phases",
-            "5 of 20 dry runs were seen in all phases by one pod; the others were joined through",
-        ),
-        (healthy(audit_only=True), "mode", "every pod that answers is audit-only, as deployed"),
-        (WELL, "heal", "the leader restores lost values"),
-        (healthy(heal=False), "heal", "off: a lost value stays lost"),
-        (
-            with_split(SHARED, 1, incomplete="9/9000"),
-            "incomplete",
-            "9 of 10000 writes missed one of their phases",
-        ),
-        (with_said(WELL, incomplete="50/99"), "incomplete", "50 of 99 writes"),
-        (WELL, "conditions", "every matchCondition could be evaluated"),
-        (with_said(WELL, role="active", active="genguard-1"), "store", "pod genguard-1 is active"),
-    ],
-)
-def test_what_is_well_is_said_with_its_figure(facts, name, told):
-    (line,) = (line for line in diagnose(facts) if line.id == name)
-    assert line.level is Level.OK
-    assert told in line.message
+def given(case):
+    """The facts of a case: an installation, and each step that makes it different."""
+    facts = OF.get(case.get("of"), WELL)
+    for step, change in case.get("given", {}).items():
+        facts = STEPS[step](facts, change)
+    return facts
+
+
+@table("doctor/wrong.yaml", "of", "given", "id", "level", "told", "fix")
+def test_one_thing_is_wrong_and_nothing_else_is_said(case):
+    (line,) = worst(given(case)).values()
+    assert (line.id, line.level, line.fix) == (case["id"], case["level"], case["fix"])
+    assert case["told"] in line.message, case.because
+
+
+@table("doctor/well.yaml", "of", "given", "id", "told")
+def test_what_is_well_is_said_with_its_figure(case):
+    lines = [line for line in diagnose(given(case)) if line.id == case["id"]]
+    assert [line.level for line in lines] == [Level.OK] * ("told" in case.values), case.because
+    assert all(case["told"] in line.message for line in lines)
+
+
+@table("doctor/nodes.yaml", "given", "id", "told")
+def test_doctor_says_on_which_nodes_the_numbers_of_pods_can_be_trusted(case):
+    (line,) = (line for line in diagnose(given(case)) if line.id == case["id"])
+    assert (line.level, line.message) == (Level.OK, case["told"]), case.because
+
+
+def test_an_open_finding_is_told_with_its_culprit_and_its_consequence_is_not():
+    findings = (FOUND, msgspec.structs.replace(FOUND, id="f2", caused_by="f1"))
+    (line,) = worst(replace(WELL, findings=findings)).values()
+    assert (line.id, line.level, line.fix) == (
+        "culprits", Level.WARN, "genguard explain finding/f1",
+    )  # fmt: skip
+    assert "shop/web /status: mmm-old/two.example.org (certain): m (9x)" in line.message
 
 
 def test_a_split_for_want_of_affinity_is_mended_by_an_installation():
@@ -418,19 +197,6 @@ def test_a_split_for_want_of_affinity_is_mended_by_an_installation():
     (split, affinity) = (line for line in lines if line.id == "phases")
     assert split.level is affinity.level is Level.FAIL
     assert split.fix == affinity.fix == INSTALL
-
-
-@pytest.mark.parametrize(
-    ("name", "facts"),
-    [
-        ("heal", healthy(audit_only=True)),
-        ("incomplete", with_said(WELL, incomplete="")),
-        ("conditions", with_said(WELL, costly="")),
-        ("phases", replace(WELL, probes=())),
-    ],
-)
-def test_a_line_that_says_nothing_is_left_out(name, facts):
-    assert name not in {line.id for line in diagnose(facts)}
 
 
 def test_a_certificate_that_is_due_is_a_warning_before_it_is_an_outage():
@@ -516,43 +282,6 @@ def test_kinds_are_told_as_this_server_has_them():
     (then,) = (line.message for line in diagnose(few) if line.id == "kinds")
     assert "; not served here: servicecidrs; " in then
     assert then.endswith("custom resources that are not watched: widgets.example.com")
-
-
-@pytest.mark.parametrize(
-    ("nodes", "trusted", "told"),
-    [
-        ({"a": "v1.35.0", "b": "v1.36.3-gke.1"}, "2 of 2", ""),
-        ({"a": "v1.35.0", "b": "v1.34.2"}, "1 of 2", f"; unless {GATE} is off on b (1.34)"),
-        ({"a": "v1.33.9+k3s1"}, "0 of 1", f"; only with {GATE} on a (1.33)"),
-        (
-            {"a": "v1.32.1", "b": "v1.36.0"},
-            "1 of 2",
-            "; never on a (before 1.33): pods there have none, or an old one that stays",
-        ),
-        (
-            {"virtual": "acme-7", "new": ""},
-            "0 of 2",
-            "; not known of new, virtual, whose version is none of a kubelet",
-        ),
-    ],
-)
-def test_doctor_says_on_which_nodes_the_numbers_of_pods_can_be_trusted(nodes, trusted, told):
-    (line,) = (one for one in diagnose(replace(WELL, nodes=nodes)) if one.id == "nodes")
-    message = f"observedGeneration of pods can be trusted on {trusted}{told}"
-    assert (line.level, line.message) == (Level.OK, message)
-
-
-@pytest.mark.parametrize("nodes", [None, {}])
-def test_where_no_node_can_be_read_doctor_says_nothing_of_them(nodes):
-    assert "nodes" not in {one.id for one in diagnose(replace(WELL, nodes=nodes))}
-
-
-def test_a_write_that_was_never_seen_is_no_fault_of_a_fresh_server():
-    (line,) = (one for one in diagnose(with_said(WELL, last="never")) if one.id == "last-seen")
-    assert (line.level, line.message) == (
-        Level.OK,
-        "no write since this replica started",
-    )
 
 
 def test_where_no_server_answers_doctor_does_not_say_that_no_finding_is_open():

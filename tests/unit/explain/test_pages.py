@@ -3,8 +3,7 @@
 import pytest
 
 from genguard.explain import page as page_module
-from genguard.explain.catalogue import Catalogue
-from genguard.explain.explanation import PredicateVerdict
+from genguard.explain.explanation import Catalogue, PredicateVerdict
 from genguard.explain.page import page
 from genguard.generation import predict
 from genguard.generation.strategy import (

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from genguard.explain.catalogue import Catalogue
 from genguard.explain.explanation import (
     DELETION,
     EVERYTHING,
     EVERYTHING_BUT_STATUS,
+    Catalogue,
     GenerationPredicate,
     PredicateVerdict,
 )
