@@ -14,7 +14,7 @@ import pytest
 from tests.contract.hostile import GOOD
 from tests.contract.service import Answer, Running, Wire, http_post, serving
 from tests.controlplane.certificates import Authority, KeyPair
-from webhook.server.certificate import QUIET_SECONDS, ClientAuthority, Refusals, names_of
+from webhook.server.certificate import names_of, read_authorities
 from webhook.telemetry.logs import LOGGER
 
 OURS, OTHERS = Authority("front-proxy"), Authority("front-proxy")  # the same name, another key
@@ -190,14 +190,6 @@ async def test_a_pair_that_is_renewed_keeps_clients_checked(ca_file, tmp_path):
         assert (await asked(run, APISERVER, tmp_path)).status == 200
 
 
-async def test_the_servers_own_probe_is_nobody_to_refuse(ca_file):
-    async with guarded(ca_file) as run:
-        for _ in range(3):
-            await run.service._probe()
-        assert run.service.missing() is None
-        assert await refusals(run) == {}
-
-
 async def test_the_ops_port_asks_nobody_for_a_certificate(ca_file, tmp_path):
     async with guarded(ca_file, ops_tls=True) as run:
         wire = Wire(
@@ -218,29 +210,7 @@ async def test_the_ops_port_asks_nobody_for_a_certificate(ca_file, tmp_path):
 def test_a_file_without_an_authority_says_so_at_the_start(ca_file, content, said):
     ca_file.unlink() if content is None else ca_file.write_bytes(content)
     with pytest.raises(Exception, match=said):
-        ClientAuthority(ca_file)
-
-
-def test_an_episode_of_refusals_is_told_twice_at_its_beginning_and_at_its_end(caplog):
-    caplog.set_level(logging.INFO, LOGGER.name)
-    now, counted = [0.0], []
-    refused = Refusals(counted.append, lambda: now[0])
-    refused.end_if_quiet()
-    for _ in range(1_000):
-        refused.refuse("untrusted_client")
-        refused.end_if_quiet()
-    now[0] = QUIET_SECONDS - 1
-    refused.refuse("untrusted_client")
-    now[0] = 2 * QUIET_SECONDS - 2
-    refused.end_if_quiet()
-    assert [one.message for one in caplog.records] == ["clients are refused"]
-    now[0] = 2 * QUIET_SECONDS - 1
-    refused.end_if_quiet()
-    refused.end_if_quiet()
-    assert caplog.records[1].message == "clients are no longer refused"
-    assert caplog.records[1].facts == {"refused": 1_001}
-    assert len(caplog.records) == 2
-    assert len(counted) == 1_001
+        read_authorities(ca_file)
 
 
 @pytest.mark.parametrize("peer", [None, {}, {"subject": ()}, {"subject": "text"}])

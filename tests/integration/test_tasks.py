@@ -34,7 +34,7 @@ RULES, CERTIFICATE = "genguard-rules", "genguard-tasks"
 TASKS: Final = {
     "detection": CLUSTER,
     "settling": CLUSTER,
-    "certificate and probe": CLUSTER,
+    "certificate": CLUSTER,
     "idle connections": CLUSTER,
     "judged objects": CLUSTER,
     "watch of custom resources": CLUSTER,

@@ -14,8 +14,7 @@ A token is one of a cluster, or the one in a file. A cluster is asked as kube-rb
 TokenReview, then SubjectAccessReview of a non-resource URL. The path is /metrics for metrics, which
 the usual roles of Prometheus grant, and /genguard for all the rest: a right to `/*` would open
 pages of the API server itself. Answers are kept for a moment, so that a page with its style and
-script is one question. A file is read again when it has changed, and never where others can read
-it.
+script is one question. A file is never read where others can read it.
 """
 
 import asyncio
@@ -41,7 +40,6 @@ REFUSED_SECONDS: Final = 10.0
 MOST_KEPT: Final = 1_000
 MOST_ASKED: Final = 4
 """Questions at once: clients with made-up tokens must not have genguard flood the API server."""
-MOST_WAITING: Final = 64
 
 
 class Part(StrEnum):
@@ -107,12 +105,10 @@ class ByToken:
         self._tokens: Final = tokens
 
     async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
-        """None for a good token; without a token the refusal says which kinds there are."""
+        """None for a good token; without one, in UTF-8, the refusal says which kinds there are."""
         token = bearer(request.headers.get("Authorization", ""))
         if not token:
             return Refusal(401, _TAKES_ONE, asks=True)
-        if not _is_text(token):
-            return Refusal(401, _NO_TEXT, asks=True)
         return await self._tokens.refuses(token, part)
 
 
@@ -123,19 +119,14 @@ def bearer(authorization: str) -> str:
     closed, and sends them with server-sent events, too: no cookie is needed.
     """
     scheme, _, value = authorization.strip().partition(" ")
-    if scheme.lower() == "bearer":
-        return value.strip()
-    if scheme.lower() != "basic":
-        return ""
     try:
-        return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
+        if scheme.lower() == "bearer":
+            return value.strip().encode().decode()  # aiohttp keeps what is no UTF-8 as surrogates
+        if scheme.lower() == "basic":
+            return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
     except ValueError:  # no base64, or no UTF-8
-        return ""
-
-
-def _is_text(token: str) -> bool:
-    """Whether it was UTF-8; aiohttp decodes other bytes to characters that cannot be encoded."""
-    return not any("\ud800" <= one <= "\udfff" for one in token)
+        pass
+    return ""
 
 
 def _loops(end: object) -> bool:
@@ -182,7 +173,6 @@ genguard: this name is not one of this host.
 A page of another site could otherwise read what is shown here.
 Dial http://localhost or http://127.0.0.1, with the same port.
 """
-_NO_TEXT: Final = "genguard: this token is no UTF-8 text; no token has such bytes.\n"
 _TAKES_ONE: Final = """\
 genguard: this takes a token.
 
@@ -197,7 +187,6 @@ With --ops-auth token-file=FILE it is what the file holds.
 
 
 _UNREACHED: Final = Refusal(503, "genguard: the API server, which knows tokens, does not answer.\n")
-_BUSY: Final = Refusal(503, "genguard: too many tokens are being checked; try again.\n")
 _UNKNOWN: Final = Refusal(401, "genguard: the cluster does not know this token.\n", asks=True)
 
 
@@ -231,33 +220,25 @@ class ReviewedTokens:
             lambda _, kept, now: now + (REFUSED_SECONDS if kept.refusal else ALLOWED_SECONDS),
             clock,
         )
-        self._asking: Final[dict[_Key, asyncio.Task[Refusal | None]]] = {}
         self._turns: Final = asyncio.Semaphore(MOST_ASKED)
 
     async def refuses(self, token: str, part: Part) -> Refusal | None:
         """None where the user of the token may see that part."""
         key = hashlib.sha256(token.encode()).digest(), part
         known = self._kept.get(key)
-        if known is not None:
-            return known.refusal
-        asking = self._asking.get(key)
-        if asking is None:
-            if len(self._asking) >= MOST_WAITING:
-                return _BUSY
-            asking = self._asking[key] = asyncio.create_task(self._ask(key, token))
-            asking.add_done_callback(lambda _: self._asking.pop(key, None))
-        return await asyncio.shield(asking)  # others wait for the same answer
+        if known is None:
+            async with self._turns:
+                known = self._kept.get(key) or await self._ask(key, token)
+        return known.refusal
 
-    async def _ask(self, key: _Key, token: str) -> Refusal | None:
+    async def _ask(self, key: _Key, token: str) -> _Answer:
         verb, path = ASKED[key[1]]
-        async with self._turns:
-            found = await self._reviewer.review(token, verb, path)
+        found = await self._reviewer.review(token, verb, path)
         if found is None:
-            return _UNREACHED
+            return _Answer(_UNREACHED)
         user, is_allowed = found
-        refusal = None if is_allowed else _not_granted(user, verb, path)
-        self._kept[key] = _Answer(refusal)
-        return refusal
+        self._kept[key] = answer = _Answer(None if is_allowed else _not_granted(user, verb, path))
+        return answer
 
 
 def _not_granted(user: str, verb: str, path: str) -> Refusal:
@@ -284,59 +265,45 @@ class BadTokenFileError(ValueError):
 
 
 class TokenFile:
-    """The Tokens of a file."""
+    """The Tokens of a file, which is read at each request."""
 
     def __init__(self, path: Path) -> None:
         """Raise BadTokenFileError when there is no usable token at the start."""
         self._path: Final = path
-        self._seen, self._digest = self._read()
-        self._last_error = ""
+        self._told = ""
+        self._read()
 
     async def refuses(self, token: str, part: Part) -> Refusal | None:
         """None for the token of the file, which is good for everything."""
         del part
         try:
-            if self._state() != self._seen:
-                self._seen, self._digest = self._read()
-                self._last_error = ""
+            digest, self._told = self._read(), ""
         except BadTokenFileError as error:
-            if str(error) != self._last_error:
-                self._last_error = str(error)
-                LOGGER.error("token file refused", extra={"facts": {"reason": self._last_error}})
+            if str(error) != self._told:
+                self._told = str(error)
+                LOGGER.error("token file refused", extra={"facts": {"reason": self._told}})
             return _UNUSABLE  # the file may have been taken away on purpose
-        return None if hmac.compare_digest(_digest(token), self._digest) else _WRONG
+        return None if hmac.compare_digest(_digest(token), digest) else _WRONG
 
-    def _read(self) -> tuple[tuple[int, ...], bytes]:
-        state = self._state()
+    def _read(self) -> bytes:
         try:
             with self._path.open("rb") as file:
-                content = file.read(_MOST_BYTES + 1)
+                mode, content = os.fstat(file.fileno()).st_mode, file.read(_MOST_BYTES + 1)
         except OSError as error:
             raise BadTokenFileError(f"{self._path}: {error.strerror}") from error
-        try:
-            token = content.decode().strip()
-        except UnicodeDecodeError:
-            token = ""
-        is_long_enough = len(token) >= SHORTEST_TOKEN
-        if not is_long_enough or len(content) > _MOST_BYTES or not token.isprintable():
-            raise BadTokenFileError(
-                f"{self._path}: it must hold one token of {SHORTEST_TOKEN} characters at least; "
-                "make one with: openssl rand -hex 32"
-            )
-        return state, _digest(token)
-
-    def _state(self) -> tuple[int, ...]:
-        """Numbers that change when the file is changed or replaced."""
-        try:
-            found = os.stat(self._path)  # noqa: PTH116 - follows the links of a mounted Secret
-        except OSError as error:
-            raise BadTokenFileError(f"{self._path}: {error.strerror}") from error
-        if found.st_mode & stat.S_IRWXO:
+        if mode & stat.S_IRWXO:
             raise BadTokenFileError(
                 f"{self._path}: everybody on this machine can read it; chmod o= {self._path}, or "
                 "defaultMode: 0440 of a mounted Secret"
             )
-        return found.st_ino, found.st_dev, found.st_mtime_ns, found.st_size
+        token = content.decode(errors="replace").strip()
+        is_long_enough = SHORTEST_TOKEN <= len(token) <= len(content) <= _MOST_BYTES
+        if not is_long_enough or "\ufffd" in token or not token.isprintable():
+            raise BadTokenFileError(
+                f"{self._path}: it must hold one token of {SHORTEST_TOKEN} characters at least; "
+                "make one with: openssl rand -hex 32"
+            )
+        return _digest(token)
 
 
 def _digest(token: str) -> bytes:

@@ -139,7 +139,7 @@ class AdmissionHandler:
         except RefusedRequestError as error:
             response = _refusal(error)
             if isinstance(error, OverloadedError):
-                self._overload.count(error.rejected, time.monotonic())
+                self._overload.count(error.rejected)
                 self._observer.shed()
             else:
                 self._observer.refused(error.code)
@@ -185,7 +185,7 @@ class AdmissionHandler:
         except OverloadedError as error:
             if not deps.audit_only:
                 raise
-            self._overload.count(error.rejected, begun)
+            self._overload.count(error.rejected)
             reply = review(body, phase, deps, begun, skip=Skipped.OVERLOADED)
         answer = Answered(phase, body, reply, deps.audit_only, is_costly)
         self._observer.answered(answer, time.monotonic() - begun)

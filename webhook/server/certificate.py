@@ -9,7 +9,6 @@ Relies  on OpenSSL checking chain, dates and usage (clientAuth) of what a client
 
 import asyncio
 import ssl
-import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -20,6 +19,7 @@ import certs
 from certs import CertificateError, PairUnreadableError
 from certs.files import read_file
 from webhook.server.options import ServerOptions
+from webhook.server.overload import Episode
 from webhook.server.tls import PairSource, ServingCertificate
 from webhook.telemetry.logs import LOGGER
 
@@ -38,113 +38,38 @@ class Refusal(StrEnum):
     NOT_ALLOWED = "client_not_allowed"
 
 
-class ClientAuthority:
-    """The authorities of `--client-ca-file`: the newest of the file that were good."""
-
-    def __init__(self, file: Path) -> None:
-        """Raise CertificateError when the file holds none."""
-        self._file: Final = file
-        self._last_refusal = ""
-        self.pem = self._read()
-
-    def changed(self) -> bool:
-        """Read the file again; True when other authorities are trusted from now on.
-
-        While the file is not usable, the last good authorities are kept; why is logged once.
-        """
-        try:
-            pem = self._read()
-        except CertificateError as error:
-            if str(error) != self._last_refusal:
-                self._last_refusal = str(error)
-                facts = {"reason": self._last_refusal}
-                LOGGER.error("client authority refused", extra={"facts": facts})
-            return False
-        self._last_refusal = ""
-        if pem == self.pem:
-            return False
-        self.pem = pem
-        LOGGER.info("client authority reloaded", extra={"facts": {"file": str(self._file)}})
-        return True
-
-    def _read(self) -> str:
-        content = read_file(self._file)
-        if content is None:
-            raise PairUnreadableError(self._file, "is not there: name the API server's client CA")
-        try:
-            pem = content.decode("ascii")
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_verify_locations(cadata=pem)
-        except (ValueError, ssl.SSLError) as error:  # not ASCII, empty, or no certificate in it
-            reason = "holds no certificates in PEM (-----BEGIN CERTIFICATE-----)"
-            raise PairUnreadableError(self._file, reason) from error
-        if not context.cert_store_stats()["x509_ca"]:
-            raise PairUnreadableError(
-                self._file, "holds no authority: give the one that signs the API server's clients"
-            )
-        return pem
-
-
-class Refusals:
-    """Counts who is refused, and logs where an episode of refusals begins and ends."""
-
-    def __init__(
-        self, count: Callable[[str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`count` takes each Refusal; `clock` gives seconds."""
-        self._count: Final = count
-        self._clock: Final = clock
-        self._last: float | None = None
-        self._in_episode = 0
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Count a client that is refused."""
-        self._count(refusal)
-        if self._last is None:
-            self._in_episode = 0
-            LOGGER.warning("clients are refused", extra={"facts": {"reason": refusal}})
-        self._in_episode += 1
-        self._last = self._clock()
-
-    def end_if_quiet(self) -> None:
-        """End an episode that is over; to be called every few seconds."""
-        if self._last is None or self._clock() - self._last < QUIET_SECONDS:
-            return
-        facts = {"refused": self._in_episode}
-        LOGGER.warning("clients are no longer refused", extra={"facts": facts})
-        self._last = None
-
-
 class Clients:
     """Which clients may use the admission port; all of them have presented a good certificate."""
 
-    def __init__(self, names: frozenset[str], refusals: Refusals) -> None:
-        """`names` are allowed common names of subjects; without any, every name is allowed.
+    def __init__(self, names: frozenset[str], count: Callable[[str], None]) -> None:
+        """`count` takes each Refusal.
 
-        The API server takes its own callers so (--requestheader-allowed-names, kube-apiserver).
+        `names` are allowed common names of subjects; without any, every name is allowed. The API
+        server takes its own callers so (--requestheader-allowed-names, kube-apiserver).
         """
         self._names: Final = names
-        self.refusals: Final = refusals
-        self.probe: object = None
-        """The address from which this server itself tries a handshake."""
+        self._count: Final = count
+        self.episode: Final = Episode(
+            "clients are refused", "clients are no longer refused", QUIET_SECONDS
+        )
 
     def allows(self, transport: asyncio.BaseTransport) -> bool:
         """Whether the client, whose chain was checked in the handshake, has an allowed name."""
         if not self._names or names_of(transport.get_extra_info("peercert")) & self._names:
             return True
-        self.refusals.refuse(Refusal.NOT_ALLOWED)
+        self._refuse(Refusal.NOT_ALLOWED)
         return False
 
-    def refuse_handshake(self, error: OSError, client: object) -> None:
-        """Count a handshake that failed for the certificate of a client with such an address."""
+    def refuse_handshake(self, error: OSError) -> None:
+        """Count a handshake that failed for the certificate of a client."""
         if isinstance(error, ssl.SSLCertVerificationError):
-            self.refusals.refuse(Refusal.UNTRUSTED)
-        elif (
-            isinstance(error, ssl.SSLError)
-            and error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
-            and client != self.probe
-        ):
-            self.refusals.refuse(Refusal.NO_CERTIFICATE)
+            self._refuse(Refusal.UNTRUSTED)
+        elif getattr(error, "reason", "") == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+            self._refuse(Refusal.NO_CERTIFICATE)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._count(refusal)
+        self.episode.count(refusal)
 
 
 def names_of(certificate: dict[str, object] | None) -> frozenset[str]:
@@ -167,14 +92,11 @@ class CertificateKeeper:
         self._lifetime: Final = options.lifetime
         self._renewal: Final = min(_RENEWAL, options.lifetime * _SHORTEST_RENEWAL)
         self._next_renewal = now + self._renewal
-        self._last_refusal = ""
-        file = options.client_ca_file
-        self._clients: Final = None if file is None else ClientAuthority(file)
-        self.serving: Final = ServingCertificate(
-            self._source(options, now),
-            at=now,
-            client_ca=None if self._clients is None else self._clients.pem,
-        )
+        self._told: Final[dict[str, str]] = {}
+        self._client_file: Final = options.client_ca_file
+        self._client_ca = None if self._client_file is None else read_authorities(self._client_file)
+        source = self._source(options, now)
+        self.serving: Final = ServingCertificate(source, at=now, client_ca=self._client_ca)
         _warn(self.serving.first_warnings)
 
     def _source(self, options: ServerOptions, now: datetime) -> PairSource:
@@ -195,13 +117,11 @@ class CertificateKeeper:
             await asyncio.sleep(seconds)
 
     def refresh(self, now: datetime) -> bool:
-        """Renew and reload what is due.
+        """Renew and reload what is due; what cannot be used leaves the last good one.
 
         True when another certificate is served, or other clients are trusted, from now on.
         """
-        trusts_others = self._clients is not None and self._clients.changed()
-        if self._clients is not None and trusts_others:
-            self.serving.trust_clients(self._clients.pem)
+        trusts_others = self._tries("client authority refused", self._reload_authorities, now)
         # A clock that was put back may have had one made that is not valid yet.
         is_put_back = now < self._next_renewal - self._renewal
         if self._own is not None and (now >= self._next_renewal or is_put_back):
@@ -210,16 +130,37 @@ class CertificateKeeper:
                 self._ensure(self._own, now)
             except (CertificateError, OSError) as error:
                 LOGGER.error("certificate not renewed", extra={"facts": {"reason": str(error)}})
+        return self._tries("certificate refused", self._reload_pair, now) or trusts_others
+
+    def _tries(self, message: str, step: Callable[[datetime], bool], now: datetime) -> bool:
+        """Take a step; log once why it cannot be taken."""
+        reason = ""
         try:
-            warnings = self.serving.reload_if_changed(now)
+            return step(now)
         except CertificateError as error:
-            if str(error) != self._last_refusal:
-                self._last_refusal = str(error)
-                LOGGER.error("certificate refused", extra={"facts": {"reason": str(error)}})
-            return trusts_others
+            reason = str(error)
+            if self._told.get(message) != reason:
+                LOGGER.error(message, extra={"facts": {"reason": reason}})
+            return False
+        finally:
+            self._told[message] = reason
+
+    def _reload_authorities(self, _: datetime) -> bool:
+        if self._client_file is None:
+            return False
+        pem = read_authorities(self._client_file)
+        if pem == self._client_ca:
+            return False
+        self._client_ca = pem
+        self.serving.trust_clients(pem)
+        facts = {"file": str(self._client_file)}
+        LOGGER.info("client authority reloaded", extra={"facts": facts})
+        return True
+
+    def _reload_pair(self, now: datetime) -> bool:
+        warnings = self.serving.reload_if_changed(now)
         if warnings is None:
-            return trusts_others
-        self._last_refusal = ""
+            return False
         _warn(warnings)
         facts = {"certificate": self.serving.fingerprint}
         LOGGER.info("certificate reloaded", extra={"facts": facts})
@@ -232,6 +173,25 @@ class CertificateKeeper:
             LOGGER.info("certificate made", extra={"facts": facts})
         elif made.reason:
             LOGGER.warning("certificate due for renewal", extra={"facts": facts})
+
+
+def read_authorities(file: Path) -> str:
+    """The authorities of `--client-ca-file`, in PEM; raises CertificateError where it has none."""
+    content = read_file(file)
+    if content is None:
+        raise PairUnreadableError(file, "is not there: name the API server's client CA")
+    try:
+        pem = content.decode("ascii")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_verify_locations(cadata=pem)
+    except (ValueError, ssl.SSLError) as error:  # not ASCII, empty, or no certificate in it
+        reason = "holds no certificates in PEM (-----BEGIN CERTIFICATE-----)"
+        raise PairUnreadableError(file, reason) from error
+    if not context.cert_store_stats()["x509_ca"]:
+        raise PairUnreadableError(
+            file, "holds no authority: give the one that signs the API server's clients"
+        )
+    return pem
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -58,8 +58,8 @@ class PortLimits:
     makes_room: bool = False
 
 
-class Connection(asyncio.Protocol):
-    """One connection: aiohttp's protocol, and a deadline. Times are those of time.monotonic.
+class Connection(web.RequestHandler):
+    """One connection: aiohttp's protocol with a deadline. Times are those of time.monotonic.
 
     handshake     the TLS handshake, until it is over
     arrived       when the latest bytes came at the earliest; 0.0 before the first
@@ -72,9 +72,15 @@ class Connection(asyncio.Protocol):
     """
 
     def __init__(self, port: "Port") -> None:
+        super().__init__(
+            port.server,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=port.limits.idle,
+            access_log=None,  # type: ignore[arg-type] # its default is no logger for all that
+            max_headers=64,
+            auto_decompress=False,
+        )
         self._port: Final = port
-        self._http: Http | None = None
-        self._transport: asyncio.Transport | None = None
         self._epoch: Final = port.epoch
         self.handshake: asyncio.Task[None] | None = None
         self.arrived = 0.0
@@ -85,41 +91,48 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the headers of a request: the TLS handshake is over."""
-        port = self._port
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods
-        self.is_untrusted = port.clients is not None and not port.clients.allows(transport)
-        self._http = Http(self, port)
-        self._http.connection_made(transport)
-        self._wait(port.limits.headers)
+        clients = self._port.clients
+        self.is_untrusted = clients is not None and not clients.allows(transport)
+        super().connection_made(transport)
+        self._wait(self._port.limits.headers)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: BaseException | None) -> None:
         """Forget the connection."""
         self._port.discard(self)
-        http, self._http = self._http, None  # or each would keep the other in memory
-        if http is not None:
-            http.connection_lost(exc)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Hand data to aiohttp."""
+        """Note when a request begins."""
         self.arrived = self._port.lag.before_last
         if not self.is_answering and not self.has_begun:
             self.has_begun = True
             self._wait(self._port.limits.headers)
-        if self._http is not None:
-            self._http.data_received(data)
+        super().data_received(data)
 
-    def eof_received(self) -> None:
-        """As asyncio.Protocol: the transport closes."""
-
-    def pause_writing(self) -> None:
-        """As asyncio.Protocol."""
-        if self._http is not None:
-            self._http.pause_writing()
-
-    def resume_writing(self) -> None:
-        """As asyncio.Protocol."""
-        if self._http is not None:
-            self._http.resume_writing()
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer HTTP that cannot be read; aiohttp's own text repeats the line that is wrong."""
+        del message
+        if isinstance(exc, ConnectionError):
+            self._port.on_drop("client_left")
+            raise exc  # in the middle of its request: there is nobody to answer
+        if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._port.on_drop("bad_http")
+            LOGGER.warning("bad http", extra={"facts": {"error": type(exc).__name__}})
+            body = encode_refusal("this is no HTTP/1.1 request", "", "bad_http")
+        else:
+            LOGGER.error("handler failed", exc_info=exc)
+            body = _FAILED
+        if request.writer.output_size > 0:
+            raise ConnectionError("a part of another answer is sent already")
+        response = web.Response(status=status, body=body, content_type="application/json")
+        response.force_close()
+        return response
 
     def headers_complete(self) -> None:
         """Stop this deadline: a request is being handled, and its handler has one itself."""
@@ -150,18 +163,18 @@ class Connection(asyncio.Protocol):
         """Whether it began under a certificate that is no longer served."""
         return self._epoch != self._port.epoch
 
-    def close_gently(self) -> None:
-        """Close the connection once what was written to it is sent."""
-        if self._transport is not None:
-            self._transport.close()
-
     def abort(self) -> None:
         """Drop the connection at once; it no longer counts."""
         self._port.discard(self)
         if self.handshake is not None:
             self.handshake.cancel()
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
+
+
+def connection_of(request: web.BaseRequest) -> Connection:
+    """The connection that a request came over: no port has another protocol."""
+    return cast(Connection, request.protocol)
 
 
 class _Accepted(asyncio.Protocol):
@@ -181,55 +194,6 @@ class _Accepted(asyncio.Protocol):
                 facts = {"error": type(error).__name__, "action": "raise ulimit -n"}
                 LOGGER.error("no connection can be accepted", extra={"facts": facts})
         cast(asyncio.Transport, transport).abort()
-
-
-class Http(web.RequestHandler):
-    """aiohttp's protocol of one connection, which answers what is no HTTP in words of our own."""
-
-    __slots__ = ("_on_drop", "connection")
-
-    def __init__(self, connection: Connection, port: "Port") -> None:
-        super().__init__(
-            port.server,
-            loop=asyncio.get_running_loop(),
-            keepalive_timeout=port.limits.idle,
-            access_log=None,  # type: ignore[arg-type] # its default is no logger for all that
-            max_headers=64,
-            auto_decompress=False,
-        )
-        self._on_drop: Final = port.on_drop
-        self.connection: Final = connection
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answer HTTP that cannot be read; aiohttp's own text repeats the line that is wrong."""
-        del message
-        if isinstance(exc, ConnectionError):
-            self._on_drop("client_left")
-            raise exc  # in the middle of its request: there is nobody to answer
-        if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            self._on_drop("bad_http")
-            LOGGER.warning("bad http", extra={"facts": {"error": type(exc).__name__}})
-            body = encode_refusal("this is no HTTP/1.1 request", "", "bad_http")
-        else:
-            LOGGER.error("handler failed", exc_info=exc)
-            body = _FAILED
-        if request.writer.output_size > 0:
-            raise ConnectionError("a part of another answer is sent already")
-        response = web.Response(status=status, body=body, content_type="application/json")
-        response.force_close()
-        return response
-
-
-def connection_of(request: web.BaseRequest) -> Connection:
-    """The connection that a request came over."""
-    protocol: Http = request.protocol  # type: ignore[assignment] # no port has another protocol
-    return protocol.connection
 
 
 class Port:
@@ -281,23 +245,26 @@ class Port:
             self.number = self.number or sock.getsockname()[1]
 
     def _plain(self) -> asyncio.Protocol:
-        connection = Connection(self)
-        return connection if self._admit(connection) else _Accepted()
+        return self._admit() or _Accepted()
 
     def _take(self, accepted: socket.socket) -> None:
         """Begin the TLS handshake of a connection."""
-        connection = Connection(self)
-        if not self._admit(connection):
+        connection = self._admit()
+        if connection is None:
             accepted.close()
             return
-        task = asyncio.create_task(self._encrypt(connection, accepted))
-        task.add_done_callback(lambda _: accepted.close() if task.cancelled() else None)
-        connection.handshake = task
+
+        def end(handshake: asyncio.Task[None]) -> None:
+            connection.handshake = None
+            if handshake.cancelled():
+                connection.connection_lost(None)
+                accepted.close()
+
+        connection.handshake = asyncio.create_task(self._encrypt(connection, accepted))
+        connection.handshake.add_done_callback(end)
 
     async def _encrypt(self, connection: Connection, accepted: socket.socket) -> None:
-        client = None
         try:
-            client = accepted.getpeername()
             await self._loop.connect_accepted_socket(
                 lambda: connection,
                 accepted,
@@ -305,11 +272,9 @@ class Port:
                 ssl_handshake_timeout=self.limits.handshake,
             )
         except OSError as error:  # the client has gone, or speaks no TLS, or is too slow for it
-            self.discard(connection)
+            connection.connection_lost(error)
             if self.clients is not None:
-                self.clients.refuse_handshake(error, client)
-        finally:
-            connection.handshake = None
+                self.clients.refuse_handshake(error)
 
     def close(self) -> None:
         """Accept no more. Connections that are open stay, those in their handshake do not."""
@@ -339,32 +304,28 @@ class Port:
         """Whether every other connection waits for its client."""
         return not any(each.has_request for each in self._open if each is not connection)
 
-    def _admit(self, connection: Connection) -> bool:
-        """Take in a new connection, for which another one may be dropped; False: one too many.
+    def _admit(self) -> Connection | None:
+        """Make a connection, for which another one may be dropped; None: it is one too many.
 
         A handshake always gives way: it takes milliseconds, unless its client lets it hang.
         """
-        limits, count = self.limits, len(self._open)
-        if count >= limits.connections:
-            waiting = min(
-                (
-                    each
-                    for each in self._open
-                    if each.handshake is not None or (limits.makes_room and not each.is_answering)
-                ),
-                key=lambda each: each.since,
-                default=None,
-            )
-            is_too_many = waiting is None and count >= limits.connections + limits.spare
-            if waiting is not None or is_too_many:
+        limits = self.limits
+        if len(self._open) >= limits.connections:
+            giving_way = [
+                each
+                for each in self._open
+                if each.handshake is not None or (limits.makes_room and not each.is_answering)
+            ]
+            if giving_way:
                 self.on_drop(TOO_MANY)
-            if is_too_many:
-                return False
-            if waiting is not None:
-                waiting.abort()
+                min(giving_way, key=lambda each: each.since).abort()
+            elif len(self._open) >= limits.connections + limits.spare:
+                self.on_drop(TOO_MANY)
+                return None
+        connection = Connection(self)
         connection.is_spare = len(self._open) >= limits.connections
         self._open.add(connection)
-        return True
+        return connection
 
     def discard(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
@@ -380,8 +341,9 @@ class Port:
         Those that are waiting for an answer, or have begun a request, stay.
         """
         for each in list(self._open):
-            if 0.0 < each.arrived < before and not each.has_request:
-                each.close_gently()
+            is_idle = 0.0 < each.arrived < before and not each.has_request
+            if is_idle and each.transport is not None:
+                each.transport.close()  # once what was written to it is sent
 
     def _drop_overdue(self) -> None:
         # Not now: a process that stood still has not read yet what was sent to it in time.

@@ -5,7 +5,6 @@ start → serving → SIGTERM → draining (still answering, closing connections
 """
 
 import asyncio
-import contextlib
 import gc
 import math
 import platform
@@ -26,7 +25,7 @@ from genguard.review import Dependencies
 from webhook import __version__
 from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler, RemoteIntents, ReviewSpans
-from webhook.server.certificate import CertificateKeeper, Clients, Refusals
+from webhook.server.certificate import CertificateKeeper, Clients
 from webhook.server.collectors import FindingMetrics
 from webhook.server.connection import Port, PortLimits, naming_flags
 from webhook.server.detecting import Detecting
@@ -40,10 +39,9 @@ from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
 _TICK_SECONDS: Final = 5.0
-TICKING: Final = "certificate and probe"
+TICKING: Final = "certificate"
 SENDING_AWAY: Final = "idle connections"
 """The names of tasks."""
-_PROBE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 2.0
 """While it drains or stands by, a connection without a request for so long is closed. A client that
@@ -127,9 +125,7 @@ class AdmissionService:
         self._keeper: Final = CertificateKeeper(options)
         self._certificate: Final = self._keeper.serving
         self._clients: Final = (
-            Clients(options.client_names, Refusals(metrics.refuse))
-            if options.client_ca_file
-            else None
+            Clients(options.client_names, metrics.refuse) if options.client_ca_file else None
         )
         self._recorder: Final = Recorder(options.record) if options.record else None
         self._metrics: Final = metrics
@@ -153,7 +149,6 @@ class AdmissionService:
         self._ops: web.AppRunner | None = None
         self._ops_port: Port | None = None
         self._lag: LoopLag | None = None
-        self._probe_failed = ""
         self._leaves = False
         self.secure_port = 0
         self.ops_port = 0
@@ -183,7 +178,6 @@ class AdmissionService:
         self.secure_port = self._port.number
         self._measure(self._port, self._lag)
         trust = await self._start_ops(self._lag)
-        await self._probe()
         self._supervisor.start(TICKING, self._tick)
         self._supervisor.start(SENDING_AWAY, self._send_away)
         self._detecting.start()
@@ -255,7 +249,7 @@ class AdmissionService:
             return "draining"
         if self.not_after <= datetime.now(UTC):
             return "the certificate has expired"
-        return self._probe_failed or None
+        return None
 
     def readiness(self) -> Readiness:
         """Whether this server answers reviews, and which of its tasks fail."""
@@ -363,37 +357,11 @@ class AdmissionService:
     async def _tick(self) -> None:
         while True:
             await self._keeper.changed(_TICK_SECONDS)
-            self._overload.end_if_quiet(time.monotonic())
+            self._overload.episode.end_if_quiet()
             if self._clients is not None:
-                self._clients.refusals.end_if_quiet()
+                self._clients.episode.end_if_quiet()
             if self._keeper.refresh(datetime.now(UTC)) and self._port is not None:
                 self._port.retire()
-            await self._probe()
-
-    async def _probe(self) -> None:
-        """Find out whether a TLS handshake with the admission port succeeds.
-
-        With TLS 1.3 a client has finished before the server asks for its certificate, so this works
-        without a client certificate.
-        """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        host = self._options.bind_address
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-        try:
-            async with asyncio.timeout(_PROBE_SECONDS):
-                _, writer = await asyncio.open_connection(host, self.secure_port)
-                if self._clients is not None:
-                    self._clients.probe = writer.get_extra_info("sockname")
-                await writer.start_tls(context)
-                writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
-        except (OSError, TimeoutError) as error:
-            self._probe_failed = f"the admission port does not answer: {type(error).__name__}"
-        else:
-            self._probe_failed = ""
 
 
 def _freeze_garbage() -> None:

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, Self
 
@@ -37,38 +38,61 @@ class Rejected(StrEnum):
     READING = "reading"  # bytes of bodies that are being read
 
 
+class Episode:
+    """Logs where a time begins in which something is refused again and again, and where it ends."""
+
+    def __init__(
+        self,
+        begins: str,
+        ends: str,
+        quiet_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`begins` and `ends` are logged; it is over after `quiet_seconds` without a refusal."""
+        self._begins: Final = begins
+        self._ends: Final = ends
+        self._quiet_seconds: Final = quiet_seconds
+        self._clock: Final = clock
+        self._began = self._last = 0.0
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def count(self, reason: str) -> None:
+        """Count a refusal."""
+        self._last = self._clock()
+        if not self._count:
+            self._began = self._last
+            LOGGER.warning(self._begins, extra={"facts": {"reason": reason}})
+        self._count += 1
+
+    def end_if_quiet(self) -> None:
+        """End an episode that is over; to be called every few seconds."""
+        if self._count and self._clock() - self._last >= self._quiet_seconds:
+            facts = {"refused": self._count, "seconds": round(self._last - self._began, 3)}
+            LOGGER.warning(self._ends, extra={"facts": facts})
+            self._count = 0
+
+
 class Overload:
     """Decides which reviews are rejected, counts them, and logs each episode."""
 
-    def __init__(self, quiet_seconds: float) -> None:
+    def __init__(self, quiet_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """An episode ends after `quiet_seconds` in which nothing was rejected."""
-        self._quiet_seconds: Final = quiet_seconds
-        self._began: float | None = None
-        self._last = 0.0
-        self._in_episode = 0
         self.rejected: Final = dict.fromkeys(Rejected, 0)
+        self.episode: Final = Episode(
+            "overloaded: reviews are shed", "no longer overloaded", quiet_seconds, clock
+        )
 
     def is_too_late(self, waited: float, timeout: float) -> bool:
         """Whether a client that gives up after `timeout` seconds has waited too long already."""
-        share = MOST_WAITED if self._began is None else MOST_WAITED_IN_EPISODE
-        return waited > timeout * share
+        return waited > timeout * (MOST_WAITED_IN_EPISODE if self.episode else MOST_WAITED)
 
-    def count(self, rejected: Rejected, now: float) -> None:
-        """Count a rejected request; `now` is seconds on any clock."""
-        if self._began is None:
-            self._began, self._in_episode = now, 0
-            LOGGER.warning("overloaded: reviews are shed", extra={"facts": {"reason": rejected}})
+    def count(self, rejected: Rejected) -> None:
+        """Count a rejected request."""
         self.rejected[rejected] += 1
-        self._in_episode += 1
-        self._last = now
-
-    def end_if_quiet(self, now: float) -> None:
-        """End an episode that is over; to be called every few seconds."""
-        if self._began is None or now - self._last < self._quiet_seconds:
-            return
-        facts = {"shed": self._in_episode, "seconds": round(self._last - self._began, 3)}
-        LOGGER.warning("no longer overloaded", extra={"facts": facts})
-        self._began = None
+        self.episode.count(rejected)
 
 
 _EVERY_SECONDS: Final = 0.05

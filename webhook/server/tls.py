@@ -18,7 +18,7 @@ import os
 import ssl
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -27,6 +27,7 @@ from certs import CertificateError, PairFiles, PairSnapshot, UnusablePairError, 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from certs.inspect import CertificateFacts, Part
 
+_HAS_MEMORY_FILES: Final = hasattr(os, "memfd_create")
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
 _CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"
 
@@ -53,7 +54,6 @@ class ServingCertificate:
         source: PairSource,
         *,
         at: datetime,
-        names: Sequence[str] = (),
         client_ca: str | None = None,
     ) -> None:
         """`client_ca`: authorities of clients in PEM, for `guarded`.
@@ -61,7 +61,6 @@ class ServingCertificate:
         Raise CertificateError when there is no usable pair to begin with.
         """
         self._source = source
-        self._names = tuple(names)
         self._client_ca = client_ca
         self._pair = source.read()
         self._current, self._facts, self.first_warnings = self._try(self._pair, at)
@@ -114,7 +113,7 @@ class ServingCertificate:
         self, pair: PairSnapshot, at: datetime
     ) -> tuple[ssl.SSLContext, CertificateFacts, tuple[str, ...]]:
         """Make a context for the pair, with its facts and warnings, or raise why it is unusable."""
-        found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=self._names)
+        found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at)
         where = self._source.place
         if found.facts is None or found.errors:
             raise UnusablePairError(
@@ -147,8 +146,7 @@ class ServingCertificate:
         self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, first: ssl.SSLContext
     ) -> None:
         """Let the handshake go on with the current pair, whatever name was asked for."""
-        del first
-        connection.asked_for = name  # type: ignore[union-attr]
+        del name, first
         connection.context = self._current
 
 
@@ -231,18 +229,11 @@ def _settings() -> ssl.SSLContext:
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
     """Give the bytes a path, as OpenSSL wants one: in memory where the system can, else a file."""
-    descriptor = _memory()
     with (
-        tempfile.NamedTemporaryFile() if descriptor is None else os.fdopen(descriptor, "wb") as file
+        tempfile.NamedTemporaryFile()
+        if not _HAS_MEMORY_FILES
+        else os.fdopen(os.memfd_create("certificate"), "wb") as file
     ):
         file.write(content)
         file.flush()
-        yield file.name if descriptor is None else f"/proc/self/fd/{descriptor}"
-
-
-def _memory() -> int | None:
-    """Open a file without a name; None where there is no Linux, or a sandbox forbids it."""
-    try:
-        return os.memfd_create("certificate")
-    except (AttributeError, OSError):
-        return None
+        yield f"/proc/self/fd/{file.fileno()}" if _HAS_MEMORY_FILES else file.name

@@ -14,7 +14,6 @@ from certs import CertificateError, Issued, PairAbsentError, PairFiles, issue, w
 from tests.unit.certs.samples import Made, make
 from tests.unit.certs.volumes import mount_secret
 from tests.unit.server.tls_client import Client, echoing, fingerprint
-from webhook.server import tls
 from webhook.server.tls import ServingCertificate
 
 NOW = datetime.now(UTC)  # clients verify by the real clock
@@ -182,13 +181,6 @@ async def test_no_handshake_fails_through_thirty_rotations(tmp_path, certificate
             assert (await client.shake()).fingerprint == fingerprint(leaf.cert_pem)
 
 
-def test_a_pair_that_does_not_cover_the_names_that_are_dialled_is_refused(tmp_path):
-    write_files(tmp_path, as_files(FIRST))
-    certificate = ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW, names=[NAME])
-    write_files(tmp_path, as_files(issue(names=["other.svc"], at=NOW)))
-    assert f"does not cover {NAME}" in refusal(certificate, NOW)
-
-
 def test_a_pair_due_for_renewal_is_served_with_a_warning(tmp_path):
     write_files(tmp_path, as_files(FIRST))
     certificate = ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW + 25 * DAY)
@@ -205,12 +197,6 @@ def test_without_a_usable_pair_there_is_no_server(tmp_path):
     write_files(tmp_path, as_files(FIRST))
     with pytest.raises(CertificateError, match="expired at"):
         ServingCertificate(files, at=NOW + 31 * DAY)
-
-
-def test_a_system_without_memory_files_loads_the_pair_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(tls, "_memory", lambda: None)
-    write_files(tmp_path, as_files(FIRST))
-    assert ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW).fingerprint == OLD
 
 
 def test_no_descriptor_is_left_open(tmp_path, certificate):
