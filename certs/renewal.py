@@ -68,12 +68,14 @@ class Renewed:
 class Due:
     """What a Secret is to hold; `reason` is empty if that is what it holds.
 
-    left  why this pair is another program's, "" if it is ours
+    left       why this pair is another program's, "" if it is ours
+    is_usable  what it holds may be served, and can be trusted by its ca.crt
     """
 
     files: Files = field(repr=False)
     reason: str = ""
     left: str = ""
+    is_usable: bool = True
 
 
 def renewal(
@@ -106,7 +108,8 @@ def renewal(
     if may_sign and all(authority.cert_pem in one for one in trusted):
         leaf = issue(names=names, at=at, authority=authority, leaf_lifetime=lifetime).leaf
         wanted |= {CERT_FILE: leaf.cert_pem, KEY_FILE: leaf.key_pem}
-    return Due(wanted, "; ".join(problem.message for problem in found.problems))
+    is_usable = not found.errors and bool(files.get(CA_FILE, b"").strip())
+    return Due(wanted, "; ".join(one.message for one in found.problems), is_usable=is_usable)
 
 
 def choose_authority(

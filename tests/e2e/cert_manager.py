@@ -1,10 +1,9 @@
 """Plays cert-manager: makes the Secret that a Certificate asks for, and injects its CA."""
 
 import base64
-from datetime import UTC, datetime
 from typing import Any
 
-from certs import renew
+from tests.controlplane.certificates import Authority
 from tests.controlplane.client import Client, wait_until
 from tests.e2e.player import Player
 
@@ -42,8 +41,13 @@ class CertManager(Player):
         name = spec["secretName"]
         if client.get(f"{path}/{name}", check=False).status == 200:
             return
-        pair = renew(None, names=spec.get("dnsNames", ["ca"]), at=datetime.now(UTC)).pair
-        files = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": pair.ca_pem or b""}
+        authority = Authority("cert-manager")
+        pair = authority.issue_server(*spec.get("dnsNames", ["ca"]))
+        files = {
+            "tls.crt": pair.cert_pem,
+            "tls.key": pair.key_pem,
+            "ca.crt": authority.pair.cert_pem,
+        }
         data = {key: base64.b64encode(content).decode() for key, content in files.items()}
         metadata = {
             "name": name,

@@ -1,7 +1,6 @@
 """install and uninstall on a real API server, also interrupted by a signal and run again."""
 
 import json
-import re
 import shlex
 import signal
 from base64 import b64decode
@@ -29,7 +28,7 @@ from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from webhook.cluster.standby import ACTIVE
 
-PHASES = ("1/4", "2/4", "3/4", "4/4")
+PHASES = ("1/3", "2/3", "3/3")
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +56,11 @@ def clean(plane: ControlPlane) -> Iterator[ControlPlane]:
         yield plane
 
 
-def test_it_is_installed_in_four_phases_and_then_there_is_nothing_to_do(
+def test_it_is_installed_in_three_phases_and_then_there_is_nothing_to_do(
     clean: ControlPlane,
 ) -> None:
     first = run(clean, "install", "--yes", "--audit-only")
-    assert [line[:3] for line in first.err.splitlines() if line[1:3] == "/4"] == list(PHASES)
+    assert [line[:3] for line in first.err.splitlines() if line[1:3] == "/3"] == list(PHASES)
     assert all(line.split()[0] == "create" for line in first.out.splitlines())
     assert registered(clean) == list(REGISTRATIONS)
     assert "matchExpressions" in webhook(clean, "mutate")["namespaceSelector"]
@@ -188,13 +187,12 @@ def test_without_yes_and_a_terminal_nothing_is_done(plane: ControlPlane) -> None
     assert there(plane) == before
 
 
-@pytest.mark.parametrize("phase", PHASES[2:])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_interrupted_while_it_registers_it_puts_everything_back(
-    clean: ControlPlane, phase: str, number: signal.Signals
+    clean: ControlPlane, number: signal.Signals
 ) -> None:
     with Genguard() as guard, Verb(clean, "install", "--yes", *outside(guard)) as interrupted:
-        interrupted.until(phase)
+        interrupted.until("3/3")
         guard.pause()  # so that the phase does not end by itself
         wait_until(lambda: registered(clean), what="registered")
         interrupted.send(number)
@@ -212,7 +210,7 @@ def test_what_was_registered_before_is_put_back_when_the_new_is_not_proven(
         edit = [{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]
         clean.client.patch(path, edit)
         with Verb(clean, "install", "--yes", "--timeout=3s", *outside(guard)) as failing:
-            failing.until("4/4")
+            failing.until("3/3")
             guard.pause()
             assert failing.end().code == 1
             guard.go_on()
@@ -319,24 +317,6 @@ def test_a_valkey_is_installed_with_a_password_that_is_made_once_and_never_shown
     assert waited.startswith("deleted; ")
     assert f"namespace/{SYSTEM} must end, half a minute or more" in waited
     assert gone == "gone"
-
-
-def test_replicas_share_a_store_whose_secret_has_to_be_there(clean: ControlPlane) -> None:
-    files = "password-file=/etc/genguard/store/password&cafile=/etc/genguard/store/ca.crt"
-    store = f"--store=valkeys://genguard@valkey.valkey.svc/0?{files}"
-    absent = run(clean, "install", "--ha", store, "--yes", code=1)
-    assert f"secret/genguard-store -n {SYSTEM} has no password and no ca.crt" in absent.err
-    (command,) = re.findall(r"kubectl .*--from-file=ca.crt", absent.err)
-    assert not there(clean) & {f"/api/v1/namespaces/{SYSTEM}"}
-    clean.client.post("/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
-    for name in ("password", "ca.crt"):
-        (clean.folder / name).write_text("somebody's")
-    _, *arguments = command.replace("--from-file=", f"--from-file={clean.folder}/").split()
-    clean.kubectl(*arguments)
-    found = run(clean, "install", "--ha", store, "--dry-run")
-    assert "create    deployment/genguard" in found.out
-    left = run(clean, "uninstall", "--yes")
-    assert "it holds secret/genguard-store" in left.out
 
 
 def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(

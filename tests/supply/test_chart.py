@@ -15,7 +15,7 @@ from tests.controlplane.build import binary as control_plane_binary
 from tests.unit.manifest_files import MANIFESTS
 from tools.binaries import binary
 from tools.chart import CHART, REPOSITORY, write
-from webhook.install.registering import MANAGED_BY
+from webhook.install.plan import MANAGED_BY
 from webhook.manifest.rendering import REGISTRATIONS, Choices, Outside, SharedStore, render
 
 PAIR = {"tls.crt": b"a certificate\n", "tls.key": b"a key\n", "ca.crt": b"an authority\n"}

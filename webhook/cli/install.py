@@ -13,8 +13,14 @@ from webhook.cli.errors import carry_out
 from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, with_flags
 from webhook.cli.output import ask, tell
 from webhook.files.given import read_registrations
-from webhook.install import removing
-from webhook.install.installing import InstallOptions, manifests_of, prepare, run
+from webhook.install.installing import (
+    InstallOptions,
+    manifests_of,
+    prepare,
+    prepare_removal,
+    run,
+    run_removal,
+)
 from webhook.manifest.documents import NAMESPACE, Document
 from webhook.manifest.rendering import (
     MOUNT,
@@ -299,7 +305,16 @@ def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) 
     help="How long to wait until all is gone.",
 )
 @_changes_installation
-def uninstall(*, dry_run: bool, yes: bool, **flags: Any) -> None:
+def uninstall(
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    registrations_only: bool,
+    seconds: float,
+    dry_run: bool,
+    yes: bool,
+) -> None:
     """Remove genguard from a cluster.
 
     The registrations go first, so that no write waits for a server that is gone. Nothing is left
@@ -308,8 +323,9 @@ def uninstall(*, dry_run: bool, yes: bool, **flags: Any) -> None:
     The exit code is 0 when it is gone, 1 when that could not be done, 2 when the command line is
     wrong.
     """
-    options = removing.RemovalOptions(**flags)
-    steps = asyncio.run(removing.prepare(options))
+    steps = asyncio.run(
+        prepare_removal(kubeconfig, context, namespace, registrations_only=registrations_only)
+    )
     if not steps:
         tell("there is nothing of genguard's")
         return
@@ -319,5 +335,5 @@ def uninstall(*, dry_run: bool, yes: bool, **flags: Any) -> None:
         return
     if not yes:
         ask("Delete these?")
-    carry_out(removing.run(steps, options, tell))
+    carry_out(run_removal(steps, kubeconfig, context, seconds, tell))
     tell("gone")

@@ -19,7 +19,7 @@ from genguard.status.views.rollout import Rollout, rollout
 from webhook.cluster.installation import find, list_objects
 from webhook.cluster.reconcile import until
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.install.registering import missing, probe
+from webhook.install.plan import probe
 from webhook.manifest.documents import Document, collection_of, title_of
 
 _AT_ONCE: Final = 8
@@ -98,7 +98,7 @@ async def until_seen(
 
     async def check() -> str:
         probed = await send_probe(rest, namespace, run)
-        absent = missing(probed.seen, phases)
+        absent = [phase for phase in phases if phase not in probed.seen]
         if not absent:
             return ""
         reason = (

@@ -13,11 +13,10 @@ from typing import Any, Final
 
 import manifests
 from certs import PairSnapshot
-from genguard.linting.hook import FOLLOWED, GENGUARD, INJECTED, MUTATING
+from genguard.linting.hook import FOLLOWED, GENGUARD, INJECTED, MUTATING, VALIDATING
 from webhook.cluster.reconcile import NEVER
 from webhook.cluster.rest import APPLY_PATCH, RefusedError, Rest
-from webhook.install.plan import Action, Step, compare
-from webhook.install.registering import RUN, merged
+from webhook.install.plan import RUN, Action, Step, compare, merged
 from webhook.manifest.documents import (
     AUDIT_ONLY,
     FOLLOW,
@@ -48,7 +47,8 @@ _PARTS: Final = ("Deployment", "StatefulSet", "NetworkPolicy")
 _IDENTITY: Final = ("uid", "resourceVersion")
 _PARAMS: Final = {"fieldManager": GENGUARD, "force": "true"}
 _KINDS: Final = (
-    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    (_ADMISSION, MUTATING),
+    (_ADMISSION, VALIDATING),
     ("v1", "Namespace"),
 )
 

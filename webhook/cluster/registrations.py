@@ -25,7 +25,6 @@ from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
 from genguard.needed_phases import Need, needs_of, rules_of
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.election.leader import Leadership
-from webhook.install.registering import is_limited
 from webhook.manifest.documents import Document, path_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS, phase_of, registration_of
 from webhook.tasks.threads import in_thread
@@ -146,7 +145,7 @@ class Follower:
         Raises RefusedError or one of UNREACHED.
         """
         found = await self._read()
-        if found is None or any(is_limited(one) for one in found.values()):
+        if found is None:
             return  # an installation is going on, or is still to come
         outcome = _rules(found[Phase.OUTCOME], Phase.OUTCOME)
         needs = needs_of(

@@ -44,7 +44,7 @@ from webhook.doctor.facts import (
     ok,
     warn,
 )
-from webhook.install.registering import foreign, home_of, is_limited, removal_commands
+from webhook.install.plan import foreign, home_of, removal_commands
 from webhook.manifest.documents import (
     FOLLOW,
     HEAL,
@@ -183,11 +183,7 @@ def registered(facts: Facts) -> Iterator[Line]:
     if missing := [phase for phase in PHASES if phase not in facts.registered]:
         what = "not registered" if len(missing) == len(PHASES) else "not all registered"
         yield fail(f"{what}: {', '.join(missing)} is missing")
-    limited = [one for one in facts.registered.values() if is_limited(one.registration)]
-    for found in limited:
-        message = f"{found.hook.configuration} covers only a trial namespace: "
-        yield fail(f"{message}an installation was interrupted")
-    if facts.leftovers and not limited:
+    if facts.leftovers:
         names = ", ".join(str(one["metadata"]["name"]) for one in facts.leftovers)
         yield warn(f"left by an interrupted installation: {names}")
     yield ok("intent, mutate and outcome, for the whole cluster")
@@ -280,7 +276,7 @@ def settings(facts: Facts) -> Iterator[Line]:
 def _selectors(found: Found, facts: Facts) -> Iterator[Line]:
     name, hook = found.hook.configuration, found.hook
     watched = [one for one in (*_LEFT_OUT, facts.namespace) if hook.selects_namespace(one)]
-    if watched and not is_limited(found.registration):
+    if watched:
         message = f"{name} watches {', '.join(watched)}, which the cluster or genguard itself "
         yield fail(f"{message}depends on")
     if hook.selects_objects:
@@ -350,23 +346,23 @@ def order(facts: Facts) -> Iterator[Line]:
 @check("reached", Source.REGISTRATIONS)
 def reached(facts: Facts) -> Iterator[Line]:
     """Every phase saw a dry run: the only proof from end to end."""
-    missing = ", ".join(phase for phase in facts.asked_phases if phase not in facts.probe)
+    missing = ", ".join(phase for phase in facts.registered if phase not in facts.probe)
     said = next((seen.facts for seen in facts.probe.values()), {})
     if missing and facts.refusal:
         message = f"not seen by {missing}: a dry run is refused: {facts.refusal}"
         yield warn(message, f"{facts.install} --dry-run")
     elif missing:
         yield fail(f"a dry run passed without {missing} seeing it: genguard install finds out why")
-    elif facts.asked_phases and said.get("version") != __version__:
+    elif facts.registered and said.get("version") != __version__:
         yield warn(f"the server has version {said.get('version')}, this command {__version__}")
-    if facts.asked_phases:
+    if facts.registered:
         yield ok(f"a dry run was seen in every phase, {said.get('mode', '')}")
 
 
 @check("phases")
 def phases(facts: Facts) -> Iterator[Line]:
     """All phases of one write reach the same pod, or pods that share a store."""
-    asked, sent = facts.asked_phases, len(facts.probes)
+    asked, sent = facts.registered, len(facts.probes)
     complete = [one for one in facts.probes if all(phase in one for phase in asked)]
     if not asked or not complete:
         return  # the check `reached` says why

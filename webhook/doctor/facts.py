@@ -14,7 +14,6 @@ from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
 from genguard.linting.hook import INJECTED, Hook, items, mapping, read_hooks, texts
 from genguard.objects.shown import few
-from webhook.install.registering import is_limited
 from webhook.manifest.documents import Document, title_of
 from webhook.manifest.install_command import default_replicas, deployment_of, install_command
 from webhook.manifest.rendering import PHASES, is_registration, phase_of
@@ -99,11 +98,6 @@ class Facts:
     def registered(self) -> dict[str, Found]:
         """The registered webhooks by phase."""
         return {found.phase: found for found in self._registered()}
-
-    @property
-    def asked_phases(self) -> list[str]:
-        """The phases that are registered for the whole cluster, not for a trial namespace."""
-        return [name for name, one in self.registered.items() if not is_limited(one.registration)]
 
     @property
     def answers(self) -> list[Mapping[str, str]]:

@@ -1,35 +1,35 @@
-"""Install genguard in four phases, each proven before the next begins.
+"""Install and remove genguard: a plan is a list of steps, and each phase is proven.
 
-server     1  namespace, rights, Secret, Deployment, Service; waits for the rollout, and until the
-              pods that it replaces have ended
-reach      2  the API server itself must reach it, over TLS, by the bundle it will be known by
-register   3  registered for a trial namespace alone; a probe must be seen in every phase of a write
-widen      4  registered for the cluster; a probe elsewhere must be seen in every phase, and
-              answered in no other mode than the wanted one
+server    1  namespace, rights, Secret, Deployment, Service; waits for the rollout, and until the
+             pods that it replaces have ended; what is not needed any more is deleted
+trial     2  a webhook of each phase for a trial namespace alone, which fails: a probe must be seen
+             by all, or the API server says itself why it cannot reach the server
+register  3  registered for the cluster; a probe elsewhere must be seen in every phase, and answered
+             in no other mode than the wanted one
 
-Whatever ends 3 and 4 early, the registrations are put back as they were. A killed run leaves what
-it has made so far, and nothing that a write of others depends on; the next run goes on.
+Whatever ends 3 early, the registrations are put back as they were. A killed run leaves what it has
+made so far, and nothing that a write of others depends on; the next run goes on.
 """
 
 import base64
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import certs
 import manifests
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.objects.shown import few
 from webhook.cluster import connection
+from webhook.cluster.certificates import decoded
 from webhook.cluster.connection import default_kubeconfig
 from webhook.cluster.install_waits import (
     leaving,
-    read_pair,
     until_bundle,
     until_mode,
     until_replaced,
@@ -45,20 +45,20 @@ from webhook.cluster.installation import (
     put_back,
     remove,
 )
+from webhook.cluster.reconcile import until
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
-from webhook.install.plan import Action, Step
-from webhook.install.registering import (
-    check,
+from webhook.install.plan import (
+    Action,
+    Step,
     foreign,
-    is_limited,
-    limited,
+    home_of,
     release_of,
     removal_commands,
-    trial_name,
-    trial_namespace,
+    trial,
 )
-from webhook.manifest.documents import Document, mode_of, path_of, title_of
+from webhook.manifest.documents import Document, in_order, mode_of, path_of, title_of
 from webhook.manifest.rendering import (
+    FINDINGS,
     PASSWORD,
     PHASES,
     REGISTRATIONS,
@@ -66,9 +66,6 @@ from webhook.manifest.rendering import (
     Choices,
     deployment_of,
     is_registration,
-    keys_of,
-    pair_files,
-    phase_of,
     registration_of,
     render,
     secret_of,
@@ -77,10 +74,22 @@ from webhook.manifest.rendering import (
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _SECRET_BYTES: Final = 32
-_NO_PAIR: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
-_OTHERS_OWN: Final = "cert-manager.io/certificate-name"
-"""The annotation of a Secret that cert-manager keeps."""
-_WORKLOADS: Final = ("Deployment", "StatefulSet")
+_NO_FILES: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
+_CERTIFICATES: Final[Document] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "certificates.cert-manager.io"},
+}
+_LABEL: Final = "app.kubernetes.io/name"
+_OURS: Final = ("genguard", "genguard-valkey")
+"""The values of this label on installed objects and their pods."""
+_OTHERS: Final = {
+    "v1": ("Pod", "Service", "Secret", "ConfigMap", "PersistentVolumeClaim"),
+    "apps/v1": ("Deployment", "StatefulSet", "DaemonSet"),
+    "batch/v1": ("Job", "CronJob"),
+}
+"""Kinds whose objects keep the namespace from being deleted, by version."""
+_CLUSTERS_OWN: Final = "kube-root-ca.crt"  # the ConfigMap that every namespace is given
 _ELSEWHERE: Final = "default"
 """A namespace that the API server creates itself."""
 
@@ -100,36 +109,25 @@ class InstallOptions:
     registrations: tuple[Document, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """What an installation is about to do, found by dry runs that change nothing.
 
-    before   the registrations in the cluster, None for those that are not there
-    dropped  what an earlier installation had and this one has not; deleted after the rollout
+    steps   all changes, in the order in which they are made
+    before  the registrations that are in the cluster, by path
     """
 
-    run: str
     cluster: str
-    server: tuple[Step, ...]
-    dropped: tuple[Step, ...]
-    registrations: tuple[Step, ...]
-    before: tuple[Document | None, ...]
-    leftovers: tuple[Document, ...]
-
-    @property
-    def steps(self) -> list[Step]:
-        """All changes, in the order in which they are made."""
-        gone = [Step(Action.DELETE, one, note="left behind") for one in self.leftovers]
-        return [*gone, *self.server, *self.dropped, *self.registrations]
+    steps: tuple[Step, ...]
+    before: dict[str, Document]
 
 
 def manifests_of(options: InstallOptions) -> list[Document]:
     """Render the manifests without a cluster, with a new certificate or that of --cert-dir.
 
-    Raises CertificateError.
+    The key of its authority is left out. Raises CertificateError.
     """
-    renewed = _pair(options, None)
-    return render(options.choices, manifests.read, pair_files(renewed.pair))
+    files, _ = _files(options, None)
+    return render(options.choices, manifests.read, {name: files[name] for name in _NO_FILES})
 
 
 async def prepare(options: InstallOptions) -> Prepared:
@@ -139,54 +137,33 @@ async def prepare(options: InstallOptions) -> Prepared:
     """
     async with connected(options.kubeconfig, options.context) as (rest, cluster):
         choices, namespace = options.choices, options.choices.namespace
+        steps: list[Step] = []
+        wanted: Sequence[Document] = options.registrations
         if choices.cert_manager:
-            await _check_cert_manager(rest)
-        if not options.registrations:  # the chart's own Job gives these
+            message = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
+            await _required(rest, _CERTIFICATES, message)
+        if not wanted:  # the chart's own Job gives these
             await check_release(rest, [deployment_of(namespace)] if choices.outside is None else [])
         await _check_alone(rest, namespace)
-        server: list[Step] = []
-        dropped: list[Step] = []
-        rendered: Sequence[Document] = options.registrations
-        if rendered:
-            server.append(Step(Action.UNCHANGED, await _installed(rest, namespace)))
+        if wanted:
+            message = f"deployment/genguard -n {namespace} is not there: install the server first"
+            there = await _required(rest, deployment_of(namespace), message)
+            steps.append(Step(Action.UNCHANGED, there))
         else:
-            renewed = _pair(options, await find(rest, secret_of(namespace)))
-            rendered = render(choices, manifests.read, pair_files(renewed.pair))
-            if choices.store is not None:
-                await _check_store(rest, rendered, namespace)
-            for document in (one for one in rendered if not is_registration(one)):
-                step = await plan_step(rest, document)
-                is_secret = document["kind"] == "Secret"
-                server.append(step._replace(note=renewed.reason) if is_secret else step)
+            files, reason = _files(options, await find(rest, secret_of(namespace)))
+            wanted = render(choices, manifests.read, files)
+            for document in (one for one in wanted if not is_registration(one)):
+                note = reason if document["kind"] == "Secret" else ""
+                steps.append((await plan_step(rest, document))._replace(note=note))
             if choices.brings_store:
-                server.insert(1, await _password(rest, namespace))  # after the namespace
-            dropped = await _dropped(rest, choices, rendered)
-        wanted = [one for one in rendered if is_registration(one)]
-        live = [await find(rest, one) for one in wanted]
-        # One that leads only to a trial namespace is taken away on an error; where the server is
-        # not this installation's it is left empty.
-        empty: Document = {"webhooks": []}
-        before = [
-            (one | empty if options.registrations else None) if one and is_limited(one) else one
-            for one in live
-        ]
-        return Prepared(
-            secrets.token_hex(4),
-            cluster,
-            tuple(server),
-            tuple(dropped),
-            tuple([await plan_step(rest, one) for one in wanted]),
-            tuple(before),
-            tuple(await leftovers(rest)),
-        )
-
-
-async def _installed(rest: Rest, namespace: str) -> Document:
-    """Return the Deployment that is there. Raises RefusedError, also without one."""
-    if deployment := await find(rest, deployment_of(namespace)):
-        return deployment
-    message = f"deployment/genguard -n {namespace} is not there: install the server first"
-    raise RefusedError(HTTPStatus.NOT_FOUND, message)
+                steps.insert(1, await _password(rest, namespace))  # after the namespace
+            steps += await _dropped(rest, choices, wanted)
+        gone = [Step(Action.DELETE, one, note="left behind") for one in await leftovers(rest)]
+        registered = [one for one in wanted if is_registration(one)]
+        live = [await find(rest, one) for one in registered]
+        before = {path_of(one): one for one in live if one}
+        steps += [*gone, *[await plan_step(rest, one) for one in registered]]
+        return Prepared(cluster, tuple(steps), before)
 
 
 @asynccontextmanager
@@ -213,22 +190,30 @@ async def check_release(rest: Rest, places: Iterable[Document]) -> None:
             raise RefusedError(HTTPStatus.CONFLICT, f"{message}helm uninstall {release}")
 
 
+def everything(namespace: str) -> list[Document]:
+    """Every object that install makes with any of its flags."""
+    ways = (
+        Choices(namespace=namespace),
+        Choices(namespace=namespace, ha=True),
+        Choices(namespace=namespace, ha=True, cert_manager=True),
+    )
+    rendered = [one for way in ways for one in render(way, manifests.read, _NO_FILES)]
+    return in_order({path_of(one): one for one in rendered}.values())
+
+
+async def _required(rest: Rest, place: Document, message: str) -> Document:
+    """Return an object that must be there already. Raises RefusedError, also without it."""
+    if found := await find(rest, place):
+        return found
+    raise RefusedError(HTTPStatus.NOT_FOUND, message)
+
+
 async def _check_alone(rest: Rest, namespace: str) -> None:
     """Refuse a second genguard: both would repair and report the same writes."""
     if others := foreign(await registrations(rest), namespace):
         message = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
         message += f"A cluster has one. Take it out first: {removal_commands(others)}"
         raise RefusedError(HTTPStatus.CONFLICT, message)
-
-
-async def _check_cert_manager(rest: Rest) -> None:
-    try:
-        await rest.get("/apis/cert-manager.io/v1")
-    except RefusedError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-        message = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
-        raise RefusedError(error.status, message) from error
 
 
 async def _password(rest: Rest, namespace: str) -> Step:
@@ -240,203 +225,206 @@ async def _password(rest: Rest, namespace: str) -> Step:
     return step._replace(note="a password, not shown")
 
 
-async def _dropped(rest: Rest, choices: Choices, rendered: list[Document]) -> list[Step]:
+async def _dropped(rest: Rest, choices: Choices, rendered: Sequence[Document]) -> list[Step]:
     """Plan to delete what an installation with other flags has made and this one does not need.
 
-    Otherwise rights would remain that nobody needs any more.
+    Otherwise rights would remain that nobody needs any more. Secrets stay, and so does what issues
+    them.
     """
     if choices.outside is not None:
         return []
     kept = {path_of(one) for one in rendered}
-    parts: dict[str, Document] = {}
-    for ha in (False, True):
-        most = replace(choices, audit_only=False, heal=True, ha=ha, store=None)
-        parts |= {path_of(one): one for one in render(most, manifests.read, _NO_PAIR)}
-    dropped = [parts[path] for path in reversed(parts) if path not in kept]
-    return [Step(Action.DELETE, one) for one in dropped if await find(rest, one)]
+    others = [one for one in reversed(everything(choices.namespace)) if path_of(one) not in kept]
+    return [
+        Step(Action.DELETE, one)
+        for one in others
+        if one["kind"] not in ("Secret", "Issuer", "Certificate") and await find(rest, one)
+    ]
 
 
-async def _check_store(rest: Rest, rendered: list[Document], namespace: str) -> None:
-    """Refuse a store whose Secret lacks keys: no pod would start without them."""
-    keys = [key for one in rendered if one["kind"] == "Deployment" for key in keys_of(one)]
-    if not keys:
-        return
-    found = await find(rest, secret_of(namespace, STORE_SECRET))
-    missing = [key for key in keys if key not in ((found or {}).get("data") or {})]
-    if missing:
-        files = " ".join(f"--from-file={key}" for key in keys)
-        message = f"secret/{STORE_SECRET} -n {namespace} has no {' and no '.join(missing)}, which "
-        message += f"--store names: kubectl -n {namespace} create secret generic {STORE_SECRET} "
-        again = "" if found is None else " --dry-run=client -o yaml | kubectl apply -f -"
-        raise RefusedError(HTTPStatus.NOT_FOUND, f"{message}{files}{again}")
+def _files(options: InstallOptions, secret: Document | None) -> tuple[certs.Files, str]:
+    """Return the certificate to install, and why it is a new one.
 
-
-def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
-    """The certificate to install: that of --cert-dir, else the Secret's while it is valid."""
-    choices = options.choices
+    It is that of --cert-dir, else the Secret's while it is valid: the server renews that.
+    """
+    choices, now = options.choices, datetime.now(UTC)
     if choices.outside is not None or choices.cert_manager:
-        return certs.Renewed(certs.PairSnapshot(b"", b"", None), "")
-    now = datetime.now(UTC)
+        return _NO_FILES, ""
     names = certs.installed_names("genguard", choices.namespace)
-    if _OTHERS_OWN in ((secret or {}).get("metadata", {}).get("annotations") or {}):
-        raise certs.CertificateError(
-            "the Secret is cert-manager's, which would change it again: give --cert-manager"
-        )
-    if options.cert_dir is None:
-        return certs.renew(read_pair(secret), names=names, at=now)
     lifetime = certs.FIRST_LEAF_LIFETIME  # nothing renews it by itself
-    done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
-    return certs.Renewed(done.pair, done.reason)
+    if options.cert_dir is not None:
+        done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
+        pair = done.pair
+        named = zip(_NO_FILES, (pair.cert_pem, pair.key_pem, pair.ca_pem or b""), strict=True)
+        return dict(named), done.reason
+    files = decoded(secret or {})
+    due = certs.renewal(files, (), now, names=names, lifetime=lifetime)
+    if due.left:
+        raise certs.CertificateError(f"secret/genguard-tls: {due.left}: give --cert-manager")
+    return (files, "") if due.is_usable else (due.files, due.reason)
 
 
 async def run(prepared: Prepared, options: InstallOptions, tell: Callable[[str], None]) -> None:
-    """Run the four phases; `tell` says a line as each begins.
+    """Run the three phases; `tell` says a line as each begins.
 
     After an error the registrations are as they were before. Raises NotInTimeError, RefusedError
     or UNREACHED.
     """
+    seconds, namespace = options.seconds, options.choices.namespace
+    steps = [one for one in prepared.steps if one.action is not Action.DELETE]
+    wanted = [one.document for one in steps if is_registration(one.document)]
+    served = [one for one in steps if not is_registration(one.document)]
     async with connected(options.kubeconfig, options.context) as (rest, _):
-        for document in prepared.leftovers:
-            await remove(rest, document)
-        phases = _Phases(rest, prepared, options.seconds, tell)
-        await phases.serve()
+
+        async def prove(where: str, number: str = "") -> None:
+            if refused := await until_seen(rest, where, PHASES, seconds, number):
+                tell(f"not proven, since what is sent as a proof is refused: {refused}")
+
+        await _serve(rest, served, seconds, tell)
+        for step in prepared.steps:
+            if step.action is Action.DELETE:
+                await remove(rest, step.document)
+        tell("2/3 the API server must reach it in every phase, in a trial namespace")
         bundle = None
         if options.choices.cert_manager or options.registrations:
-            secret = secret_of(options.choices.namespace)
-            bundle = await until_bundle(rest, secret, options.seconds)
-        async with phases.temporary(trial_namespace(prepared.run)):
-            await phases.reach(bundle)
-            async with phases.undone():
-                await phases.register()
-                await phases.widen()
-            await phases.settle()
-
-
-class _Phases:
-    """The four phases of an installation."""
-
-    def __init__(
-        self, rest: Rest, prepared: Prepared, seconds: float, tell: Callable[[str], None]
-    ) -> None:
-        self._rest: Final = rest
-        self._prepared: Final = prepared
-        self._seconds: Final = seconds
-        self._tell: Final = tell
-        self._run: Final = prepared.run
-        self._wanted: Final = [step.document for step in prepared.registrations]
-        served = [step.document for step in prepared.server]
-        self._deployments: Final = [one for one in served if one["kind"] == "Deployment"]
-
-    async def serve(self) -> None:
-        """Phase 1: install the server, and wait for its rollout."""
-        steps = self._prepared.server
-        if not steps:
-            self._tell("1/4 the server runs outside the cluster")
-            return
-        self._tell("1/4 the server is put in place")
-        # A Service of before may come to select a label that only new pods have.
-        last = [
-            step
-            for step in steps
-            if step.document["kind"] == "Service" and step.action is Action.UPDATE
-        ]
-        for step in steps:
-            if step.action is not Action.UNCHANGED and step not in last:
-                await apply(self._rest, step.document)
-        for step in steps:
-            if step.document["kind"] in _WORKLOADS:
-                await until_rolled_out(self._rest, step.document, self._seconds)
-        for deployment in self._deployments:
-            if names := await leaving(self._rest, deployment):
-                self._tell(f"    it is ready; {', '.join(names)} must end, half a minute or more")
-            await until_replaced(self._rest, deployment, self._seconds)
-        for step in last:
-            await apply(self._rest, step.document)
-        for step in self._prepared.dropped:
-            await remove(self._rest, step.document)
-
-    async def reach(self, bundle: bytes | None) -> None:
-        """Phase 2: prove that the API server reaches the server over TLS."""
-        self._tell("2/4 the API server must reach it")
-        outcome = next(one for one in self._wanted if one["kind"].startswith("Validating"))
-        probing = check(outcome, self._run)
-        if bundle is not None:
-            probing["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
-        async with self.temporary(probing):
-            self._tell_refusal(await self._seen(trial_name(self._run), ("outcome",)))
-
-    async def register(self) -> None:
-        """Phase 3: register what is new for the trial namespace alone, and send a probe."""
-        new = [
-            one
-            for one, live in zip(self._wanted, self._prepared.before, strict=True)
-            if not (live or {}).get("webhooks")
-        ]
-        if not new:
-            self._tell("3/4 it is registered for the whole cluster already")
-            return
-        self._tell("3/4 it is registered for the trial namespace")
-        for document in new:
-            await apply(self._rest, limited(document, self._run))
-        phases = [phase_of(one["webhooks"][0]) for one in new]
-        self._tell_refusal(await self._seen(trial_name(self._run), phases))
-
-    async def widen(self) -> None:
-        """Phase 4: register for the whole cluster, and send a probe."""
-        self._tell("4/4 it is registered for the whole cluster")
-        for document in self._wanted:
-            await apply(self._rest, document)
-        self._tell_refusal(await self._seen(_ELSEWHERE, PHASES))
-
-    async def settle(self) -> None:
-        """End of phase 4: wait until every pod that answers has the mode that was installed."""
-        for deployment in self._deployments:
+            found = await until_bundle(rest, secret_of(namespace), seconds)
+            bundle = base64.b64encode(found).decode()
+        number = secrets.token_hex(4)
+        tried = trial(wanted, number, bundle)
+        try:
+            for document in tried:
+                await apply(rest, document)
+            await prove(tried[0]["metadata"]["name"], number)
+        finally:
+            await _undo(rest, reversed(tried), {}, tell)
+        tell("3/3 it is registered for the whole cluster")
+        try:
+            for document in wanted:
+                await apply(rest, document)
+            await prove(_ELSEWHERE)
+        except BaseException:
+            tell("the registrations are put back as they were")
+            await _undo(rest, wanted, prepared.before, tell)
+            raise
+        for deployment in (one.document for one in served if one.document["kind"] == "Deployment"):
             mode = mode_of(deployment)
-            await until_mode(self._rest, _ELSEWHERE, mode, self._seconds)
-            self._tell(f"every pod that answers is {mode}")
+            await until_mode(rest, _ELSEWHERE, mode, seconds)
+            tell(f"every pod that answers is {mode}")
 
-    @asynccontextmanager
-    async def undone(self) -> AsyncIterator[None]:
-        """Put the registrations back as they were when anything fails."""
+
+async def _serve(
+    rest: Rest, steps: Sequence[Step], seconds: float, tell: Callable[[str], None]
+) -> None:
+    """Install the server, and wait until its pods are ready and those of before have ended."""
+    if not steps:
+        tell("1/3 the server runs outside the cluster")
+        return
+    tell("1/3 the server is put in place")
+    changed = [one for one in steps if one.action is not Action.UNCHANGED]
+    # A Service of before may come to select a label that only new pods have.
+    last = [
+        one for one in changed if one.document["kind"] == "Service" and one.action is Action.UPDATE
+    ]
+    for step in changed:
+        if step not in last:
+            await apply(rest, step.document)
+    workloads = [one.document for one in steps]
+    for document in workloads:
+        if document["kind"] in ("Deployment", "StatefulSet"):
+            await until_rolled_out(rest, document, seconds)
+    for document in workloads:
+        if document["kind"] == "Deployment":
+            if names := await leaving(rest, document):
+                tell(f"    it is ready; {', '.join(names)} must end, half a minute or more")
+            await until_replaced(rest, document, seconds)
+    for step in last:
+        await apply(rest, step.document)
+
+
+async def _undo(
+    rest: Rest,
+    documents: Iterable[Document],
+    before: dict[str, Document],
+    tell: Callable[[str], None],
+) -> None:
+    """Put each object back as it was before, or remove it.
+
+    Says which cannot be put back, and goes on: the error to raise is what made it necessary.
+    """
+    left = False
+    for document in documents:
         try:
-            yield
-        except BaseException:
-            self._tell("the registrations are put back as they were")
-            await self._undo(zip(self._wanted, self._prepared.before, strict=True))
-            raise
+            await put_back(rest, document, before.get(path_of(document)))
+        except (RefusedError, *UNREACHED) as error:
+            why = str(error) if isinstance(error, RefusedError) else unreached(error)
+            tell(f"    {title_of(document)} could not be put back: {why}")
+            left = True
+    if left:
+        tell("    run install again to complete it, or genguard uninstall to remove it")
 
-    @asynccontextmanager
-    async def temporary(self, document: Document) -> AsyncIterator[None]:
-        """Create an object, and delete it at the end."""
-        try:
-            await apply(self._rest, document)
-            yield
-        except BaseException:
-            await self._undo([(document, None)])
-            raise
-        await remove(self._rest, document)
 
-    async def _undo(self, pairs: Iterable[tuple[Document, Document | None]]) -> None:
-        """Put each object back as it was before, None for one that did not exist.
+async def prepare_removal(
+    kubeconfig: str | None, context: str | None, namespace: str, *, registrations_only: bool
+) -> list[Step]:
+    """List what uninstall would delete: the registrations first, the namespace last.
 
-        Says which cannot be put back, and goes on: the error to raise is what made it necessary.
-        """
-        left = []
-        for document, before in pairs:
-            try:
-                await put_back(self._rest, document, before)
-            except (RefusedError, *UNREACHED) as error:
-                why = str(error) if isinstance(error, RefusedError) else unreached(error)
-                left.append(f"    {title_of(document)} could not be put back: {why}")
-        for message in left:
-            self._tell(message)
-        if left:
-            self._tell("    run install again to complete it, or genguard uninstall to remove it")
+    Raises NoClusterError, RefusedError or UNREACHED.
+    """
+    async with connected(kubeconfig, context) as (rest, _):
+        documents = everything(namespace)
+        live = [await find(rest, one) for one in documents if is_registration(one)]
+        found = [one for one in live if one]
+        if registrations_only:  # the off switch is for every genguard
+            return [Step(Action.DELETE, one) for one in found + await leftovers(rest)]
+        await check_release(rest, [deployment_of(namespace)])
+        if homes := {home_of(one) for one in found} - {"", namespace}:
+            text = f"the registrations lead to namespace {min(homes)} and not to {namespace}: "
+            raise RefusedError(HTTPStatus.CONFLICT, f"{text}give -n {min(homes)}")
+        found += await leftovers(rest)
+        found += await list_objects(rest, secret_of(namespace), f"{_LABEL}=genguard")
+        saved = {**secret_of(namespace, FINDINGS), "kind": "ConfigMap"}
+        # Last what was created first: the namespace, with all that is in it.
+        for one in (saved, *reversed(documents)):
+            kept = is_registration(one) or one["kind"] == "Secret"
+            if not kept and await find(rest, one):
+                found.append(one)
+        steps = [Step(Action.DELETE, one) for one in found]
+        is_home = bool(found) and found[-1]["kind"] == "Namespace"
+        if is_home and (others := await _others(rest, namespace)):
+            steps[-1] = Step(Action.UNCHANGED, found[-1], note=f"it holds {few(others)}")
+        return steps
 
-    async def _seen(self, namespace: str, phases: Sequence[str]) -> str:
-        run = self._run if namespace != _ELSEWHERE else ""
-        return await until_seen(self._rest, namespace, phases, self._seconds, run)
 
-    def _tell_refusal(self, refused: str) -> None:
-        if refused:
-            self._tell(f"not proven, since what is sent as a proof is refused: {refused}")
+async def run_removal(
+    steps: list[Step],
+    kubeconfig: str | None,
+    context: str | None,
+    seconds: float,
+    tell: Callable[[str], None],
+) -> None:
+    """Delete, and wait until all is gone. Raises NotInTimeError, RefusedError or UNREACHED."""
+    gone = [step.document for step in steps if step.action is Action.DELETE]
+    async with connected(kubeconfig, context) as (rest, _):
+        for document in gone:
+            await remove(rest, document)
+
+        async def left() -> str:
+            return few([title_of(one) for one in gone if await find(rest, one)])
+
+        if names := await left():
+            tell(f"deleted; {names} must end, half a minute or more")
+            await until(left, seconds, next_step="These are still being deleted")
+
+
+async def _others(rest: Rest, namespace: str) -> list[str]:
+    """Name the objects in the namespace that are not genguard's."""
+    found = []
+    for version, kinds in _OTHERS.items():
+        for kind in kinds:
+            like = {"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}}
+            for one in await list_objects(rest, like):
+                metadata = one["metadata"]
+                is_ours = (metadata.get("labels") or {}).get(_LABEL) in _OURS
+                if not is_ours and metadata["name"] not in (_CLUSTERS_OWN, FINDINGS):
+                    found.append(f"{kind.lower()}/{metadata['name']}")
+    return found

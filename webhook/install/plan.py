@@ -1,21 +1,36 @@
-"""Compare an object with its manifest: create it, update it, or leave it unchanged.
+"""What an installation does to objects, worked out from documents alone.
 
-Reads   the live object, and the API server's answer to a dry run of the same request. So defaults
-        and fields of other owners are no difference
-Result  one step for each object, with the names of the fields that would change, never values
+compare  what a step would change, from the live object and the API server's answer to a dry run: so
+         defaults and fields of other owners are no difference, and no values are shown
+trial    the registrations under another name, for a probe in one namespace
+foreign  registrations of another genguard in the same cluster
+merged   a registration with rules that users have added for other resources
+probe    the object that is sent in dry runs
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from genguard.admission.probe import PROBE
+from genguard.admission.review import own_phase
+from genguard.detection.suspects import TRACE_LABEL
 from genguard.objects.fields import Path, to_field_path
+from genguard.objects.shown import few
 from webhook.manifest.documents import Document, title_of
+from webhook.manifest.rendering import REGISTRATIONS
 
+RUN: Final = "genguard.io/install"
+"""The label of temporary objects of an installation."""
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
+_RELEASE: Final = "meta.helm.sh/release-name"
+_RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
+_NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 _SERVER_FIELDS: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
 )
-_NAMED_FIELDS: Final = 4
 
 
 class Action(StrEnum):
@@ -36,10 +51,7 @@ class Step(NamedTuple):
     note: str = ""
 
     def __str__(self) -> str:
-        text = ", ".join(self.fields[:_NAMED_FIELDS])
-        if len(self.fields) > _NAMED_FIELDS:
-            text += f" and {len(self.fields) - _NAMED_FIELDS} more"
-        remark = "; ".join(filter(None, (text, self.note)))
+        remark = "; ".join(filter(None, (few(self.fields), self.note)))
         return f"{self.action:10}{title_of(self.document)}{f'  ({remark})' if remark else ''}"
 
 
@@ -47,23 +59,138 @@ def compare(wanted: Document, live: Document | None, would: Document) -> Step:
     """Return the step for one object: `live` exists now, `would` is the answer to the dry run."""
     if live is None:
         return Step(Action.CREATE, wanted)
-    fields = tuple(dict.fromkeys(to_field_path(path) for path in differences(live, would)))
+    fields = tuple(dict.fromkeys(to_field_path(path) for path in _differences(live, would)))
     return Step(Action.UPDATE if fields else Action.UNCHANGED, wanted, fields)
 
 
-def differences(one: Any, other: Any, at: Path = ()) -> Iterator[Path]:
+def _differences(one: Any, other: Any, at: Path = ()) -> Iterator[Path]:
     """Yield the deepest paths at which two documents differ, without fields of the server."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in sorted({*one, *other} - _ignored(at)):
-            yield from differences(one.get(key), other.get(key), (*at, key))
+        servers = _SERVER_FIELDS if at == ("metadata",) else () if at else ("status",)
+        for key in sorted({*one, *other}.difference(servers)):
+            yield from _differences(one.get(key), other.get(key), (*at, key))
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for index, (this, that) in enumerate(zip(one, other, strict=True)):
-            yield from differences(this, that, (*at, index))
+            yield from _differences(this, that, (*at, index))
     elif one != other:
         yield at
 
 
-def _ignored(at: Path) -> frozenset[str]:
-    if at == ("metadata",):
-        return _SERVER_FIELDS
-    return frozenset() if at else frozenset({"status"})
+def trial(registrations: Iterable[Document], run: str, bundle: str | None) -> list[Document]:
+    """Return a namespace, and the webhooks of `registrations` for the probe of this run in it.
+
+    They fail, so that the API server itself says why it cannot reach the server. `bundle` is the
+    caBundle, where cert-manager or the server writes it into the registrations themselves.
+    """
+    metadata = {"name": f"genguard-test-{run}", "labels": {RUN: run}}
+    found: dict[str, Document] = {
+        "": {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    }
+    for registration in registrations:
+        head = {"apiVersion": registration["apiVersion"], "kind": registration["kind"]}
+        made = found.setdefault(head["kind"], {**head, "metadata": metadata, "webhooks": []})
+        for hook in registration["webhooks"]:
+            client = hook["clientConfig"] | ({} if bundle is None else {"caBundle": bundle})
+            limits = {
+                "failurePolicy": "Fail",
+                "namespaceSelector": {"matchLabels": {_NAME: metadata["name"]}},
+                "objectSelector": {"matchLabels": {RUN: run}},
+            }
+            made["webhooks"].append(hook | limits | {"clientConfig": client})
+    return list(found.values())
+
+
+def foreign(configurations: Iterable[Document], namespace: str) -> list[Document]:
+    """Return the registrations of other genguards than the one in this namespace.
+
+    They have other names, or call the Service of another namespace.
+    """
+    found = []
+    for one in configurations:
+        labels = one["metadata"].get("labels") or {}
+        is_passing = RUN in labels or TRACE_LABEL in labels
+        if is_passing or not any(own_phase(one, hook) for hook in one.get("webhooks") or ()):
+            continue
+        named = (one["kind"], one["metadata"]["name"]) in REGISTRATIONS
+        if not named or home_of(one) not in ("", namespace):
+            found.append(one)
+    return found
+
+
+def home_of(registration: Mapping[str, Any]) -> str:
+    """The namespace of the Service that a registration calls; "" for a URL."""
+    hook: Mapping[str, Any] = next(iter(registration.get("webhooks") or ()), {})
+    service = (hook.get("clientConfig") or {}).get("service") or {}
+    return str(service.get("namespace", ""))
+
+
+def removal_commands(others: Iterable[Document]) -> str:
+    """Return the shell commands that remove other genguards from the cluster."""
+    commands = (
+        f"genguard uninstall -n {home_of(one)}"
+        if (one["kind"], one["metadata"]["name"]) in REGISTRATIONS
+        else f"kubectl delete {title_of(one)}"
+        for one in others
+    )
+    return " && ".join(dict.fromkeys(commands))
+
+
+def release_of(live: Mapping[str, Any]) -> str:
+    """Return the Helm release that manages an object, as `NAME -n NAMESPACE`; "" if none does.
+
+    Argo CD renders a chart without a release, and leaves the annotations out.
+    """
+    annotations = live["metadata"].get("annotations") or {}
+    if not _is_of_helm(live) or _RELEASE not in annotations:
+        return ""
+    return f"{annotations[_RELEASE]} -n {annotations.get(_RELEASE_NAMESPACE, '')}"
+
+
+def _is_of_helm(document: Mapping[str, Any]) -> bool:
+    return bool((document["metadata"].get("labels") or {}).get(MANAGED_BY) == "Helm")
+
+
+def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
+    """Return the registration with the rules of `live` for resources that it does not name.
+
+    Users add such rules for custom resources. A rule with a wildcard is dropped, and any rule where
+    Helm manages the registration: its values name them. A caBundle that another program writes is
+    kept.
+    """
+    found = deepcopy(registration)
+    there = {one.get("name"): one for one in (live or {}).get("webhooks") or ()}
+    for webhook in found["webhooks"]:
+        old = there.get(webhook["name"], {})
+        known = {pair for rule in webhook["rules"] for pair in _named(rule)}
+        for rule in () if _is_of_helm(registration) else old.get("rules") or ():
+            pairs = set(_named(rule))
+            if not pairs & known and not any("*" in word for pair in pairs for word in pair):
+                webhook["rules"].append(rule)
+        bundle = (old.get("clientConfig") or {}).get("caBundle")
+        if bundle:
+            webhook["clientConfig"].setdefault("caBundle", bundle)
+    return found
+
+
+def _named(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each (group, resource) of a rule."""
+    for group in rule.get("apiGroups") or ():
+        for resource in rule.get("resources") or ():
+            yield group, resource
+
+
+def probe(value: str, namespace: str, run: str = "") -> Document:
+    """Return a PodTemplate: no controller acts on it."""
+    labels = {"app.kubernetes.io/name": "genguard-probe"} | ({RUN: run} if run else {})
+    pod = {"containers": [{"name": "probe", "image": "registry.k8s.io/pause:3.10"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {
+            "name": f"genguard-probe-{value}",
+            "namespace": namespace,
+            "annotations": {PROBE: value},
+            "labels": labels,
+        },
+        "template": {"spec": pod},  # never pulled: it is sent in dry runs
+    }

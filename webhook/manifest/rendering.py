@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from itertools import product
 from pathlib import PurePosixPath
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -266,13 +266,6 @@ def store_of(deployment: Mapping[str, Any]) -> str:
     """The address of the shared store in a Deployment; "" if there is none."""
     found = [one.removeprefix(_FLAG) for one in arguments_of(deployment) if one.startswith(_FLAG)]
     return found[0] if found and urlsplit(found[0]).scheme in _SHARED else ""
-
-
-def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys of the Secret that the store address uses as files."""
-    named = parse_qsl(urlsplit(store_of(deployment)).query)
-    files = (PurePosixPath(value) for _, value in named)
-    return tuple(one.name for one in files if one.parent == MOUNT)
 
 
 def store_secret(namespace: str, password: str) -> dict[str, Any]:

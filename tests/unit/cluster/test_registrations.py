@@ -22,7 +22,6 @@ from webhook.cluster.registrations import (
     News,
 )
 from webhook.cluster.rest import RefusedError
-from webhook.install.registering import limited
 from webhook.manifest.documents import path_of
 
 STATUS = Writes("apps", "deployments/status", "UPDATE")
@@ -145,10 +144,7 @@ def test_a_replica_that_stands_by_writes_nothing():
 
 def test_nothing_is_written_while_an_installation_goes_on_or_is_still_to_come():
     scene = Scene()
-    path = scene.api.paths["intent"]
-    scene.api.found[path] = limited(scene.api.found[path], "abc")
-    scene.narrow()
-    del scene.api.found[path]
+    del scene.api.found[scene.api.paths["intent"]]
     scene.look(KEPT_SECONDS)
     assert not scene.api.written
 

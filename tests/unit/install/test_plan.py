@@ -1,9 +1,20 @@
-"""What installing would do to an object, from what there is and what there would be."""
+"""What installing does to objects, worked out without a cluster."""
 
 import pytest
 
-from webhook.install.plan import Action, Step, compare
+import manifests
+from webhook.install.plan import (
+    MANAGED_BY,
+    Action,
+    Step,
+    compare,
+    merged,
+    release_of,
+    removal_commands,
+    trial,
+)
 from webhook.manifest.documents import path_of
+from webhook.manifest.rendering import Choices, is_registration, render
 
 SERVICE = {
     "apiVersion": "v1",
@@ -11,10 +22,10 @@ SERVICE = {
     "metadata": {"name": "genguard", "namespace": "here"},
     "spec": {"ports": [{"port": 443}]},
 }
-
-
-def live(**changes):
-    return SERVICE | changes
+METADATA = SERVICE["metadata"]
+PAIR = {"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"authority"}
+REGISTRATIONS = [one for one in render(Choices(), manifests.read, PAIR) if is_registration(one)]
+MUTATE = REGISTRATIONS[1]
 
 
 @pytest.mark.parametrize(
@@ -22,51 +33,76 @@ def live(**changes):
     [
         ({}, (), "nothing differs"),
         ({"status": {"loadBalancer": {}}}, (), "status is the server's"),
-        (
-            {"metadata": SERVICE["metadata"] | {"resourceVersion": "2", "managedFields": [{}]}},
-            (),
-            "these change with every apply",
-        ),
+        ({"metadata": METADATA | {"managedFields": [{}]}}, (), "it changes with every apply"),
         ({"spec": {"ports": [{"port": 444}]}}, ("spec.ports[0].port",), "the deepest place"),
         ({"spec": {"ports": []}}, ("spec.ports",), "lists of two lengths differ as a whole"),
-        ({"spec": {"ports": [{"port": 443}], "type": "X"}}, ("spec.type",), "what is added"),
-        (
-            {"metadata": SERVICE["metadata"] | {"labels": {"generation": "1"}}},
-            ("metadata.labels",),
-            "only metadata's own fields are the server's",
-        ),
+        ({"metadata": METADATA | {"labels": {"generation": "1"}}}, ("metadata.labels",), "ours"),
     ],
 )
 def test_an_object_is_updated_in_the_fields_that_would_differ(would, fields, because):
-    step = compare(SERVICE, live(), live(**would))
+    step = compare(SERVICE, SERVICE, SERVICE | would)
     assert step.fields == fields, because
     assert step.action is (Action.UPDATE if fields else Action.UNCHANGED)
 
 
-def test_what_is_not_there_is_created():
-    assert compare(SERVICE, None, live()).action is Action.CREATE
-
-
 def test_a_step_reads_as_kubectl_takes_it_and_tells_no_contents():
-    fields = tuple(f"data.{name}" for name in "abcdef")
-    step = Step(Action.UPDATE, SERVICE, fields, "a new one")
-    assert str(step) == (
-        "update    service/genguard -n here  (data.a, data.b, data.c, data.d and 2 more; a new one)"
+    assert compare(SERVICE, None, SERVICE).action is Action.CREATE
+    fields = tuple(f"data.{name}" for name in "abcde")
+    assert str(Step(Action.UPDATE, SERVICE, fields, "a new one")) == (
+        "update    service/genguard -n here  (data.a, data.b, data.c and 2 more; a new one)"
     )
+    issuer = SERVICE | {"apiVersion": "cert-manager.io/v1", "kind": "Issuer"}
+    assert path_of(issuer) == "/apis/cert-manager.io/v1/namespaces/here/issuers/genguard"
 
 
-@pytest.mark.parametrize(
-    ("version", "kind", "path"),
-    [
-        ("v1", "Namespace", "/api/v1/namespaces/genguard"),
-        ("v1", "Service", "/api/v1/namespaces/here/services/genguard"),
-        ("apps/v1", "Deployment", "/apis/apps/v1/namespaces/here/deployments/genguard"),
-        (
-            "cert-manager.io/v1",
-            "Issuer",
-            "/apis/cert-manager.io/v1/namespaces/here/issuers/genguard",
-        ),
-    ],
-)
-def test_every_kind_has_its_path(version, kind, path):
-    assert path_of(SERVICE | {"apiVersion": version, "kind": kind}) == path
+def test_on_trial_are_all_webhooks_for_a_marked_object_of_one_namespace_alone():
+    namespace, *configurations = trial(REGISTRATIONS, "0a1b", "bundle")
+    assert len({one["kind"] for one in configurations}) == len(configurations)
+    tried = {hook["name"]: hook for one in configurations for hook in one["webhooks"]}
+    for original in (hook for one in REGISTRATIONS for hook in one["webhooks"]):
+        changed = {
+            "failurePolicy": "Fail",
+            "namespaceSelector": {
+                "matchLabels": {"kubernetes.io/metadata.name": namespace["metadata"]["name"]}
+            },
+            "objectSelector": {"matchLabels": {"genguard.io/install": "0a1b"}},
+            "clientConfig": original["clientConfig"] | {"caBundle": "bundle"},
+        }
+        assert tried.pop(original["name"]) == original | changed
+    assert not tried
+
+
+def rule(group: str, *resources: str):
+    return {"apiGroups": [group], "apiVersions": ["v1"], "resources": list(resources)}
+
+
+def with_rules(*rules: dict):
+    (hook,) = MUTATE["webhooks"]
+    return MUTATE | {"webhooks": [hook | {"rules": [*hook["rules"], *rules]}]}
+
+
+def test_rules_that_somebody_added_are_kept_but_for_wildcards_and_those_of_helm_s_values():
+    mine = rule("example.com", "widgets", "widgets/status"), rule("", "configmaps")
+    assert merged(MUTATE, with_rules(*mine)) == with_rules(*mine)
+    for one in (rule("apps", "deployments"), rule("*", "widgets"), rule("example.com", "*/*")):
+        assert merged(MUTATE, with_rules(one)) == MUTATE
+    assert merged(MUTATE, None) == MUTATE
+    labels = MUTATE["metadata"]["labels"] | {MANAGED_BY: "Helm"}
+    of_helm = MUTATE | {"metadata": MUTATE["metadata"] | {"labels": labels}}
+    assert merged(of_helm, with_rules(*mine)) == of_helm
+
+
+def test_a_release_is_known_by_the_label_and_the_annotation_of_helm():
+    label = {MANAGED_BY: "Helm"}
+    annotations = {"meta.helm.sh/release-name": "g", "meta.helm.sh/release-namespace": "n"}
+    assert release_of({"metadata": {"labels": label, "annotations": annotations}}) == "g -n n"
+    assert release_of({"metadata": {"labels": label}}) == "", "rendered by Argo CD"
+    assert release_of({"metadata": {"annotations": annotations}}) == ""
+
+
+def test_what_takes_others_out_is_one_line_for_a_shell():
+    other = MUTATE | {"metadata": {"name": "zzzzzz-team-mutate"}}
+    assert removal_commands([MUTATE, other]) == (
+        "genguard uninstall -n genguard-system && "
+        "kubectl delete mutatingwebhookconfiguration/zzzzzz-team-mutate"
+    )

@@ -9,13 +9,10 @@ from tools.kustomize import build
 from webhook.manifest.rendering import (
     PHASES,
     SECRET,
-    STORE_SECRET,
     Choices,
     Outside,
     SharedStore,
-    as_yaml,
     is_registration,
-    keys_of,
     phase_of,
     render,
     store_of,
@@ -166,24 +163,16 @@ def test_replicas_with_a_store_may_watch_alone_and_have_a_certificate_of_cert_ma
         ("db.example.org", None),
     ],
 )
-def test_the_way_to_another_store_is_open_and_no_key_of_a_secret_is_needed(host, to):
+def test_the_way_to_another_store_is_open_and_no_secret_is_needed(host, to):
     store = SharedStore(f"valkey://{host}:7000/0", host, 7000)
     found = rendered(ha=True, store=store)
     assert store_of(of_kind(found, "Deployment")) == store.address
     way = of_kind(found, "NetworkPolicy")["spec"]["egress"][-1]
     assert way.pop("ports") == [{"port": 7000, "protocol": "TCP"}]
     assert way.get("to") == to
-    assert keys_of(of_kind(found, "Deployment")) == ()
     pod = of_kind(found, "Deployment")["spec"]["template"]["spec"]
     (volume,) = (one for one in pod["volumes"] if one["name"] == "store")
     assert volume["secret"]["optional"]
-
-
-def test_the_secret_is_mounted_for_the_files_that_an_address_names():
-    address = "valkeys://genguard@db.shop.svc/0?password-file=/etc/genguard/store/secret-word"
-    found = rendered(ha=True, store=SharedStore(address, "db.shop.svc", 6379))
-    assert keys_of(of_kind(found, "Deployment")) == ("secret-word",)
-    assert STORE_SECRET in as_yaml(found)
 
 
 @pytest.mark.parametrize(
