@@ -12,6 +12,7 @@ from webhook.manifest.rendering import (
     Choices,
     Outside,
     SharedStore,
+    as_yaml,
     is_registration,
     phase_of,
     render,
