@@ -64,7 +64,7 @@ async def test_the_documented_rights_are_enough(user, proxy, caplog):
         each[1].put("seen")
         await judged(each[0], ["seen"])
         assert each[0].replicas.store.requests["read", "lost"] == 0
-        await each[0].replicas._reader._acknowledge(float("inf"))
+        await each[0].replicas._reader.settle(float("inf"), each[0].supervisor)
         assert each[0].replicas.store.requests["read", "lost"] == 0
     assert "store lost" not in caplog.messages
 

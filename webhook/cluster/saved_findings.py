@@ -6,7 +6,7 @@ what is to be healed, while the damage stays.
 
 import base64
 import binascii
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -45,7 +45,6 @@ class FindingsConfigMap:
         """The version whose rows were returned, or written, last."""
         self._name: Final = {"name": name, "namespace": namespace}
         self.seconds: Final = COUNT_SECONDS
-        self.is_block: Final = True
 
     def __str__(self) -> str:
         return f"{self._name['namespace']}/{self._name['name']}"
@@ -73,9 +72,8 @@ class FindingsConfigMap:
         self._read = version
         return rows
 
-    async def save(self, rows: Sequence[Row], gone: Collection[str]) -> int:
+    async def save(self, rows: Sequence[Row]) -> int:
         """Replace what was read last by these rows, or create the ConfigMap."""
-        del gone  # it is replaced as a whole
         block, left_out = await in_thread(pack, rows)
         labels = {"app.kubernetes.io/name": "genguard"}
         annotations = {"kubernetes.io/description": _DESCRIPTION}

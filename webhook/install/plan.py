@@ -8,7 +8,7 @@ merged   a registration with rules that users have added for other resources
 probe    the object that is sent in dry runs
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -111,8 +111,7 @@ def foreign(configurations: Iterable[Document], namespace: str) -> list[Document
         is_passing = RUN in labels or TRACE_LABEL in labels
         if is_passing or not any(own_phase(one, hook) for hook in one.get("webhooks") or ()):
             continue
-        named = (one["kind"], one["metadata"]["name"]) in REGISTRATIONS
-        if not named or home_of(one) not in ("", namespace):
+        if not _is_named_so(one) or home_of(one) not in ("", namespace):
             found.append(one)
     return found
 
@@ -124,15 +123,16 @@ def home_of(registration: Mapping[str, Any]) -> str:
     return str(service.get("namespace", ""))
 
 
-def removal_commands(others: Iterable[Document]) -> str:
+def removal_commands(others: Sequence[Document]) -> str:
     """Return the shell commands that remove other genguards from the cluster."""
-    commands = (
-        f"genguard uninstall -n {home_of(one)}"
-        if (one["kind"], one["metadata"]["name"]) in REGISTRATIONS
-        else f"kubectl delete {title_of(one)}"
-        for one in others
-    )
-    return " && ".join(dict.fromkeys(commands))
+    ours = [one for one in others if _is_named_so(one)]
+    homes = dict.fromkeys(f"genguard uninstall -n {home_of(one)}" for one in ours)
+    named = [title_of(one) for one in others if one not in ours]
+    return " && ".join([*homes, *([f"kubectl delete {' '.join(named)}"] if named else [])])
+
+
+def _is_named_so(one: Document) -> bool:
+    return (one["kind"], one["metadata"]["name"]) in REGISTRATIONS
 
 
 def release_of(live: Mapping[str, Any]) -> str:

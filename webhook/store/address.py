@@ -12,14 +12,13 @@ repeated in an error, a log line or a repr.
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 DEFAULT_PREFIX: Final = "genguard:"
 _DEFAULT_PORT: Final = 6379
 _TLS_BY_SCHEME: Final = {"valkey": False, "redis": False, "valkeys": True, "rediss": True}
 _PARAMETERS: Final = frozenset({"prefix", "cafile", "password-file"})
 _FORMS: Final = "memory, sqlite:PATH or valkey://[user[:password]@]host:port/db?prefix=P"
-_LONGEST_PREFIX: Final = 128
 
 
 class BadStoreError(Exception):
@@ -81,70 +80,41 @@ def parse_store(text: str, *, is_here: bool = True) -> StoreAddress:
 def _valkey(text: str, *, tls: bool, is_here: bool) -> ValkeyAddress:
     try:
         url = urlsplit(text)
-        port = url.port or _DEFAULT_PORT
+        port, db = url.port or _DEFAULT_PORT, int(url.path.strip("/") or 0)
     except ValueError:
         # Its message may quote the password.
-        raise _bad("host and port cannot be read; write / @ : ? # in a password as %XX") from None
+        message = "host, port or number of a database cannot be read"
+        raise _bad(f"{message}; write / @ : ? # in a password as %XX") from None
     if not url.hostname:
         raise _bad("the host is missing")
     if url.fragment:
         raise _bad("there is a #; write it as %23 in a password")
-    given = _parameters(url)
+    given = dict(parse_qsl(url.query, keep_blank_values=True))
+    if not given.keys() <= _PARAMETERS:
+        # Not repeated: it may be the rest of a password with a ? in it.
+        raise _bad(f"unknown parameter after ?; known are {', '.join(sorted(_PARAMETERS))}")
+    files = {name: Path(given[name]) for name in ("password-file", "cafile") if name in given}
+    for name, path in files.items():
+        if is_here and not path.is_file():
+            raise _bad(f"{name} {path}: there is no such file")
     password = None if url.password is None else unquote(url.password)
-    password_file = given.get("password-file")
-    if password is not None and password_file is not None:
+    if password is not None and "password-file" in files:
         raise _bad("give the password or password-file, not both")
-    if url.username and password is None and password_file is None:
+    if url.username and password is None and "password-file" not in files:
         raise _bad("a user needs a password: user:password@, or password-file=")
-    if given.get("cafile") is not None and not tls:
+    if "cafile" in files and not tls:
         raise _bad("cafile is for TLS: write valkeys://")
     return ValkeyAddress(
         host=url.hostname,
         port=port,
-        db=_db(url),
+        db=db,
         user=unquote(url.username) if url.username else None,
         password=password,
-        password_file=_file("password-file", password_file, is_here=is_here),
+        password_file=files.get("password-file"),
         tls=tls,
-        cafile=_file("cafile", given.get("cafile"), is_here=is_here),
-        prefix=_prefix(given.get("prefix", DEFAULT_PREFIX)),
+        cafile=files.get("cafile"),
+        prefix=given.get("prefix") or DEFAULT_PREFIX,
     )
-
-
-def _parameters(url: SplitResult) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for name, value in parse_qsl(url.query, keep_blank_values=True):
-        if name not in _PARAMETERS:
-            # Not repeated: it may be the rest of a password with a ? in it.
-            raise _bad(f"unknown parameter after ?; known are {', '.join(sorted(_PARAMETERS))}")
-        if name in given:
-            raise _bad(f"{name} is given twice")
-        given[name] = value
-    return given
-
-
-def _db(url: SplitResult) -> int:
-    text = url.path.strip("/")
-    if not text:
-        return 0
-    if not (text.isascii() and text.isdigit()):
-        raise _bad("after the host comes the number of a database, such as /0")
-    return int(text)
-
-
-def _file(name: str, value: str | None, *, is_here: bool) -> Path | None:
-    if value is None:
-        return None
-    path = Path(value)
-    if is_here and not path.is_file():
-        raise _bad(f"{name} {value}: there is no such file")
-    return path
-
-
-def _prefix(text: str) -> str:
-    if not text or len(text) > _LONGEST_PREFIX or not text.isascii() or not text.isprintable():
-        raise _bad(f"prefix takes 1 to {_LONGEST_PREFIX} printable ASCII characters")
-    return text
 
 
 def _bad(what: str) -> BadStoreError:

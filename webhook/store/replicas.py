@@ -8,34 +8,30 @@ The leader judges what all replicas saw, itself included. It acknowledges a mess
 later, when its findings are saved. What is not acknowledged by then stays pending, and the next
 leader reads it first: it may count a write twice, and loses none.
 
-While the store is away, each replica keeps what it sees, within bounds. What it gives up is
-counted, and lowers counts: no finding is resolved because of it.
+While the store is away, each replica keeps what it saw last. What it gives up is counted, and
+lowers counts: no finding is resolved because of it.
 """
 
 import asyncio
 import itertools
 import secrets
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final
 
 import msgspec
+from cachetools import LRUCache
 
-from genguard.admission.review import AdmissionRequest, Phase
+from genguard.admission.review import Phase
+from genguard.detection.detection import Detection
 from genguard.detection.fact import UnreadableFactError
 from genguard.detection.life_fact import AnyFact, decode_any
 from genguard.objects.intended import Restored
 from webhook.election.leader import Leadership
 from webhook.store.address import ValkeyAddress
-from webhook.store.client import (
-    BLOCK_MILLISECONDS,
-    Command,
-    Store,
-    StoreLostError,
-    of_form,
-)
+from webhook.store.client import Command, Store, StoreLostError
 from webhook.store.intents import SharedIntents
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry.logs import LOGGER
@@ -43,15 +39,12 @@ from webhook.telemetry.metrics import Metrics
 
 MOST_MESSAGES: Final = 4_000
 """Of the stream: a minute under load."""
-MOST_BYTES: Final = 32 * 1024
-"""A message that has reached this size holds no more facts; most are far smaller."""
-MOST_UNSENT: Final = 20_000
+MOST_FACTS: Final = 50
+"""Of one message."""
+MOST_UNSENT: Final = 5_000
 """Facts that a replica keeps while the store is away; the oldest are given up for new ones."""
-MOST_UNSENT_BYTES: Final = 8 * 1024 * 1024
-MOST_SECONDS: Final = 50.0
-"""A fact that was not sent by then is too old to be joined with what others saw."""
-LARGEST_FACT: Final = 64 * 1024
-"""A fact of some thousand changes; a larger one is not sent."""
+LARGEST_FACT: Final = 16 * 1024
+"""Bytes of a fact of some hundred changes; a larger one is not sent."""
 MOST_WAITING: Final = 5_000
 """Facts that wait to be judged; with more the leader reads no further."""
 KEPT_MILLISECONDS: Final = 3_600_000
@@ -60,7 +53,8 @@ MOST_SENDERS: Final = 1_000
 """Replicas whose last number is known; each start of a process is another one."""
 GATHER_SECONDS: Final = 0.05
 """Facts of so long go into one message: each replica sends twenty messages a second at most."""
-JUDGE_SECONDS: Final = 0.1
+JUDGE_MILLISECONDS: Final = 100
+"""How long the server holds back its reply while the stream has no new message."""
 SECONDS_ON_THE_WAY: Final = 0.5
 """What a fact takes from one replica to another, and the difference between their clocks."""
 ACKNOWLEDGE_SECONDS: Final = 5.0
@@ -76,16 +70,6 @@ _RESULTS: Final = ("sent", "read", "missed", "dropped", "unreadable")
 _ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
 _Fields = Annotated[tuple[bytes, ...], msgspec.Meta(min_length=2)] | None
 _Streams = tuple[tuple[bytes, tuple[tuple[bytes, _Fields], ...]]] | None
-
-
-class Judge(Protocol):
-    """What is used of a Detection."""
-
-    def see(self, fact: AnyFact) -> None:
-        """Judge a fact."""
-
-    def miss(self, request: AdmissionRequest | None, now: float) -> None:
-        """Note that something was not seen."""
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, tag="facts2"):
@@ -114,7 +98,6 @@ class FactSender:
         self._sender: Final = secrets.token_bytes(8)
         self._numbers: Final = itertools.count(1)
         self._unsent: Final[deque[tuple[float, bytes]]] = deque()
-        self._bytes = 0
         self._missed = False
         self._message: tuple[float, Facts] | None = None
         """What is being sent, and since when its facts wait."""
@@ -125,16 +108,16 @@ class FactSender:
 
     def put(self, fact: bytes) -> None:
         """Send a fact soon. Never raises."""
-        if len(fact) > LARGEST_FACT:
-            self.dropped += 1
-            self.miss()
-            return
         self._unsent.append((time.monotonic(), fact))
-        self._bytes += len(fact)
-        if self._bytes > MOST_UNSENT_BYTES or len(self._unsent) > MOST_UNSENT:
-            self._take()
-            self._give_up(1)
-        self._wake.set()
+        if len(fact) > LARGEST_FACT:
+            self._unsent.pop()
+        elif len(self._unsent) > MOST_UNSENT:
+            self._unsent.popleft()
+        else:
+            self._wake.set()
+            return
+        self.dropped += 1
+        self.miss()
 
     def miss(self) -> None:
         """Tell the leader that this replica did not look at a review."""
@@ -167,7 +150,6 @@ class FactSender:
                 await self._send_one()
         except StoreLostError as error:
             self._store.note(str(error))
-            self._forget_old()
             return False
         self._store.note("")
         return True
@@ -175,7 +157,11 @@ class FactSender:
     async def _send_one(self) -> None:
         """Send one message. One that failed is sent as it was: it may have been stored."""
         if self._message is None:
-            self._message = self._gathered()
+            since = time.monotonic() - self.lag()
+            count = min(len(self._unsent), MOST_FACTS)
+            facts = tuple(self._unsent.popleft()[1] for _ in range(count))
+            message = Facts(self._sender, next(self._numbers), facts, self._missed)
+            self._message, self._missed = (since, message), False
         _, message = self._message
         content = msgspec.msgpack.encode(message)
         limit: Command = ("MAXLEN", "~", MOST_MESSAGES)
@@ -183,32 +169,6 @@ class FactSender:
         await self._store.send("tell", append, ("PEXPIRE", self._key, KEPT_MILLISECONDS))
         self._message = None
         self.sent += len(message.facts)
-
-    def _gathered(self) -> tuple[float, Facts]:
-        since, some, size = time.monotonic() - self.lag(), list[bytes](), 0
-        while self._unsent and size < MOST_BYTES:
-            some.append(self._take())
-            size += len(some[-1])
-        missed, self._missed = self._missed, False
-        return since, Facts(self._sender, next(self._numbers), tuple(some), missed)
-
-    def _take(self) -> bytes:
-        _, fact = self._unsent.popleft()
-        self._bytes -= len(fact)
-        return fact
-
-    def _forget_old(self) -> None:
-        oldest = time.monotonic() - MOST_SECONDS
-        if self._message is not None and self._message[0] < oldest:
-            self._give_up(len(self._message[1].facts))
-            self._message = None
-        while self._unsent and self._unsent[0][0] < oldest:
-            self._take()
-            self._give_up(1)
-
-    def _give_up(self, facts: int) -> None:
-        self.dropped += facts
-        self._missed = True
 
 
 class FactQueue:
@@ -238,96 +198,95 @@ class FactQueue:
         self._waiting = [one for one in self._waiting if one[1].time > latest]
         return sorted(due, key=lambda one: (one.time, _ORDER[one.phase]))
 
-    def clear(self) -> None:
-        """Forget all: another replica judges them."""
-        self._waiting = []
-
 
 class FactReader:
     """On the leader, takes every message of the stream and judges its facts in time order."""
 
     def __init__(
-        self, store: Store, key: bytes, judge: Judge, clock: Callable[[], float] = time.time
+        self, store: Store, key: bytes, judge: Detection, clock: Callable[[], float] = time.time
     ) -> None:
         """`clock` gives seconds since the epoch."""
         self._store: Final = store
         self._key: Final = key
         self._judge: Final = judge
         self._clock: Final = clock
-        self._numbers: Final[OrderedDict[bytes, int]] = OrderedDict()
-        """The number of the last message of each sender."""
-        self._queue: Final = FactQueue()
-        self._taken: Final[deque[tuple[float, bytes]]] = deque()
-        """The ids of messages that are not acknowledged, and when they came in."""
-        self._after = _PENDING
-        self._has_group = False
         self.counts: Final[Counter[str]] = Counter()
-
-    async def read(self, leads: Callable[[], bool]) -> None:
-        """Take messages while this replica leads, for ever."""
-        while True:
-            if not leads():
-                self._forget()
-            elif len(self._queue) < MOST_WAITING:
-                try:
-                    await self._read()
-                except StoreLostError:
-                    self._after, self._has_group = _PENDING, False
-                    self._miss()  # nothing is resolved because nothing is seen
-                    await asyncio.sleep(_HEARTBEAT_SECONDS)
-                continue
-            await asyncio.sleep(JUDGE_SECONDS)
-
-    async def judge(self, leads: Callable[[], bool], supervisor: Supervisor) -> None:
-        """Judge what has waited for long enough while this replica leads, for ever."""
-        while True:
-            await asyncio.sleep(JUDGE_SECONDS)
-            if leads():
-                await self._judge_due(time.monotonic(), supervisor)
-                await self._acknowledge(time.monotonic() - ACKNOWLEDGE_SECONDS)
-
-    async def finish(self, supervisor: Supervisor) -> None:
-        """Judge and acknowledge what was read: the findings are saved next. Never raises."""
-        await self._judge_due(float("inf"), supervisor)
-        await self._acknowledge(float("inf"))
+        self._forget()
 
     def _forget(self) -> None:
         """Another replica leads, and reads what is pending."""
-        self._numbers.clear()
-        self._queue.clear()
-        self._taken.clear()
-        self._after = _PENDING
+        self._numbers = LRUCache[bytes, int](MOST_SENDERS)
+        """The number of the last message of each sender."""
+        self._queue = FactQueue()
+        self._taken = deque[tuple[float, bytes]]()
+        """The ids of messages that are not acknowledged, and when they came in."""
+        self._after, self._has_group = _PENDING, False
+
+    async def run(self, leads: Callable[[], bool], supervisor: Supervisor) -> None:
+        """Take messages and judge what has waited, while this replica leads, for ever."""
+        while True:
+            if not leads():
+                self._forget()
+                await asyncio.sleep(JUDGE_MILLISECONDS / 1000)
+                continue
+            try:
+                if len(self._queue) < MOST_WAITING:
+                    await self._read()
+            except StoreLostError:
+                self._after, self._has_group = _PENDING, False
+                self._miss()  # nothing is resolved because nothing is seen
+                await asyncio.sleep(_HEARTBEAT_SECONDS)
+            if leads():
+                await self.settle(time.monotonic(), supervisor)
+
+    async def settle(self, now: float, supervisor: Supervisor) -> None:
+        """Judge what is due at `now`, and acknowledge what was judged some seconds before.
+
+        Never raises.
+        """
+        for fact in self._queue.due(now):
+            with supervisor.guard("writes"):  # one that fails is left out
+                self._judge.see(fact)
+            await asyncio.sleep(0)
+        until = now - ACKNOWLEDGE_SECONDS
+        if some := [identity for came, identity in self._taken if came <= until]:
+            with suppress(StoreLostError):  # they stay pending, and are read again
+                await self._store.send("read", ("XACK", self._key, _GROUP, *some))
+                for _ in some:
+                    self._taken.popleft()
+        await asyncio.sleep(0)
 
     async def _read(self) -> None:
         """Take the next messages, pending ones first. Raises StoreLostError."""
         if not self._has_group:
-            await self._make_group()
+            create: Command = ("XGROUP", "CREATE", self._key, _GROUP, "0", "MKSTREAM")
+            try:
+                await self._store.send("read", create)
+            except StoreLostError as error:
+                if not error.says("BUSYGROUP"):  # it is there
+                    raise
+            self._has_group = True
         command: Command = (
             *("XREADGROUP", "GROUP", _GROUP, _GROUP, "COUNT", _MOST_AT_ONCE),
-            *(("BLOCK", BLOCK_MILLISECONDS) if self._after == _NEW else ()),
+            *(("BLOCK", JUDGE_MILLISECONDS) if self._after == _NEW else ()),
             *("STREAMS", self._key, self._after),
         )
-        found: _Streams = of_form(await self._store.read("read", command), _Streams)
+        (reply,) = await self._store.send("read", command)
+        try:
+            found = msgspec.convert(reply, _Streams)
+        except msgspec.ValidationError as error:
+            raise StoreLostError("the store gave an answer of no known form") from error
         entries = () if found is None else found[0][1]
         for identity, fields in entries:
             if self._after != _NEW:
                 self._after = identity
             self._taken.append((time.monotonic(), identity))
             if fields is None:
-                self._count_missed(1)  # trimmed while it was pending
+                self._miss(1)  # trimmed while it was pending
             else:
                 self._take(fields[1])
         if not entries:
             self._after = _NEW
-
-    async def _make_group(self) -> None:
-        create: Command = ("XGROUP", "CREATE", self._key, _GROUP, "0", "MKSTREAM")
-        try:
-            await self._store.send("read", create)
-        except StoreLostError as error:
-            if not error.says("BUSYGROUP"):  # it is there
-                raise
-        self._has_group = True
 
     def _take(self, raw: bytes) -> None:
         try:
@@ -335,16 +294,13 @@ class FactReader:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.counts["unreadable"] += 1
             return
-        last = self._numbers.get(message.sender)
-        if last is not None and message.number <= last:
+        last = self._numbers.get(message.sender, message.number - 1)
+        if message.number <= last:
             return  # sent or read again
-        lost = 0 if last is None else message.number - last - 1
-        if lost or message.missed:
-            self._count_missed(lost)
         self._numbers[message.sender] = message.number
-        self._numbers.move_to_end(message.sender)
-        if len(self._numbers) > MOST_SENDERS:
-            self._numbers.popitem(last=False)
+        lost = message.number - last - 1
+        if lost or message.missed:
+            self._miss(lost)
         for fact in message.facts:
             try:
                 self._queue.put(decode_any(fact), time.monotonic())
@@ -354,33 +310,15 @@ class FactReader:
             else:
                 self.counts["read"] += 1
 
-    def _count_missed(self, messages: int) -> None:
+    def _miss(self, messages: int = 0) -> None:
         self.counts["missed"] += messages
-        self._miss()
-
-    def _miss(self) -> None:
         self._judge.miss(None, self._clock())
-
-    async def _judge_due(self, now: float, supervisor: Supervisor) -> None:
-        for fact in self._queue.due(now):
-            with supervisor.guard("writes"):  # one that fails is left out
-                self._judge.see(fact)
-            await asyncio.sleep(0)
-
-    async def _acknowledge(self, until: float) -> None:
-        some = [identity for came, identity in self._taken if came <= until]
-        if not some:
-            return
-        with suppress(StoreLostError):  # they stay pending, and are read again
-            await self._store.send("read", ("XACK", self._key, _GROUP, *some))
-            for _ in some:
-                self._taken.popleft()
 
 
 class Replicas:
     """What the replicas of one store share. Before `joined`, nothing is shared."""
 
-    def __init__(self, address: ValkeyAddress, judge: Judge, restored: Restored) -> None:
+    def __init__(self, address: ValkeyAddress, judge: Detection, restored: Restored) -> None:
         """Prepare without connecting.
 
         judge     the leader has it judge what all replicas see
@@ -417,15 +355,14 @@ class Replicas:
         work: dict[str, Run] = {
             "shared intents": self.intents.run,
             "shared facts": self.facts.run,
-            "facts of replicas": lambda: self._reader.read(leads),
-            "judging for all": lambda: self._reader.judge(leads, supervisor),
+            "facts of replicas": lambda: self._reader.run(leads, supervisor),
         }
         try:
             async with supervisor.running(work):
                 yield
             await self.facts.send()
             if leads():
-                await self._reader.finish(supervisor)
+                await self._reader.settle(float("inf"), supervisor)  # the findings are saved next
         finally:
             await self.store.close()
 

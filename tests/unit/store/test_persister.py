@@ -193,15 +193,13 @@ async def test_what_is_resolved_for_the_new_leader_is_not_kept():
 @pytest.mark.parametrize(
     "content", [b"garbage", pack([("a\0b\0c\0d\0e", b"no entry")])[0]], ids=["block", "row"]
 )
-async def test_what_is_damaged_is_told_left_alone_and_replaced_by_the_next_save(content, caplog):
+async def test_what_is_damaged_is_told_and_replaced_by_the_next_save(content, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
     api = ConfigMaps()
     text = base64.b64encode(content).decode()
     api.store({"metadata": {"name": "genguard-findings"}, "binaryData": {"findings": text}})
     pod = await next_pod(api)
     assert pod.counts == {}
-    assert not await pod.turn()
-    assert api.data == content
     assert {one.message for one in caplog.records} == {"findings not restored"}
     pod.sign("a")
     assert await pod.turn()
@@ -324,5 +322,4 @@ async def test_a_fault_of_its_own_does_not_end_it(monkeypatch, caplog):
     async with pod.carrying.running(Metrics(lambda group, resource: False), Supervisor(sleep)):
         await failed.wait()
     assert saved(pod.api) == ["a"]
-    assert pod.carrying.failures == 1
     assert [one.message for one in caplog.records] == ["task failed"]
