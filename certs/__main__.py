@@ -21,7 +21,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done = ensure(
             options.dir,
             names=(*installed_names(options.service, options.namespace), *options.name),
-            ips=options.ip,
             at=datetime.now(UTC),
             leaf_lifetime=timedelta(days=options.days),
         )
@@ -41,8 +40,13 @@ def _parser() -> argparse.ArgumentParser:
     issue.add_argument("--dir", type=Path, required=True, help="the folder for the pair")
     issue.add_argument("--service", default="genguard", help="the Service to call")
     issue.add_argument("--namespace", default="genguard-system", help="its namespace")
-    issue.add_argument("--name", action="append", default=[], help="an additional DNS name")
-    issue.add_argument("--ip", action="append", default=[], help="an additional IP address")
+    issue.add_argument(
+        *("--name", "--ip"),
+        dest="name",
+        action="append",
+        default=[],
+        help="an additional DNS name or IP address",
+    )
     issue.add_argument(
         "--days",
         type=int,

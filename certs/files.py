@@ -11,12 +11,12 @@ import os
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
 from certs.inspect import Part
-from certs.pem import FolderNotWritableError, PairAbsentError, PairUnreadableError
+from certs.pem import PairAbsentError, PairFileError, PairSnapshot
 
 CERT_FILE: Final = "tls.crt"
 KEY_FILE: Final = "tls.key"
@@ -25,15 +25,6 @@ CA_KEY_FILE: Final = "ca.key"
 _SECRETS: Final = {KEY_FILE, CA_KEY_FILE}
 _LARGEST: Final = 1 << 20  # bytes: the limit of a Secret; a larger file is no certificate
 _ATTEMPTS: Final = 3  # one swap during a read is chance, three are an error
-
-
-@dataclass(frozen=True, slots=True)
-class PairSnapshot:
-    """The contents of the files at one moment."""
-
-    cert_pem: bytes
-    key_pem: bytes = field(repr=False)
-    ca_pem: bytes | None  # None: no such file
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,59 +51,48 @@ class PairFiles:
         return str(places[part])
 
     def read(self) -> PairSnapshot:
-        """Read all files as they were at one moment."""
+        """Read all files as they were at one moment. Raises PairFileError."""
         paths = (self.cert_file, self.key_file, self.ca_file)
         for _ in range(_ATTEMPTS):
             before = [_identity(path) for path in paths]
             cert, key, ca = (read_file(path) for path in paths)
             if [_identity(path) for path in paths] == before:
-                return self._both(cert, key, ca)
-        raise PairUnreadableError(
-            self.cert_file, "changed at every read: let only one program renew the pair"
-        )
-
-    def _both(self, cert: bytes | None, key: bytes | None, ca: bytes | None) -> PairSnapshot:
-        if cert is not None and key is not None:
-            return PairSnapshot(cert, key, ca)
-        if cert is None and key is None:
-            raise PairAbsentError(
-                self.cert_file, f"it and {self.key_file} are missing: put the pair there"
+                break
+        else:
+            raise PairFileError(
+                self.cert_file, "changed at every read: let only one program renew the pair"
             )
-        absent, present = (
-            (self.cert_file, self.key_file) if cert is None else (self.key_file, self.cert_file)
-        )
-        raise PairAbsentError(
-            absent, f"is missing, but {present} exists: add the file that belongs to it"
-        )
+        if cert is None or key is None:
+            absent = self.key_file if key is None and cert is not None else self.cert_file
+            both = "" if cert is not None or key is not None else f" and {self.key_file} too"
+            raise PairAbsentError(absent, f"is missing{both}: put the pair there")
+        return PairSnapshot(cert, key, ca)
 
 
 def read_file(path: Path) -> bytes | None:
-    """Return the contents of a file, or None if it does not exist."""
+    """Return the contents of a file, or None if it does not exist. Raises PairFileError."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise PairUnreadableError(path, "is not a file: name a PEM file")
+            raise PairFileError(path, "is not a file: name a PEM file")
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise PairUnreadableError(
-            path, f"cannot be read ({error.strerror}): check its owner and mode"
-        ) from error
+        reason = f"cannot be read ({error.strerror}): check its owner and mode"
+        raise PairFileError(path, reason) from error
     if len(content) > _LARGEST:
-        raise PairUnreadableError(path, f"is larger than {_LARGEST} bytes: name a PEM file")
+        raise PairFileError(path, f"is larger than {_LARGEST} bytes: name a PEM file")
     return content
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write each file atomically, in the given order; only the owner may read keys."""
+    """Write each file atomically, in the given order; only the owner may read keys.
+
+    Raises OSError.
+    """
     for name, content in contents.items():
-        try:
-            _replace(folder / name, content, 0o600 if name in _SECRETS else 0o644)
-        except OSError as error:
-            raise FolderNotWritableError(
-                folder, f"{name} cannot be written ({error.strerror}): name a writable folder"
-            ) from error
+        _replace(folder / name, content, 0o600 if name in _SECRETS else 0o644)
 
 
 def _replace(path: Path, content: bytes, mode: int) -> None:

@@ -21,12 +21,11 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.issue import covers, from_alternative_names, renew_from
+from certs.issue import alternative_names, covers, renew_from
 from certs.pem import MalformedPEMError, is_authority, read_certificates, read_key, same_key
 
 T = TypeVar("T")
 Part: TypeAlias = Literal["certificate", "key", "ca"]
-
 Severity: TypeAlias = Literal["error", "warning"]
 
 UNKNOWN_SIGNER: Final = "no certificate in the CA bundle signed it"
@@ -34,7 +33,6 @@ _SERVER_USAGES: Final = {
     ExtendedKeyUsageOID.SERVER_AUTH,
     ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
 }
-
 _REFUSED_HASHES: Final = {"md5", "sha1"}  # Go 1.18 and newer verify neither
 
 
@@ -42,29 +40,18 @@ _REFUSED_HASHES: Final = {"md5", "sha1"}  # Go 1.18 and newer verify neither
 class Problem:
     """One problem, and which of the three inputs has it."""
 
-    code: str
-    severity: Severity
     part: Part
     message: str
+    severity: Severity = "error"
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateFacts:
-    """The facts of a leaf certificate: names, times, and whether key and CA bundle match."""
+    """The facts of a leaf certificate."""
 
-    subject: str
     issuer: str
-    sans: tuple[str, ...]  # DNS names, then IP addresses
-    not_before: datetime
     not_after: datetime
     fingerprint: str  # SHA-256 of the DER, lower-case hex
-    key_matches: bool | None  # None: the key could not be read
-    chain_failure: str | None  # why no authority of the bundle vouches for it
-
-    @property
-    def renew_from(self) -> datetime:
-        """The time from which the certificate should be renewed."""
-        return renew_from(self.not_before, self.not_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +83,7 @@ def inspect(
             return how(pem)
         except MalformedPEMError as error:
             hint = "certificate's own key" if part == "key" else "complete PEM file"
-            message = f"the {named} is {error}: put the {hint} there"
-            problems.append(Problem(f"{part}-unreadable", "error", part, message))
+            problems.append(Problem(part, f"the {named} is {error}: put the {hint} there"))
             return None
 
     chain = read("certificate", "certificate", cert_pem, read_certificates)
@@ -106,33 +92,25 @@ def inspect(
     if ca_pem is not None and not ca_pem.strip():
         # cert-manager leaves ca.crt empty when the issuer does not know its CA.
         message = "the CA bundle is empty, so the chain was not verified: fill it or leave it out"
-        problems.append(Problem("ca-empty", "warning", "ca", message))
+        problems.append(Problem("ca", message, "warning"))
     elif ca_pem is not None:
         bundle = read("ca", "CA bundle", ca_pem, read_certificates) or ()
     if not chain:
         return Inspection(None, tuple(problems))
     leaf, *between = chain
-    facts = CertificateFacts(
-        subject=leaf.subject.rfc4514_string(),
-        issuer=leaf.issuer.rfc4514_string(),
-        sans=from_alternative_names(leaf),
-        not_before=leaf.not_valid_before_utc,
-        not_after=leaf.not_valid_after_utc,
-        fingerprint=leaf.fingerprint(hashes.SHA256()).hex(),
-        key_matches=None if key is None else same_key(leaf, key),
-        chain_failure=explain_failure(leaf, between, bundle, at) if bundle else None,
-    )
-    problems += (*_of_pair(facts), *_of_time(facts, at), *_of_use(leaf, facts.sans, names))
+    fingerprint = leaf.fingerprint(hashes.SHA256()).hex()
+    if key is not None and not same_key(leaf, key):
+        message = f"the private key does not belong to the certificate {fingerprint[:16]}: "
+        problems.append(Problem("key", f"{message}put its own key there"))
+    if bundle and (failure := explain_failure(leaf, between, bundle, at)):
+        message = f"the certificate does not verify against the CA bundle, {failure}: issue it "
+        message += "from an authority in the bundle, or add its authority there"
+        problems.append(Problem("certificate", message))
+    problems += _of_time(leaf, at)
+    problems += (Problem("certificate", f"the certificate {one}") for one in _of_use(leaf, names))
+    issuer = leaf.issuer.rfc4514_string()
+    facts = CertificateFacts(issuer, leaf.not_valid_after_utc, fingerprint)
     return Inspection(facts, tuple(problems))
-
-
-def _for_servers(leaf: x509.Certificate) -> bool:
-    """Whether servers may use it; without extended usages any use is (RFC 5280 4.2.1.12)."""
-    try:
-        usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except x509.ExtensionNotFound:
-        return True
-    return not _SERVER_USAGES.isdisjoint(usages)
 
 
 def explain_failure(
@@ -171,65 +149,37 @@ def _objection(signer: x509.Certificate, at: datetime) -> str:
     return "" if is_authority(signer) else f"its authority {name} is not marked as a CA"
 
 
-def _of_pair(facts: CertificateFacts) -> Iterator[Problem]:
-    if facts.key_matches is False:
-        yield Problem(
-            "key-mismatch",
-            "error",
-            "key",
-            f"the private key does not belong to the certificate {facts.fingerprint[:16]}: "
-            "put its own key there",
-        )
-    if facts.chain_failure is not None:
-        yield _error(
-            "chain-unverified",
-            f"does not verify against the CA bundle, {facts.chain_failure}: "
-            "issue it from an authority in the bundle, or add its authority there",
-        )
-
-
-def _of_time(facts: CertificateFacts, at: datetime) -> Iterator[Problem]:
-    begins, ends, due = facts.not_before, facts.not_after, facts.renew_from
+def _of_time(leaf: x509.Certificate, at: datetime) -> Iterator[Problem]:
+    begins, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    due = renew_from(begins, ends)
     if at >= ends:
-        yield _error("expired", f"expired at {ends:%FT%TZ}: issue a new one")
+        yield Problem("certificate", f"the certificate expired at {ends:%FT%TZ}: issue a new one")
     elif at < begins:
-        yield _error(
-            "not-yet-valid",
-            f"is not valid before {begins:%FT%TZ}: check the clock of this machine, or wait",
-        )
+        message = f"the certificate is not valid before {begins:%FT%TZ}: check the clock of this "
+        yield Problem("certificate", f"{message}machine, or wait")
     elif at >= due:
-        yield Problem(
-            "near-expiry",
-            "warning",
-            "certificate",
-            f"the certificate expires at {ends:%FT%TZ} and was due for renewal from "
-            f"{due:%FT%TZ}: issue a new one",
-        )
+        message = f"the certificate expires at {ends:%FT%TZ} and was due for renewal from "
+        yield Problem("certificate", f"{message}{due:%FT%TZ}: issue a new one", "warning")
 
 
-def _of_use(leaf: x509.Certificate, sans: Sequence[str], names: Sequence[str]) -> Iterator[Problem]:
+def _of_use(leaf: x509.Certificate, names: Sequence[str]) -> Iterator[str]:
+    sans = alternative_names(leaf)
     if not sans:
-        yield _error(
-            "no-names",
+        yield (
             "has no names in subjectAltName, and Go ignores the common name: "
-            "issue one with the Service's name, <service>.<namespace>.svc",
+            "issue one with the Service's name, <service>.<namespace>.svc"
         )
     elif missing := [name for name in names if not covers(sans, name)]:
-        yield _error(
-            "name-missing",
+        yield (
             f"does not cover {', '.join(missing)}, only {', '.join(sans)}: "
-            "issue one with the names that clients use",
+            "issue one with the names that clients use"
         )
-    if not _for_servers(leaf):
-        yield _error(
-            "not-for-servers", "is not for servers: issue one with extended key usage serverAuth"
-        )
+    try:
+        usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        usages = None  # without extended usages any use is allowed (RFC 5280 4.2.1.12)
+    if usages is not None and _SERVER_USAGES.isdisjoint(usages):
+        yield "is not for servers: issue one with extended key usage serverAuth"
     algorithm = leaf.signature_hash_algorithm  # None: it has no separate hash, as Ed25519
     if algorithm is not None and algorithm.name in _REFUSED_HASHES:
-        yield _error(
-            "refused-signature", f"is signed with {algorithm.name}: issue one with SHA-256"
-        )
-
-
-def _error(code: str, predicate: str) -> Problem:
-    return Problem(code, "error", "certificate", f"the certificate {predicate}")
+        yield f"is signed with {algorithm.name}: issue one with SHA-256"

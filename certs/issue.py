@@ -11,7 +11,6 @@ Both keys are P-256: a TLS 1.3 handshake costs about half of what it costs with 
 import re
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
@@ -22,8 +21,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certs.pem import (
-    InvalidRequestError,
+    CertificateError,
     MalformedPEMError,
+    PairSnapshot,
     is_authority,
     read_certificates,
     read_key,
@@ -32,12 +32,8 @@ from certs.pem import (
     write_key,
 )
 
-LOOPBACK: Final = (
-    "localhost",
-    "127.0.0.1",
-    "::1",
-)  # in every leaf, for port-forward
-
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""In every leaf, for port-forward."""
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _DNS_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
@@ -49,69 +45,60 @@ CLOCK_SKEW: Final = timedelta(hours=1)  # the clock of an API server may be slow
 _MOST_SKEW: Final = 1 / 10  # of the lifetime, where that is short
 AUTHORITY_NAME: Final = "genguard CA"
 """The common name of every authority begins with this."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate and its private key, both PEM."""
-
-    cert_pem: bytes
-    key_pem: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Issued:
-    """The certificate that a server presents, and the authority that signed it."""
-
-    authority: KeyPair
-    leaf: KeyPair
+_USAGES: Final = (
+    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
+    "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+)  # fmt: skip
 
 
 def issue(
     *,
     names: Sequence[str],
-    ips: Sequence[str] = (),
     at: datetime,
-    authority: KeyPair | None = None,
+    authority: PairSnapshot | None = None,
     leaf_lifetime: timedelta = LEAF_LIFETIME,
-) -> Issued:
-    """Issue a leaf for the names and the loopback ones, signed by this or by a new authority."""
+) -> PairSnapshot:
+    """Issue a leaf for the names and the loopback ones, signed by this or by a new authority.
+
+    names  DNS names and IP addresses
+    Raises CertificateError for a name that is none, or an authority that may not sign now.
+    """
     signer = issue_authority(at=at) if authority is None else authority
     certificate, signing_key = _open(signer, at)
     # A leaf that outlives its authority becomes invalid before its own notAfter.
     not_after = min(at + leaf_lifetime, certificate.not_valid_after_utc)
     key = ec.generate_private_key(ec.SECP256R1())
     key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key())
+    alternatives = dict.fromkeys(_general_name(text) for text in (*names, *LOOPBACK))
     builder = (
-        _builder("genguard", key, at, not_after)
+        _builder("genguard", key, at, not_after, "digital_signature")
         .issuer_name(certificate.subject)
-        .add_extension(to_alternative_names(names, ips), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(key_id, critical=False)
     )
-    return Issued(authority=signer, leaf=_sign(builder, key, signing_key))
+    signed = builder.sign(signing_key, hashes.SHA256())
+    return PairSnapshot(write_certificate(signed), write_key(key), signer.cert_pem)
 
 
-def issue_authority(*, at: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> KeyPair:
+def issue_authority(*, at: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> PairSnapshot:
     """Issue a new self-signed authority that may only sign leaf certificates (pathLen 0)."""
     key = ec.generate_private_key(ec.SECP256R1())
     key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     # An old and a new authority may be in one caBundle, so each needs a unique name.
     name = f"{AUTHORITY_NAME} {key_id.digest.hex()[:8]}"
     builder = (
-        _builder(name, key, at, at + lifetime)
+        _builder(name, key, at, at + lifetime, "key_cert_sign")
         .issuer_name(_name(name))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(key_cert_sign=True), critical=True)
     )
-    return _sign(builder, key, key)
+    return PairSnapshot(write_certificate(builder.sign(key, hashes.SHA256())), write_key(key))
 
 
 def find_authority(
     bundle: Iterable[x509.Certificate], key_pem: bytes, at: datetime
-) -> KeyPair | None:
+) -> PairSnapshot | None:
     """Return the authority of this key, unless it is so old that a new one must replace it."""
     try:
         key = read_key(key_pem)
@@ -120,7 +107,7 @@ def find_authority(
     for one in bundle:
         begins, ends = one.not_valid_before_utc, one.not_valid_after_utc
         if same_key(one, key) and is_authority(one) and begins <= at < renew_from(begins, ends):
-            return KeyPair(write_certificate(one), key_pem)
+            return PairSnapshot(write_certificate(one), key_pem)
     return None
 
 
@@ -129,35 +116,28 @@ def renew_from(not_before: datetime, not_after: datetime) -> datetime:
     return not_before + (not_after - not_before) * RENEW_AFTER
 
 
-def _open(authority: KeyPair, at: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+def _open(
+    authority: PairSnapshot, at: datetime
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     """Return the authority's certificate and key, if it may sign at this time."""
-    try:
-        certificate, key = read_certificates(authority.cert_pem)[0], read_key(authority.key_pem)
-    except MalformedPEMError as error:
-        raise InvalidRequestError(f"the authority cannot be read: {error}") from error
+    certificate, key = read_certificates(authority.cert_pem)[0], read_key(authority.key_pem)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not same_key(certificate, key):
-        raise InvalidRequestError(
+        raise CertificateError(
             "the authority's key is not the elliptic curve key its certificate was made for"
         )
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not begins <= _aware(at) < ends:
-        raise InvalidRequestError(
+    if not begins <= at < ends:
+        raise CertificateError(
             f"the authority signs from {begins:%FT%TZ} until {ends:%FT%TZ}: issue a new one"
         )
     return certificate, key
 
 
-def _aware(at: datetime) -> datetime:
-    if at.tzinfo is None:
-        raise InvalidRequestError("a time without offset is ambiguous: give it in UTC")
-    return at
-
-
 def _builder(
-    name: str, key: ec.EllipticCurvePrivateKey, at: datetime, not_after: datetime
+    name: str, key: ec.EllipticCurvePrivateKey, at: datetime, not_after: datetime, usage: str
 ) -> x509.CertificateBuilder:
-    if not_after <= _aware(at):
-        raise InvalidRequestError("a certificate must end after it begins: give a later end")
+    if not_after <= at:
+        raise CertificateError("a certificate must end after it begins: give a later end")
     public = key.public_key()
     return (
         x509.CertificateBuilder()
@@ -167,34 +147,12 @@ def _builder(
         .not_valid_before(at - min(CLOCK_SKEW, (not_after - at) * _MOST_SKEW))
         .not_valid_after(not_after)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.KeyUsage(**{one: one == usage for one in _USAGES}), critical=True)
     )
 
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _usage(*, digital_signature: bool = False, key_cert_sign: bool = False) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=digital_signature,
-        key_cert_sign=key_cert_sign,
-        crl_sign=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _sign(
-    builder: x509.CertificateBuilder,
-    key: ec.EllipticCurvePrivateKey,
-    signing_key: ec.EllipticCurvePrivateKey,
-) -> KeyPair:
-    signed = builder.sign(signing_key, hashes.SHA256())
-    return KeyPair(write_certificate(signed), write_key(key))
 
 
 def service_names(
@@ -213,18 +171,7 @@ def installed_names(service: str, namespace: str) -> tuple[str, ...]:
     return *service_names(service, namespace), f"{service}-valkey.{namespace}.svc"
 
 
-def to_alternative_names(names: Sequence[str], ips: Sequence[str]) -> x509.SubjectAlternativeName:
-    """Return the extension for these names, these addresses and the loopback ones."""
-    texts = dict.fromkeys((*names, *ips, *LOOPBACK))
-    for ip in ips:
-        if parse_ip(ip) is None:
-            raise InvalidRequestError(
-                f"{ip!r} is not an IP address: give it as 10.0.0.1 or fd00::1"
-            )
-    return x509.SubjectAlternativeName(dict.fromkeys(_general_name(text) for text in texts))
-
-
-def from_alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
+def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
     """Return the DNS names and IP addresses of a certificate as text."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -237,7 +184,7 @@ def from_alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
 
 def covers(alternatives: Sequence[str], name: str) -> bool:
     """Whether the alternatives cover a name that a client uses; `*.` stands for one label."""
-    address = parse_ip(name)
+    address = _parse_ip(name)
     if address is not None:
         return str(address) in alternatives
     _, _, domain = name.lower().partition(".")
@@ -245,8 +192,7 @@ def covers(alternatives: Sequence[str], name: str) -> bool:
     return any(alternative.lower() in wanted for alternative in alternatives)
 
 
-def parse_ip(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address, or None if the text is not one."""
+def _parse_ip(text: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(text)
     except ValueError:
@@ -254,11 +200,11 @@ def parse_ip(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _general_name(text: str) -> x509.GeneralName:
-    address = parse_ip(text)
+    address = _parse_ip(text)
     if address is not None:
         return x509.IPAddress(address)
     if _DNS_NAME.fullmatch(text) is None:
-        raise InvalidRequestError(
-            f"{text!r} is not a DNS name: lower-case labels of letters, digits and '-'"
+        raise CertificateError(
+            f"{text!r} is no IP address and no DNS name: lower-case labels of letters, digits, '-'"
         )
     return x509.DNSName(text)

@@ -1,22 +1,12 @@
-"""Read certificates and keys from PEM, and write them.
+"""Read certificates and keys from PEM, and write them; the values and errors of this package.
 
 `cryptography` parses many parts on first use. Here everything is parsed at once, so a certificate
 from this module raises no error later. No message holds contents of a file.
-
-The exceptions about certificates are one tree. Each says what is wrong, where, and what to do:
-
-    CertificateError                the root: catch this one
-    ├── MalformedPEMError           the bytes are not a certificate or key in PEM
-    ├── InvalidRequestError         a request for an invalid certificate
-    ├── PairFileError               .path: the file or folder
-    │   ├── PairAbsentError         certificate or key or both are missing
-    │   ├── PairUnreadableError     a file exists but cannot be read
-    │   └── FolderNotWritableError  a file cannot be written
-    └── UnusablePairError           readable, but must not be served
 """
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -38,39 +28,31 @@ _MALFORMED: Final = (
 
 
 class CertificateError(Exception):
-    """Any error about certificates."""
+    """Any error about certificates: it says what is wrong, where, and what to do."""
 
 
 class MalformedPEMError(CertificateError):
     """The bytes are not the expected PEM."""
 
 
-class InvalidRequestError(CertificateError):
-    """The given names, times or authority make no valid certificate."""
-
-
 class PairFileError(CertificateError):
-    """A problem with a file or folder of the pair."""
+    """A file or folder of the pair cannot be read or written."""
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{path}: {message}")
-        self.path = path
 
 
 class PairAbsentError(PairFileError):
     """The certificate, its key, or both are missing."""
 
 
-class PairUnreadableError(PairFileError):
-    """A file exists but cannot be read, or is too large to be PEM."""
+@dataclass(frozen=True, slots=True)
+class PairSnapshot:
+    """A certificate, its private key and its CA bundle, all PEM, at one moment."""
 
-
-class FolderNotWritableError(PairFileError):
-    """A certificate could not be written."""
-
-
-class UnusablePairError(CertificateError):
-    """The files were read, but this pair must not be served."""
+    cert_pem: bytes
+    key_pem: bytes = field(repr=False)
+    ca_pem: bytes | None = None  # None: no such file
 
 
 def read_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import manifests
-from certs import inspect, installed_names, renew
+from certs import inspect, installed_names, issue
 from tests.beside import Beside
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.plane import ControlPlane
@@ -31,7 +31,7 @@ NAMESPACE = "genguard-certificates"
 WRITTEN = "written"
 SECRET = path_of(secret_of(NAMESPACE))
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{WRITTEN}/deployments/web"
-PAIR = renew(None, names=installed_names("genguard", NAMESPACE), at=datetime.now(UTC)).pair
+PAIR = issue(names=installed_names("genguard", NAMESPACE), at=datetime.now(UTC))
 DOCUMENTS = render(Choices(namespace=NAMESPACE), manifests.read, pair_files(PAIR))
 REGISTRATIONS = {
     phase_of(one["webhooks"][0]): path_of(one) for one in DOCUMENTS if is_registration(one)

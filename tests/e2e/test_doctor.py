@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from certs import issue_authority, renew, service_names
+from certs import issue, issue_authority, service_names
 from tests.controlplane.build import binary
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
@@ -125,7 +125,7 @@ def slipped_in_behind(plane: ControlPlane) -> None:
 def worn_out(plane: ControlPlane) -> None:
     """A pair whose time is over, in the Secret."""
     names = service_names("genguard", SYSTEM)
-    pair = renew(None, names=names, at=NOW - timedelta(days=400)).pair
+    pair = issue(names=names, at=NOW - timedelta(days=400))
     files = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": pair.ca_pem or b""}
     data = {name: b64encode(content).decode() for name, content in files.items()}
     plane.client.patch(f"{HOME}/secrets/genguard-tls", {"data": data})

@@ -41,7 +41,7 @@ SPOILT = b"spoilt"
 TRUSTED = 3
 """Authorities in a bundle: the new one, and two of before."""
 NAMES = certs.installed_names("genguard", NAMESPACE)
-PAIR = certs.renew(None, names=NAMES, at=datetime.now(UTC)).pair
+PAIR = certs.issue(names=NAMES, at=datetime.now(UTC))
 DOCUMENTS = render(Choices(namespace=NAMESPACE), manifests.read, pair_files(PAIR))
 REGISTRATIONS = [path_of(one) for one in DOCUMENTS if is_registration(one)]
 SECRET = path_of(secret_of(NAMESPACE))
@@ -143,7 +143,7 @@ def _rotate(plane: ControlPlane, fleet: Fleet, where: str, label: str) -> str:
         change = {"op": "replace", "path": "/webhooks/1/objectSelector", "value": selector}
         plane.client.patch(path, [change])
     wait_until(lambda: called(plane, where, fleet, label, PHASES), what="the bundle in use")
-    leaf = certs.issue(names=NAMES, at=now, authority=authority).leaf
+    leaf = certs.issue(names=NAMES, at=now, authority=authority)
     _put(plane, {CERT_FILE: leaf.cert_pem, KEY_FILE: leaf.key_pem})
     facts = certs.inspect(leaf.cert_pem, b"", at=now).facts
     assert facts is not None

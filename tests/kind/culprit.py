@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from certs import PairSnapshot, renew, service_names
+from certs import PairSnapshot, issue, service_names
 from tests.kind.cluster import Cluster
 
 NAMESPACE = "old-operator"
@@ -36,7 +36,7 @@ class Culprit:
 
     @cached_property
     def _pair(self) -> PairSnapshot:
-        return renew(None, names=service_names(_NAME, NAMESPACE), at=datetime.now(UTC)).pair
+        return issue(names=service_names(_NAME, NAMESPACE), at=datetime.now(UTC))
 
     def run(self) -> None:
         """Start it, and wait until it is ready."""

@@ -55,7 +55,7 @@ class Places(NamedTuple):
 @contextmanager
 def places(folder: Path) -> Iterator[Places]:
     """Serve all of them while the context is entered."""
-    certs.ensure(folder, names=("localhost",), ips=("127.0.0.1",), at=datetime.now(UTC))
+    certs.ensure(folder, names=("localhost",), at=datetime.now(UTC))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     plain = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)

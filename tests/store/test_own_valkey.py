@@ -11,7 +11,7 @@ import pytest
 import valkey
 
 import manifests
-from certs import PairSnapshot, installed_names, renew, write_files
+from certs import PairSnapshot, installed_names, issue, write_files
 from tests.controlplane.client import wait_until
 from tests.controlplane.processes import ProcessGroup
 from tests.store.binaries import PACKAGES
@@ -47,7 +47,7 @@ class Container:
 
     def write_certificate(self) -> None:
         """As after a renewal of the Secret."""
-        pair = renew(None, names=_NAMES, at=datetime.now(UTC)).pair
+        pair = issue(names=_NAMES, at=datetime.now(UTC))
         write_files(self.folder / "tls", pair_files(pair))
 
     def start(self) -> None:

@@ -126,7 +126,7 @@ async def _listening(
     """Listen for the observers' reviews, with a certificate made for this run."""
     now = datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="genguard-trace-") as folder:
-        made = certs.ensure(Path(folder), names=reach.names, ips=reach.ips, at=now)
+        made = certs.ensure(Path(folder), names=(*reach.names, *reach.ips), at=now)
         serving = ServingCertificate(certs.PairFiles.in_folder(Path(folder)), at=now)
     listener = ObserverListener(reach.address, reach.port, serving.context, on_view)
     async with listener:

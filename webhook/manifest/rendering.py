@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
+from certs.files import CA_FILE, CERT_FILE, KEY_FILE
+from certs.pem import PairSnapshot
 from webhook.manifest.documents import (
     ALERTMANAGER,
     NAMESPACE,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import certs
-from certs import CertificateError, PairUnreadableError
+from certs import CertificateError, PairFileError
 from certs.files import read_file
 from webhook.server.options import ServerOptions
 from webhook.server.overload import Episode

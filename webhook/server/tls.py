@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from certs import CertificateError, PairFiles, PairSnapshot, UnusablePairError, inspect
+from certs import CertificateError, PairFiles, PairSnapshot, inspect
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from certs.inspect import CertificateFacts, Part
 
@@ -116,9 +116,7 @@ class ServingCertificate:
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at)
         where = self._source.place
         if found.facts is None or found.errors:
-            raise UnusablePairError(
-                "; ".join(f"{where(p.part)}: {p.message}" for p in found.errors)
-            )
+            raise CertificateError("; ".join(f"{where(p.part)}: {p.message}" for p in found.errors))
         context = self._load(pair)
         warnings = tuple(
             f"{where(p.part)}: {p.message}" for p in found.problems if p.severity == "warning"
@@ -134,7 +132,7 @@ class ServingCertificate:
             reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
             message = f"OpenSSL refuses the pair ({reason}): issue it with P-256 and SHA-256"
             where = self._source.place("certificate")
-            raise UnusablePairError(f"{where}: {message}") from error
+            raise CertificateError(f"{where}: {message}") from error
         if self._client_ca is not None:
             # A chain is checked, and its subject told, by the context that a handshake goes on
             # with; whether a client is asked for one is decided by the context it began with.
@@ -183,10 +181,10 @@ class HeldPair:
         if self._held is None:
             if self._first is not None:
                 return self._first.read()
-            raise UnusablePairError(f"secret {self._secret} has not been seen yet")
+            raise CertificateError(f"secret {self._secret} has not been seen yet")
         for name in (CERT_FILE, KEY_FILE):
             if not self._held.get(name):
-                raise UnusablePairError(f"secret {self._secret} has no {name}")
+                raise CertificateError(f"secret {self._secret} has no {name}")
         held = self._held
         return PairSnapshot(held[CERT_FILE], held[KEY_FILE], held.get(CA_FILE))
 

@@ -5,14 +5,7 @@ import stat
 
 import pytest
 
-from certs import (
-    FolderNotWritableError,
-    PairAbsentError,
-    PairFileError,
-    PairFiles,
-    PairUnreadableError,
-    write_files,
-)
+from certs import PairAbsentError, PairFileError, PairFiles, write_files
 from certs import files as files_module
 from tests.unit.certs.volumes import mount_secret
 
@@ -42,11 +35,6 @@ def test_only_the_owner_reads_keys_and_everybody_reads_certificates(tmp_path):
     assert modes == {"tls.crt": 0o644, "ca.crt": 0o644, "tls.key": 0o600, "ca.key": 0o600}
 
 
-def test_writing_leaves_no_other_file_behind(tmp_path):
-    write_files(tmp_path, OLD)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(OLD)
-
-
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     write_files(tmp_path, OLD)
 
@@ -54,17 +42,11 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files_module.os, "fsync", full)
-    with pytest.raises(FolderNotWritableError, match="No space left"):
+    with pytest.raises(OSError, match="No space left"):
         write_files(tmp_path, NEW)
     monkeypatch.undo()
     assert read(tmp_path) == OLD
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(OLD)
-
-
-def test_a_folder_that_is_not_there_cannot_be_written(tmp_path):
-    with pytest.raises(FolderNotWritableError) as caught:
-        write_files(tmp_path / "absent", OLD)
-    assert caught.value.path == tmp_path / "absent"
 
 
 def test_the_bundle_may_be_absent_and_that_is_not_the_same_as_empty(tmp_path):
@@ -81,46 +63,37 @@ def test_a_pair_of_other_names_looks_for_its_bundle_beside_the_certificate(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("because", "present", "error", "named"),
+    ("because", "present", "named"),
     [
-        ("nothing", [], PairAbsentError, "tls.crt"),
-        ("a bundle alone is no pair", ["ca.crt"], PairAbsentError, "tls.crt"),
-        ("a certificate alone", ["tls.crt"], PairAbsentError, "tls.key"),
-        ("a key alone", ["tls.key", "ca.crt"], PairAbsentError, "tls.crt"),
+        ("a bundle alone is no pair", ["ca.crt"], "tls.crt"),
+        ("a certificate alone", ["tls.crt"], "tls.key"),
+        ("a key alone", ["tls.key", "ca.crt"], "tls.crt"),
     ],
 )
-def test_the_error_names_the_file_that_is_missing(tmp_path, because, present, error, named):
+def test_the_error_names_the_file_that_is_missing(tmp_path, because, present, named):
     write_files(tmp_path, {name: OLD[name] for name in present})
-    with pytest.raises(PairFileError) as caught:
+    with pytest.raises(PairAbsentError, match=f"^{tmp_path}/{named}: is missing"):
         read(tmp_path)
-    assert type(caught.value) is error
-    assert caught.value.path == tmp_path / named
 
 
 def test_a_folder_in_the_place_of_a_file(tmp_path):
     write_files(tmp_path, OLD)
     (tmp_path / "tls.key").unlink()
     (tmp_path / "tls.key").mkdir()
-    with pytest.raises(PairUnreadableError, match="is not a file"):
+    with pytest.raises(PairFileError, match="is not a file"):
         read(tmp_path)
-
-
-def test_a_file_where_a_folder_should_be(tmp_path):
-    write_files(tmp_path, OLD)
-    with pytest.raises(PairUnreadableError, match="Not a directory"):
-        read(tmp_path / "tls.crt")
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     write_files(tmp_path, {"tls.crt": b"c"})
     os.mkfifo(tmp_path / "tls.key")
-    with pytest.raises(PairUnreadableError, match="is not a file"):
+    with pytest.raises(PairFileError, match="is not a file"):
         read(tmp_path)
 
 
 def test_a_file_larger_than_a_secret_is_not_read_whole(tmp_path):
     write_files(tmp_path, OLD | {"tls.crt": b"x" * ((1 << 20) + 1)})
-    with pytest.raises(PairUnreadableError, match="larger than"):
+    with pytest.raises(PairFileError, match="larger than"):
         read(tmp_path)
 
 
@@ -156,10 +129,5 @@ def test_files_that_change_at_every_look_are_given_up(tmp_path, monkeypatch):
         return honest(path)
 
     monkeypatch.setattr(files_module, "read_file", rewritten)
-    with pytest.raises(PairUnreadableError, match="only one program"):
+    with pytest.raises(PairFileError, match="only one program"):
         read(tmp_path)
-
-
-def test_no_key_is_in_a_repr(tmp_path):
-    write_files(tmp_path, OLD)
-    assert "old key" not in repr(PairFiles.in_folder(tmp_path).read())

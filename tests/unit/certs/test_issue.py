@@ -1,7 +1,7 @@
 """issue(): what Go's crypto/x509 asks for, at a time that is given."""
 
 import ipaddress
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from cryptography import x509
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from certs import InvalidRequestError, KeyPair, issue, issue_authority, service_names
+from certs import CertificateError, PairSnapshot, issue, issue_authority, service_names
 from certs.issue import AUTHORITY_LIFETIME, CLOCK_SKEW, LEAF_LIFETIME, find_authority, renew_from
 from tests.unit.certs.samples import AT, DAY, make
 
@@ -25,8 +25,8 @@ def extension(certificate: x509.Certificate, kind: type) -> x509.Extension:
 
 
 def test_a_verifier_that_is_not_ours_accepts_the_leaf_for_every_name():
-    issued = issue(names=NAMES, ips=["10.0.0.7", "fd00::7"], at=AT)
-    store = Store([load(issued.authority.cert_pem)])
+    issued = issue(names=(*NAMES, "10.0.0.7", "fd00::7"), at=AT)
+    store = Store([load(issued.ca_pem)])
     subjects = [x509.DNSName(name) for name in (*NAMES, "localhost")]
     subjects += [
         x509.IPAddress(ipaddress.ip_address(ip))
@@ -34,7 +34,7 @@ def test_a_verifier_that_is_not_ours_accepts_the_leaf_for_every_name():
     ]
     for subject in subjects:
         verifier = PolicyBuilder().store(store).time(AT).build_server_verifier(subject)
-        assert len(verifier.verify(load(issued.leaf.cert_pem), [])) == 2
+        assert len(verifier.verify(load(issued.cert_pem), [])) == 2
 
 
 def test_service_names_begin_with_the_one_that_the_api_server_dials():
@@ -48,7 +48,7 @@ def test_service_names_begin_with_the_one_that_the_api_server_dials():
 
 
 def test_the_leaf_can_serve_and_nothing_else():
-    leaf = load(issue(names=NAMES, at=AT).leaf.cert_pem)
+    leaf = load(issue(names=NAMES, at=AT).cert_pem)
     assert not extension(leaf, x509.BasicConstraints).value.ca
     usage = extension(leaf, x509.KeyUsage)
     assert usage.critical
@@ -73,7 +73,7 @@ def test_the_authority_can_sign_leaves_and_nothing_else():
 
 def test_lifetimes_are_the_named_ones_and_begin_an_hour_early():
     issued = issue(names=NAMES, at=AT)
-    authority, leaf = load(issued.authority.cert_pem), load(issued.leaf.cert_pem)
+    authority, leaf = load(issued.ca_pem), load(issued.cert_pem)
     assert authority.not_valid_before_utc == leaf.not_valid_before_utc == AT - CLOCK_SKEW
     assert authority.not_valid_after_utc == AT + AUTHORITY_LIFETIME
     assert leaf.not_valid_after_utc == AT + LEAF_LIFETIME
@@ -82,7 +82,7 @@ def test_lifetimes_are_the_named_ones_and_begin_an_hour_early():
 def test_a_leaf_never_outlives_its_authority():
     authority = issue_authority(at=AT)
     late = AT + AUTHORITY_LIFETIME - DAY
-    leaf = load(issue(names=NAMES, at=late, authority=authority).leaf.cert_pem)
+    leaf = load(issue(names=NAMES, at=late, authority=authority).cert_pem)
     assert leaf.not_valid_after_utc == AT + AUTHORITY_LIFETIME
 
 
@@ -94,7 +94,7 @@ def test_two_authorities_differ_in_name_since_they_may_share_a_bundle():
 def test_no_private_key_is_in_a_repr():
     issued = issue(names=NAMES, at=AT)
     assert "PRIVATE" not in repr(issued)
-    assert "PRIVATE" in issued.leaf.key_pem.decode()
+    assert "PRIVATE" in issued.key_pem.decode()
 
 
 @pytest.mark.parametrize(
@@ -107,37 +107,28 @@ def test_no_private_key_is_in_a_repr():
         ("a label of 64 characters", {"names": ["a" * 64]}),
         ("a name of 254 characters", {"names": [".".join(["a" * 63] * 3 + ["a" * 62])]}),
         ("a line feed at the end", {"names": ["genguard\n"]}),
-        ("a name among the addresses", {"ips": ["genguard"]}),
-        ("a network is no address", {"ips": ["10.0.0.0/8"]}),
-        ("a time without an offset", {"at": datetime(2026, 11, 21)}),
+        ("a network is no address", {"names": ["10.0.0.0/8"]}),
         ("no lifetime", {"leaf_lifetime": timedelta()}),
         ("a lifetime that ends before it begins", {"leaf_lifetime": timedelta(days=-1)}),
-        ("an authority of garbage", {"authority": KeyPair(b"x", b"y")}),
+        ("an authority of garbage", {"authority": PairSnapshot(b"x", b"y")}),
     ],
 )
 def test_what_makes_no_certificate_is_refused(because, changes):
-    with pytest.raises(InvalidRequestError):
+    with pytest.raises(CertificateError):
         issue(**({"names": NAMES, "at": AT} | changes))
 
 
 @pytest.mark.parametrize("days", [-2, 4000])
 def test_an_authority_signs_only_while_it_is_valid(days):
     authority = issue_authority(at=AT)
-    with pytest.raises(InvalidRequestError, match="issue a new one"):
+    with pytest.raises(CertificateError, match="issue a new one"):
         issue(names=NAMES, at=AT + days * DAY, authority=authority)
 
 
 def test_an_authority_with_the_key_of_another_is_refused():
     one, other = issue_authority(at=AT), issue_authority(at=AT)
-    with pytest.raises(InvalidRequestError, match="key"):
-        issue(names=NAMES, at=AT, authority=KeyPair(one.cert_pem, other.key_pem))
-
-
-def test_a_hand_made_authority_signs_too():
-    signer = make("corporate", ca=True, ends=AT + 90 * DAY)
-    authority = KeyPair(signer.cert_pem, signer.key_pem)
-    leaf = load(issue(names=NAMES, at=AT, authority=authority).leaf.cert_pem)
-    leaf.verify_directly_issued_by(signer.certificate)
+    with pytest.raises(CertificateError, match="key"):
+        issue(names=NAMES, at=AT, authority=PairSnapshot(one.cert_pem, other.key_pem))
 
 
 OLD = issue_authority(at=AT)

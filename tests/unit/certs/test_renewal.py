@@ -17,7 +17,7 @@ OURS, OTHER = (issue_authority(at=AT) for _ in range(2))
 
 
 def contents(authority, names=NAMES):
-    leaf = issue(names=names, at=AT, authority=authority, leaf_lifetime=LIFE).leaf
+    leaf = issue(names=names, at=AT, authority=authority, leaf_lifetime=LIFE)
     signs = {"ca.crt": authority.cert_pem, "ca.key": authority.key_pem}
     return {"tls.crt": leaf.cert_pem, "tls.key": leaf.key_pem, **signs}
 

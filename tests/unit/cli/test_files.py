@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from certs import renew
+from certs import issue
 from tests.unit.cli.test_status_files import POD, WEB
 from webhook.cli import files, main
 
@@ -105,7 +105,7 @@ class _Site(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def site(folder: Path, pages: dict[str, bytes]):
     """An https server on this host; yields its URL and the file of its authority."""
-    pair = renew(None, names=("localhost",), at=datetime.now(UTC)).pair
+    pair = issue(names=("localhost",), at=datetime.now(UTC))
     (folder / "tls.pem").write_bytes(pair.cert_pem + pair.key_pem)
     (folder / "ca.pem").write_bytes(pair.ca_pem)
     handler = type("Site", (_Site,), {"pages": pages})

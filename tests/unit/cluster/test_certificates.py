@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs import inspect, issue_authority, renew, service_names
+from certs import inspect, issue, issue_authority, service_names
 from tests.unit.cluster.shared_secret import NAMESPACE, SECRET, Objects
 from webhook.cluster.certificates import (
     LONGEST_SECONDS,
@@ -21,8 +21,8 @@ from webhook.manifest.rendering import REGISTRATIONS, registration_of
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 NAMES = service_names("genguard", NAMESPACE)
 LIFE = timedelta(days=30)
-PAIR = renew(None, names=NAMES, at=AT, leaf_lifetime=LIFE).pair
-OTHER = renew(None, names=NAMES, at=AT, leaf_lifetime=LIFE).pair
+PAIR = issue(names=NAMES, at=AT, leaf_lifetime=LIFE)
+OTHER = issue(names=NAMES, at=AT, leaf_lifetime=LIFE)
 FILES = {"tls.crt": PAIR.cert_pem, "tls.key": PAIR.key_pem, "ca.crt": PAIR.ca_pem or b""}
 """As `genguard install` makes it: the authority lives as long as its leaf, and has no key."""
 MUTATE = path_of(registration_of(*REGISTRATIONS[1]))

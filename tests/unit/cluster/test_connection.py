@@ -32,8 +32,8 @@ _SLOW_SECONDS = 0.3
 def slow_server(folder: Path) -> Iterator[Path]:
     """Begins an answer that never ends, and is late to see that nobody listens; its kubeconfig."""
     issued = issue(names=(), at=datetime.now(UTC))
-    (folder / "tls.crt").write_bytes(issued.leaf.cert_pem)
-    (folder / "tls.key").write_bytes(issued.leaf.key_pem)
+    (folder / "tls.crt").write_bytes(issued.cert_pem)
+    (folder / "tls.key").write_bytes(issued.key_pem)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")
 
@@ -48,7 +48,7 @@ def slow_server(folder: Path) -> Iterator[Path]:
         thread.start()
         cluster = {
             "server": f"https://127.0.0.1:{listener.getsockname()[1]}",
-            "certificate-authority-data": b64encode(issued.authority.cert_pem).decode(),
+            "certificate-authority-data": b64encode(issued.ca_pem).decode(),
         }
         config = {
             "current-context": "slow",

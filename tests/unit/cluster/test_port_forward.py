@@ -13,7 +13,7 @@ import pytest
 from aiohttp import WSMsgType, web
 from kubernetes.aio import client
 
-from certs import renew
+from certs import issue
 from webhook.cli.asking_server import NoServerError, NotInstalledError
 from webhook.cli.options import Access
 from webhook.cluster.rest import Rest
@@ -151,7 +151,7 @@ async def test_of_several_pods_it_asks_the_active_one() -> None:
 
 
 async def test_with_tls_and_a_token(tmp_path: Path) -> None:
-    pair = renew(None, names=("genguard",), at=datetime.now(UTC)).pair
+    pair = issue(names=("genguard",), at=datetime.now(UTC))
     (tmp_path / "pair.pem").write_bytes(pair.cert_pem + pair.key_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "pair.pem")

@@ -97,7 +97,7 @@ class Pair:
 
     def __init__(self) -> None:
         made = issue(names=("g",), at=datetime.now(UTC))
-        self._pair = PairSnapshot(made.leaf.cert_pem, made.leaf.key_pem, made.authority.cert_pem)
+        self._pair = PairSnapshot(made.cert_pem, made.key_pem, made.ca_pem)
 
     def read(self) -> PairSnapshot:
         return self._pair

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import manifests
-from certs import installed_names, renew
+from certs import installed_names, issue
 from genguard.admission.probe import Seen
 from genguard.generation.table import load_rows
 from webhook import __version__
@@ -19,7 +19,7 @@ from webhook.manifest.rendering import PHASES, Choices, is_registration, pair_fi
 LOOKED_AT = ("namespace", "cert_manager", "audit_only", "heal", "ha", "store")
 """Choices that decide which objects there are: the doctor reads them from the cluster."""
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PAIR = renew(None, names=installed_names("genguard", "genguard-system"), at=NOW).pair
+PAIR = issue(names=installed_names("genguard", "genguard-system"), at=NOW)
 
 
 def healthy(**choices: Any) -> Facts:

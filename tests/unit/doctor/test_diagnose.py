@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from certs import installed_names, issue_authority, renew
+from certs import installed_names, issue, issue_authority
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.linting.hook import FOLLOWED
@@ -36,9 +36,11 @@ from webhook.manifest.rendering import SharedStore
 WELL = healthy()
 SHARED = healthy(ha=True)
 INSTALL = "genguard install"
-OLD_LEAF = renew(
-    None, names=installed_names("genguard", "genguard-system"), at=NOW - timedelta(days=300)
-).pair
+OLD_LEAF = issue(
+    names=installed_names("genguard", "genguard-system"),
+    at=NOW - timedelta(days=300),
+    leaf_lifetime=timedelta(days=365),
+)
 
 
 FOUND = Finding(
@@ -204,7 +206,7 @@ def test_a_certificate_that_is_due_is_a_warning_before_it_is_an_outage():
     found = worst(facts)
     assert found["certificate"].level is Level.WARN
     assert "due for renewal" in found["certificate"].message
-    late = worst(replace(WELL, at=NOW + timedelta(days=350)))
+    late = worst(replace(WELL, at=NOW + timedelta(days=3640)))
     assert "the caBundle of" in late["ca-bundle"].message
     assert late["ca-bundle"].level is Level.WARN
 

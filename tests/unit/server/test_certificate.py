@@ -23,9 +23,9 @@ def put(folder: Path, at: datetime = NOW) -> None:
     write_files(
         folder,
         {
-            "ca.crt": made.authority.cert_pem,
-            "tls.key": made.leaf.key_pem,
-            "tls.crt": made.leaf.cert_pem,
+            "ca.crt": made.ca_pem,
+            "tls.key": made.key_pem,
+            "tls.crt": made.cert_pem,
         },
     )
 
@@ -134,19 +134,19 @@ FIRST, SECOND = (issue(names=["localhost"], at=NOW) for _ in range(2))
 
 def held(issued):
     return {
-        "tls.crt": issued.leaf.cert_pem,
-        "tls.key": issued.leaf.key_pem,
-        "ca.crt": issued.authority.cert_pem,
+        "tls.crt": issued.cert_pem,
+        "tls.key": issued.key_pem,
+        "ca.crt": issued.ca_pem,
     }
 
 
 def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_path):
     write_files(tmp_path, held(FIRST))
     pair = HeldPair("genguard-tls", PairFiles.in_folder(tmp_path))
-    assert pair.read().cert_pem == FIRST.leaf.cert_pem
+    assert pair.read().cert_pem == FIRST.cert_pem
     assert pair.place("key") == f"{tmp_path}/tls.key"
     pair.take(held(SECOND))
-    assert pair.read().cert_pem == SECOND.leaf.cert_pem
+    assert pair.read().cert_pem == SECOND.cert_pem
     assert pair.place("key") == "secret genguard-tls: tls.key"
 
 

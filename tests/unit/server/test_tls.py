@@ -10,7 +10,15 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from certs import CertificateError, Issued, PairAbsentError, PairFiles, issue, write_files
+from certs import (
+    CertificateError,
+    PairAbsentError,
+    PairFiles,
+    PairSnapshot,
+    issue,
+    issue_authority,
+    write_files,
+)
 from tests.unit.certs.samples import Made, make
 from tests.unit.certs.volumes import mount_secret
 from tests.unit.server.tls_client import Client, echoing, fingerprint
@@ -19,25 +27,26 @@ from webhook.server.tls import ServingCertificate
 NOW = datetime.now(UTC)  # clients verify by the real clock
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 NAME = "genguard.genguard-system.svc"
-FIRST = issue(names=[NAME], at=NOW)
-SECOND = issue(names=[NAME], at=NOW, authority=FIRST.authority)
+AUTHORITY = issue_authority(at=NOW)
+FIRST = issue(names=[NAME], at=NOW, authority=AUTHORITY)
+SECOND = issue(names=[NAME], at=NOW, authority=AUTHORITY)
 OTHER = issue(names=[NAME], at=NOW)  # from another authority
-OLD, NEW = fingerprint(FIRST.leaf.cert_pem), fingerprint(SECOND.leaf.cert_pem)
+OLD, NEW = fingerprint(FIRST.cert_pem), fingerprint(SECOND.cert_pem)
 
 
-def as_files(issued: Issued) -> dict[str, bytes]:
+def as_files(issued: PairSnapshot) -> dict[str, bytes]:
     return {
-        "ca.crt": issued.authority.cert_pem,
-        "tls.key": issued.leaf.key_pem,
-        "tls.crt": issued.leaf.cert_pem,
+        "ca.crt": issued.ca_pem,
+        "tls.key": issued.key_pem,
+        "tls.crt": issued.cert_pem,
     }
 
 
 def rsa_pair(bits: int = 2048) -> dict[str, bytes]:
     """What an authority of somebody else may issue: a key of another type."""
     signer = Made(
-        x509.load_pem_x509_certificate(FIRST.authority.cert_pem),
-        serialization.load_pem_private_key(FIRST.authority.key_pem, None),
+        x509.load_pem_x509_certificate(FIRST.ca_pem),
+        serialization.load_pem_private_key(AUTHORITY.key_pem, None),
     )
     begins = NOW - 30 * MINUTE
     made = make(signer=signer, sans=("localhost",), begins=begins, ends=NOW + DAY, rsa_bits=bits)
@@ -51,7 +60,7 @@ def certificate(tmp_path: Path) -> ServingCertificate:
 
 
 def serving(certificate: ServingCertificate) -> AbstractAsyncContextManager[Client]:
-    return echoing(certificate.context, FIRST.authority.cert_pem)
+    return echoing(certificate.context, FIRST.ca_pem)
 
 
 def refusal(certificate, at):
@@ -92,8 +101,8 @@ async def test_a_new_authority_is_served_too(tmp_path, certificate):
     async with serving(certificate) as client:
         write_files(tmp_path, as_files(OTHER))
         assert certificate.reload_if_changed(NOW) == ()
-        seen = await client.trusting(OTHER.authority.cert_pem).shake()
-        assert seen.fingerprint == fingerprint(OTHER.leaf.cert_pem)
+        seen = await client.trusting(OTHER.ca_pem).shake()
+        assert seen.fingerprint == fingerprint(OTHER.cert_pem)
         with pytest.raises(ssl.SSLCertVerificationError):
             await client.shake()
 
@@ -109,13 +118,13 @@ async def test_a_key_of_another_type_takes_the_place_of_the_old(tmp_path, certif
 
 
 BROKEN: list[tuple[str, Callable[[], Mapping[str, bytes]], str]] = [
-    ("a look between two renames", lambda: {"tls.key": SECOND.leaf.key_pem}, "not belong"),
-    ("a certificate cut short", lambda: {"tls.crt": SECOND.leaf.cert_pem[:200]}, "not X.509"),
-    ("a key cut short", lambda: {"tls.key": SECOND.leaf.key_pem[:60]}, "not a private key"),
+    ("a look between two renames", lambda: {"tls.key": SECOND.key_pem}, "not belong"),
+    ("a certificate cut short", lambda: {"tls.crt": SECOND.cert_pem[:200]}, "not X.509"),
+    ("a key cut short", lambda: {"tls.key": SECOND.key_pem[:60]}, "not a private key"),
     ("an empty certificate", lambda: {"tls.crt": b""}, "not X.509"),
     ("expired", lambda: as_files(issue(names=[], at=NOW - 40 * DAY)), "expired at"),
     ("of tomorrow", lambda: as_files(issue(names=[], at=NOW + DAY)), "not valid before"),
-    ("another bundle", lambda: {"ca.crt": OTHER.authority.cert_pem}, "does not verify"),
+    ("another bundle", lambda: {"ca.crt": OTHER.ca_pem}, "does not verify"),
     ("too small a key for OpenSSL", lambda: rsa_pair(1024), "OpenSSL refuses"),
 ]
 
@@ -154,7 +163,7 @@ def test_a_refused_pair_is_served_once_time_has_made_it_valid(tmp_path, certific
     write_files(tmp_path, as_files(early))
     refusal(certificate, NOW)
     assert certificate.reload_if_changed(NOW + 2 * DAY) == ()
-    assert certificate.fingerprint == fingerprint(early.leaf.cert_pem)
+    assert certificate.fingerprint == fingerprint(early.cert_pem)
 
 
 async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp_path):
@@ -171,7 +180,7 @@ async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp
 async def test_no_handshake_fails_through_thirty_rotations(tmp_path, certificate):
     async with serving(certificate) as client:
         for turn in range(30):
-            leaf = (SECOND if turn % 2 else FIRST).leaf
+            leaf = SECOND if turn % 2 else FIRST
             write_files(tmp_path, {"tls.key": leaf.key_pem})
             with suppress(CertificateError):
                 certificate.reload_if_changed(NOW)  # a look between the two renames

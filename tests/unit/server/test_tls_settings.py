@@ -23,23 +23,23 @@ BOTH = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersio
 @pytest.fixture
 def certificate(tmp_path) -> ServingCertificate:
     files = {
-        "ca.crt": ISSUED.authority.cert_pem,
-        "tls.key": ISSUED.leaf.key_pem,
-        "tls.crt": ISSUED.leaf.cert_pem,
+        "ca.crt": ISSUED.ca_pem,
+        "tls.key": ISSUED.key_pem,
+        "tls.crt": ISSUED.cert_pem,
     }
     write_files(tmp_path, files)
     return ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW)
 
 
 def serving(certificate: ServingCertificate) -> AbstractAsyncContextManager[Client]:
-    return echoing(certificate.context, ISSUED.authority.cert_pem)
+    return echoing(certificate.context, ISSUED.ca_pem)
 
 
 @pytest.mark.parametrize("name", ["localhost", NAME, "127.0.0.1"])
 async def test_every_name_gets_the_certificate(certificate, name):
     """An address is never sent as a server name (RFC 6066): that client names nobody."""
     async with serving(certificate) as client:
-        assert (await client.shake(name)).fingerprint == fingerprint(ISSUED.leaf.cert_pem)
+        assert (await client.shake(name)).fingerprint == fingerprint(ISSUED.cert_pem)
 
 
 @BOTH
@@ -89,4 +89,4 @@ async def test_garbage_does_not_disturb_the_next_client(certificate, garbage):
         with contextlib.suppress(ConnectionError):
             await reader.read()
         writer.close()
-        assert (await client.shake()).fingerprint == fingerprint(ISSUED.leaf.cert_pem)
+        assert (await client.shake()).fingerprint == fingerprint(ISSUED.cert_pem)
