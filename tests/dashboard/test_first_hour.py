@@ -157,7 +157,7 @@ async def test_a_first_hour_from_install_to_uninstall(plane: ControlPlane, tmp_p
             await visitor.page.set_viewport_size({"width": 1400, "height": 1000})
             desk = Desk(plane, shell, visitor.page, visitor.base)
             with desk.hour.timed(f"`{INSTALL}`"):
-                assert "4/4" in await desk.type(INSTALL)
+                assert "3/3" in await desk.type(INSTALL)
             await desk.home()
             await a_value_is_cleared(desk)
             await two_fight(desk)

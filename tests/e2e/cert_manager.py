@@ -44,9 +44,9 @@ class CertManager(Player):
         authority = Authority("cert-manager")
         pair = authority.issue_server(*spec.get("dnsNames", ["ca"]))
         files = {
-            "tls.crt": pair.cert_pem,
-            "tls.key": pair.key_pem,
-            "ca.crt": authority.pair.cert_pem,
+            "tls.crt": pair.certificate,
+            "tls.key": pair.key,
+            "ca.crt": authority.pair.certificate,
         }
         data = {key: base64.b64encode(content).decode() for key, content in files.items()}
         metadata = {
