@@ -179,16 +179,16 @@ def read_authorities(file: Path) -> str:
     """The authorities of `--client-ca-file`, in PEM; raises CertificateError where it has none."""
     content = read_file(file)
     if content is None:
-        raise PairUnreadableError(file, "is not there: name the API server's client CA")
+        raise PairFileError(file, "is not there: name the API server's client CA")
     try:
         pem = content.decode("ascii")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_verify_locations(cadata=pem)
     except (ValueError, ssl.SSLError) as error:  # not ASCII, empty, or no certificate in it
         reason = "holds no certificates in PEM (-----BEGIN CERTIFICATE-----)"
-        raise PairUnreadableError(file, reason) from error
+        raise PairFileError(file, reason) from error
     if not context.cert_store_stats()["x509_ca"]:
-        raise PairUnreadableError(
+        raise PairFileError(
             file, "holds no authority: give the one that signs the API server's clients"
         )
     return pem
