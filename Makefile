@@ -15,7 +15,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py --ignore
 	$(patsubst %,tests/monitoring/test_%.py,declared runbooks)
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane detect-diff bench bench-check memory-attack replicas soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
+.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane detect-diff bench bench-check memory-attack soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,7 +115,7 @@ fuzz: install ## coverage-guided, on what reads what others wrote, then random p
 	$(PY) -m tools.fuzz --seconds $(or $(TIME),3600)
 	$(PY) -m tools.fuzz.wire --seconds $(or $(TIME),3600)
 
-faults: install controlplane ## what users see of faults, with 10,000 writes while replicas end (minutes): WRITES=
+faults: install controlplane ## what users see of faults, with 10,000 writes while end (minutes): WRITES=
 	GENGUARD_FAULTS_WRITES=$(or $(WRITES),10000) $(PY) -m pytest -s tests/faults
 
 detect-diff: install ## what detection finds otherwise than before, in all recordings and cases (two minutes): WRITE=1 keeps it
@@ -130,9 +130,6 @@ bench-check: install controlplane ## fail where a review costs 25 % more than is
 
 memory-attack: install ## what a server takes under attacks on its memory, and who waits (minutes)
 	$(PY) -m tools.bench.hoarding
-
-replicas: install ## three replicas and a store under load: how late facts reach the leader, what others cost
-	$(PY) -m tools.bench.replicas
 
 soak: install controlplane ## load and trouble, and whether anything grows by it: TIME=60 minutes
 	$(PY) -m tools.soak --minutes $(or $(TIME),60)

@@ -18,8 +18,7 @@ from tests.controlplane.plane import ControlPlane
 from tools.bench.check import check
 from tools.bench.corpus import mean_bytes, read_corpus
 from tools.bench.generator import LoadFailedError
-from tools.bench.growth import Growth
-from tools.bench.growths import GROWTHS
+from tools.bench.growth import GROWTHS, Growth
 from tools.bench.load import CONNECTIONS
 from tools.bench.machine import commit, machine_facts
 from tools.bench.publish import publish, write_pages
@@ -36,7 +35,7 @@ from tools.bench.results import COMPARED, FOLDER, Results, read_results
 from tools.bench.rounds import Samples, run_rounds
 from tools.bench.running import ServerFailedError
 from tools.bench.scenarios import SCENARIOS, Effort, WrongAnswersError
-from tools.bench.servers import SERVERS, Server, servers_named
+from tools.bench.servers import GENGUARD, SERVERS, Server, servers_named
 from tools.bench.start import LEGEND as START_LEGEND
 from tools.bench.start import run_start
 from tools.bench.through import COMPARED_LEGEND, LEGEND, run_through
@@ -116,10 +115,7 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
         for one in growths:
             _progress(f"growth: {one.title}")
             effort = replace(plan.growth, repeats=plan.growth.repeats * one.rounds)
-            if one.run is not None:
-                growth[one.key] = one.run(effort, _progress)
-                continue
-            chosen = [*one.more, *(server for server in servers if server.name in one.servers)]
+            chosen = [*one.more, *(server for server in servers if server.name == GENGUARD)]
             growth[one.key] = run_rounds(chosen, (one,), effort, _progress)
     through: Samples = {}
     if plan.through is not None:

@@ -1,28 +1,22 @@
-"""How a server's cost moves when one thing grows: bodies, connections, objects."""
+"""How a server's cost moves with the objects that it knows, and with what they live through."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from genguard.admission.review import Phase
-from tools.bench.bodies import SIZES, STATUS
+from tools.bench.bodies import STATUS
 from tools.bench.lives import CALM, CALM_FILL, STORM, STORM_FILL, STORM_OBJECTS
 from tools.bench.load import CONNECTIONS as USUAL_CONNECTIONS
 from tools.bench.load import Measured
 from tools.bench.processes import resident_bytes
-from tools.bench.rounds import Samples
 from tools.bench.running import Running
-from tools.bench.scenarios import Context, Effort, percentile, run_job
-from tools.bench.servers import FLOOR, GENGUARD, GO, QUIET_APPLICATION, Server
+from tools.bench.scenarios import Context, run_job
+from tools.bench.servers import QUIET_APPLICATION, Server
 
 MOST_OBJECTS: Final = 100_000
 _MB: Final = 1e6
-_STEADY: Final = 1_000
-_WRITES: Final = (10, 100, 1_000, 3_000)
-_FEW_SECONDS: Final = 5.0
-"""For the slowest of them, so that there are enough to tell a p99."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +25,6 @@ class Step:
 
     name: str
     job: Mapping[str, Any]
-    kilobytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +34,9 @@ class Growth:
     key      its name in results.json
     along    what grows, as the table's first column says it
     numbers  what is measured at each step, of NUMBERS
-    servers  the names of those that are measured
-    more     servers that are measured for this table alone
+    more     servers that are measured beside genguard
     to       servers that genguard's first number is shown as a ratio to
     rounds   how often as much as other tables: a ratio needs some
-    run      measures all of it where steps are no jobs of the load process
     """
 
     key: str
@@ -54,11 +45,9 @@ class Growth:
     legend: str
     steps: tuple[Step, ...]
     numbers: tuple[str, ...]
-    servers: tuple[str, ...] = (FLOOR, GENGUARD, GO)
     more: tuple[Server, ...] = ()
     to: tuple[str, ...] = ()
     rounds: int = 1
-    run: Callable[[Effort, Callable[[str], None]], Samples] | None = None
 
     @property
     def keys(self) -> Sequence[str]:
@@ -79,16 +68,8 @@ def _cpu_us(_: Step, measured: Measured, __: Running) -> float:
     return measured.cpu_us
 
 
-def _us_per_kb(step: Step, measured: Measured, running: Running) -> float:
-    return _cpu_us(step, measured, running) / step.kilobytes
-
-
 def _rate(_: Step, measured: Measured, __: Running) -> float:
     return measured.requests / measured.seconds
-
-
-def _cores(_: Step, measured: Measured, __: Running) -> float:
-    return measured.cpu_seconds / measured.seconds
 
 
 def _rss_mb(_: Step, __: Measured, running: Running) -> float:
@@ -109,51 +90,14 @@ def _metric(running: Running, name: str) -> float:
     return next(one.value for family in families for one in family.samples if one.name == name)
 
 
-def _p50_ms(_: Step, measured: Measured, __: Running) -> float:
-    return percentile(sorted(measured.latencies), 0.50) * 1e3
-
-
-def _p99_ms(_: Step, measured: Measured, __: Running) -> float:
-    return percentile(sorted(measured.latencies), 0.99) * 1e3
-
-
 NUMBERS: Final = {
     "cpu_us": _cpu_us,
-    "us_per_kb": _us_per_kb,
     "rate": _rate,
-    "cores": _cores,
     "rss_mb": _rss_mb,
     "remembered": _remembered,
     "left_out": _left_out,
-    "p50_ms": _p50_ms,
-    "p99_ms": _p99_ms,
 }
 
-BODIES: Final = Growth(
-    "bodies",
-    "Bodies",
-    "body",
-    "A status update and a spec update of a pod in turn; half of a body is the old object. "
-    "One connection. kopf and the plain webhook refuse more than 1 MiB.",
-    tuple(
-        Step(name, {"reviews": name, "connections": 1, "objects": 0}, size / 1e3)
-        for name, size in SIZES.items()
-    ),
-    ("cpu_us", "us_per_kb"),
-)
-CONNECTIONS: Final = Growth(
-    "connections",
-    "Connections",
-    "connections",
-    "Recorded reviews as above. A new connection for each request costs a full TLS handshake "
-    "with a P-256 certificate on top: the API server keeps 25 idle connections, so that a burst "
-    "makes new ones. One after the other, so req/s says how long one takes.",
-    (
-        Step("a new one each time", {"connections": 1, "fresh": True}),
-        *(Step(f"{count}", {"connections": count}) for count in (1, 16, 100, 500)),
-    ),
-    ("cpu_us", "rate"),
-)
 OBJECTS: Final = Growth(
     "objects",
     "Objects remembered",
@@ -166,7 +110,6 @@ OBJECTS: Final = Growth(
         for count in (1, 1_000, 10_000, MOST_OBJECTS)
     ),
     ("cpu_us", "rss_mb", "remembered", "left_out"),
-    (GENGUARD,),
 )
 _LIVES: Final[Mapping[str, Mapping[str, Any]]] = {
     CALM: {"reviews": CALM, "fill": CALM_FILL},
@@ -184,43 +127,8 @@ LIVES: Final = Growth(
     "genguard stands in the first table.",
     tuple(Step(name, job) for name, job in _LIVES.items()),
     ("cpu_us", "rate"),
-    (GENGUARD,),
-    (QUIET_APPLICATION,),
+    more=(QUIET_APPLICATION,),
     to=(QUIET_APPLICATION.name,),
     rounds=2,
 )
-PACED_LIVES: Final = Growth(
-    "paced_lives",
-    "Calm and storm at a steady rate",
-    "lives",
-    "The same lives, at random moments and so many reviews a second on average.",
-    tuple(
-        Step(f"{name} at {_STEADY:,}/s", {**job, "rate": float(_STEADY)})
-        for name, job in _LIVES.items()
-    ),
-    ("p50_ms", "p99_ms"),
-    (GENGUARD,),
-    (QUIET_APPLICATION,),
-)
-WRITES: Final = Growth(
-    "writes",
-    "Writes a second",
-    "writes/s",
-    "Calm lives in all three phases, so that each write is three reviews. cores: processor time in "
-    "each second, of one at most. With /outcome alone it is a third of the reviews.",
-    tuple(
-        Step(
-            f"{count:,}",
-            {
-                "reviews": CALM,
-                "fill": CALM_FILL if count == _WRITES[0] else 0,
-                "rate": float(count * len(Phase)),
-                "seconds": _FEW_SECONDS if count == _WRITES[0] else 1.0,
-            },
-        )
-        for count in _WRITES
-    ),
-    ("cores", "p50_ms", "p99_ms"),
-    (GENGUARD,),
-)
-BY_JOBS: Final = (BODIES, CONNECTIONS, OBJECTS, WRITES, LIVES, PACED_LIVES)
+GROWTHS: Final = (OBJECTS, LIVES)

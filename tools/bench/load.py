@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from tools.bench.loops import (
     Supply,
     UnansweredError,
     closed_loop,
-    fresh_loop,
     open_loop,
 )
 from tools.bench.processes import own_core, wait_until_quiet
@@ -50,7 +49,6 @@ class Job(msgspec.Struct, frozen=True):
     seconds     how long; an open loop sends rate x seconds requests
     warm_up     seconds before anything is counted, used as in the measurement
     rate        requests a second of an open loop; 0 for a closed one
-    fresh       whether each request has a connection of its own, one after the other
     reviews     what is asked: a key of bodies.REVIEWS or of lives.LIVES
     by_phase    whether reviews of lives are sent to a path of their phase
     objects     how many objects the requests are about, in turn; 0: the recorded ones
@@ -72,7 +70,6 @@ class Job(msgspec.Struct, frozen=True):
     objects: int = 0
     fill: int = 0
     puts_aside: float = 0.0
-    fresh: bool = False
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -125,7 +122,7 @@ def measure(job: Job, requests: Supply) -> Measured:
             limit = min(_FILL, job.fill - done)
             closed_loop(connections, requests, warming, seconds=_LONG, limit=limit)
             wait_until_quiet(job.pid)
-        use = partial(_use, job, connections, connect, requests)
+        use = partial(_use, job, connections, requests)
         if job.rate:
             # Nothing is counted up to now, and then all goes on as it does in the end.
             settle()
@@ -152,16 +149,13 @@ def measure(job: Job, requests: Supply) -> Measured:
 def _use(
     job: Job,
     connections: Sequence[Connection],
-    connect: Callable[[], Connection],
     requests: Supply,
     answered: Answered,
     *,
     seconds: float,
     limit: int,
 ) -> None:
-    if job.fresh:
-        fresh_loop(connect, requests, answered, seconds=seconds, limit=limit)
-    elif job.rate:
+    if job.rate:
         limit = min(limit, round(job.rate * seconds))
         open_loop(connections, requests, answered, rate=job.rate, limit=limit)
     else:

@@ -76,32 +76,6 @@ def closed_loop(
     return asked
 
 
-def fresh_loop(
-    connect: Callable[[], Connection],
-    requests: Supply,
-    answered: Answered,
-    *,
-    seconds: float,
-    limit: int,
-) -> None:
-    """Ask on a new connection each time, one after the other; latency has the handshake in it."""
-    end = _clock() + seconds
-    for _ in range(limit):
-        begun = _clock()
-        if begun >= end:
-            return
-        connection = connect()
-        try:
-            connection.send(requests.next(connection), begun)
-            waiting = {connection.fileno(): connection}
-            while not (found := _answers(waiting, _GIVE_UP_SECONDS)):
-                pass
-            assert connection.request is not None
-            answered(connection.request, found[0][1], _clock() - begun)
-        finally:
-            connection.close()
-
-
 def open_loop(
     connections: Sequence[Connection],
     requests: Supply,

@@ -9,7 +9,7 @@ from tools.bench.servers import GENGUARD
 
 
 class Panel(NamedTuple):
-    """One number, a bar for each server or step."""
+    """One number, a bar for each server."""
 
     key: str
     title: str
@@ -21,14 +21,7 @@ PANELS: Final = (
     Panel("rate", "requests a second", 0),
     Panel("p99_ms_500", "p99 ms at 500/s", 1),
 )
-GROWN: Final = {
-    "objects": Panel("cpu_us", "CPU µs, by objects", 0),
-    "writes": Panel("p99_ms", "p99 ms, by writes/s", 1),
-    "others": Panel("cpu_us", "CPU µs, by other webhooks", 0),
-    "replicas": Panel("cpu_us", "CPU µs, by replicas", 0),
-}
 _NAMES: Final = 122
-_STEPS: Final = 70
 _BARS: Final = 130
 _PANEL: Final = 225
 _ROW: Final = 26
@@ -59,23 +52,6 @@ def plot(results: Results) -> str:
         drawn += _bars(panel, values, own, _NAMES + _PANEL * position)
     title = f"{', '.join(panel.title for panel in panels)}, by server"
     return _image(title, _NAMES + _PANEL * len(panels), len(servers), drawn)
-
-
-def growth_plot(results: Results) -> str:
-    """The text of growth.svg: what a cost of genguard's is at each step of what grows."""
-    drawn: list[str] = []
-    titles, rows = [], 0
-    for key, panel in GROWN.items():
-        found = results.growth.get(key, {}).get(GENGUARD, {})
-        steps = [name for name in found if name.endswith(f"/{panel.key}")]
-        if steps:
-            left = (_STEPS + _PANEL) * len(titles)
-            drawn += _names([name.partition("/")[0] for name in steps], left)
-            values = [middle(found, name) or 0.0 for name in steps]
-            drawn += _bars(panel, values, [True] * len(steps), left + _STEPS)
-            titles.append(panel.title)
-            rows = max(rows, len(steps))
-    return _image(", ".join(titles), (_STEPS + _PANEL) * len(titles), rows, drawn)
 
 
 def _image(title: str, width: int, rows: int, drawn: Sequence[str]) -> str:

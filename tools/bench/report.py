@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from tools.bench.growth import LIVES, MOST_OBJECTS, OBJECTS, Growth
-from tools.bench.growths import GROWTHS
+from tools.bench.growth import GROWTHS, LIVES, MOST_OBJECTS, OBJECTS, Growth
 from tools.bench.results import COMPARED, Results, best_ratio, middle, ratio, spread
 from tools.bench.rounds import AFTER_MB, IDLE_MB, START_S
 from tools.bench.scenarios import OPEN_RATES, SCENARIOS
@@ -33,7 +32,6 @@ _OPENING: Final = """# What a review costs
 Made by `make bench` from [results.json](results.json), which has every number of every round; do
 not edit."""
 _PLOT: Final = "![Processor time, rate and latency](results.svg)"
-_GROWTH_PLOT: Final = "![What grows, and what it costs](growth.svg)"
 _FURTHER: Final = """## Look further
 
 - `python -m tools.bench.profile` says where the time of a review goes, by kind of write and phase,
@@ -44,16 +42,10 @@ _FURTHER: Final = """## Look further
 """
 _TITLES: Final = {
     "cpu_us": ("CPU µs", 0),
-    "us_per_kb": ("µs a KB", 1),
     "rate": ("req/s", 0),
     "rss_mb": ("RSS MB", 0),
     "remembered": ("remembered", 0),
     "left_out": ("left out", 0),
-    "cores": ("cores", 2),
-    "other_us": ("of the others", 0),
-    "late_s": ("facts late by s", 1),
-    "p50_ms": ("p50 ms", 1),
-    "p99_ms": ("p99 ms", 1),
 }
 
 
@@ -233,8 +225,6 @@ def markdown(results: Results) -> str:
     """The whole of RESULTS.md; equal results give equal text."""
     items = "\n".join(f"- {item}" for item in legend(results.servers))
     parts = [_OPENING, heading(results), _PLOT, main_table(results), items]
-    if results.growth:
-        parts.append(_GROWTH_PLOT)
     for growth in GROWTHS:
         if growth.key in results.growth:
             parts += [f"## {growth.title}", growth.legend, growth_table(growth, results)]
