@@ -6,8 +6,6 @@ each other eight times are two writes. What webhooks did is found call by call.
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cache
-from importlib import resources
 from itertools import pairwise
 from statistics import median
 from typing import Any, Final
@@ -15,7 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from genguard.detection.finding import Finding
-from genguard.formats.documents import load_document
 from genguard.objects.fields import ABSENT, to_pointer
 from genguard.patch.merge import merge_patch, merge_patch_between
 from genguard.reproduce.recorded import (
@@ -80,8 +77,7 @@ class Effect(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     resource  with the subresource: `deployments.apps/status`
     does      `set`, to the next of the values in each call; `renew`, to a value that it never had;
-              `remove`; or `append`, of a text
-    users     whose writes; of everybody where it is empty
+              or `remove`
     """
 
     resource: str
@@ -89,7 +85,6 @@ class Effect(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     field: Field
     does: str
     values: tuple[Any, ...] = ()
-    users: tuple[str, ...] = ()
 
 
 class Loop(msgspec.Struct, frozen=True, rename="camel"):
@@ -202,7 +197,7 @@ def _write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite])
     held: dict[Field, list[set[Held]]] = {}
     for write, (old, new) in zip(several, pairs, strict=True) if verb == "patch" else ():
         others = _others_then(write, writes)
-        for field, _, value in _differences(old, new):
+        for field, value in _differences(old, new):
             if value is not ABSENT:
                 values.setdefault(field, []).append(value)
                 if field[-1] == "observedGeneration" or others:
@@ -245,49 +240,21 @@ def _moves_generation(write: RecordedWrite) -> bool:
 def _change_of(write: RecordedWrite, verb: str) -> Document:
     """Return what a write changes: a merge patch, or of another verb a whole object."""
     old, new = asked(write)
-    request = request_of(write[0])
     if verb == "delete":
-        return {"metadata": {"name": place_of(request)[-1]}}
+        return {"metadata": {"name": object_of(write)[-1]}}
     if verb != "patch":
         return _whole(new)
-    base = _bases().get(request["kind"]["kind"], {})
-    patch = merge_patch_between(_own_fields(old), _own_fields(new))
-    made: Document = _with_base(patch, base, is_whole=False)
-    return made
+    return merge_patch_between(_own_fields(old), _own_fields(new))
 
 
 def _whole(document: Document) -> Document:
-    """Return an object as somebody creates it, with what its kind must have."""
+    """Return an object as somebody creates it."""
     own, metadata = _own_fields(document), document.get("metadata") or {}
     names = {key: metadata[key] for key in ("name", "namespace") if metadata.get(key)}
     if "name" not in names:
         names["generateName"] = "object-"
     kind: Document = {key: document[key] for key in ("apiVersion", "kind") if key in document}
-    made = {**kind, **own, "metadata": {**names, **own["metadata"]}}
-    whole: Document = _with_base(made, _bases().get(document.get("kind", ""), {}))
-    return whole
-
-
-@cache
-def _bases() -> dict[str, Document]:
-    text = resources.files("genguard.reproduce").joinpath("bases.yaml").read_bytes()
-    return msgspec.convert(load_document(text), dict[str, dict[str, Any]])
-
-
-def _with_base(value: Any, base: Any, *, is_whole: bool = True) -> Any:
-    """Return an object, or a merge patch, in which each item of a list has what it must have.
-
-    is_whole  what is missing is added; a patch gets no field that it does not change
-    """
-    if isinstance(value, list) and isinstance(base, list) and base:
-        return [_with_base(one, base[0]) for one in value]
-    if not isinstance(value, dict) or not isinstance(base, dict):
-        return value
-    made = {**base, **value} if is_whole else dict(value)
-    return {
-        key: _with_base(value[key], base.get(key), is_whole=is_whole) if key in value else one
-        for key, one in made.items()
-    }
+    return {**kind, **own, "metadata": {**names, **own["metadata"]}}
 
 
 def _version(document: Document) -> str:
@@ -322,45 +289,33 @@ def _others_then(
 
 def _effects_of(writes: Sequence[RecordedWrite]) -> Iterator[Effect]:
     """Yield what webhooks did between the intent and the last mutate, call by call."""
-    calls: dict[tuple[str, str, Field], list[tuple[Any, Any]]] = {}
+    calls: dict[tuple[str, str, Field], list[Any]] = {}
     unasked: set[tuple[str, str, Field]] = set()
-    users: dict[tuple[str, str], dict[str, bool]] = {}
     for write in writes:
         plural, below, *_ = place_of(request_of(write[0]))
         target = f"{plural}/{below}".rstrip("/"), str(request_of(write[0])["operation"])
         mutating = [line for line in write if line["phase"] != "outcome"]
         shown = [request_of(line).get("object") or {} for line in mutating]
         asks_nothing = not any(_differences(*asked(write)))
-        known = users.setdefault(target, {})
-        known.setdefault(user_of(write), False)
         for before, after in pairwise(shown):
-            for field, old, new in _differences(before, after):
+            for field, new in _differences(before, after):
                 key = (*target, field)
-                calls.setdefault(key, []).append((old, new))
+                calls.setdefault(key, []).append(new)
                 unasked |= {key} if asks_nothing else set()
-                known[user_of(write)] = True
     for (resource, operation, field), seen in calls.items():
         does, values = _does(seen, is_unasked=(resource, operation, field) in unasked)
-        by_user = users[resource, operation]
-        whose = () if all(by_user.values()) else tuple(one for one, did in by_user.items() if did)
-        yield Effect(resource, operation, field, does, values, whose)
+        yield Effect(resource, operation, field, does, values)
 
 
-def _does(seen: Sequence[tuple[Any, Any]], *, is_unasked: bool) -> tuple[str, tuple[Any, ...]]:
+def _does(seen: Sequence[Any], *, is_unasked: bool) -> tuple[str, tuple[Any, ...]]:
     """Return what a webhook does, and with which values.
 
     is_unasked  it changed the field in a write that asks for nothing: who sets always the same
                 value would have set it before
     """
-    values = [new for _, new in seen if new is not ABSENT]
+    values = [new for new in seen if new is not ABSENT]
     if not values:
         return "remove", ()
-    texts = [("" if old is ABSENT else old, new) for old, new in seen]
-    if all(isinstance(old, str) and isinstance(new, str) for old, new in texts):
-        added = {new.removeprefix(old) for old, new in texts if new.startswith(old)}
-        goes_on = all(new.startswith(old) for old, new in texts)
-        if goes_on and len(added) == 1 and any(old for old, _ in texts):
-            return "append", tuple(added)
     if _is_renewed(values) or (is_unasked and isinstance(values[0], str | int)):
         return "renew", tuple(values[:1])
     return "set", _once(values)
@@ -436,8 +391,8 @@ def _without(document: Document, fields: AbstractSet[Field], at: Field = ()) -> 
     }
 
 
-def _differences(old: Any, new: Any, field: Field = ()) -> Iterator[tuple[Field, Any, Any]]:
-    """Yield each field that differs, with both values; a list is one value."""
+def _differences(old: Any, new: Any, field: Field = ()) -> Iterator[tuple[Field, Any]]:
+    """Yield each field that differs, with its new value; a list is one value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
             if field != ("metadata",) or key not in _OF_SERVER:
@@ -447,7 +402,7 @@ def _differences(old: Any, new: Any, field: Field = ()) -> Iterator[tuple[Field,
     elif new is ABSENT and isinstance(old, dict) and old:
         yield from _differences(old, {}, field)
     elif old is ABSENT or new is ABSENT or old != new:
-        yield field, old, new
+        yield field, new
 
 
 def _is_renewed(values: Sequence[Any]) -> bool:
