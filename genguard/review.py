@@ -15,7 +15,12 @@ from typing import Final, Protocol
 import msgspec
 
 from genguard.admission import probe
-from genguard.admission.decode import UndecodableReviewError, decode_review
+from genguard.admission.decode import (
+    InvalidFieldError,
+    UndecodableReviewError,
+    decode_envelope,
+    decode_review,
+)
 from genguard.admission.encode import encode_allowed, encode_refusal
 from genguard.admission.review import (
     AdmissionRequest,
@@ -25,7 +30,6 @@ from genguard.admission.review import (
     Phase,
     ReviewedObject,
 )
-from genguard.admission.skim import skim
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.prediction import Prediction
 from genguard.generation.transition import Engine, predict_with
@@ -276,11 +280,12 @@ def _refuse(error: UndecodableReviewError) -> Reply:
 
 def _allow_undecoded(body: bytes) -> Reply:
     """Allow a review that is nested too deep for the decoder, perhaps not for the API server."""
+    if _has_too_many_values(body):
+        return _refuse(InvalidFieldError("nested too deep, and too many values to look through"))
     try:
-        envelope = skim(body)
+        envelope = decode_envelope(body)
     except UndecodableReviewError as error:
         return _refuse(error)
-    answer = encode_allowed(
-        envelope.api_version, envelope.uid, audit_annotations={"skipped": Skipped.TOO_DEEP.value}
-    )
+    skipped = {"skipped": Skipped.TOO_DEEP.value}
+    answer = encode_allowed(envelope.api_version, envelope.request.uid, audit_annotations=skipped)
     return Reply(_ALLOWED, answer, Verdict(skipped=Skipped.TOO_DEEP))

@@ -5,8 +5,7 @@ Error messages name the field path and what is wrong with it, never a value foun
     UndecodableReviewError         400  what, where and what to do, never a value of the object
     ├── NotJSONError               400  not one JSON document
     ├── InvalidFieldError          400  a field is missing or of the wrong type
-    ├── UnsupportedVersionError    400  neither admission.k8s.io/v1 nor v1beta1
-    └── TooDeepError               400  nested beyond what the API server itself reads
+    └── UnsupportedVersionError    400  neither admission.k8s.io/v1 nor v1beta1
 
 Undecodable means that no `uid` can be answered. Everything decodable is answered with 200.
 """
@@ -27,6 +26,7 @@ from genguard.admission.review import (
     WireRequest,
     WireReview,
 )
+from genguard.formats.nesting import cut_deep
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import ObjectMeta
 
@@ -61,12 +61,6 @@ class UnsupportedVersionError(UndecodableReviewError):
     code = "unsupported_version"
 
 
-class TooDeepError(UndecodableReviewError):
-    """Nested deeper than any API server accepts, so none can have sent it."""
-
-    code = "too_deep"
-
-
 MOST_FIELDS: Final = 1_000
 """At the top of an object. No kind has twenty; each takes a hundred bytes while it is known."""
 MAX_BODY_BYTES: Final = 7 * 1024 * 1024
@@ -82,8 +76,8 @@ _MAX_INT64: Final = 2**63 - 1
 def decode_review(body: bytes) -> AdmissionRequest:
     """Decode and check one AdmissionReview.
 
-    Raises UndecodableReviewError (one of its three kinds but TooDeepError), and RecursionError
-    when the object is nested too deep for the decoder: `skim` then finds the envelope.
+    Raises UndecodableReviewError (one of its three kinds), and RecursionError when the object is
+    nested too deep for the decoder: `decode_envelope` then finds what an answer needs.
     """
     if not body:
         raise NotJSONError("the body is empty; expected an AdmissionReview")
@@ -105,6 +99,36 @@ def decode_review(body: bytes) -> AdmissionRequest:
             field="apiVersion" if review.kind == "AdmissionReview" else "kind",
         )
     return _checked(review, body)
+
+
+class _EnvelopeRequest(msgspec.Struct):
+    uid: str
+
+
+class Envelope(msgspec.Struct, rename="camel"):
+    """The part of a review that an answer needs."""
+
+    api_version: str
+    request: _EnvelopeRequest
+
+
+def decode_envelope(body: bytes) -> Envelope:
+    """Decode the envelope of a review whose object is nested too deep to decode.
+
+    The API server accepts objects of 10,000 levels (Go's encoding/json and apimachinery's
+    pkg/util/json stop there). Raises UndecodableReviewError.
+    """
+    try:
+        envelope: Envelope = msgspec.json.decode(cut_deep(body).text, type=Envelope)
+    except msgspec.ValidationError as error:
+        raise _invalid(error) from None
+    except msgspec.DecodeError as error:
+        raise NotJSONError(_one_line(error)) from None
+    if not envelope.request.uid:
+        raise InvalidFieldError("required, must not be empty", field="request.uid")
+    if envelope.api_version not in VERSIONS:
+        raise UnsupportedVersionError("expected admission.k8s.io/v1", field="apiVersion")
+    return envelope
 
 
 def _decoded(body: bytes) -> WireReview:

@@ -14,7 +14,8 @@ DEEPEST: Final = 500
 """Levels that are kept: the decoder's limit includes the calls that led to it."""
 _ITEM_LEVEL: Final = 3
 """Of the items in a list: {"items": [{...}]}."""
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)
+# A string that never ends matches too: to look for its end from each quote in it is quadratic.
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?+|[{}\[\]]', re.DOTALL)
 _OPENING: Final = frozenset(b"{[")
 _QUOTE: Final = ord('"')
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.admission.decode import UndecodableReviewError, decode_review
+from genguard.admission.decode import UndecodableReviewError, decode_envelope, decode_review
 from genguard.admission.review import Phase
-from genguard.admission.skim import skim
 from genguard.audit.event import FAULT
 from genguard.replay import Replay, as_json, as_row
 from genguard.review import review
@@ -32,12 +31,12 @@ def test_decoding_raises_nothing_outside_its_tree(body):
 
 
 @given(BODIES)
-def test_skimming_raises_nothing_outside_its_tree(body):
+def test_decoding_an_envelope_raises_nothing_outside_its_tree(body):
     try:
-        envelope = skim(body)
+        envelope = decode_envelope(body)
     except UndecodableReviewError:
         return
-    assert envelope.uid
+    assert envelope.request.uid
 
 
 @given(BODIES, st.sampled_from(Phase))

@@ -15,9 +15,8 @@ import msgspec
 import yaml
 
 import certs
-from genguard.admission.decode import UndecodableReviewError, decode_review
+from genguard.admission.decode import UndecodableReviewError, decode_envelope, decode_review
 from genguard.admission.review import Phase
-from genguard.admission.skim import skim
 from genguard.audit.event import FAULT
 from genguard.formats.documents import ReadObject, load_document, read_documents
 from genguard.linting.lint import lint
@@ -68,7 +67,7 @@ def decode(data: bytes) -> None:
     except RecursionError:
         pass
     with suppress(UndecodableReviewError):
-        assert skim(data).uid
+        assert decode_envelope(data).request.uid
 
 
 def answer(data: bytes) -> None:
@@ -98,13 +97,12 @@ def equality(data: bytes) -> None:
         raws = [msgspec.Raw(line) for line in data[1:].split(b"\n")[:2]]
         assert same_raw(*raws) is same_json(left, right)
         for nil in (True, False):
-            assert same_typed(code, left, left, nil_is_empty=nil)
-            there = same_typed(code, left, right, nil_is_empty=nil)
-            assert there is same_typed(code, right, left, nil_is_empty=nil)
+            there = same_typed(code, *raws, nil_is_empty=nil)
+            assert there is same_typed(code, *reversed(raws), nil_is_empty=nil)
         if same_json(left, right):
-            assert same_typed(code, left, right, nil_is_empty=False)
-        if same_typed(code, left, right, nil_is_empty=False):
-            assert same_typed(code, left, right, nil_is_empty=True)
+            assert same_typed(code, *raws, nil_is_empty=False)
+        if same_typed(code, *raws, nil_is_empty=False):
+            assert same_typed(code, *raws, nil_is_empty=True)
     except RecursionError:
         pass  # its callers take it for different
 

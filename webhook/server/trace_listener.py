@@ -12,10 +12,14 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from genguard.admission.decode import MAX_BODY_BYTES, UndecodableReviewError, decode_review
+from genguard.admission.decode import (
+    MAX_BODY_BYTES,
+    UndecodableReviewError,
+    decode_envelope,
+    decode_review,
+)
 from genguard.admission.encode import encode_allowed
 from genguard.admission.review import AdmissionRequest
-from genguard.admission.skim import skim
 from webhook.server.connection import ListenError, naming_flags
 
 OnView = Callable[[int, AdmissionRequest], None]
@@ -64,8 +68,8 @@ class ObserverListener:
             try:
                 review = decode_review(body)
             except RecursionError:  # nested too deep to compare; it is allowed all the same
-                envelope = skim(body)
-                return _allowed(envelope.api_version, envelope.uid)
+                envelope = decode_envelope(body)
+                return _allowed(envelope.api_version, envelope.request.uid)
         except UndecodableReviewError as error:
             raise web.HTTPBadRequest(text=error.code) from error
         position = int(request.match_info["position"])
