@@ -41,7 +41,7 @@ from genguard.generation.strategy import (
     SubresourceRule,
 )
 from genguard.generation.table import GenerationTable
-from genguard.objects.equality import field_code, same_raw, same_raw_typed, same_typed
+from genguard.objects.equality import field_code, same_raw, same_typed
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import ObjectMeta
 
@@ -80,7 +80,8 @@ def _spec_changes(
     before, after = _spec(old), _spec(new)
     merged = {**before, **taken(after)}
     code = field_code(kind.group, kind.version, kind.kind, "spec")
-    return not same_typed(code, merged, before, nil_is_empty=True)
+    raws = [msgspec.Raw(msgspec.json.encode(one)) for one in (merged, before)]
+    return not same_typed(code, *raws, nil_is_empty=True)
 
 
 def _resizable(before: dict[str, Any]) -> Any:
@@ -188,7 +189,7 @@ def counted_change(
         if a == b:
             continue
         code = field_code(kind.group, kind.version, kind.kind, first) if code is None else code
-        if not same_raw_typed(code, a, b, nil_is_empty=strategy.equality is Equality.SEMANTIC):
+        if not same_typed(code, a, b, nil_is_empty=strategy.equality is Equality.SEMANTIC):
             return True
     return False
 

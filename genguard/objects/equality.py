@@ -19,7 +19,7 @@ know (a newer field, IntOrString) compares as plain JSON.
 import re
 from collections.abc import Callable
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any, Final
 
@@ -151,104 +151,58 @@ def field_code(group: str, version: str, kind: str, field: str) -> str:
     return "" if root is None else shapes.types[root].get(field, "")
 
 
-def same_raw_typed(
-    code: str, a: msgspec.Raw | None, b: msgspec.Raw | None, *, nil_is_empty: bool
-) -> bool:
-    """Compare two undecoded values of one field; None stands for absent.
-
-    As same_typed, but only the parts whose bytes differ are decoded: of a pod template that is
-    mostly one field of one container.
-    Raises msgspec.MsgspecError and RecursionError as msgspec.json.decode does.
-    """
-    if a == b:
-        return True
-    inside = code.lstrip("*")
-    has_parts = inside.startswith(("[]", "{}")) or inside in load_shapes().types
-    if not has_parts or a is None or b is None:
-        return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
-    try:
-        return _same_raw_parts(inside, a, b, nil_is_empty=nil_is_empty)
-    except msgspec.ValidationError:  # null, or another type than the shapes have
-        return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
-
-
-def _same_raw_parts(code: str, a: msgspec.Raw, b: msgspec.Raw, *, nil_is_empty: bool) -> bool:
-    """Compare the parts of two lists, maps or structs; raises ValidationError for other JSON."""
-    if code.startswith("[]"):
-        items, others = _items_decoder.decode(a), _items_decoder.decode(b)
-        return len(items) == len(others) and all(
-            same_raw_typed(code[2:], one, other, nil_is_empty=nil_is_empty)
-            for one, other in zip(items, others, strict=True)
-        )
-    left, right = _fields_decoder.decode(a), _fields_decoder.decode(b)
-    if code.startswith("{}"):
-        return left.keys() == right.keys() and all(
-            same_raw_typed(code[2:], one, right[key], nil_is_empty=nil_is_empty)
-            for key, one in left.items()
-        )
-    codes = load_shapes().types[code]
-    return all(
-        same_raw_typed(codes.get(key, ""), left.get(key), right.get(key), nil_is_empty=nil_is_empty)
-        for key in left.keys() | right.keys()
-    )
-
-
-_items_decoder: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_items: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NULL: Final = msgspec.Raw(b"null")
 
 
 def _decoded(raw: msgspec.Raw | None) -> Any:
     return None if raw is None else msgspec.json.decode(raw)
 
 
-def same_typed(code: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
-    """Compare two decoded values of one field; None stands for absent and null.
+def same_typed(
+    code: str, a: msgspec.Raw | None, b: msgspec.Raw | None, *, nil_is_empty: bool
+) -> bool:
+    """Compare two undecoded values of one field; None stands for absent, and null is the same.
 
-    `nil_is_empty` is what tells Semantic.DeepEqual from reflect.DeepEqual.
+    `nil_is_empty` is what tells Semantic.DeepEqual from reflect.DeepEqual. Only the parts whose
+    bytes differ are decoded: of a pod template that is mostly one field of one container.
+    Raises msgspec.MsgspecError and RecursionError as msgspec.json.decode does.
     """
-    if code.startswith("*"):
+    if a == b:
+        return True
+    a, b = None if a == _NULL else a, None if b == _NULL else b
+    while code.startswith("*"):
         if a is None or b is None:
             return a is b
-        return same_typed(code[1:], a, b, nil_is_empty=nil_is_empty)
-    if code.startswith("[]"):
-        return _same_list(code[2:], a, b, nil_is_empty=nil_is_empty)
-    if code.startswith("{}"):
-        return _same_map(code[2:], a, b, nil_is_empty=nil_is_empty)
+        code = code[1:]
     scalar = _SCALARS.get(code)
     if scalar is not None:
-        return scalar(a, b)
-    return _same_struct(code, a, b, nil_is_empty=nil_is_empty)
+        return scalar(_decoded(a), _decoded(b))
+    try:
+        return _same_parts(code, a, b, nil_is_empty=nil_is_empty)
+    except msgspec.ValidationError:  # another type than the shapes have
+        return same_json(_decoded(a), _decoded(b))
 
 
-def _same_list(code: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
+def _same_parts(
+    code: str, a: msgspec.Raw | None, b: msgspec.Raw | None, *, nil_is_empty: bool
+) -> bool:
+    """Compare the parts of two lists, maps or structs; raises ValidationError for other JSON."""
+    same = partial(same_typed, nil_is_empty=nil_is_empty)
+    if not code.startswith(("[]", "{}")):
+        left, right = ({} if one is None else _fields.decode(one) for one in (a, b))
+        codes = load_shapes().types[code]
+        keys = left.keys() | right.keys()
+        return all(same(codes.get(key, ""), left.get(key), right.get(key)) for key in keys)
     if a is None or b is None:
-        return a is b or (nil_is_empty and not a and not b)
-    if not (isinstance(a, list) and isinstance(b, list)):
-        return same_json(a, b)
-    return len(a) == len(b) and all(
-        same_typed(code, left, right, nil_is_empty=nil_is_empty)
-        for left, right in zip(a, b, strict=True)
-    )
-
-
-def _same_map(code: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
-    if a is None or b is None:
-        return a is b or (nil_is_empty and not a and not b)
-    if not (isinstance(a, dict) and isinstance(b, dict)):
-        return same_json(a, b)
-    return a.keys() == b.keys() and all(
-        same_typed(code, value, b[key], nil_is_empty=nil_is_empty) for key, value in a.items()
-    )
-
-
-def _same_struct(name: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
-    left, right = {} if a is None else a, {} if b is None else b
-    if not (isinstance(left, dict) and isinstance(right, dict)):
-        return same_json(left, right)
-    codes = load_shapes().types[name]
-    return all(
-        same_typed(codes.get(key, ""), left.get(key), right.get(key), nil_is_empty=nil_is_empty)
-        for key in left.keys() | right.keys()
+        return a is b or (nil_is_empty and not _decoded(a) and not _decoded(b))
+    if code.startswith("[]"):
+        items, others = _items.decode(a), _items.decode(b)
+        return len(items) == len(others) and all(map(partial(same, code[2:]), items, others))
+    left, right = _fields.decode(a), _fields.decode(b)
+    return left.keys() == right.keys() and all(
+        same(code[2:], one, right[key]) for key, one in left.items()
     )
 
 
