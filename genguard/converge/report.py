@@ -7,7 +7,7 @@ from typing import Any, Final
 from genguard.converge.contest import REASONS, Contested, Level, Party, Verdict
 from genguard.converge.fields import ABSENT
 from genguard.detection.finding import Confidence
-from genguard.formats.sarif import SarifResult, SarifRule, SourceTexts, make_sarif
+from genguard.formats.sarif import SarifResult, SourceTexts, make_sarif
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 
@@ -103,7 +103,7 @@ def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str
         for verdict in verdicts
         for one in verdict.contested
     ]
-    rules = [SarifRule(one.value, reason) for one, reason in REASONS.items()]
+    rules = {one.value: reason for one, reason in REASONS.items()}
     notes = [
         f"{name_of(verdict.object)}: not asked: {name}: {reason}"
         for verdict in verdicts

@@ -7,29 +7,22 @@ printed as JSON. Source: client-go util/jsonpath and https://kubernetes.io/docs/
 
 import json
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_NAME: Final = re.compile(r"\.((?:[A-Za-z0-9_$@/-]|\\.)+)")
-_QUOTED: Final = re.compile(r"\[(?:'([^']*)'|\"([^\"]*)\")\]")
-_INDEX: Final = re.compile(r"\[(-?[0-9]{1,9})\]")
-_EVERY: Final = re.compile(r"\[\*\]|\.\*")
-_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STEP: Final = re.compile(
+    r"""(?P<every>\[\*\]|\.\*)|\.(?P<name>(?:[A-Za-z0-9_$@/-]|\\.)+)"""
+    r"""|\[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]|\[(?P<index>-?[0-9]{1,9})\]"""
+)
+_PART: Final = re.compile(r"""[^{]+|\{\s*((?:"(?:[^"\\]|\\.)*"|[^}"])*[^}]*)\}""")
 _MOST: Final = 4_096
 _SUPPORTED: Final = "it takes .field, ['field'], [n] and [*] in braces; for more use -o json and jq"
+_Step = str | int | None
+"""A name, an index, or None for each element of a list, or each value of an object."""
 
 
 class BadJsonPathError(ValueError):
     """The template cannot be read; the message says where and what is possible."""
-
-
-class _Every:
-    """[*]: each element of a list, or each value of an object."""
-
-
-_EVERY_STEP: Final = _Every()
-_Step = str | int | _Every
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +54,20 @@ def parse_json_path(template: str) -> JsonPath:
     parts: list[str | tuple[_Step, ...]] = []
     at = 0
     while at < len(template):
-        opened = template.find("{", at)
-        if opened < 0:
-            parts.append(template[at:])
-            break
-        if opened > at:
-            parts.append(template[at:opened])
-        inner, at = _braces(template, opened)
-        if _TEXT.fullmatch(inner):
+        found = _PART.match(template, at)
+        if found is None:
+            raise BadJsonPathError(f"the brace at character {at + 1} is not closed")
+        at, inner = found.end(), found[1]
+        if inner is None:
+            parts.append(found[0])
+        elif inner.startswith('"'):
             try:
                 parts.append(str(json.loads(inner)))
             except ValueError as error:
                 raise BadJsonPathError(f"{{{inner}}} is no text in quotes") from error
         else:
-            parts.append(_read_path(inner, template))
+            parts.append(_read_path(inner.rstrip(), template))
     return JsonPath(tuple(parts))
-
-
-def _braces(template: str, opened: int) -> tuple[str, int]:
-    """Return what stands between the braces that open here, and where the rest begins."""
-    start = opened + 1
-    quoted = _TEXT.match(template, start)
-    closed = template.find("}", quoted.end() if quoted else start)
-    if closed < 0:
-        raise BadJsonPathError(f"the brace at character {opened + 1} is not closed")
-    return template[start:closed].strip(), closed + 1
 
 
 def _read_path(text: str, template: str) -> tuple[_Step, ...]:
@@ -94,42 +76,41 @@ def _read_path(text: str, template: str) -> tuple[_Step, ...]:
     if text[at:] == ".":  # the object itself
         return ()
     while at < len(text):
-        if found := _EVERY.match(text, at):
-            steps.append(_EVERY_STEP)
-        elif found := _NAME.match(text, at):
-            steps.append(re.sub(r"\\(.)", r"\1", found[1]))
-        elif found := _QUOTED.match(text, at):
-            steps.append(found[1] if found[1] is not None else found[2])
-        elif found := _INDEX.match(text, at):
-            steps.append(int(found[1]))
-        else:
+        found = _STEP.match(text, at)
+        if found is None:
             where = template.find(text) + at + 1
             raise BadJsonPathError(f"{text[at : at + 10]!r} at character {where}: {_SUPPORTED}")
         at = found.end()
+        if found["every"]:
+            steps.append(None)
+        elif found["index"]:
+            steps.append(int(found["index"]))
+        else:
+            name = found["name"]
+            steps.append(found["quoted"] if name is None else re.sub(r"\\(.)", r"\1", name))
     if not steps:
         raise BadJsonPathError(f"{{{text}}} names no field: {_SUPPORTED}")
     return tuple(steps)
 
 
-def _find(value: Any, steps: Sequence[_Step]) -> Iterator[Any]:
-    """Yield each value that the steps lead to."""
+def _find(value: Any, steps: tuple[_Step, ...]) -> list[Any]:
     found = [value]
     for step in steps:
         found = [below for one in found for below in _below(one, step)]
-    yield from found
+    return found
 
 
-def _below(value: Any, step: _Step) -> Iterator[Any]:
+def _below(value: Any, step: _Step) -> list[Any]:
     if isinstance(value, dict):
-        if isinstance(step, _Every):
-            yield from value.values()
-        elif step in value:
-            yield value[step]
-    elif isinstance(value, list | tuple):
-        if isinstance(step, _Every):
-            yield from value
-        elif isinstance(step, int) and -len(value) <= step < len(value):
-            yield value[step]
+        if step is None:
+            return list(value.values())
+        return [value[step]] if step in value else []
+    if isinstance(value, list | tuple):
+        if step is None:
+            return list(value)
+        if isinstance(step, int) and -len(value) <= step < len(value):
+            return [value[step]]
+    return []
 
 
 def shown_value(value: Any) -> str:

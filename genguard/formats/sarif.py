@@ -17,25 +17,12 @@ _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _KEYS: Final = ("name", "type")
 
 
-class SourceLine(NamedTuple):
-    """Where a field is: the file as it was named, and the line, from 1; 0 if it is not known."""
-
-    file: str
-    line: int
-
-
-class SarifRule(NamedTuple):
-    """What can be found, and why it matters."""
-
-    id: str
-    reason: str
-
-
 class SarifResult(NamedTuple):
     """One finding.
 
     level    error, warning or note
     subject  the object, with the field behind the last slash
+    at       the file as it was named, and the line, from 1; 0 if it is not known
     """
 
     rule: str
@@ -43,7 +30,7 @@ class SarifResult(NamedTuple):
     subject: str
     field: str
     message: str
-    at: SourceLine | None
+    at: tuple[str, int] | None
 
 
 class SourceTexts:
@@ -55,10 +42,10 @@ class SourceTexts:
         self._found: Final[dict[tuple[str, str], tuple[str, yaml.Node]]] = {}
         for file, text in texts.items():
             for kind, node in _documents(text):
-                name = _text(_child(_child(node, "metadata"), "name"))
+                name = _word(_inside(node).get("metadata"), "name")
                 self._found.setdefault((kind, name), (file, node))
 
-    def line(self, kinds: Iterable[str], name: str, field: str) -> SourceLine | None:
+    def line(self, kinds: Iterable[str], name: str, field: str) -> tuple[str, int] | None:
         """Return the place of a field of an object, or of the nearest field above that is there.
 
         The object is the first of the name that has one of these kinds. None where there are no
@@ -67,12 +54,12 @@ class SourceTexts:
         for kind in kinds:
             if (kind, name) in self._found:
                 file, node = self._found[kind, name]
-                return SourceLine(file, _deepest(node, field).start_mark.line + 1)
-        return SourceLine(self._files[0], 0) if self._files else None
+                return file, _deepest(node, field).start_mark.line + 1
+        return (self._files[0], 0) if self._files else None
 
 
 def make_sarif(
-    rules: Sequence[SarifRule],
+    rules: Mapping[str, str],
     results: Iterable[SarifResult],
     version: str,
     fingerprint: str,
@@ -80,24 +67,25 @@ def make_sarif(
 ) -> dict[str, Any]:
     """Return a log with one run. `version` is genguard's.
 
+    rules        what can be found by its id, and why it matters
     fingerprint  the name of what keeps the identity of a result when lines above it are added
     notes        what could not be looked at
     """
     described = [
         {
-            "id": one.id,
-            "shortDescription": {"text": one.id.replace("-", " ")},
-            "fullDescription": {"text": one.reason},
-            "help": {"text": one.reason},
+            "id": name,
+            "shortDescription": {"text": name.replace("-", " ")},
+            "fullDescription": {"text": reason},
+            "help": {"text": reason},
         }
-        for one in rules
+        for name, reason in rules.items()
     ]
-    index = {one.id: number for number, one in enumerate(rules)}
+    places = {name: number for number, name in enumerate(rules)}
     driver = {"name": "genguard", "semanticVersion": version, "rules": described}
     run: dict[str, Any] = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(one, index[one.rule], fingerprint) for one in results],
+        "results": [_result(one, places[one.rule], fingerprint) for one in results],
     }
     if notes:
         told = [{"level": "warning", "message": {"text": one}} for one in notes]
@@ -109,10 +97,10 @@ def _result(one: SarifResult, rule: int, fingerprint: str) -> dict[str, Any]:
     logical = {"fullyQualifiedName": f"{one.subject}/{one.field}", "kind": "member"}
     location: dict[str, Any] = {"logicalLocations": [logical]}
     if one.at is not None:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(one.at.file)}}
-        if one.at.line:
-            physical["region"] = {"startLine": one.at.line}
-        location["physicalLocation"] = physical
+        file, line = one.at
+        physical = {"artifactLocation": {"uri": _uri(file)}}
+        region = {"region": {"startLine": line}} if line else {}
+        location["physicalLocation"] = physical | region
     identity = f"{one.rule}\n{one.subject}\n{one.field}".encode()
     return {
         "ruleId": one.rule,
@@ -136,41 +124,39 @@ def _documents(text: str) -> Iterator[tuple[str, yaml.Node]]:
     """Yield each document of a file and each item of a List, with its kind, as far as readable."""
     try:
         for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
-            items, kind = _child(node, "items"), _text(_child(node, "kind"))
+            items, kind = _inside(node).get("items"), _word(node, "kind")
             if not isinstance(items, yaml.SequenceNode):
                 yield kind, node
                 continue
             for item in items.value:
                 # The items of a CustomResourceDefinitionList need not say their kind.
-                yield _text(_child(item, "kind")) or kind.removesuffix("List"), item
+                yield _word(item, "kind") or kind.removesuffix("List"), item
     except yaml.YAMLError:
         return
 
 
 def _deepest(node: yaml.Node, path: str) -> yaml.Node:
-    for label, name in _STEP.findall(path):
-        found = _child(node, name) if name else _item(node, label)
+    for step in _STEP.findall(path):
+        found = _inside(node).get("".join(step))
         if found is None:
             break
         node = found
     return node
 
 
-def _item(node: yaml.Node, label: str) -> yaml.Node | None:
-    """Return the item of a list by its index, name or type; of an object the value of a key."""
-    if not isinstance(node, yaml.SequenceNode):
-        return _child(node, label)
-    if label.isdecimal():
-        return node.value[int(label)] if int(label) < len(node.value) else None
-    named = (one for one in node.value if any(_text(_child(one, key)) == label for key in _KEYS))
-    found: yaml.Node | None = next(named, None)
-    return found
-
-
-def _child(node: yaml.Node | None, step: str) -> yaml.Node | None:
+def _inside(node: yaml.Node | None) -> dict[str, yaml.Node]:
+    """Return what an object has by its keys; an item of a list by its index, type and name."""
     if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if _text(key) == step), None)
-    return None
+        return {_text(key): value for key, value in reversed(node.value)}
+    if not isinstance(node, yaml.SequenceNode):
+        return {}
+    by_index = {str(index): item for index, item in enumerate(node.value)}
+    labels = {_word(item, key): item for item in reversed(node.value) for key in _KEYS}
+    return {**labels, **by_index}
+
+
+def _word(node: yaml.Node | None, key: str) -> str:
+    return _text(_inside(node).get(key))
 
 
 def _text(node: yaml.Node | None) -> str:

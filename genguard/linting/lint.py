@@ -5,7 +5,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from genguard.formats.sarif import SarifResult, SarifRule, SourceTexts, make_sarif
+from genguard.formats.sarif import SarifResult, SourceTexts, make_sarif
 from genguard.linting.check import (
     Check,
     DefinitionCheck,
@@ -98,6 +98,5 @@ def to_sarif(
         )
         for one in findings
     ]
-    return make_sarif(
-        [SarifRule(one.id, one.reason) for one in checks], results, version, _FINGERPRINT
-    )
+    reasons = {one.id: one.reason for one in checks}
+    return make_sarif(reasons, results, version, _FINGERPRINT)
