@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cases_loader import table
 from tests.unit.manifest_files import (
     MANIFESTS,
     container,
@@ -19,8 +20,7 @@ from tests.unit.manifest_files import (
 from tools.published import current
 from webhook.cli.publish_status import LEASE, publish_status
 from webhook.cli.serve import serve
-from webhook.cluster.standby import ACTIVE
-from webhook.manifest.rendering import FINDINGS, REGISTRATIONS
+from webhook.manifest.rendering import FINDINGS
 from webhook.server.options import Limits
 
 OBJECTS = server_objects()
@@ -28,15 +28,22 @@ VALKEY = {one["kind"]: one for one in documents(MANIFESTS / "valkey" / "server.y
 DEPLOYMENT = OBJECTS["Deployment"]["spec"]
 
 
-def at(document, path):
-    """The value under a path of keys; None when a key is not there."""
+def at(value, path):
+    """The value under a path of keys and indexes; None when one is not there."""
     for key in path.split("."):
-        document = document.get(key) if isinstance(document, dict) else None
-    return document
+        if isinstance(value, list):
+            value = dict(enumerate(value)).get(int(key))
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def kind_of(document):
-    return document["kind"]
+@table("manifests/fields.yaml", "file", "kind", "path", "value")
+def test_a_field_is_as_its_reason_wants_it(case):
+    known = {"server": OBJECTS, "valkey": VALKEY}.get(case["file"])
+    if known is None:
+        known = {one["kind"]: one for one in documents(MANIFESTS / case["file"])}
+    assert at(known[case["kind"]], case["path"]) == case["value"], case.because
 
 
 def parsed(args):
@@ -46,107 +53,12 @@ def parsed(args):
     return serve.make_context(verb, flags).params
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "because"),
-    [
-        ("replicas", 2, "one pod sees every phase of a write, and another one stands by"),
-        ("strategy.rollingUpdate.maxUnavailable", 0, "the new pod is ready before the old goes"),
-        ("strategy.rollingUpdate.maxSurge", 1, "else maxUnavailable 0 could never roll out"),
-        ("template.spec.priorityClassName", "system-cluster-critical", "outlives ordinary pods"),
-        ("template.spec.enableServiceLinks", False, "variables that nobody reads"),
-        ("template.spec.terminationGracePeriodSeconds", 70, "delay, drain, last answers"),
-    ],
-)
-def test_the_deployment_keeps_answering(path, value, because):
-    assert at(DEPLOYMENT, path) == value, because
-
-
 def test_pods_are_told_to_end_later_than_the_server_needs():
     limits = Limits()
     (delay,) = [one for one in container()["args"] if one.startswith("--shutdown-delay=")]
     seconds = int(delay.removeprefix("--shutdown-delay=").removesuffix("s"))
     needed = seconds + limits.drain_seconds + limits.body_seconds
     assert needed + 5 <= pod_spec()["terminationGracePeriodSeconds"]
-
-
-def test_pods_are_spread_over_zones_and_hosts_where_the_cluster_can():
-    keys = {}
-    for constraint in pod_spec()["topologySpreadConstraints"]:
-        keys[constraint["topologyKey"]] = constraint["whenUnsatisfiable"]
-        assert constraint["labelSelector"] == DEPLOYMENT["selector"]
-        assert constraint["matchLabelKeys"] == ["pod-template-hash"]  # each rollout by itself
-    assert keys == {
-        "topology.kubernetes.io/zone": "ScheduleAnyway",
-        "kubernetes.io/hostname": "ScheduleAnyway",
-    }
-
-
-def test_a_drain_takes_one_pod_at_a_time_and_is_never_blocked():
-    assert OBJECTS["PodDisruptionBudget"]["spec"] == {
-        "maxUnavailable": 1,
-        "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": DEPLOYMENT["selector"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("probe", "path"), [("startup", "/livez"), ("liveness", "/livez"), ("readiness", "/readyz")]
-)
-def test_probes_ask_the_ops_port(probe, path):
-    found = container()[f"{probe}Probe"]
-    assert found["httpGet"] == {"path": path, "port": "ops"}
-
-
-def test_memory_has_a_limit_and_the_cpu_has_none():
-    resources = container()["resources"]
-    assert set(resources["requests"]) >= {"cpu", "memory"}
-    assert "memory" in resources["limits"]
-    assert "cpu" not in resources["limits"], "throttled in a review is latency for a writer"
-
-
-# https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted, and one more
-@pytest.mark.parametrize("workload", [OBJECTS["Deployment"], VALKEY["StatefulSet"]], ids=kind_of)
-@pytest.mark.parametrize(
-    ("where", "path", "value"),
-    [
-        ("pod", "securityContext.runAsNonRoot", True),
-        ("pod", "securityContext.seccompProfile.type", "RuntimeDefault"),
-        ("pod", "hostNetwork", None),
-        ("pod", "hostPID", None),
-        ("pod", "hostIPC", None),
-        ("pod", "initContainers", None),
-        ("container", "securityContext.allowPrivilegeEscalation", False),
-        ("container", "securityContext.capabilities", {"drop": ["ALL"]}),
-        ("container", "securityContext.privileged", None),
-        ("container", "securityContext.readOnlyRootFilesystem", True),
-    ],
-)
-def test_pods_meet_the_restricted_standard(workload, where, path, value):
-    pod = workload["spec"]["template"]["spec"]
-    (only,) = pod["containers"]
-    assert at({"pod": pod, "container": only}[where], path) == value
-
-
-@pytest.mark.parametrize("workload", [OBJECTS["Deployment"], VALKEY["StatefulSet"]], ids=kind_of)
-def test_the_user_is_a_number_and_not_root(workload):
-    context = workload["spec"]["template"]["spec"]["securityContext"]
-    assert context["runAsUser"] == context["runAsGroup"] == context["fsGroup"] > 0
-
-
-def test_volumes_are_a_secret_for_the_group_and_a_small_place_to_write():
-    volumes = {volume["name"]: volume for volume in pod_spec()["volumes"]}
-    assert volumes["tls"]["secret"] == {"secretName": "genguard-tls", "defaultMode": 0o440}
-    assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "64Mi"}
-    mounts = {mount["name"]: mount for mount in container()["volumeMounts"]}
-    assert set(mounts) == set(volumes) == {"tls", "tmp"}
-    assert "subPath" not in mounts["tls"], "the kubelet would never update it"
-    assert mounts["tls"]["readOnly"]
-
-
-def test_the_namespace_enforces_the_restricted_standard():
-    labels = OBJECTS["Namespace"]["metadata"]["labels"]
-    for mode in ("enforce", "audit", "warn"):
-        assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
 
 
 def test_everything_is_in_the_one_namespace():
@@ -187,28 +99,8 @@ def granted(rules, *verbs: str):
     ]
 
 
-def test_the_valkey_is_reached_by_genguard_s_pods_alone_and_reaches_nobody():
-    template = VALKEY["StatefulSet"]["spec"]["template"]
-    labels = template["metadata"]["labels"]
-    assert labels.items().isdisjoint(DEPLOYMENT["selector"]["matchLabels"].items())
-    assert VALKEY["StatefulSet"]["spec"]["selector"] == {"matchLabels": labels}
-    assert VALKEY["Service"]["spec"]["selector"] == labels
-    policy = VALKEY["NetworkPolicy"]["spec"]
-    assert policy["podSelector"] == {"matchLabels": labels}
-    assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert policy["ingress"] == [
-        {"ports": [{"port": "valkey"}], "from": [{"podSelector": DEPLOYMENT["selector"]}]}
-    ]
-    assert policy["egress"] == []
-    assert template["spec"]["automountServiceAccountToken"] is False
-
-
-def test_the_valkey_blocks_no_drain_keeps_nothing_and_outlives_ordinary_pods():
-    budget = VALKEY["PodDisruptionBudget"]["spec"]
-    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+def test_the_valkey_keeps_nothing_and_is_reached_over_tls_alone():
     pod = VALKEY["StatefulSet"]["spec"]["template"]["spec"]
-    assert pod["priorityClassName"] == pod_spec()["priorityClassName"]
-    assert "volumeClaimTemplates" not in VALKEY["StatefulSet"]["spec"]
     words = pod["containers"][0]["command"]
     flags = {flag: value for flag, value in itertools.pairwise(words) if flag.startswith("--")}
     assert (flags["--save"], flags["--appendonly"], flags["--port"]) == ("", "no", "0")
@@ -228,21 +120,6 @@ def test_heal_may_patch_every_status_that_is_watched_and_nothing_else():
     assert all(rule["verbs"] == ["patch"] for rule in role["rules"])
     found = granted(role["rules"], "patch")
     assert sorted(found) == sorted(one for one in watched() if one[1].endswith("/status"))
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == OBJECTS["ClusterRoleBinding"]["subjects"]
-
-
-def test_follow_may_update_its_own_two_registrations_and_read_metrics_and_nothing_else():
-    role, binding = documents(MANIFESTS / "follow" / "access.yaml")
-    assert role["rules"] == [
-        {
-            "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": ["mutatingwebhookconfigurations"],
-            "resourceNames": [name for kind, name in REGISTRATIONS if kind.startswith("Mutating")],
-            "verbs": ["update"],
-        },
-        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
-    ]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == OBJECTS["ClusterRoleBinding"]["subjects"]
 
@@ -274,66 +151,6 @@ def test_other_rights_are_these_and_no_others():
         },
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
     ]
-    assert OBJECTS["Role"]["rules"] == [
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        {
-            "apiGroups": ["coordination.k8s.io"],
-            "resources": ["leases"],
-            "resourceNames": ["genguard"],
-            "verbs": ["get", "update"],
-        },
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {
-            "apiGroups": [""],
-            "resources": ["configmaps"],
-            "resourceNames": [FINDINGS],
-            "verbs": ["get", "update"],
-        },
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
-    ]
-    account = OBJECTS["ServiceAccount"]["metadata"]
-    for kind in ("Role", "ClusterRole"):
-        binding = OBJECTS[f"{kind}Binding"]
-        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == (kind, "genguard")
-        assert binding["roleRef"]["name"] == OBJECTS[kind]["metadata"]["name"]
-        assert binding["subjects"] == [
-            {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-        ]
-    assert pod_spec()["serviceAccountName"] == account["name"]
-
-
-def test_a_token_is_mounted_only_where_it_is_asked_for():
-    assert OBJECTS["ServiceAccount"]["automountServiceAccountToken"] is False
-    assert pod_spec()["automountServiceAccountToken"] is True
-
-
-def test_the_service_is_the_webhook_port_alone():
-    (port,) = OBJECTS["Service"]["spec"]["ports"]
-    assert (port["port"], port["targetPort"]) == (443, "webhook")
-    active = {ACTIVE: "true"}
-    assert OBJECTS["Service"]["spec"]["selector"] == DEPLOYMENT["selector"]["matchLabels"] | active
-
-
-def test_all_connections_of_one_api_server_lead_to_one_pod():
-    assert OBJECTS["Service"]["spec"]["sessionAffinity"] == "ClientIP"
-
-
-def test_the_ops_port_is_for_monitoring_and_the_webhook_port_for_all():
-    policy = OBJECTS["NetworkPolicy"]["spec"]
-    assert policy["podSelector"] == DEPLOYMENT["selector"]
-    assert policy["policyTypes"] == ["Ingress", "Egress"]
-    webhook, ops, own = policy["ingress"]
-    assert webhook == {"ports": [{"port": "webhook"}]}
-    assert ops["ports"] == [{"port": "ops"}]
-    assert ops["from"] == [
-        {"namespaceSelector": {"matchLabels": {"genguard.io/monitoring": "true"}}}
-    ]
-    assert own == {
-        "ports": [{"port": "webhook"}],
-        "from": [{"podSelector": DEPLOYMENT["selector"]}],
-    }
-    leaving = [{port["port"] for port in rule["ports"]} for rule in policy["egress"]]
-    assert leaving == [{"webhook"}, {53}, {443, 6443}]
 
 
 def test_the_arguments_are_ones_that_serve_takes():
