@@ -5,7 +5,6 @@ import pytest
 from genguard.detection.history import WRITES_OF_AN_OBJECT
 from tools.soak.report import memory, report, too_much
 from tools.soak.soak import Answers, Plan, Sample, Soaked, soak
-from tools.soak.trend import Trend, trend
 
 _MIB = 1024 * 1024
 FILLS = WRITES_OF_AN_OBJECT
@@ -26,30 +25,16 @@ def test_load_failed_handshakes_a_spoilt_certificate_and_a_lost_store_leave_noth
     assert found.handshakes >= 5, "each way to fail"
 
 
-@pytest.mark.parametrize(
-    ("values", "slope", "error"),
-    [
-        ([5.0, 5.0, 5.0, 5.0], 0.0, 0.0),
-        ([1.0, 3.0, 5.0, 7.0], 2.0, 0.0),
-        # By hand: means 1.5 and 3, sums of squares 5 and of products 4; 6.8 is left over.
-        ([1.0, 5.0, 2.0, 4.0], 0.6, (8.2 / 2 / 5) ** 0.5),
-    ],
-    ids=["level", "a line", "scattered"],
-)
-def test_a_trend_is_the_line_of_least_squares_with_its_standard_error(values, slope, error):
-    found = trend([0.0, 1.0, 2.0, 3.0], values)
-    assert (found.slope, found.error) == pytest.approx((slope, error))
-
-
-def test_what_scatters_is_not_judged_to_grow():
-    assert not Trend(3.0, 1.5).surely_above(1.0)
-    assert Trend(3.0, 0.5).surely_above(1.0)
-
-
-@pytest.mark.parametrize("times", [[], [1.0, 2.0], [1.0, 1.0, 1.0]])
-def test_too_few_samples_have_no_trend(times):
-    with pytest.raises(ValueError, match="no trend"):
-        trend(times, times)
+def test_growth_is_the_line_of_least_squares_and_what_scatters_is_not_judged_to_grow():
+    samples = tuple(
+        Sample(3_600.0 * hour, int(value * _MIB), descriptors=1, metrics_bytes=1)
+        for hour, value in enumerate((1.0, 5.0, 2.0, 4.0))
+    )
+    # By hand: means 1.5 and 3, sums of squares 5 and of products 3; 8.2 is left over.
+    found = memory(_soaked(*samples))
+    assert (found.slope, found.error) == pytest.approx((0.6, (8.2 / 2 / 5) ** 0.5))
+    assert found.surely_above(-2.0)
+    assert not found.surely_above(0.0)
 
 
 def _soaked(

@@ -1,10 +1,11 @@
 """What a soak has shown, in words, and what of it is too much."""
 
+import math
 from collections.abc import Iterator
-from typing import Final
+from statistics import linear_regression, variance
+from typing import Final, NamedTuple
 
 from tools.soak.soak import Soaked
-from tools.soak.trend import Trend, trend
 
 MOST_MIB_AN_HOUR: Final = 1.0
 MOST_METRICS_BYTES: Final = 200_000
@@ -15,10 +16,28 @@ _MIB: Final = 1024 * 1024
 _HOUR: Final = 3_600.0
 
 
+class Trend(NamedTuple):
+    """A slope and its standard error, in the unit of the values by that of the times."""
+
+    slope: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.slope:.2f} ± {self.error:.2f}"
+
+    def surely_above(self, most: float) -> bool:
+        """Whether the slope is above, and not by the scatter of the samples alone."""
+        return self.slope - 2 * self.error > most
+
+
 def memory(found: Soaked) -> Trend:
-    """MiB an hour."""
+    """MiB an hour, by the line of least squares. Raises StatisticsError for too few samples."""
     times = [sample.at / _HOUR for sample in found.samples]
-    return trend(times, [sample.resident / _MIB for sample in found.samples])
+    values = [sample.resident / _MIB for sample in found.samples]
+    slope, start = linear_regression(times, values)
+    left = [value - start - slope * at for at, value in zip(times, values, strict=True)]
+    freedom = len(times) - 2
+    return Trend(slope, math.sqrt(variance(left, 0.0) / freedom / variance(times)))
 
 
 def report(found: Soaked) -> str:
