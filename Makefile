@@ -15,7 +15,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py --ignore
 	$(patsubst %,tests/monitoring/test_%.py,declared runbooks)
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane detect-diff bench bench-check memory-attack soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
+.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane detect-diff bench bench-check soak coverage coverage-rows fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,12 +108,8 @@ coverage: install ## fail unless the core's own tests take each of its branches
 coverage-rows: install ## does the test of each row of docs/coverage.md fail without what the row says: LIVE=1 the others, ROWS=14,84
 	$(PY) -m tools.coverage_rows $(if $(LIVE),--live) $(if $(ROWS),--rows $(ROWS))
 
-mutate: install ## faults put into the core: fails where tests notice fewer than 95 % of them (minutes)
-	$(PY) -m tools.mutation --children $(JOBS)
-
-fuzz: install ## coverage-guided, on what reads what others wrote, then random pipelines: TIME=3600 seconds each
+fuzz: install ## coverage-guided, on what reads what others wrote: TIME=3600 seconds each
 	$(PY) -m tools.fuzz --seconds $(or $(TIME),3600)
-	$(PY) -m tools.fuzz.wire --seconds $(or $(TIME),3600)
 
 faults: install controlplane ## what users see of faults, with 10,000 writes while end (minutes): WRITES=
 	GENGUARD_FAULTS_WRITES=$(or $(WRITES),10000) $(PY) -m pytest -s tests/faults
@@ -127,9 +123,6 @@ bench: install controlplane ## genguard beside Go, kopf and others: writes tools
 
 bench-check: install controlplane ## fail where a review costs 25 % more than is recorded
 	$(PY) -m tools.bench --check
-
-memory-attack: install ## what a server takes under attacks on its memory, and who waits (minutes)
-	$(PY) -m tools.bench.hoarding
 
 soak: install controlplane ## load and trouble, and whether anything grows by it: TIME=60 minutes
 	$(PY) -m tools.soak --minutes $(or $(TIME),60)

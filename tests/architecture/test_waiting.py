@@ -11,7 +11,7 @@ from tests.architecture.source import ROOT
 
 LEAST_SECONDS = 30
 TESTS = ROOT / "tests"
-NOT_IN_MAKE_TEST = {"kind", "soak", "bench", "demo", "fuzz", "mutation"}
+NOT_IN_MAKE_TEST = {"kind", "soak", "bench", "demo", "fuzz"}
 """They measure, or have a `make` target of their own."""
 WAITING = {"wait", "wait_for", "wait_until", "timeout", "result", "join", "communicate"}
 CLOCKS = {"monotonic", "perf_counter", "process_time", "monotonic_ns", "perf_counter_ns"}

@@ -1,4 +1,4 @@
-"""All that a server remembers, filled from outside at once; `make memory-attack` takes longer."""
+"""All that a server remembers, filled from outside at once."""
 
 import asyncio
 from collections import Counter

@@ -1,1 +1,0 @@
-"""Puts faults into the code one at a time and counts which of them the unit tests notice."""
