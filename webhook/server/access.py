@@ -25,6 +25,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
@@ -119,13 +120,11 @@ def bearer(authorization: str) -> str:
     closed, and sends them with server-sent events, too: no cookie is needed.
     """
     scheme, _, value = authorization.strip().partition(" ")
-    try:
+    with suppress(ValueError):  # no base64, or no UTF-8
         if scheme.lower() == "bearer":
             return value.strip().encode().decode()  # aiohttp keeps what is no UTF-8 as surrogates
         if scheme.lower() == "basic":
             return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
-    except ValueError:  # no base64, or no UTF-8
-        pass
     return ""
 
 
