@@ -81,12 +81,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
     """
     if not body:
         raise NotJSONError("the body is empty; expected an AdmissionReview")
-    if not body.isascii():
-        # The decoder skips raw values without looking at their encoding.
-        try:
-            body.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise NotJSONError(f"invalid UTF-8 at byte {error.start}") from None
+    _check_encoding(body)
     try:
         review = _decoded(body)
     except msgspec.ValidationError as error:
@@ -99,6 +94,15 @@ def decode_review(body: bytes) -> AdmissionRequest:
             field="apiVersion" if review.kind == "AdmissionReview" else "kind",
         )
     return _checked(review, body)
+
+
+def _check_encoding(body: bytes) -> None:
+    # The decoder skips raw values without looking at their encoding.
+    if not body.isascii():
+        try:
+            body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise NotJSONError(f"invalid UTF-8 at byte {error.start}") from None
 
 
 class _EnvelopeRequest(msgspec.Struct):
@@ -118,6 +122,7 @@ def decode_envelope(body: bytes) -> Envelope:
     The API server accepts objects of 10,000 levels (Go's encoding/json and apimachinery's
     pkg/util/json stop there). Raises UndecodableReviewError.
     """
+    _check_encoding(body)
     try:
         envelope: Envelope = msgspec.json.decode(cut_deep(body).text, type=Envelope)
     except msgspec.ValidationError as error:
