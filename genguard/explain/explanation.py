@@ -105,20 +105,17 @@ def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
 
 
 class PredicateVerdict(StrEnum):
-    """What the predicate does for a controller that acts on what a kind's objects ask for."""
+    """What the predicate does for a controller that acts on what a kind's objects ask for.
+
+    texts.json says it of each.
+    """
 
     SAFE = "safe"
-    """It passes each change of what is asked for, and the start of a deletion, and drops others."""
     NOISY = "noisy"
-    """It also passes writes that ask for nothing new."""
     PARTLY = "partly"
-    """It drops some writes that such a controller may need."""
     UNSAFE = "unsafe"
-    """It drops every update."""
     UNKNOWN = "unknown"
-    """Whether status is a subresource is not known."""
     NEVER_STORED = "neverStored"
-    """There are no events."""
 
 
 class GenerationPredicate(msgspec.Struct, frozen=True, rename="camel"):

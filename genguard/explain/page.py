@@ -42,24 +42,7 @@ PREDICATE: Final = _TEXTS["predicate"]
 _KEPT: Final = _TEXTS["kept"]
 _SUBRESOURCE_OF_STATUS: Final = _TEXTS["statusSubresource"]
 """What is said of each rule of the table, and of each verdict."""
-WITH_LABELS: Final = (
-    "if labels or annotations matter: predicate.Or with LabelChangedPredicate, "
-    "AnnotationChangedPredicate"
-)
-_PREDICATE_SOURCE: Final = "controller-runtime pkg/predicate/predicate.go"
-NO_STATUS: Final = "by nobody: the kind has no /status"
-TRAILS: Final = (
-    "every write of status also raises generation, so observedGeneration is always one behind"
-)
-
-
-_RESTORED: Final = "genguard restores it: preserve-observed-generation, restore-intent"
-
-
-_OTHER_WRITERS: Final = (
-    "any other writer of a condition should set its observedGeneration to the generation that it "
-    "has read; condition-generation-missing tells who does not"
-)
+_SAID: Final = _TEXTS["said"]
 
 
 class Section(NamedTuple):
@@ -104,10 +87,15 @@ def _generation(found: Generation) -> Iterator[tuple[str, str]]:
     yield "create", ON_CREATE[found.on_create]
     if found.on_create is not OnCreate.NONE:
         yield "update", _update(found.counts, found.equality, found.excluded)
-        yield "delete", "; ".join(filter(None, _deletion(found)))
+        deletion = [ON_DELETE[found.on_delete], PROPAGATION[found.propagation]]
+        if not found.kept and deletion[0].startswith("+1"):
+            deletion[0] += f"; {_SAID['absent']}"
+        yield "delete", "; ".join(filter(None, deletion))
         for name, rule in sorted(found.subresources.items()):
-            yield f"/{name}", SUBRESOURCE[rule] if found.kept else _without_generation(rule)
-        yield "webhook", _webhook(found)
+            # Without a generation only an eviction, which deletes, counts.
+            is_counted = found.kept or rule is SubresourceRule.EVICT
+            yield f"/{name}", SUBRESOURCE[rule if is_counted else SubresourceRule.KEEP]
+        yield "webhook", _SAID["sentOnCreate" if found.stored_as_sent else "sent"]
     yield from _history(found.history)
     if found.note:
         yield "note", found.note
@@ -121,25 +109,6 @@ def _update(counts: tuple[str, ...], equality: Equality, excluded: tuple[str, ..
     if excluded:
         fields = f"anything but {' and '.join(excluded)}"
     return f"+1 when {fields} changes; {EQUALITY[equality]}"
-
-
-def _deletion(found: Generation) -> tuple[str, str]:
-    rule = ON_DELETE[found.on_delete]
-    if not found.kept and rule.startswith("+1"):
-        rule = f"{rule}; an absent generation stays absent"
-    return rule, PROPAGATION[found.propagation]
-
-
-def _without_generation(rule: SubresourceRule) -> str:
-    """Return the text for a kind without generation: only an eviction, a deletion, counts."""
-    kept = rule is SubresourceRule.EVICT
-    return SUBRESOURCE[rule] if kept else SUBRESOURCE[SubresourceRule.KEEP]
-
-
-def _webhook(found: Generation) -> str:
-    if found.stored_as_sent:
-        return "the metadata.generation that it sets is stored on create; overridden on update"
-    return "the metadata.generation that it sets is overridden, on create and on update"
 
 
 def _history(entries: tuple[Behaviour, ...]) -> Iterator[tuple[str, str]]:
@@ -160,15 +129,15 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
     observed = found.observed_generation
     has_subresource = found.status_subresource is StatusSubresource.PRESENT
     if not found.custom and not has_subresource:
-        yield "written", NO_STATUS
+        yield "written", _SAID["noStatus"]
         return
     yield "written", _TEXTS["written"][found.status_subresource]
     if not has_subresource:
-        yield "", TRAILS
+        yield "", _SAID["trails"]
     if observed.fields is None:
-        yield "observed", "any field that its controller writes: the schema is open"
+        yield "observed", _SAID["anyField"]
     elif not observed.fields:
-        yield "observed", "no field says which generation its status belongs to"
+        yield "observed", _SAID["noField"]
         yield from _columns(found)
         return
     else:
@@ -187,7 +156,7 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
         kept = observed.kept
         yield "cleared", f"{_KEPT[kept.how]} since {kept.since}; {kept.source}"
     else:
-        yield "cleared", f"lost in the API server; {_RESTORED}"
+        yield "cleared", _SAID["restored"]
     yield from _condition_writers(observed.condition_writers)
     yield from _columns(found)
 
@@ -197,7 +166,7 @@ def _condition_writers(writers: tuple[Writer, ...]) -> Iterator[tuple[str, str]]
         label = "" if index else "conditions"
         yield label, f"{writer.component}, with observedGeneration since {writer.since}"
     if writers:
-        yield "", _OTHER_WRITERS
+        yield "", _SAID["otherWriters"]
 
 
 def _columns(found: Explanation) -> Iterator[tuple[str, str]]:
@@ -209,12 +178,15 @@ def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:
     yield "verdict", PREDICATE[found.verdict]
     if found.verdict is PredicateVerdict.NEVER_STORED:
         return
-    kept = f"{DELETION} (while the object is kept: finalizers, grace period)"
-    yield "passes", "; ".join(kept if one == DELETION else one for one in found.passes) or "nothing"
-    wiped = f"{STATUS} (also when somebody else overwrites it)"
-    yield "misses", "; ".join(wiped if one == STATUS else one for one in found.misses)
-    yield "instead", _TEXTS["instead"].get(found.verdict, WITH_LABELS)
-    yield "source", _PREDICATE_SOURCE
+    more = {DELETION: _SAID["deletion"], STATUS: _SAID["status"]}
+    passes, misses = (
+        "; ".join(f"{one} ({more[one]})" if one in shown else one for one in fields)
+        for fields, shown in ((found.passes, (DELETION,)), (found.misses, (STATUS,)))
+    )
+    yield "passes", passes or "nothing"
+    yield "misses", misses
+    yield "instead", _TEXTS["instead"][found.verdict]
+    yield "source", _SAID["predicateSource"]
 
 
 def _status_rule(found: Explanation) -> Iterator[tuple[str, str]]:

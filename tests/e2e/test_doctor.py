@@ -5,7 +5,7 @@ import os
 import shlex
 import subprocess
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from certs import issue, issue_authority, service_names
+from tests.cases_loader import Case, table
 from tests.controlplane.build import binary
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
@@ -36,8 +37,6 @@ CHECKS = [
     *("mode", "last-seen", "store", "tasks", "incomplete"),
     *("conditions", "rights", "clock", "kinds", "nodes", "culprits"),
 ]
-
-Plant = Callable[[ControlPlane], Any]
 
 
 @pytest.fixture(scope="module")
@@ -100,17 +99,23 @@ def test_all_is_well_where_it_is_installed_and_nothing_was_touched(
     assert installed.client.get("/api/v1/podtemplates").body["items"] == []
 
 
-def changed(path: str, pointer: str, value: Any, op: str = "add") -> Plant:
-    return lambda plane: plane.client.patch(path, [{"op": op, "path": pointer, "value": value}])
+def plant(plane: ControlPlane, case: Case) -> None:
+    """Make what is wrong in a case."""
+    if where := case.get("delete"):
+        plane.client.delete(where)
+    elif made := case.get("make"):
+        {"late": slipped_in_behind, "old": worn_out, "foreign": other_bundle}[made](plane)
+    else:
+        where, pointer, value, *op = case["patch"]
+        change = {"op": op[0] if op else "add", "path": pointer, "value": value}
+        plane.client.patch(where, [change])
 
 
-def deleted(path: str) -> Plant:
-    return lambda plane: plane.client.delete(path)
-
-
-def bundle(age: timedelta) -> str:
-    """Of an authority of somebody else, made so long ago."""
-    return b64encode(issue_authority(at=NOW - age, lifetime=timedelta(days=365)).cert_pem).decode()
+def other_bundle(plane: ControlPlane) -> None:
+    """Of an authority of somebody else."""
+    bundle = b64encode(issue_authority(at=NOW).cert_pem).decode()
+    path = "/webhooks/0/clientConfig/caBundle"
+    plane.client.patch(MUTATE, [{"op": "add", "path": path, "value": bundle}])
 
 
 def slipped_in_behind(plane: ControlPlane) -> None:
@@ -131,110 +136,16 @@ def worn_out(plane: ControlPlane) -> None:
     plane.client.patch(f"{HOME}/secrets/genguard-tls", {"data": data})
 
 
-INSTALL = "genguard install --audit-only"
-NEVER = {"name": "never", "expression": "false"}
-SELECTOR = "/webhooks/0/namespaceSelector"
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(
-            (
-                deleted(OUTCOME),
-                {"registered": "fail"},
-                "not all registered: outcome is missing",
-                INSTALL,
-            ),
-            id="a registration is gone",
-        ),
-        pytest.param(
-            (
-                changed(MUTATE, "/webhooks/0/rules/9/resources/0", "deployments/scale", "replace"),
-                {"rules": "fail"},
-                "zzzzzz-genguard-mutate is not called for UPDATE deployments/status.apps",
-                INSTALL,
-            ),
-            id="a rule has lost a resource",
-        ),
-        pytest.param(
-            (
-                changed(OUTCOME, SELECTOR, {}),
-                {"settings": "fail"},
-                "zzzzzz-genguard-outcome watches kube-system, kube-node-lease, genguard-system",
-                INSTALL,
-            ),
-            id="it watches what it lives by",
-        ),
-        pytest.param(
-            (
-                changed(MUTATE, "/webhooks/0/clientConfig/caBundle", bundle(timedelta())),
-                {"ca-bundle": "fail", "reached": "fail"},
-                "does not verify the server's certificate: no certificate in the CA bundle",
-                INSTALL,
-            ),
-            id="the bundle is another authority's",
-        ),
-        pytest.param(
-            (
-                worn_out,
-                {"certificate": "fail", "ca-bundle": "fail"},
-                "the certificate expired at",
-                INSTALL,
-            ),
-            id="the certificate is too old",
-        ),
-        pytest.param(
-            (
-                slipped_in_behind,
-                {"order": "warn"},
-                "zzzzzzz-late is called after zzzzzz-genguard-mutate",
-                "kubectl get mutatingwebhookconfiguration zzzzzzz-late",
-            ),
-            id="another comes after it",
-        ),
-        pytest.param(
-            (
-                changed(MUTATE, "/webhooks/0/matchConditions/-", NEVER),
-                {"reached": "fail"},
-                "a dry run passed without mutate seeing it",
-                INSTALL,
-            ),
-            id="it is never called, for whatever reason",
-        ),
-        pytest.param(
-            (
-                changed(
-                    f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard", "/spec/replicas", 0
-                ),
-                {"pods": "fail", "reached": "fail"},
-                "scaled to 0",
-                f"kubectl -n {SYSTEM} scale deployment/genguard --replicas=2",
-            ),
-            id="it is scaled to nothing",
-        ),
-        pytest.param(
-            (
-                deleted("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/genguard"),
-                {"installed": "fail", "rights": "fail"},
-                "missing: clusterrolebinding/genguard",
-                INSTALL,
-            ),
-            id="its rights are gone",
-        ),
-    ],
-)
+@table("doctor/planted.yaml", "patch", "delete", "make", "found", "told", "fix")
 def test_a_planted_fault_is_found_and_the_command_mends_it(
-    installed: ControlPlane,
-    tmp_path: Path,
-    fault: tuple[Plant, dict[str, str], str, str],
+    installed: ControlPlane, tmp_path: Path, case: Case
 ) -> None:
-    plant, found, told, command = fault
-    plant(installed)
+    found = case["found"]
+    plant(installed, case)
     wait_until(lambda: faults(examined(installed)) == found, what="the fault found, and no other")
     first = next(line for line in examined(installed).values() if line["id"] == next(iter(found)))
-    assert told in first["message"]
-    assert first["fix"].startswith(command)
+    assert case["told"] in first["message"], case.because
+    assert first["fix"].startswith(case["fix"])
     mend(installed, first["fix"], tmp_path)
     wait_until(lambda: faults(examined(installed)) == {}, what="all well again")
     installed.client.delete(f"{MUTATING}/m-zzzzzzz-late", check=False)

@@ -7,12 +7,13 @@ blank between them.
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner, Result
 
 from genguard.objects.selectors import parse_label_selector
+from tests.cases_loader import Case, load
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
 from webhook.cli import main
@@ -27,84 +28,19 @@ HERE: Final = "flags-here"
 THERE: Final = "flags-there"
 
 
-class Row(NamedTuple):
-    """What both are asked; `genguard` is "" where only the verb of kubectl is another one."""
-
-    kubectl: str
-    genguard: str = ""
-
-    @property
-    def words(self) -> list[str]:
-        """The words of genguard."""
-        return (self.genguard or self.kubectl.replace("get ", "status ", 1)).split()
+CASES: Final = load("cli/kubectl.yaml", "how", "kubectl", "genguard")
 
 
-PRINTED: Final = (
-    Row(f"get deploy -n {HERE} -o name"),
-    Row(f"get deploy -n {HERE} --output name"),
-    Row(f"get deploy --namespace={HERE} --output=name"),
-    Row(f"-n {HERE} get deploy -oname"),
-    Row(f"--namespace {HERE} get deploy web -o name"),
-    Row(f"-n {THERE} get deploy -n {HERE} -o name"),
-    Row(f"get deploy/web deploy/api -n {HERE} -o name"),
-    Row("get deploy -A -l flags=test -o name"),
-    Row("get deploy --all-namespaces --selector flags=test -o name"),
-    Row(f"get deploy -A -n {HERE} -l flags=test -o name"),
-    Row(f"get deploy -n {HERE} -l app=web -o name"),
-    Row(f"get deploy -n {HERE} -l app!=web -o name"),
-    Row(f"get deploy -n {HERE} -l !app -o name"),
-    *(
-        Row(
-            f"get deploy -n {HERE} --sort-by={before}metadata.name{after} -o name",
-            f"status deploy -n {HERE} --sort-by={before}name{after} -o name",
-        )
-        for before, after in (("", ""), (".", ""), ("{.", "}"))
-    ),
-    Row(
-        "get deploy -A -l flags=test --sort-by=.metadata.namespace"
-        " -o custom-columns=NS:.metadata.namespace,NAME:.metadata.name,None:.metadata.nothing",
-        "status deploy -A -l flags=test --sort-by=.namespace"
-        " -o custom-columns=NS:.namespace,NAME:.name,None:.nothing",
-    ),
-    Row(
-        f"get deploy -n {HERE} -o custom-columns=K:.kind,U:.metadata.uid --no-headers",
-        f"status deploy -n {HERE} -o custom-columns=K:.kind,U:.uid --no-headers",
-    ),
-    Row(
-        f"get deploy web -n {HERE} -o custom-columns=A:.metadata.name,B:metadata.name,C:{{.kind}}",
-        f"status deploy web -n {HERE} -o custom-columns=A:.name,B:name,C:{{.kind}}",
-    ),
-    Row(
-        f"get deploy web -n {HERE} -o jsonpath={{.kind}}/{{.metadata.name}}",
-        f"status deploy web -n {HERE} -o jsonpath={{.kind}}/{{.name}}",
-    ),
-    Row("get deploy -n flags-nowhere -o name"),
-    Row("get deploy -n flags-nowhere -o custom-columns=NAME:.name --no-headers"),
-)
-"""Both print the same on standard output, and end with 0."""
+def rows(how: str) -> Any:
+    """The cases in which genguard does as kubectl in this way."""
+    found = [case for case in CASES if case["how"] == how]
+    return pytest.mark.parametrize("row", found, ids=[case["kubectl"] or "alone" for case in found])
 
-REFUSED: Final = (
-    Row("get deploy web -A"),
-    Row(f"get deploy -n {HERE} -o custom-columns"),
-    Row(f"get deploy -n {HERE} -o custom-columns=NAME"),
-    Row(f"get deploy -n {HERE} --sort-by=.nothing -o name"),
-    Row(f"get deploy -n {HERE} --sort-by={{.name -o name"),
-    Row(f"get deploy -n {HERE} -o xml"),
-    Row("--context nowhere get deploy"),
-    Row("get deploy --context=nowhere"),
-    Row("frobnicate", "frobnicate"),
-)
-"""Both end with an error and print nothing on standard output."""
 
-HELPED: Final = (
-    Row("", ""),
-    Row("help", "help"),
-    Row("--help", "--help"),
-    Row("help get", "help status"),
-    Row("get --help", "status --help"),
-    Row("get -h", "status -h"),
-)
-"""Both print help on standard output, and end with 0."""
+def words(row: Case) -> list[str]:
+    """The words of genguard."""
+    found: str = row.get("genguard", row["kubectl"].replace("get ", "status ", 1))
+    return found.split()
 
 
 @pytest.fixture(scope="module")
@@ -146,10 +82,10 @@ def words_of(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("row", PRINTED, ids=lambda row: row.kubectl)
-def test_it_prints_what_kubectl_prints(plane: ControlPlane, row: Row) -> None:
-    asked = plane.kubectl(*row.kubectl.split())
-    found = genguard(plane, row.words)
+@rows("printed")
+def test_it_prints_what_kubectl_prints(plane: ControlPlane, row: Case) -> None:
+    asked = plane.kubectl(*row["kubectl"].split())
+    found = genguard(plane, words(row))
     assert found.exit_code == 0, found.output
     assert words_of(found.stdout) == words_of(asked.stdout)
 
@@ -157,27 +93,27 @@ def test_it_prints_what_kubectl_prints(plane: ControlPlane, row: Row) -> None:
 def test_names_are_those_of_what_was_asked_for_and_json_has_what_it_owns(
     plane: ControlPlane,
 ) -> None:
-    words = ["status", "deploy/job", "-n", HERE]
-    assert genguard(plane, [*words, "-o", "name"]).stdout == "deployment.apps/job\n"
-    lines = genguard(plane, [*words, "-o", "json"]).stdout.splitlines()
+    asked = ["status", "deploy/job", "-n", HERE]
+    assert genguard(plane, [*asked, "-o", "name"]).stdout == "deployment.apps/job\n"
+    lines = genguard(plane, [*asked, "-o", "json"]).stdout.splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
     assert kinds == ["Deployment", "ReplicaSet"]
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.kubectl)
-def test_it_refuses_what_kubectl_refuses(plane: ControlPlane, row: Row) -> None:
-    asked = plane.kubectl(*row.kubectl.split(), check=False)
-    found = genguard(plane, row.words)
+@rows("refused")
+def test_it_refuses_what_kubectl_refuses(plane: ControlPlane, row: Case) -> None:
+    asked = plane.kubectl(*row["kubectl"].split(), check=False)
+    found = genguard(plane, words(row))
     assert asked.returncode != 0
     assert found.exit_code != 0
     assert (asked.stdout, found.stdout) == ("", "")
     assert found.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("row", HELPED, ids=lambda row: row.kubectl or "alone")
-def test_help_is_where_kubectl_has_it(plane: ControlPlane, row: Row) -> None:
-    asked = plane.kubectl(*row.kubectl.split())
-    found = genguard(plane, row.genguard.split())
+@rows("helped")
+def test_help_is_where_kubectl_has_it(plane: ControlPlane, row: Case) -> None:
+    asked = plane.kubectl(*row["kubectl"].split())
+    found = genguard(plane, words(row))
     assert found.exit_code == 0
     for text, stderr in ((asked.stdout, asked.stderr), (found.stdout, found.stderr)):
         assert "Usage:" in text

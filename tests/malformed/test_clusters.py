@@ -237,5 +237,6 @@ def test_each_verb_that_takes_a_kubeconfig_is_tried():
         for name in VERBS
         if any("--kubeconfig" in one.opts for one in main.get_command(None, name).params)  # type: ignore[arg-type, union-attr]
     }
+    assert set(ROWS) == set(VERBS)
     assert {name for name, row in ROWS.items() if row.cluster is not None} == takes
     assert set(NO_CLUSTER) == set(VERBS) - takes

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from genguard.blame.stuck import Culprits
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.status.assessment import assess
+from tests.cases_loader import table
 from tests.unit.cli.samples import serving
 from webhook.cli import main, output
 
@@ -88,29 +90,9 @@ def test_wide_has_the_fields_and_the_message():
     assert row.endswith("another webhook cleared 1 observedGeneration value(s)")
 
 
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        ((), ["f1", "f2", "f3"]),
-        (("--severity", "warning"), ["f1", "f3"]),
-        (("--severity", "critical"), ["f1"]),
-        (("--since", "10m"), ["f1", "f2"]),
-        (("deploy",), ["f1", "f2"]),
-        (("deployments.apps/web",), ["f1", "f2"]),
-        (("pod/web-1",), ["f3"]),
-        (("-l", "severity=critical"), ["f1"]),
-        (("-l", "detector=observed-generation-cleared,resource!=pods"), ["f1", "f2"]),
-        (("-l", "name in (web-1, other)"), ["f3"]),
-        (("-l", "severity notin (info,critical)"), ["f3"]),
-        (("--selector=finding=f2",), ["f2"]),
-        (("--sort-by=.object.name",), ["f1", "f2", "f3"]),
-        (("--sort-by=severity",), ["f1", "f2", "f3"]),
-        (("--sort-by={.causedBy}",), ["f1", "f3", "f2"]),
-        (("--sort-by=.lastSeen",), ["f3", "f1", "f2"]),
-    ],
-)
-def test_filters_choose_by_least_severity_time_and_object(words, wanted):
-    assert ids(run("-o", "name", *words)) == wanted
+@table("cli/filters.yaml", "words", "ids")
+def test_filters_choose_by_least_severity_time_and_object(case):
+    assert ids(run("-o", "name", *shlex.split(case["words"]))) == case["ids"], case.because
 
 
 ACCOUNT = Actor(
