@@ -7,7 +7,7 @@ installed in the cluster, by a forwarded port (webhook/cluster/port_forward.py).
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypeVar
@@ -184,54 +184,45 @@ class Server:
 
 
 @asynccontextmanager
-async def server_beside(access: Access, rest: Rest) -> AsyncIterator[Server]:
-    """Reach the server that is meant, for a verb that is connected to a cluster by `rest`.
-
-    Raises NoServerError.
-    """
-    if _is_url(access.server):
-        async with _at(access, access.server or "") as server:
-            yield server
-        return
-    try:
-        found = await ops_port(access.server, rest)
-    except (RefusedError, *UNREACHED) as error:
-        _, reason = why_it_ended(error)
-        where = access.server or NAMESPACE
-        raise NoServerError(f"genguard in namespace {where}: {reason}") from error
-    async with _in(access, rest, found) as server:
-        yield server
-
-
-@asynccontextmanager
-async def server_of(access: Access) -> AsyncIterator[Server]:
+async def server_of(access: Access, rest: Rest | None = None) -> AsyncIterator[Server]:
     """Reach the server that is meant: by its URL, in the cluster, else on this host.
 
+    rest  the client of a verb that is connected to a cluster: nowhere else is looked then
+
     On this host only where neither a server nor a cluster was named, and the usual cluster is
-    missing or has no genguard. Raises NoServerError, NoClusterError, RefusedError or UNREACHED.
+    missing or has no genguard. Raises NoServerError; without `rest` also NoClusterError,
+    RefusedError or UNREACHED.
     """
-    if _is_url(access.server):
-        async with _at(access, access.server or "") as server:
-            yield server
-        return
+    async with AsyncExitStack() as opened:
+        yield await opened.enter_async_context(await _found(access, rest, opened))
+
+
+async def _found(
+    access: Access, rest: Rest | None, opened: AsyncExitStack
+) -> AbstractAsyncContextManager[Server]:
+    if access.server and "://" in access.server:
+        return _at(access, access.server)
+    if rest is not None:
+        try:
+            return _in(access, rest, await ops_port(access.server, rest))
+        except (RefusedError, *UNREACHED) as error:
+            where = f"genguard in namespace {access.server or NAMESPACE}"
+            raise NoServerError(f"{where}: {why_it_ended(error)[1]}") from error
     try:
-        async with access.connected() as rest:
-            found = await ops_port(access.server, rest)
-            async with _in(access, rest, found) as server:
-                yield server
-                return
+        rest = await opened.enter_async_context(access.connected())
+        return _in(access, rest, await ops_port(access.server, rest))
     except (NoClusterError, NotInstalledError) as error:
         if access.server or access.kubeconfig or access.context:
             raise
         reason = str(error)
-    async with _at(access, USUAL_SERVER) as server:
-        try:
+    try:
+        async with _at(access, USUAL_SERVER) as server:
             _ = await server.ask("/api/server", {}, msgspec.Raw)
-        except NoServerError as error:
-            raise NoServerError(
-                f"{reason}; and none answers at {USUAL_SERVER}: give --server URL, or --kubeconfig"
-            ) from error
-        yield server
+    except NoServerError as error:
+        raise NoServerError(
+            f"{reason}; and none answers at {USUAL_SERVER}: give --server URL, or --kubeconfig"
+        ) from error
+    return _at(access, USUAL_SERVER)
 
 
 async def ops_port(namespace: str | None, rest: Rest) -> OpsPort:
@@ -245,10 +236,6 @@ async def ops_port(namespace: str | None, rest: Rest) -> OpsPort:
             f"no pod of genguard is ready in namespace {namespace or NAMESPACE}"
         )
     return found
-
-
-def _is_url(server: str | None) -> bool:
-    return "://" in (server or "")
 
 
 @asynccontextmanager

@@ -235,31 +235,31 @@ def _events(name: str, max_line: int, report: Callable[[str, str], None]) -> Ite
     try:
         with open_unpacked(name) as (stream, _):
             for number, line in enumerate(bounded(stream, max_line), start=1):
-                found: list[Event] = []
-                for trouble in _read_line(found, line):
+                found, troubles = _read_line(line)
+                for trouble in troubles:
                     report(f"{name}:{number}", trouble)
                 yield from found
     except UNREAD_FILE as error:
         raise click.ClickException(f"{name}: {unread_file(error)}") from error
 
 
-def _read_line(found: list[Event], line: Line) -> Iterator[str]:
-    """Read the events of one line; yield what is wrong with it, or with each of them."""
+def _read_line(line: Line) -> tuple[list[Event], list[str]]:
+    """Read the events of one line; return them, and what is wrong with it or with each of them."""
+    found: list[Event] = []
     if isinstance(line, LongLine):
-        yield f"{line}: raise --max-line to read it"
-        return
+        return found, [f"{line}: raise --max-line to read it"]
     if not line or line.isspace():
-        return
+        return found, []
     try:
         kind = audit_kind(line)
-        if kind:
-            troubles = see_events(line, kind, lambda text: found.append(read_event(text)))
-            yield from (one for one in troubles if one != UNFINISHED)
-        else:
-            yield "no event of an audit log (audit.k8s.io/v1)"
+        if not kind:
+            return found, ["no event of an audit log (audit.k8s.io/v1)"]
+        troubles = see_events(line, kind, lambda text: found.append(read_event(text)))
+        return found, [one for one in troubles if one != UNFINISHED]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        if not is_unfinished(line, error):
-            yield f"no event of an audit log that can be read: {why_unreadable(error)}"
+        if is_unfinished(line, error):
+            return found, []
+        return found, [f"no event of an audit log that can be read: {why_unreadable(error)}"]
 
 
 _RECORDED: Final = (

@@ -81,9 +81,9 @@ class Access(NamedTuple):
 
         Raises NoServerError; without `rest` also what `connected` and its calls raise.
         """
-        from webhook.cli.asking_server import server_beside, server_of  # noqa: PLC0415
+        from webhook.cli.asking_server import server_of  # noqa: PLC0415
 
-        async with server_beside(self, rest) if rest else server_of(self) as server:
+        async with server_of(self, rest) as server:
             yield server
 
     async def finding(self, name: str) -> "Finding":

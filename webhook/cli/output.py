@@ -182,14 +182,9 @@ def _styled(text: str, **style: Any) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
-def is_answered() -> bool:
-    """Whether somebody can answer a question: standard input is a terminal."""
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
 def ask(question: str) -> None:
     """Go on only when the user agrees."""
-    if not is_answered():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException("standard input is no terminal, so nobody is asked: give --yes")
     click.confirm(question, abort=True, err=True)
 

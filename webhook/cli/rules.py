@@ -16,7 +16,7 @@ from webhook.cli.files import MAX_LINE
 from webhook.cli.options import F, examples
 from webhook.cli.output import say
 from webhook.files.given import BadFileError
-from webhook.files.rules import RuleFile, load_rules, read_rule_file, refusals
+from webhook.files.rules import load_rules, read_rule_file, refusals
 from webhook.serve.flags import FILE, PATH
 
 _ACTIONS: Final = ("test", "check", "list")
@@ -50,7 +50,8 @@ def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
     own, cases = _read(files, max_line)
     found = own if files else load_library()
     if action == "list":
-        _list(found)
+        for rule in sorted(found, key=lambda one: (one.group, one.kind)):
+            say(f"{rule!s:52} {rule.source}")
         return
     with Evaluator() as evaluator:
         wrong = list(refusals(found, evaluator.refusal))
@@ -59,8 +60,11 @@ def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
         if action == "check":
             click.echo(f"{len(found)} rules: {len(found) - len(wrong)} compile")
         elif not wrong:
-            judge = RuleJudge(evaluator, HealthRules(own, load_library))
-            wrong = _test(cases or _nothing(files), judge)
+            if not cases:
+                names = ", ".join(map(str, files))
+                message = f"{names}: no case: give a list `cases` with object and expect"
+                raise click.ClickException(message)
+            wrong = _test(cases, RuleJudge(evaluator, HealthRules(own, load_library)))
     sys.exit(1 if wrong else 0)
 
 
@@ -72,27 +76,14 @@ def _read(files: Sequence[Path], max_line: int) -> tuple[tuple[HealthRule, ...],
         found = [(str(path), read_rule_file(path, max_line)) for path in files]
     except BadFileError as error:
         raise click.ClickException(str(error)) from error
-    return _rules(found), [(name, case) for name, file in found for case in file.cases]
-
-
-def _rules(found: Sequence[tuple[str, RuleFile]]) -> tuple[HealthRule, ...]:
     known: dict[tuple[str, str], str] = {}
     for name, file in found:
         for rule in file.rules:
             other = known.setdefault((rule.group, rule.kind), name)
             if other != name:
                 raise click.ClickException(f"{name}: {rule} is also in {other}: remove one of them")
-    return tuple(rule for _, file in found for rule in file.rules)
-
-
-def _nothing(files: Sequence[Path]) -> _Cases:
-    names = ", ".join(map(str, files))
-    raise click.ClickException(f"{names}: no case: give a list `cases` with object and expect")
-
-
-def _list(found: Sequence[HealthRule]) -> None:
-    for rule in sorted(found, key=lambda one: (one.group, one.kind)):
-        say(f"{rule!s:52} {rule.source}")
+    rules_of_all = tuple(rule for _, file in found for rule in file.rules)
+    return rules_of_all, [(name, case) for name, file in found for case in file.cases]
 
 
 def _test(cases: _Cases, judge: RuleJudge) -> list[str]:

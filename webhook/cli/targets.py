@@ -185,18 +185,12 @@ def open_findings(number: int) -> str:
 
 
 class Shown(NamedTuple):
-    """What `status` has shown once.
+    """What `status` has shown once."""
 
-    missing         the objects that were asked for and do not exist
-    unread          collections that may not be listed, and that the objects may be in
-    open_findings   how many findings of severity warning or critical are about what is shown
-    has_unreadable  whether an object cannot be decoded
-    """
-
-    missing: list[WatchTarget]
-    unread: Mapping[str, RefusedError]
-    open_findings: int
-    has_unreadable: bool
+    missing: list[WatchTarget]  # what was asked for and does not exist
+    unread: Mapping[str, RefusedError]  # collections that may not be listed
+    open_findings: int  # of severity warning or critical, about what is shown
+    has_unreadable: bool  # an object cannot be decoded
 
 
 async def show_objects(

@@ -36,7 +36,6 @@ from webhook.doctor.facts import (
     Facts,
     Found,
     Level,
-    Line,
     Source,
     calls_of,
     check,
@@ -98,7 +97,7 @@ _UNTIL: Final = (
 
 
 @check("api-server")
-def api_server(facts: Facts) -> Iterator[Line]:
+def api_server(facts: Facts) -> Iterator[CheckResult]:
     """The API server is new enough for matchConditions and the preStop sleep action."""
     if parse_version(facts.version) < _OLDEST:
         message = f"Kubernetes {facts.version} is too old: 1.30 or newer is needed"
@@ -107,14 +106,14 @@ def api_server(facts: Facts) -> Iterator[Line]:
 
 
 @check("api-server")
-def unread(facts: Facts) -> Iterator[Line]:
+def unread(facts: Facts) -> Iterator[CheckResult]:
     """The user may read all that is asked for."""
     for what, why in facts.unread.items():
         yield warn(f"{what} could not be read: {why}", "kubectl auth whoami")
 
 
 @check("installed", Source.REGISTRATIONS, Source.OBJECTS)
-def installed(facts: Facts) -> Iterator[Line]:
+def installed(facts: Facts) -> Iterator[CheckResult]:
     """Every object of the manifests exists."""
     if facts.outside:
         return
@@ -126,7 +125,7 @@ def installed(facts: Facts) -> Iterator[Line]:
 
 
 @check("pods", Source.REGISTRATIONS, Source.DEPLOYMENT, Source.ENDPOINTS)
-def pods(facts: Facts) -> Iterator[Line]:
+def pods(facts: Facts) -> Iterator[CheckResult]:
     """Pods are ready; several share a store, or stand by; and the Service selects one."""
     deployment = facts.deployment
     if deployment is None:
@@ -159,7 +158,7 @@ def pods(facts: Facts) -> Iterator[Line]:
 
 
 @check("certificate", Source.REGISTRATIONS, Source.PAIR)
-def certificate(facts: Facts) -> Iterator[Line]:
+def certificate(facts: Facts) -> Iterator[CheckResult]:
     """The certificate has the right names, its key, and time left."""
     # A server outside the cluster renews the certificate that it has made; its key is not known.
     name, renewal = certs.service_names("genguard", facts.namespace)[0], ""
@@ -178,7 +177,7 @@ def certificate(facts: Facts) -> Iterator[Line]:
 
 
 @check("registered", Source.REGISTRATIONS, Source.LEFTOVERS)
-def registered(facts: Facts) -> Iterator[Line]:
+def registered(facts: Facts) -> Iterator[CheckResult]:
     """All three are registered, and for the whole cluster."""
     if missing := [phase for phase in PHASES if phase not in facts.registered]:
         what = "not registered" if len(missing) == len(PHASES) else "not all registered"
@@ -190,7 +189,7 @@ def registered(facts: Facts) -> Iterator[Line]:
 
 
 @check("alone", Source.REGISTRATIONS)
-def alone(facts: Facts) -> Iterator[Line]:
+def alone(facts: Facts) -> Iterator[CheckResult]:
     """No other genguard is registered: both would repair and report the same writes."""
     others = foreign(facts.configurations, facts.namespace)
     taken = [one for one in others if (one["kind"], one["metadata"]["name"]) in REGISTRATIONS]
@@ -205,7 +204,7 @@ def alone(facts: Facts) -> Iterator[Line]:
 
 
 @check("rules", Source.REGISTRATIONS)
-def rules(facts: Facts) -> Iterator[Line]:
+def rules(facts: Facts) -> Iterator[CheckResult]:
     """Every resource and operation of the manifests is registered."""
     watched = set()
     for found in facts.registered.values():
@@ -239,7 +238,7 @@ def _wanted(found: Found, facts: Facts) -> set[Call]:
 
 
 @check("reverted", Source.REGISTRATIONS)
-def reverted(facts: Facts) -> Iterator[Line]:
+def reverted(facts: Facts) -> Iterator[CheckResult]:
     """Nobody writes back the rules that the server keeps."""
     checks = (registrations_reverted,)
     for one in lint(facts.configurations, at=facts.at, live=True, checks=checks):
@@ -255,15 +254,14 @@ def reverted(facts: Facts) -> Iterator[Line]:
 
 
 @check("settings", Source.REGISTRATIONS)
-def settings(facts: Facts) -> Iterator[Line]:
+def settings(facts: Facts) -> Iterator[CheckResult]:
     """No write fails or waits long while genguard is down."""
     for found in facts.registered.values():
         name, hook = found.hook.configuration, found.hook
         if hook.fails:
             yield fail(f"{name} has failurePolicy Fail: writes fail while genguard is down")
         if hook.timeout > _LONGEST_SECONDS:
-            message = f"{name} has timeoutSeconds {hook.timeout}: "
-            yield warn(f"{message}a write may wait that many seconds")
+            yield warn(f"{name} has timeoutSeconds {hook.timeout}: a write may wait so long")
         yield from _selectors(found, facts)
         for field, why in _SAME.items():
             now, wanted = hook.body.get(field), found.expected.get(field)
@@ -273,7 +271,7 @@ def settings(facts: Facts) -> Iterator[Line]:
         yield ok("failurePolicy Ignore, short timeouts, kube-system excluded")
 
 
-def _selectors(found: Found, facts: Facts) -> Iterator[Line]:
+def _selectors(found: Found, facts: Facts) -> Iterator[CheckResult]:
     name, hook = found.hook.configuration, found.hook
     watched = [one for one in (*_LEFT_OUT, facts.namespace) if hook.selects_namespace(one)]
     if watched:
@@ -296,7 +294,7 @@ def _selectors(found: Found, facts: Facts) -> Iterator[Line]:
 
 
 @check("ca-bundle", Source.REGISTRATIONS, Source.PAIR)
-def ca_bundle(facts: Facts) -> Iterator[Line]:
+def ca_bundle(facts: Facts) -> Iterator[CheckResult]:
     """Every caBundle verifies the certificate in use, and will for 30 more days."""
     for found in facts.registered.values():
         bundle = text(mapping(found.hook.body.get("clientConfig")).get("caBundle"))
@@ -326,7 +324,7 @@ def ca_bundle(facts: Facts) -> Iterator[Line]:
 
 
 @check("order", Source.REGISTRATIONS)
-def order(facts: Facts) -> Iterator[Line]:
+def order(facts: Facts) -> Iterator[CheckResult]:
     """No other mutating webhook runs before intent or after mutate."""
     # Observers of `genguard trace` sort outside on purpose, and change nothing.
     others = [one for one in facts.configurations if not is_observer(one)]
@@ -344,7 +342,7 @@ def order(facts: Facts) -> Iterator[Line]:
 
 
 @check("reached", Source.REGISTRATIONS)
-def reached(facts: Facts) -> Iterator[Line]:
+def reached(facts: Facts) -> Iterator[CheckResult]:
     """Every phase saw a dry run: the only proof from end to end."""
     missing = ", ".join(phase for phase in facts.registered if phase not in facts.probe)
     said = next((seen.facts for seen in facts.probe.values()), {})
@@ -360,7 +358,7 @@ def reached(facts: Facts) -> Iterator[Line]:
 
 
 @check("phases")
-def phases(facts: Facts) -> Iterator[Line]:
+def phases(facts: Facts) -> Iterator[CheckResult]:
     """All phases of one write reach the same pod, or pods that share a store."""
     asked, sent = facts.registered, len(facts.probes)
     complete = [one for one in facts.probes if all(phase in one for phase in asked)]
@@ -388,7 +386,7 @@ def phases(facts: Facts) -> Iterator[Line]:
     yield ok(f"{message}; the others were joined through the shared store" if is_split else message)
 
 
-def _split(message: str, affinity: str, facts: Facts) -> Line:
+def _split(message: str, affinity: str, facts: Facts) -> CheckResult:
     if facts.leaving:
         repair = f"{facts.kubectl} rollout status deployment/genguard"
         return warn(f"{message}, while {few(facts.leaving)} terminates", repair)
@@ -401,7 +399,7 @@ def _split(message: str, affinity: str, facts: Facts) -> Line:
 
 
 @check("mode", Source.DEPLOYMENT, Source.PODS)
-def mode(facts: Facts) -> Iterator[Line]:
+def mode(facts: Facts) -> Iterator[CheckResult]:
     """Every pod that answers runs in the mode of the Deployment."""
     modes = {
         answer.get("instance", "a pod"): answer["mode"]
@@ -423,7 +421,7 @@ def mode(facts: Facts) -> Iterator[Line]:
 
 
 @check("last-seen")
-def last_seen(facts: Facts) -> Iterator[Line]:
+def last_seen(facts: Facts) -> Iterator[CheckResult]:
     """A real write was seen within the last hour, by the replica that answered."""
     last = max((seen.facts.get("last", "") for seen in facts.probe.values()), default="")
     if not last:
@@ -438,7 +436,7 @@ def last_seen(facts: Facts) -> Iterator[Line]:
 
 
 @check("store")
-def store(facts: Facts) -> Iterator[Line]:
+def store(facts: Facts) -> Iterator[CheckResult]:
     """The store works."""
     for seen in list(facts.probe.values())[:1]:
         kind = seen.facts.get("store", "unknown")
@@ -451,7 +449,7 @@ def store(facts: Facts) -> Iterator[Line]:
 
 
 @check("tasks")
-def tasks(facts: Facts) -> Iterator[Line]:
+def tasks(facts: Facts) -> Iterator[CheckResult]:
     """No task of a pod fails, by what the pods say."""
     failing = {
         answer.get("instance", ""): answer["failing"]
@@ -467,7 +465,7 @@ def tasks(facts: Facts) -> Iterator[Line]:
 
 
 @check("incomplete")
-def incomplete(facts: Facts) -> Iterator[Line]:
+def incomplete(facts: Facts) -> Iterator[CheckResult]:
     """Few writes missed a phase, by the counts of the pods: `incomplete/all`."""
     said = {answer.get("instance", ""): answer.get("incomplete", "") for answer in facts.answers}
     counts = [found.groups() for one in said.values() if (found := _COUNTS.fullmatch(one))]
@@ -481,7 +479,7 @@ def incomplete(facts: Facts) -> Iterator[Line]:
 
 
 @check("conditions")
-def conditions(facts: Facts) -> Iterator[Line]:
+def conditions(facts: Facts) -> Iterator[CheckResult]:
     """The matchConditions of other webhooks can be evaluated, by the counts of the pods."""
     counts = [int(one["costly"]) for one in facts.answers if one.get("costly", "").isdigit()]
     if not counts:
@@ -494,7 +492,7 @@ def conditions(facts: Facts) -> Iterator[Line]:
 
 
 @check("rights", Source.REGISTRATIONS, Source.RIGHTS)
-def rights(facts: Facts) -> Iterator[Line]:
+def rights(facts: Facts) -> Iterator[CheckResult]:
     """The server has the rights of the ClusterRole in the manifests."""
     if not facts.rights:
         return
@@ -507,7 +505,7 @@ def rights(facts: Facts) -> Iterator[Line]:
 
 
 @check("heal", Source.DEPLOYMENT, Source.RIGHTS)
-def heal(facts: Facts) -> Iterator[Line]:
+def heal(facts: Facts) -> Iterator[CheckResult]:
     """Say whether genguard restores lost values by itself, without waiting for the next write."""
     if facts.deployment is None or mode_of(facts.deployment) == "audit-only":
         return
@@ -519,7 +517,7 @@ def heal(facts: Facts) -> Iterator[Line]:
 
 
 @check("clock")
-def clock(facts: Facts) -> Iterator[Line]:
+def clock(facts: Facts) -> Iterator[CheckResult]:
     """The clock here and the API server's agree: certificates and Leases depend on it."""
     if abs(facts.skew) > _SKEW_SECONDS:
         where = "ahead of" if facts.skew > 0 else "behind"
@@ -529,7 +527,7 @@ def clock(facts: Facts) -> Iterator[Line]:
 
 
 @check("kinds", Source.SERVED, Source.CUSTOM)
-def kinds(facts: Facts) -> Iterator[Line]:
+def kinds(facts: Facts) -> Iterator[CheckResult]:
     """Say which watched kinds this API server serves and keeps a generation for."""
     watched = {
         (group, version, resource)
@@ -552,7 +550,7 @@ def kinds(facts: Facts) -> Iterator[Line]:
 
 
 @check("nodes")
-def nodes(facts: Facts) -> Iterator[Line]:
+def nodes(facts: Facts) -> Iterator[CheckResult]:
     """Say on which nodes kubelets write status.observedGeneration of pods."""
     if not facts.nodes:
         return
@@ -575,11 +573,11 @@ def _doubt(version: str) -> str:
 
 
 @check("culprits")
-def culprits(facts: Facts) -> Iterator[Line]:
+def culprits(facts: Facts) -> Iterator[CheckResult]:
     """No open finding names somebody who breaks objects; consequences of another are left out."""
     if facts.findings is None:
         message = f"the server was not asked whether findings are open: {facts.unasked}"
-        yield Line(Level.UNKNOWN, message, "genguard doctor --server URL")
+        yield CheckResult(Level.UNKNOWN, "", message, "genguard doctor --server URL")
         return
     known = {one.id for one in facts.findings}
     found = [

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -193,24 +193,13 @@ class CheckResult(msgspec.Struct, frozen=True, tag="check", tag_field="type"):
     fix: str = ""
 
 
-class Line(NamedTuple):
-    """What a check says."""
-
-    level: Level
-    message: str
-    fix: str = ""
-
-
-Find: TypeAlias = Callable[[Facts], Iterator[Line]]
-
-
 class Check(NamedTuple):
     """One check: a function that yields the problems it finds, and last what is well."""
 
     id: str
     needs: tuple[Source, ...]
     """Without these the check would say that something is missing, or well, and cannot know."""
-    find: Find
+    find: Callable[[Facts], Iterator[CheckResult]]
 
     def results(self, facts: Facts) -> Iterator[CheckResult]:
         """Yield the problems, or what is well if there are none."""
@@ -223,24 +212,24 @@ class Check(NamedTuple):
         for line in problems or lines:
             is_wrong = line.level.rank and not line.fix
             fix = facts.install if is_wrong else line.fix
-            yield CheckResult(line.level, self.id, line.message, fix)
+            yield msgspec.structs.replace(line, id=self.id, fix=fix)
 
 
-def check(name: str, *needs: Source) -> Callable[[Find], Check]:
+def check(name: str, *needs: Source) -> Callable[[Callable[[Facts], Iterator[CheckResult]]], Check]:
     """Make a check from the function below it; `name` is its id."""
     return lambda find: Check(name, needs, find)
 
 
-def fail(message: str, fix: str = "") -> Line:
+def fail(message: str, fix: str = "") -> CheckResult:
     """Say that something does not work; without another command, an installation mends it."""
-    return Line(Level.FAIL, message, fix)
+    return CheckResult(Level.FAIL, "", message, fix)
 
 
-def warn(message: str, fix: str = "") -> Line:
+def warn(message: str, fix: str = "") -> CheckResult:
     """Say that something works, but should be changed."""
-    return Line(Level.WARN, message, fix)
+    return CheckResult(Level.WARN, "", message, fix)
 
 
-def ok(message: str) -> Line:
+def ok(message: str) -> CheckResult:
     """Say that all is well; shown only if the check found no problem."""
-    return Line(Level.OK, message)
+    return CheckResult(Level.OK, "", message)
