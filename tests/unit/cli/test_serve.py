@@ -12,67 +12,6 @@ from webhook.cli import main
 from webhook.cli.serve import new_event_loop
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--tls-cert-file", "a"], "--tls-cert-file and --tls-private-key-file go together"),
-        (["--tls-private-key-file", "a"], "--tls-cert-file and --tls-private-key-file go together"),
-        (["--cert-secret", "a"], "--cert-secret needs a cluster: give --kubeconfig"),
-        (
-            ["--cert-secret", "a", "--kubeconfig", "k", "--cert-dir", "c"],
-            "give either --cert-secret or --cert-dir",
-        ),
-        (["--cert-lifetime", "soon"], "'soon' is not a time up to 8760h, such as 30s or 5m"),
-        (
-            ["--tls-cert-file", "a", "--tls-private-key-file", "b", "--cert-dir", "c"],
-            "give either --tls-cert-file or --cert-dir",
-        ),
-        (["--server-version", "newest"], "'newest' is no Kubernetes version; write it as 1.36"),
-        (["--generation-patch", "sometimes"], "is not one of 'auto', 'always', 'never'"),
-        (["--flip-status", "deployments.apps"], "a built-in kind"),
-        (["--flip-status", "widgets.example.org"], "give --crds or --kubeconfig"),
-        (["--secure-port", "70000"], "70000 is not in the range 0<=x<=65535"),
-        (["--secure-port", "https"], "'https' is not a valid integer range"),
-        (["--store", "disk"], "--store: give memory"),
-        (["--store", "sqlite:/nowhere/state.db"], "it cannot be opened; is its folder there"),
-        (
-            ["--store", "valkey://host/0"],
-            "elects who reads it: give --kubeconfig",
-        ),
-        (["--log-level", "LOUD"], "'LOUD' is not one of"),
-        (["--heal"], "--heal needs a cluster: give --kubeconfig"),
-        (["--standby"], "--standby needs a cluster: give --kubeconfig"),
-        (["--findings-configmap", "a"], "--findings-configmap needs a cluster: give --kubeconfig"),
-        (
-            ["--heal", "--audit-only", "--kubeconfig", "k"],
-            "--heal changes objects and --audit-only nothing: leave one out",
-        ),
-        (["--rules", "/nowhere/rules.yaml"], "--rules /nowhere/rules.yaml: No such file"),
-        (["--rules", "configmap:a"], "--rules configmap:... needs a cluster: give --kubeconfig"),
-        (["--rules", "configmap:A"], "write configmap:NAME or configmap:NAMESPACE/NAME"),
-        (["--watch", "pods"], "--watch needs a cluster: give --kubeconfig"),
-        (["--ops-auth", "kubernetes"], "--ops-auth kubernetes asks a cluster: give --kubeconfig"),
-        (["--ops-auth", "none"], "it is loopback, kubernetes or token-file=FILE"),
-        (["--ops-auth", "token-file="], "it is loopback, kubernetes or token-file=FILE"),
-        (["--ops-auth", "token-file=/nowhere/token"], "/nowhere/token: No such file"),
-        (["--object-metrics", "10"], "--object-metrics shows what is watched: give --watch"),
-        (
-            ["--watch", "deployments", "--kubeconfig", "none"],
-            "--watch 'deployments': it has a group; write deployments.apps",
-        ),
-        (["--audit"], "No such option"),
-        (["please"], "unexpected extra argument"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_flag_that_cannot_be_is_refused_with_the_reason(arguments, told, tmp_path):
-    if "--cert-dir" not in arguments and "--tls-cert-file" not in arguments:
-        arguments = [*arguments, "--cert-dir", str(tmp_path)]
-    result = serve(*arguments)
-    assert result.exit_code == 2
-    assert told in " ".join(result.stderr.split())
-
-
 @pytest.mark.parametrize(("is_installed", "module"), [(True, "uvloop"), (False, "asyncio")])
 def test_uvloop_is_used_where_it_is_installed(is_installed, module, monkeypatch):
     if not is_installed:
