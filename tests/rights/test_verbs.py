@@ -87,9 +87,7 @@ ROWS = {
         f"wait deploy/late -n {WHERE} --timeout=20s", each("list watch", *BELOW), 3
     ),
     "blame": Row(f"blame deploy/web -n {WHERE}", ("get deployments.apps",)),
-    "blame of what is gone": Row(
-        f"blame deploy/gone -n {WHERE}", ("get deployments.apps", "list events"), 1
-    ),
+    "blame of what is gone": Row(f"blame deploy/gone -n {WHERE}", ("get deployments.apps",), 1),
     "lint": Row("lint", each("list", HOOKS, CHECKS, DEFINITIONS)),
     "lint of webhooks": Row("lint --only webhooks", each("list", HOOKS, CHECKS)),
     "explain": Row("explain rights.rights.example.org", each("list", DEFINITIONS), 1),

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,9 +14,8 @@ from genguard.blame.drawing import annotated, table
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.report import Blame, BlamedObject, blame_live
 from genguard.generation.table import load_rows
-from genguard.objects.served import Served, UnknownTargetError, find, split_target
+from genguard.objects.served import UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
-from webhook.cli.errors import next_step
 from webhook.cli.files import LOGS, MAX_LINE, expand, read_audit_logs
 from webhook.cli.options import (
     FILENAME_HELP,
@@ -30,9 +29,6 @@ from webhook.cli.output import print_table, tell
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Server
-    from webhook.cluster.rest import Rest
-
-_MOST_EVENTS: Final = 3
 
 
 @click.command(
@@ -133,16 +129,15 @@ async def _of_cluster(
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            raise UnknownTargetError(await _gone(rest, served, where, server)) from error
+            raise UnknownTargetError(await _gone(where, server)) from error
         where = BlamedObject.of(served, within, name, document["metadata"].get("uid", ""))
         known = await server.seen(where) if server else None
         return blame_live(where, document, known, field), document
 
 
-async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: "Server | None") -> str:
-    """Say of an object that does not exist what Events and findings know, and where to look."""
+async def _gone(where: BlamedObject, server: "Server | None") -> str:
+    """Say of an object that does not exist what findings know, and where to look."""
     parts = [f"there is no {where}"]
-    parts += await _events(rest, served, where)
     if server:
         query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
         found = await server.findings(query)
@@ -153,36 +148,6 @@ async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: "Serv
         f"genguard blame -f AUDIT-LOG {where.resource_name}/{where.name}{here}"
     )
     return "; ".join(parts)
-
-
-async def _events(rest: "Rest", served: Served, where: BlamedObject) -> list[str]:
-    """Return the latest Events about an object: reason, who says so, when; never the message."""
-    from webhook.cluster.rest import RefusedError  # noqa: PLC0415
-
-    fields = f"involvedObject.name={where.name},involvedObject.kind={served.kind}"
-    path = f"/api/v1/namespaces/{where.namespace or 'default'}/events"
-    try:
-        listed = await rest.list_all(path, {"fieldSelector": fields}, kind="Event")
-    except RefusedError as error:
-        # The rest is told without them.
-        return [f"Events are not read: {error}; {next_step(error)}"]
-    items = sorted(listed, key=_event_time)
-    return [
-        f"Event {one.get('reason', '')} by {_reporter(one)} at {_event_time(one)}"
-        for one in items[-_MOST_EVENTS:]
-    ]
-
-
-def _event_time(event: Mapping[str, Any]) -> str:
-    metadata = event.get("metadata") or {}
-    return str(
-        event.get("lastTimestamp") or event.get("eventTime") or metadata.get("creationTimestamp")
-    )
-
-
-def _reporter(event: Mapping[str, Any]) -> str:
-    source = event.get("source") or {}
-    return str(event.get("reportingComponent") or source.get("component") or "somebody")
 
 
 def _print(found: Blame, document: Mapping[str, Any] | None, field: str, output: str) -> None:

@@ -100,13 +100,11 @@ async def _observe(
         async with connected(access.file, access.context) as api:
             rest = Rest(api)
             reach = Reach.of(url, listen, await advertised_url(rest, str(api.configuration.host)))
-            async with _listening(reach, on_view) as at:
-                async with _bracketed(rest, plan, at, seconds):
-                    tell(f"{len(plan.observers)} observers registered; watching {plan.traced}")
-                    async with sending_dry_runs(rest, plan.traced, tell) if poke else nullcontext():
-                        with suppress(TimeoutError):
-                            await asyncio.wait_for(over.wait(), seconds)
-                await asyncio.sleep(_LINGER_SECONDS)
+            async with _observing(rest, plan, reach, seconds, on_view):
+                tell(f"{len(plan.observers)} observers registered; watching {plan.traced}")
+                async with sending_dry_runs(rest, plan.traced, tell) if poke else nullcontext():
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(over.wait(), seconds)
     return watch, received[0] if received else 0
 
 
@@ -120,32 +118,32 @@ async def _changed(access: Access, documents: Sequence[dict[str, Any]]) -> list[
 
 
 @asynccontextmanager
-async def _listening(
-    reach: Reach, on_view: Callable[[int, AdmissionRequest], None]
-) -> AsyncIterator[Endpoint]:
-    """Listen for the observers' reviews, with a certificate made for this run."""
+async def _observing(
+    rest: Rest,
+    plan: Plan,
+    reach: Reach,
+    seconds: float,
+    on_view: Callable[[int, AdmissionRequest], None],
+) -> AsyncIterator[None]:
+    """Register observers, and remove them however this ends; their reviews are listened for.
+
+    The certificate is made for this run.
+    """
     now = datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="genguard-trace-") as folder:
         made = certs.ensure(Path(folder), names=(*reach.names, *reach.ips), at=now)
         serving = ServingCertificate(certs.PairFiles.in_folder(Path(folder)), at=now)
-    listener = ObserverListener(reach.address, reach.port, serving.context, on_view)
-    async with listener:
-        ca_bundle = base64.b64encode(made.pair.ca_pem or b"").decode()
-        yield Endpoint(reach.url(listener.port) + listener.path, ca_bundle)
-
-
-@asynccontextmanager
-async def _bracketed(
-    rest: Rest, plan: Plan, endpoint: Endpoint, seconds: float
-) -> AsyncIterator[None]:
-    """Register the observers, and remove them however this ends."""
     bracket = ObserverRegistrations(rest, plan.run)
-    expires = datetime.now(UTC) + timedelta(seconds=seconds) + _GRACE
-    try:
-        await bracket.register(registrations(plan, endpoint, this_process(), expires))
-        yield
-    finally:
-        await bracket.remove()
+    async with ObserverListener(reach.address, reach.port, serving.context, on_view) as listener:
+        ca_bundle = base64.b64encode(made.pair.ca_pem or b"").decode()
+        at = Endpoint(reach.url(listener.port) + listener.path, ca_bundle)
+        expires = now + timedelta(seconds=seconds) + _GRACE
+        try:
+            await bracket.register(registrations(plan, at, this_process(), expires))
+            yield
+        finally:
+            await bracket.remove()
+        await asyncio.sleep(_LINGER_SECONDS)
 
 
 @contextmanager
