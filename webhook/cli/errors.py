@@ -32,7 +32,7 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 TERMINATED: Final = 128 + signal.SIGTERM
 PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 
-_EXPECTED: Final = {
+EXPECTED: Final = {
     ExitCode.FAILED: frozenset(
         {
             "CertificateError", "ListenError", "NoClusterError", "NoServerError",
@@ -110,7 +110,7 @@ def why_it_ended(error: Exception) -> tuple[ExitCode, str]:
     DONE for other errors: a mistake in its code, a disk, an output that nobody reads.
     """
     names = {one.__name__ for one in type(error).__mro__}
-    for code, expected in _EXPECTED.items():
+    for code, expected in EXPECTED.items():
         if names & expected:
             return code, str(error)
     if "RefusedError" in names:

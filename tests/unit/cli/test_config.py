@@ -2,32 +2,20 @@
 
 import pytest
 
+from tests.cases_loader import table
 from tests.unit.cli.samples import serve
 from webhook.cli.serve import serve as command
-
-BAD_CONFIG = [
-    ("audit: true\n", "unknown audit; known are alertmanager, audit-only, bind-address,"),
-    ("audit_only: true\n", "unknown audit_only; known are"),
-    ("config: other.yaml\n", "unknown config"),
-    ("- audit-only\n", "expected flags as keys, such as 'audit-only: true'"),
-    ("audit-only: [\n", "not YAML"),
-    ("secure-port: {a: 1}\n", "--secure-port takes a value or a list of them"),
-    ("dns-name: [[a]]\n", "--dns-name takes a value or a list of them"),
-    ("secure-port: many\n", "'many' is not a valid integer range"),
-    ("server-version: newest\n", "'newest' is no Kubernetes version"),
-    ("tls-cert-file: a\n", "--tls-cert-file and --tls-private-key-file go together"),
-]
 
 ADDRESSES = {"bind-address": "GENGUARD_BIND_ADDRESS", "ops-address": "GENGUARD_OPS_ADDRESS"}
 
 
-@pytest.mark.parametrize(("text", "told"), BAD_CONFIG, ids=[row[0].strip() for row in BAD_CONFIG])
-def test_a_bad_configuration_is_told_with_its_file_or_flag(tmp_path, text, told):
-    path = tmp_path / "genguard.yaml"
-    path.write_text(text)
+@table("cli/bad_config.yaml", "text", "told")
+def test_a_bad_configuration_is_told_with_its_file_or_flag(tmp_path, case):
+    path, told = tmp_path / "genguard.yaml", case["told"]
+    path.write_text(case["text"])
     result = serve("--config", path)
     assert result.exit_code == 2
-    assert told in " ".join(result.stderr.split())
+    assert told in result.stderr, case.because
     if "unknown" in told or "not YAML" in told:
         assert str(path) in result.stderr
 

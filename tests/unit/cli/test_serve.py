@@ -1,12 +1,12 @@
 """`genguard serve`: flags that cannot be are refused, each with what, where and what to do."""
 
 import sys
-from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.cases_loader import table
 from tests.unit.cli.samples import DEFINITION, serve, write_lines
 from webhook.cli import main
 from webhook.cli.serve import new_event_loop
@@ -21,42 +21,16 @@ def test_uvloop_is_used_where_it_is_installed(is_installed, module, monkeypatch)
     assert type(loop).__module__.partition(".")[0] == module
 
 
-def without(path: str) -> dict[str, Any]:
-    """The definition, less one field."""
-    copy: dict[str, Any] = yaml.safe_load(yaml.safe_dump(DEFINITION))
-    *parents, last = path.split(".")
-    target = copy
-    for key in parents:
-        target = target[key]
-    del target[last]
-    return copy
-
-
-BAD_CRDS = [
-    ("kind: [", "neither JSON nor YAML at line"),
-    ("a: 1\nb: }\n", "neither JSON nor YAML at line 2"),
-    ("\x00\x01", "neither JSON nor YAML"),
-    ("just text", "a text where an object is expected at line 1"),
-    ("kind: Pod", "expected CustomResourceDefinition, found Pod"),
-    ("a: 1", "expected CustomResourceDefinition, found None"),
-    ("kind: List\nitems: [{kind: Secret}]", "expected CustomResourceDefinition, found Secret"),
-    ("kind: List\nitems: [5]", "a number as item 0 where an object is expected at line 1"),
-    (yaml.safe_dump(without("metadata.name")), "metadata.name is missing"),
-    (yaml.safe_dump(without("spec.group")), "spec.group is missing"),
-    (yaml.safe_dump(without("spec.versions")), "spec.versions must be a list"),
-]
-
-
-@pytest.mark.parametrize(("text", "told"), BAD_CRDS, ids=[row[1] for row in BAD_CRDS])
+@table("cli/bad_definitions.yaml", "text", "told")
 @pytest.mark.parametrize("verb", ["serve", "replay"])
-def test_a_bad_file_of_definitions_is_told_with_its_name(tmp_path, text, told, verb):
+def test_a_bad_file_of_definitions_is_told_with_its_name(tmp_path, case, verb):
     path = tmp_path / "crds.yaml"
-    path.write_text(text)
+    path.write_text(case["text"])
     rest = ["--cert-dir", str(tmp_path)] if verb == "serve" else ["-"]
     result = CliRunner().invoke(main, [verb, "--crds", str(path), *rest], input="")
     assert result.exit_code == 2
     assert f"--crds {path}: " in result.stderr
-    assert told in result.stderr
+    assert case["told"] in result.stderr
 
 
 def test_a_file_of_definitions_that_is_missing_or_a_folder_is_told(tmp_path):

@@ -1,5 +1,6 @@
 """What every verb has in common: complete help, one line for what is wrong, colours for people."""
 
+import ast
 import os
 import pkgutil
 import re
@@ -8,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 from importlib import import_module
-from pathlib import Path
 
 import click
 import pytest
@@ -17,9 +17,10 @@ from click.testing import CliRunner
 
 import webhook
 from genguard.status.drawing import Cell, Tone
+from tests.architecture.source import shipped
 from tests.cases_loader import FOLDER
 from webhook import cli
-from webhook.cli import main, output
+from webhook.cli import errors, main, output
 
 ROOT = FOLDER.parents[1]
 CONTEXT = click.Context(main, info_name="genguard")
@@ -77,6 +78,16 @@ def test_every_verb_of_a_module_is_listed():
     found = [one for name in names for one in vars(import_module(f"webhook.cli.{name}")).values()]
     verbs = {one.name for one in found if isinstance(one, click.Command)}
     assert verbs - {cli.main.name} == set(VERBS)
+
+
+def test_each_error_that_a_verb_tells_by_its_name_is_declared():
+    declared = {
+        node.name
+        for module in shipped()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    assert frozenset().union(*errors.EXPECTED.values()) <= declared
 
 
 def test_alone_it_prints_its_help_on_standard_output():
@@ -284,9 +295,3 @@ def test_bash_completes_verbs_flags_and_kinds(tmp_path):
     assert done.stdout.split() == [
         *("replay", "dashboard", "blame", "--fail-on", "deployments.apps")
     ]
-
-
-def test_the_documents_name_every_verb():
-    text = (Path(ROOT) / "docs" / "commands.md").read_text()
-    for name in VERBS:
-        assert f"genguard {name}" in text, name
