@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any, Final
 
 import click
@@ -16,7 +15,6 @@ from genguard.linting.lint import lint as look
 from genguard.linting.lint import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
-from webhook.cli.errors import next_step
 from webhook.cli.files import MANIFESTS, MAX_LINE, FileObjects, expand, texts_of
 from webhook.cli.options import CONTEXT, RECURSIVE, Access, examples
 from webhook.cli.output import print_checked, tell, with_margin
@@ -96,9 +94,8 @@ def lint(
     documents: list[Any] = list(source)
     if source.unread:
         sys.exit(1)
-    is_whole = True
     if of_cluster:
-        documents, is_whole = asyncio.run(_of_cluster(Access(kubeconfig, context), only))
+        documents = asyncio.run(_of_cluster(Access(kubeconfig, context), only))
     documents = [one for one in documents if _is_wanted(one, only)]
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
@@ -109,8 +106,7 @@ def lint(
     if not any(_is_configuration(one) or is_definition(one) for one in documents):
         where = "the cluster" if of_cluster else ", ".join(files)
         tell(f"No {_WANTED[only]} found in {where}.")
-    is_bad = any(one.severity.rank <= Level(fail_on).rank for one in found)
-    sys.exit(1 if is_bad or not is_whole else 0)
+    sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
 
 
 def _is_configuration(document: Any) -> bool:
@@ -129,27 +125,13 @@ def _row(one: LintFinding) -> str:
     return with_margin(lead, printable(f"{one.subject} {one.field}: {one.message}"))
 
 
-async def _of_cluster(access: Access, only: str | None) -> tuple[list[Any], bool]:
-    """Read webhook configurations and definitions from the API server, and whether that is all."""
+async def _of_cluster(access: Access, only: str | None) -> list[Any]:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.facts import definitions  # noqa: PLC0415
-    from webhook.cluster.rest import RefusedError  # noqa: PLC0415
 
     found: list[Any] = []
     async with access.connected() as rest:
         for kind in _CONFIGURATIONS if only != _CRDS else ():
             found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s", kind=kind)
-        if only == _WEBHOOKS:
-            return found, True
-        try:
-            found += await definitions(rest)
-        except RefusedError as error:
-            # An account that may read webhooks alone still gets these checked.
-            if only == _CRDS or error.status != HTTPStatus.FORBIDDEN:
-                raise
-            tell(
-                f"CustomResourceDefinitions are not checked: {error}; {next_step(error)}, or give "
-                f"--only {_WEBHOOKS}"
-            )
-            return found, False
-    return found, True
+        found += await definitions(rest) if only != _WEBHOOKS else ()
+    return found
