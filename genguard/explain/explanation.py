@@ -105,11 +105,9 @@ def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
 
 
 class PredicateVerdict(StrEnum):
-    """What the predicate does for a controller that acts on what a kind's objects ask for.
+    """What the predicate does for a controller that acts on what a kind's objects ask for."""
 
-    texts.json says it of each.
-    """
-
+    # texts.json says it of each.
     SAFE = "safe"
     NOISY = "noisy"
     PARTLY = "partly"
