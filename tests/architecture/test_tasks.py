@@ -22,7 +22,6 @@ UNSUPERVISED = {
     "webhook.server.lifecycle": ({"create_task": 2}, "the end of the server"),
     "webhook.server.observe": ({"Thread": 1}, "it drops and counts each line that fails"),
     "webhook.server.overload": ({"Thread": 1}, "it ends the process"),
-    "webhook.server.access": ({"create_task": 1}, "one question, for which requests wait"),
     "webhook.telemetry.spans": ({"Thread": 1}, "the end of the server"),
     "webhook.store.client": ({"create_task": 1}, "one question, which valkey-py ends in time"),
     "webhook.cluster.port_forward": ({"ensure_future": 1}, "one connection of a verb"),
