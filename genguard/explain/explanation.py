@@ -214,7 +214,7 @@ def describe_status_rule(group: str, kind: str) -> StatusRule:
         settled=own["Settled"] + (f"; {_NONE_TERMINATING}" if rule.waits_for_terminating else ""),
         first=_first(rule),
         amends=_amendment(group, kind),
-        source=module.get("Source", ""),
+        source=own.get("Source", module.get("Source", "")),
         generic=rule is GENERIC,
     )
 

@@ -32,8 +32,8 @@ NOTHING_BLOCKS = KindVerdict()
 class KindRule(NamedTuple):
     """How the objects of one kind are evaluated.
 
-    `genguard explain` prints the sections Ready and Settled of the docstring of `evaluate`, and
-    the section Source of its module.
+    `genguard explain` prints the sections Ready, Settled and Source of the docstring of `evaluate`;
+    a module of one rule may have the Source in its own.
     """
 
     evaluate: Callable[[CheckedObject], KindVerdict]
@@ -59,17 +59,23 @@ KindRules = Mapping[tuple[str, str], KindRule]
 
 
 def require_at_least(
-    reasons: list[Reason], key: str, have: int, want: int, blocks: Blocks = Blocks.BOTH
+    reasons: list[Reason],
+    key: str,
+    have: int,
+    want: int,
+    blocks: Blocks = Blocks.BOTH,
+    *,
+    note: str = "",
 ) -> None:
     """Append `status.readyReplicas 2, want 3` when the counter `key` is below `want`."""
     if have < want:
-        reasons.append(Reason(f"status.{key}", have, str(want), "", blocks))
+        reasons.append(Reason(f"status.{key}", have, str(want), note, blocks))
 
 
-def require_exactly(reasons: list[Reason], key: str, have: int, want: int) -> None:
+def require_exactly(reasons: list[Reason], key: str, have: int, want: int, note: str = "") -> None:
     """Append `status.replicas 4, want 3` when the counter `key` is not `want`."""
     if have != want:
-        reasons.append(Reason(f"status.{key}", have, str(want)))
+        reasons.append(Reason(f"status.{key}", have, str(want), note))
 
 
 def completed_share(desired: int, *counts: int) -> float:

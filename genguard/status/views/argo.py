@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final
 
+from genguard.status.views import rollout
 from genguard.status.views.go_values import (
     ZERO_TIME,
     Document,
@@ -20,8 +21,8 @@ from genguard.status.views.go_values import (
     nested_or_absent,
     text,
     unix_nanoseconds,
-    wrap,
 )
+from genguard.status.views.rollout import Rollout
 
 
 class ArgoHealth(StrEnum):
@@ -43,12 +44,6 @@ def _healthy_if(done: bool) -> ArgoHealth:  # noqa: FBT001 - it is the question
 def _first_condition(status: Typed, kind: str) -> Typed:
     """Return the first condition of a type, the one that Argo CD reads; {} if there is none."""
     return next((c for c in status.get("conditions", []) if c.get("type") == kind), {})
-
-
-def _unobserved(it: Typed) -> bool:
-    """Whether status is behind spec; Argo CD accepts an observedGeneration that is ahead."""
-    generation = it.get("metadata", {}).get("generation", 0)
-    return bool(generation > it.get("status", {}).get("observedGeneration", 0))
 
 
 _ANNOTATION: Final = "autoscaling.alpha.kubernetes.io/conditions"
@@ -159,62 +154,29 @@ def _running(status: Typed) -> ArgoHealth:
     return ArgoHealth.DEGRADED if ended_before else ArgoHealth.PROGRESSING
 
 
+_OF_ROLLOUT: Final = {
+    Rollout.COMPLETE: ArgoHealth.HEALTHY,
+    Rollout.WAITING: ArgoHealth.PROGRESSING,
+    Rollout.FAILED: ArgoHealth.DEGRADED,
+}
+"""Argo CD has taken over what kubectl asks of these three kinds."""
+
+
 def _deployment(it: Typed) -> ArgoHealth:
-    """Suspended when paused, whatever else holds; Degraded past its progress deadline."""
-    spec, status = it.get("spec", {}), it.get("status", {})
-    if spec.get("paused"):
-        return ArgoHealth.SUSPENDED
-    if _unobserved(it):
-        return ArgoHealth.PROGRESSING
-    if _first_condition(status, "Progressing").get("reason") == "ProgressDeadlineExceeded":
-        return ArgoHealth.DEGRADED
-    updated = status.get("updatedReplicas", 0)
-    return _healthy_if(
-        spec.get("replicas", updated) <= updated
-        and status.get("replicas", 0) <= updated <= status.get("availableReplicas", 0)
-    )
+    """Suspended when paused, whatever else holds."""
+    is_paused = it.get("spec", {}).get("paused")
+    return ArgoHealth.SUSPENDED if is_paused else _OF_ROLLOUT[rollout.deployment(it)]
 
 
 def _replica_set(it: Typed) -> ArgoHealth:
     """Degraded when a replica cannot be created; surplus replicas do not matter."""
     status = it.get("status", {})
-    if _unobserved(it):
+    if rollout.unobserved(it):
         return ArgoHealth.PROGRESSING
     if _first_condition(status, "ReplicaFailure").get("status") == "True":
         return ArgoHealth.DEGRADED
     available = status.get("availableReplicas", 0)
     return _healthy_if(available >= it.get("spec", {}).get("replicas", available))
-
-
-def _stateful_set(it: Typed) -> ArgoHealth:
-    """With `rollingUpdate` only the partition matters, with OnDelete only the ready Pods."""
-    spec, status = it.get("spec", {}), it.get("status", {})
-    if status.get("observedGeneration", 0) == 0 or _unobserved(it):
-        return ArgoHealth.PROGRESSING
-    wanted = spec.get("replicas")
-    if wanted is not None and status.get("readyReplicas", 0) < wanted:
-        return ArgoHealth.PROGRESSING
-    strategy = spec.get("updateStrategy", {})
-    if strategy.get("type") == "RollingUpdate" and "rollingUpdate" in strategy:
-        partition = strategy["rollingUpdate"].get("partition")
-        if wanted is None or partition is None:
-            return ArgoHealth.HEALTHY
-        return _healthy_if(status.get("updatedReplicas", 0) >= wrap(wanted - partition, 32))
-    return _healthy_if(
-        strategy.get("type") == "OnDelete"
-        or status.get("updateRevision", "") == status.get("currentRevision", "")
-    )
-
-
-def _daemon_set(it: Typed) -> ArgoHealth:
-    """With OnDelete always healthy; otherwise all Pods must be updated and available."""
-    status = it.get("status", {})
-    if _unobserved(it):
-        return ArgoHealth.PROGRESSING
-    if it.get("spec", {}).get("updateStrategy", {}).get("type") == "OnDelete":
-        return ArgoHealth.HEALTHY
-    least = min(status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0))
-    return _healthy_if(least >= status.get("desiredNumberScheduled", 0))
 
 
 def _job(it: Typed) -> ArgoHealth:
@@ -297,9 +259,9 @@ def _api_service(it: Typed) -> ArgoHealth:
 
 _TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth]]]] = {
     ("apps", "Deployment"): {"v1": _deployment},
-    ("apps", "StatefulSet"): {"v1": _stateful_set},
+    ("apps", "StatefulSet"): {"v1": lambda it: _OF_ROLLOUT[rollout.stateful_set(it)]},
     ("apps", "ReplicaSet"): {"v1": _replica_set},
-    ("apps", "DaemonSet"): {"v1": _daemon_set},
+    ("apps", "DaemonSet"): {"v1": lambda it: _OF_ROLLOUT[rollout.daemon_set(it)]},
     ("", "Service"): {"v1": _service},
     ("", "PersistentVolumeClaim"): {"v1": _claim},
     ("", "Pod"): {"v1": _pod},

@@ -34,18 +34,32 @@ def rollout(document: Document) -> Rollout | None:
     if viewer is None:
         return None
     try:
-        return viewer(convert(document, f"apps/v1.{kind}"))
+        it = convert(document, f"apps/v1.{kind}")
     except TypeMismatchError:
         return None
+    if viewer is not deployment and _strategy(it).get("type") != "RollingUpdate":
+        return None
+    return viewer(it)
 
 
 def _complete_if(done: bool) -> Rollout:  # noqa: FBT001 - it is the question
     return Rollout.COMPLETE if done else Rollout.WAITING
 
 
-def _deployment(it: Typed) -> Rollout:
+def _strategy(it: Typed) -> Typed:
+    return it.get("spec", {}).get("updateStrategy", {})  # type: ignore[no-any-return]  # a struct
+
+
+def unobserved(it: Typed) -> bool:
+    """Whether status is behind spec; an observedGeneration that is ahead is accepted."""
+    generation = it.get("metadata", {}).get("generation", 0)
+    return bool(generation > it.get("status", {}).get("observedGeneration", 0))
+
+
+def deployment(it: Typed) -> Rollout:
+    """Return how far a converted Deployment is; FAILED past its progress deadline."""
     spec, status = it.get("spec", {}), it.get("status", {})
-    if it.get("metadata", {}).get("generation", 0) > status.get("observedGeneration", 0):
+    if unobserved(it):
         return Rollout.WAITING
     conditions = status.get("conditions", [])
     progressing: Typed = next((c for c in conditions if c.get("type") == "Progressing"), {})
@@ -58,37 +72,39 @@ def _deployment(it: Typed) -> Rollout:
     )
 
 
-def _daemon_set(it: Typed) -> Rollout | None:
-    spec, status = it.get("spec", {}), it.get("status", {})
-    if spec.get("updateStrategy", {}).get("type") != "RollingUpdate":
-        return None
-    if it.get("metadata", {}).get("generation", 0) > status.get("observedGeneration", 0):
-        return Rollout.WAITING
+def daemon_set(it: Typed) -> Rollout:
+    """Return how far a converted DaemonSet is; with OnDelete it is complete once observed."""
+    status = it.get("status", {})
+    if unobserved(it) or _strategy(it).get("type") == "OnDelete":
+        return _complete_if(not unobserved(it))
     least = min(status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0))
     return _complete_if(least >= status.get("desiredNumberScheduled", 0))
 
 
-def _stateful_set(it: Typed) -> Rollout | None:
-    spec, status = it.get("spec", {}), it.get("status", {})
-    strategy = spec.get("updateStrategy", {})
-    if strategy.get("type") != "RollingUpdate":
-        return None
-    observed = status.get("observedGeneration", 0)
-    if observed == 0 or it.get("metadata", {}).get("generation", 0) > observed:
+def stateful_set(it: Typed) -> Rollout:
+    """Return how far a converted StatefulSet is: with `rollingUpdate` the partition decides."""
+    status, strategy, wanted = (
+        it.get("status", {}),
+        _strategy(it),
+        it.get("spec", {}).get("replicas"),
+    )
+    if status.get("observedGeneration", 0) == 0 or unobserved(it):
         return Rollout.WAITING
-    wanted = spec.get("replicas")
     if wanted is not None and status.get("readyReplicas", 0) < wanted:
         return Rollout.WAITING
-    if "rollingUpdate" in strategy:
+    if strategy.get("type") == "RollingUpdate" and "rollingUpdate" in strategy:
         partition = strategy["rollingUpdate"].get("partition")
         if wanted is None or partition is None:
             return Rollout.COMPLETE
         return _complete_if(status.get("updatedReplicas", 0) >= wrap(wanted - partition, 32))
-    return _complete_if(status.get("updateRevision", "") == status.get("currentRevision", ""))
+    return _complete_if(
+        strategy.get("type") == "OnDelete"
+        or status.get("updateRevision", "") == status.get("currentRevision", "")
+    )
 
 
-_VIEWERS: Final[dict[tuple[str, str], Callable[[Typed], Rollout | None]]] = {
-    ("apps", "Deployment"): _deployment,
-    ("apps", "DaemonSet"): _daemon_set,
-    ("apps", "StatefulSet"): _stateful_set,
+_VIEWERS: Final[dict[tuple[str, str], Callable[[Typed], Rollout]]] = {
+    ("apps", "Deployment"): deployment,
+    ("apps", "DaemonSet"): daemon_set,
+    ("apps", "StatefulSet"): stateful_set,
 }

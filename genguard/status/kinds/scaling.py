@@ -1,14 +1,13 @@
-"""HorizontalPodAutoscalers: metrics can be read, scaling is possible, and is done.
+"""HorizontalPodAutoscalers and PodDisruptionBudgets: how many pods others may have.
 
-Reads    conditions AbleToScale, ScalingActive and ScalingLimited (autoscaling/v2; v1 keeps them in
-         an annotation, which is not read); status.currentReplicas and desiredReplicas.
-Source   kubernetes pkg/controller/podautoscaler/horizontal.go:reconcileAutoscaler, setCondition.
+Amends   the Ready table, which also wants desiredHealthy == spec.minAvailable of a budget. That is
+         never true for a percentage or with maxUnavailable.
 """
 
 from typing import Final
 
 from genguard.status.checked_object import FALSE, TRUE, CheckedObject, read_conditions, why_not_true
-from genguard.status.kind_rule import KindRule, KindRules, KindVerdict
+from genguard.status.kind_rule import KindRule, KindRules, KindVerdict, require_at_least
 from genguard.status.view import Blocks, Reason, remark
 
 _DISABLED: Final = "ScalingDisabled"
@@ -21,10 +20,12 @@ def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
     Ready    conditions AbleToScale and, if present, ScalingActive are True, or it is disabled by
              scaling the target to 0
     Settled  the same, and status.currentReplicas is desiredReplicas
+    Source   kubernetes pkg/controller/podautoscaler/horizontal.go:reconcileAutoscaler,
+             setCondition.
     """
     conditions = read_conditions(obj)
     reasons: list[Reason] = []
-    if obj.version != "v1":
+    if obj.version != "v1":  # which keeps its conditions in an annotation, and that is not read
         found = conditions.get("ScalingActive")
         if found is not None and found.reason == _DISABLED:
             return KindVerdict((remark(found.path, have=FALSE, note=_DISABLED),))
@@ -43,6 +44,25 @@ def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
     return KindVerdict(reasons, degraded=at_most)
 
 
+def evaluate_disruption_budget(obj: CheckedObject) -> KindVerdict:
+    """Settled once observed: its controller creates no pods, it only counts them.
+
+    Ready    status.currentHealthy is not lower than desiredHealthy
+    Settled  as soon as it is observed
+    Source   kubernetes pkg/controller/disruption/disruption.go:updatePdbStatus.
+    """
+    desired = obj.count("desiredHealthy")
+    reasons: list[Reason] = []
+    require_at_least(reasons, "currentHealthy", obj.count("currentHealthy"), desired, Blocks.READY)
+    allowed = read_conditions(obj).get("DisruptionAllowed")
+    out_of_sync = allowed is not None and allowed.reason == "SyncFailed"
+    if allowed is not None and out_of_sync:
+        note = "SyncFailed: the controller cannot count the pods"
+        reasons.append(remark(allowed.path, have="False", note=note))
+    return KindVerdict(reasons, degraded=out_of_sync)
+
+
 RULES: Final[KindRules] = {
-    ("autoscaling", "HorizontalPodAutoscaler"): KindRule(evaluate_autoscaler)
+    ("autoscaling", "HorizontalPodAutoscaler"): KindRule(evaluate_autoscaler),
+    ("policy", "PodDisruptionBudget"): KindRule(evaluate_disruption_budget, always_observed=True),
 }

@@ -1,0 +1,212 @@
+"""What somebody else provides: addresses of load balancers, volumes, and devices for pods.
+
+Amends   the Ready table: a hostname of a load balancer is enough. Without any address Services of
+         that type and Ingresses are pending, as in the table and in Argo CD.
+Relies   on DeviceClass, ResourceClaimTemplate and ResourceSlice having no status (silent.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from genguard.objects.fields import ABSENT
+from genguard.status.checked_object import (
+    FALSE,
+    TRUE,
+    CheckedObject,
+    Conditions,
+    WrongTypeError,
+    index_conditions,
+    read_conditions,
+)
+from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from genguard.status.view import Blocks, Reason, short_word
+
+_INGRESS: Final = "status.loadBalancer.ingress"
+_RESIZES: Final = ("Resizing", "FileSystemResizePending", "ModifyingVolume")
+_ERRORS: Final = ("ControllerResizeError", "NodeResizeError", "ModifyVolumeError")
+_EVICTING: Final = "EvictionInProgress"
+_WAITS: Final = "no pod that uses it is scheduled, or no device fits"
+
+
+def evaluate_service(obj: CheckedObject) -> KindVerdict:
+    """Require an address for type LoadBalancer; every other type is ready at once.
+
+    Ready    as soon as it is stored; type LoadBalancer when status.loadBalancer.ingress has an
+             address
+    Settled  the same
+    Source   core/v1 and networking.k8s.io/v1 types.go: LoadBalancerIngress,
+             IngressLoadBalancerIngress.
+    """
+    if obj.word("spec", "type", "ClusterIP") != "LoadBalancer":
+        return NOTHING_BLOCKS
+    reasons = _find_missing_address(obj)
+    if not obj.word("spec", "clusterIP"):
+        reasons.insert(0, Reason("spec.clusterIP", ABSENT, "an address"))
+    return KindVerdict(reasons)
+
+
+def evaluate_ingress(obj: CheckedObject) -> KindVerdict:
+    """Require the address that its controller publishes.
+
+    Ready    status.loadBalancer.ingress has an ip or a hostname
+    Settled  the same
+    Source   core/v1 and networking.k8s.io/v1 types.go: LoadBalancerIngress,
+             IngressLoadBalancerIngress.
+    """
+    return KindVerdict(_find_missing_address(obj))
+
+
+def _find_missing_address(obj: CheckedObject) -> list[Reason]:
+    ingress = obj.inner("status", "loadBalancer").get("ingress")
+    if not ingress and (ingress is None or isinstance(ingress, list)):
+        have = ABSENT if ingress is None else short_word("")
+        return [Reason(_INGRESS, have, "an ip or a hostname")]
+    return [
+        Reason(f"{_INGRESS}[{index}]", short_word(""), "an ip or a hostname")
+        for index, item in _objects(ingress, _INGRESS)
+        if not (item.get("ip") or item.get("hostname"))
+    ][:1]
+
+
+def evaluate_volume_claim(obj: CheckedObject) -> KindVerdict:
+    """Require phase Bound; a claim whose volume is Lost has failed for good.
+
+    Ready    status.phase is Bound
+    Settled  the same without a resize or modification in progress; or Lost
+    Source   kubernetes pkg/controller/volume/persistentvolume/pv_controller.go; core/v1 types.go:
+             PersistentVolumeClaimConditionType.
+    """
+    phase = obj.word("status", "phase")
+    if phase == "Lost":
+        note = "the volume that it was bound to is gone"
+        lost = Reason("status.phase", phase, "Bound", note, Blocks.READY)
+        return KindVerdict((lost,), failed=True)
+    if phase != "Bound":
+        return KindVerdict((_phase(phase, "Bound"),))
+    found = map(read_conditions(obj).true, (*_RESIZES, *_ERRORS))
+    return KindVerdict([one.blocking(FALSE, Blocks.SETTLED) for one in found if one is not None])
+
+
+def evaluate_volume(obj: CheckedObject) -> KindVerdict:
+    """Require Available or Bound; Released and Failed wait for an administrator.
+
+    Ready    status.phase is Available or Bound
+    Settled  the same, Released or Failed
+    Source   kubernetes pkg/controller/volume/persistentvolume/pv_controller.go; core/v1 types.go:
+             PersistentVolumeClaimConditionType.
+    """
+    phase = obj.word("status", "phase")
+    if phase in ("Available", "Bound"):
+        return NOTHING_BLOCKS
+    reason = _phase(phase, "Available or Bound")
+    if phase in ("Released", "Failed"):
+        return KindVerdict((reason._replace(blocks=Blocks.READY),), failed=phase == "Failed")
+    return KindVerdict((reason,))
+
+
+def _phase(phase: str, want: str) -> Reason:
+    return Reason("status.phase", short_word(phase) if phase else ABSENT, want)
+
+
+def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
+    """Require an allocation, and nothing against it from the drivers of its devices.
+
+    Ready    status.allocation is there, and no device in status.devices has Ready=False
+    Settled  the same, each of the bindingConditions of its devices is True, and none of their
+             bindingFailureConditions
+    Source   resource.k8s.io/v1 types.go: ResourceClaimStatus, DeviceRequestAllocationResult,
+             AllocatedDeviceStatus, DeviceTaintRuleStatus; KEP-4817 (Ready of a device), KEP-5007
+             (binding conditions), KEP-5055 (taints); pkg/controller/devicetainteviction.
+    """
+    allocation = obj.inner("status", "allocation")
+    if not allocation:
+        return KindVerdict((Reason("status.allocation", ABSENT, "an allocation", _WAITS),))
+    reported: dict[tuple[str, ...], tuple[str, Conditions]] = {}
+    for index, device in _objects(obj.status.get("devices"), "status.devices"):
+        path = f"status.devices[{index}]"
+        reported[_device(device)] = path, index_conditions((path, device))
+    reasons = [
+        Reason(f"{path}.conditions[Ready]", FALSE, TRUE, short_word(ready.reason))
+        for path, conditions in reported.values()
+        if (ready := conditions.get("Ready")) is not None and ready.status == FALSE
+    ]
+    results = obj.inner("status", "allocation", "devices").get("results")
+    for index, result in _objects(results, "status.allocation.devices.results"):
+        at = f"status.allocation.devices.results[{index}]"
+        path, conditions = reported.get(_device(result), (at, Conditions({})))
+        reasons += _unbound(result, at, path, conditions)
+    return KindVerdict(reasons)
+
+
+def _unbound(
+    result: Mapping[str, Any], at: str, path: str, conditions: Conditions
+) -> Iterator[Reason]:
+    """Yield what keeps the scheduler from binding a pod to this device."""
+    for name in _names(result, "bindingConditions", at):
+        found = conditions.get(name)
+        if found is None or found.status != TRUE:
+            have = ABSENT if found is None else short_word(found.status)
+            note = "the scheduler waits for it before it binds the pod"
+            yield Reason(f"{path}.conditions[{name}]", have, TRUE, note, Blocks.SETTLED)
+    for name in _names(result, "bindingFailureConditions", at):
+        if conditions.true(name) is not None:
+            note = "the scheduler takes the allocation back"
+            yield Reason(f"{path}.conditions[{name}]", TRUE, FALSE, note)
+
+
+def evaluate_taint_rule(obj: CheckedObject) -> KindVerdict:
+    """Accept every rule; one that evicts is settled when no pod is left to evict.
+
+    Ready    as soon as it is stored: the scheduler reads its taint
+    Settled  with effect NoExecute when EvictionInProgress is False for this generation; with any
+             other effect as soon as it is stored
+    Source   resource.k8s.io/v1 types.go: ResourceClaimStatus, DeviceRequestAllocationResult,
+             AllocatedDeviceStatus, DeviceTaintRuleStatus; KEP-4817 (Ready of a device), KEP-5007
+             (binding conditions), KEP-5055 (taints); pkg/controller/devicetainteviction.
+    """
+    if obj.inner("spec", "taint").get("effect") != "NoExecute":
+        return NOTHING_BLOCKS
+    found = read_conditions(obj).get(_EVICTING)
+    if found is None:
+        note = "the controller has not looked at it"
+        path = f"status.conditions[{_EVICTING}]"
+        return KindVerdict((Reason(path, ABSENT, FALSE, note, Blocks.SETTLED),))
+    if found.stale(obj.generation):
+        return KindVerdict((found.stale_reason(obj.generation, Blocks.SETTLED),))
+    if found.status != FALSE:
+        return KindVerdict((found.blocking(FALSE, Blocks.SETTLED),))
+    return NOTHING_BLOCKS
+
+
+def _device(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(entry.get(key, "")) for key in ("driver", "pool", "device", "shareID"))
+
+
+def _names(result: Mapping[str, Any], key: str, at: str) -> list[str]:
+    """The condition types listed at `key`; raises WrongTypeError."""
+    names = result.get(key) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise WrongTypeError(f"{at}.{key}", names, "a list of texts")
+    return names
+
+
+def _objects(items: Any, at: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a list with their index; raises WrongTypeError."""
+    if items is None:
+        return
+    if not isinstance(items, list):
+        raise WrongTypeError(at, items, "a list")
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise WrongTypeError(f"{at}[{index}]", item, "an object")
+        yield index, item
+
+
+RULES: Final[KindRules] = {
+    ("", "PersistentVolume"): KindRule(evaluate_volume),
+    ("", "PersistentVolumeClaim"): KindRule(evaluate_volume_claim),
+    ("", "Service"): KindRule(evaluate_service),
+    ("networking.k8s.io", "Ingress"): KindRule(evaluate_ingress),
+    ("resource.k8s.io", "DeviceTaintRule"): KindRule(evaluate_taint_rule),
+    ("resource.k8s.io", "ResourceClaim"): KindRule(evaluate_resource_claim),
+}

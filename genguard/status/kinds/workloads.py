@@ -1,0 +1,238 @@
+"""The workloads that keep a number of pods, by the counts in their status.
+
+Amends   the Ready table: updated pods count too, as in kstatus and kubectl, but not with OnDelete,
+         where a pod is updated only when somebody deletes it. With a partition, also 0,
+         updatedReplicas decides. Conditions of a Deployment count that its controller sets while
+         it rolls out; a ReplicaFailure that is not True does not.
+"""
+
+from typing import Final
+
+from genguard.objects.fields import ABSENT
+from genguard.status.checked_object import (
+    COUNT,
+    FALSE,
+    TRUE,
+    CheckedObject,
+    Conditions,
+    WrongTypeError,
+    read_conditions,
+    why_not_true,
+)
+from genguard.status.kind_rule import (
+    KindRule,
+    KindRules,
+    KindVerdict,
+    completed_share,
+    require_at_least,
+    require_exactly,
+)
+from genguard.status.pod_replacement import (
+    PodReplacement,
+    fewest_pods,
+    most_pods,
+    read_replacement,
+)
+from genguard.status.view import Blocks, Reason, remark, short_word
+
+_NO_DEADLINE: Final = (None, 2**31 - 1)
+"""kubernetes pkg/controller/deployment/util/deployment_util.go:HasProgressDeadline."""
+_ON_DELETE: Final = "OnDelete: old pods are replaced only when somebody deletes them"
+
+
+def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
+    """Require a complete rollout as the controller counts it; Red past the progress deadline.
+
+    Ready    replicas, readyReplicas and availableReplicas are spec.replicas, updatedReplicas is not
+             lower; Available is True, ReplicaFailure is not; Progressing is True with reason
+             NewReplicaSetAvailable, unless the rollout is paused, has no deadline, or waits for
+             terminating pods alone (podReplacementPolicy TerminationComplete)
+    Settled  the same
+    Source   kubernetes pkg/controller/deployment/progress.go:syncRolloutStatus, sync.go:
+             calculateStatus; kubectl pkg/polymorphichelpers/rollout_status.go.
+    """
+    replacement = read_replacement(obj)
+    desired = obj.desired()
+    replicas, updated = obj.count("replicas"), obj.count("updatedReplicas")
+    ready, available = obj.count("readyReplicas"), obj.count("availableReplicas")
+    conditions = read_conditions(obj)
+    paused = obj.flag("paused")
+    reasons: list[Reason] = []
+    note = "spec.paused true: the rollout waits until it is resumed" if paused else ""
+    require_at_least(
+        reasons, "updatedReplicas", updated, desired, note=note or replacement.waits_because
+    )
+    fewest = None if replicas >= desired or replacement.completes_later else fewest_pods(obj)
+    too_few = fewest is not None and replicas < fewest
+    # KEP-3973, Motivation. After a scale up it is so for a moment.
+    note = f"{(fewest or 0) - replicas} fewer than spec.replicas - maxUnavailable"
+    require_exactly(reasons, "replicas", replicas, desired, note if too_few else "")
+    require_exactly(reasons, "readyReplicas", ready, desired)
+    require_exactly(reasons, "availableReplicas", available, desired)
+    ends_later = not reasons and replacement.completes_later
+    broken = False
+    blocked = why_not_true(conditions, "Available", obj.generation)
+    if blocked is not None:
+        reasons.append(blocked)
+        found = conditions.get("Available")
+        broken = found is not None and obj.overdue(found.since, replacement.patience)
+    exceeded = _why_exceeded(conditions, replacement)
+    if exceeded is not None:
+        reasons.append(exceeded)
+    elif not paused and obj.spec.get("progressDeadlineSeconds") not in _NO_DEADLINE:
+        # With every pod there, the controller waits for the end of old ones alone: it is ready,
+        # and settled when these are gone, as with any other policy.
+        blocks = Blocks.SETTLED if ends_later else Blocks.BOTH
+        reasons += [one._replace(blocks=blocks) for one in _why_progressing(obj, conditions)]
+    failure = conditions.true("ReplicaFailure")
+    if failure is not None:
+        reasons.append(failure.blocking(FALSE))
+        broken = broken or (available == 0 and desired > 0)
+    if paused and not reasons:
+        # Pausing only delays later changes: the controller has acted on this generation.
+        note = "complete; later changes wait until it is resumed"
+        reasons.append(remark("spec.paused", have=True, note=note))
+    return KindVerdict(
+        reasons,
+        exceeded is not None,
+        broken,
+        progress=completed_share(desired, updated, ready, available),
+        patience=replacement.patience,
+    )
+
+
+def _why_exceeded(conditions: Conditions, replacement: PodReplacement) -> Reason | None:
+    found = conditions.get("Progressing")
+    if found is None or found.reason != "ProgressDeadlineExceeded":
+        return None
+    exceeded = found.blocking(TRUE)
+    if not replacement.waits_because:
+        return exceeded
+    # The deadline of the object has passed all the same: kubectl gives up here too.
+    return exceeded._replace(note=f"{exceeded.note}; {replacement.waits_because}")
+
+
+def _why_progressing(obj: CheckedObject, conditions: Conditions) -> list[Reason]:
+    blocked = why_not_true(conditions, "Progressing", obj.generation)
+    if blocked is not None:
+        return [blocked]
+    found, whole = conditions.get("Progressing"), "NewReplicaSetAvailable"
+    if found is None or found.reason == whole:
+        return []
+    return [Reason(f"{found.path}.reason", short_word(found.reason), whole)]
+
+
+def evaluate_replica_set(obj: CheckedObject) -> KindVerdict:
+    """Compare the counters; Red when pods cannot be created or deleted and none is available.
+
+    Ready    replicas, readyReplicas and availableReplicas are spec.replicas; ReplicaFailure is not
+             True
+    Settled  the same
+    Source   kubernetes pkg/controller/replicaset/replica_set_utils.go:calculateStatus.
+    """
+    return _compare_replicas(obj, Blocks.BOTH)
+
+
+def evaluate_replication_controller(obj: CheckedObject) -> KindVerdict:
+    """Compare the counters; ReplicaFailure is only Yellow, because the Ready table ignores it.
+
+    Ready    replicas, readyReplicas and availableReplicas are spec.replicas
+    Settled  the same
+    Source   kubernetes pkg/controller/replicaset/replica_set_utils.go:calculateStatus.
+    """
+    return _compare_replicas(obj, Blocks.NOTHING)
+
+
+def _compare_replicas(obj: CheckedObject, failure_blocks: Blocks) -> KindVerdict:
+    desired = obj.desired()
+    replicas = obj.count("replicas")
+    ready, available = obj.count("readyReplicas"), obj.count("availableReplicas")
+    reasons: list[Reason] = []
+    require_exactly(reasons, "replicas", replicas, desired)
+    require_exactly(reasons, "readyReplicas", ready, desired)
+    require_exactly(reasons, "availableReplicas", available, desired)
+    share = completed_share(desired, ready, available)
+    failure = read_conditions(obj).true("ReplicaFailure")
+    if failure is None:
+        return KindVerdict(reasons, progress=share)
+    reasons.append(failure.blocking(FALSE if failure_blocks else "", failure_blocks))
+    return KindVerdict(reasons, broken=share == 0, degraded=not failure_blocks, progress=share)
+
+
+def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
+    """Compare the counters as the update strategy requires.
+
+    Ready    replicas and readyReplicas are spec.replicas; with a partition updatedReplicas is at
+             least spec.replicas minus the partition, else currentReplicas is spec.replicas and
+             the revisions are equal; OnDelete requires no update
+    Settled  the same, and availableReplicas, if present, is not lower than spec.replicas
+    Source   kubernetes pkg/controller/statefulset/stateful_set_control.go:updateStatefulSet,
+             completeRollingUpdate; kubectl pkg/polymorphichelpers/rollout_status.go.
+    """
+    desired = obj.desired()
+    replicas, ready = obj.count("replicas"), obj.count("readyReplicas")
+    reasons: list[Reason] = []
+    require_exactly(reasons, "replicas", replicas, desired)
+    require_exactly(reasons, "readyReplicas", ready, desired)
+    if obj.status.get("availableReplicas") is not None:
+        available = obj.count("availableReplicas")
+        require_at_least(reasons, "availableReplicas", available, desired, Blocks.SETTLED)
+    share = completed_share(desired, ready)
+    updated = obj.count("updatedReplicas")
+    now, then = obj.word("status", "updateRevision"), obj.word("status", "currentRevision")
+    if obj.inner("spec", "updateStrategy").get("type") == "OnDelete":
+        if now != then and updated < replicas:
+            reasons.append(remark("status.updatedReplicas", have=updated, note=_ON_DELETE))
+        return KindVerdict(reasons, progress=share)
+    partition = obj.inner("spec", "updateStrategy", "rollingUpdate").get("partition")
+    if partition is not None:
+        if type(partition) is not int or partition < 0:
+            path = "spec.updateStrategy.rollingUpdate.partition"
+            raise WrongTypeError(path, partition, COUNT)
+        wanted = max(0, desired - partition)
+        require_at_least(reasons, "updatedReplicas", updated, wanted)
+        return KindVerdict(reasons, progress=min(share, completed_share(wanted, updated)))
+    current = obj.count("currentReplicas")
+    require_exactly(reasons, "currentReplicas", current, desired)
+    if now != then and not reasons:
+        reasons.append(Reason("status.currentRevision", "different", "status.updateRevision"))
+    return KindVerdict(reasons, progress=completed_share(desired, ready, max(updated, current)))
+
+
+def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
+    """Compare the counters with desiredNumberScheduled; without nodes it is complete.
+
+    Ready    numberReady and numberAvailable are desiredNumberScheduled; updatedNumberScheduled is
+             not lower, unless the strategy is OnDelete
+    Settled  the same
+    Source   kubernetes pkg/controller/daemon/daemon_controller.go:updateDaemonSetStatus.
+    """
+    if obj.status.get("desiredNumberScheduled") is None:
+        # Never omitted by the controller (apps/v1): without it the other numbers mean nothing.
+        path = "status.desiredNumberScheduled"
+        return KindVerdict((Reason(path, ABSENT, COUNT),), progress=0.0)
+    desired, updated = obj.count("desiredNumberScheduled"), obj.count("updatedNumberScheduled")
+    ready, available = obj.count("numberReady"), obj.count("numberAvailable")
+    reasons: list[Reason] = []
+    require_exactly(reasons, "numberReady", ready, desired)
+    require_exactly(reasons, "numberAvailable", available, desired)
+    if obj.inner("spec", "updateStrategy").get("type") != "OnDelete":
+        require_at_least(reasons, "updatedNumberScheduled", updated, desired)
+        return KindVerdict(reasons, progress=completed_share(desired, updated, ready, available))
+    if updated < desired:
+        reasons.append(remark("status.updatedNumberScheduled", have=updated, note=_ON_DELETE))
+    return KindVerdict(reasons, progress=completed_share(desired, ready, available))
+
+
+_COUNTED: Final = KindRule(evaluate_stateful_set, always_observed=True, counts_replicas=True)
+RULES: Final[KindRules] = {
+    ("", "ReplicationController"): _COUNTED._replace(evaluate=evaluate_replication_controller),
+    ("apps", "DaemonSet"): _COUNTED._replace(evaluate=evaluate_daemon_set),
+    ("apps", "Deployment"): _COUNTED._replace(
+        evaluate=evaluate_deployment, waits_for_terminating=True, most_pods=most_pods
+    ),
+    ("apps", "ReplicaSet"): _COUNTED._replace(
+        evaluate=evaluate_replica_set, waits_for_terminating=True
+    ),
+    ("apps", "StatefulSet"): _COUNTED,
+}
