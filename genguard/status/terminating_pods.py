@@ -18,7 +18,7 @@ see asked_at().
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -141,6 +141,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     terminating_replicas: int | None = None
 
 
+_T = TypeVar("_T")
 _metadata: Final = msgspec.json.Decoder(_Metadata)
 _set_spec: Final = msgspec.json.Decoder(_SetSpec)
 _spec: Final = msgspec.json.Decoder(_Spec)
@@ -174,25 +175,32 @@ class Terminating:
 
     def __init__(self) -> None:
         self._pods: Final[dict[str, _Pod]] = {}
-        self._pods_of: Final[dict[str, set[str]]] = {}
-        self._sets_of: Final[dict[str, set[str]]] = {}
         self._sets: Final[dict[str, _Owner]] = {}
         self._deployments: Final[dict[str, _Owner]] = {}
         self._owners: Final = {REPLICA_SET: self._sets, DEPLOYMENT: self._deployments}
-        self._silent: Final[Counter[str]] = Counter()
-        self._reporting: Final[set[str]] = set()
 
     def record_pod(self, fields: Fields) -> None:
         """Record the state of a pod; raises KeyError or msgspec.MsgspecError when malformed."""
-        metadata = _metadata.decode(fields["metadata"])
-        phase = _read_status(fields).phase
-        self._forget_pod(metadata.uid)
+        metadata, spec = _metadata.decode(fields["metadata"]), _read(_spec, _Spec(), fields, "spec")
+        phase = _read(_status, _Status(), fields, "status").phase
         if metadata.deletion_timestamp is None or phase in _ENDED:
+            self._pods.pop(metadata.uid, None)
             return
-        shown = _shown(metadata, fields)
-        pod = _Pod(metadata.controller, metadata.labels or {}, shown, _times(shown))
-        self._pods[metadata.uid] = pod
-        self._pods_of.setdefault(pod.controller.uid, set()).add(metadata.uid)
+        shown = TerminatingPod(
+            metadata.namespace,
+            metadata.name,
+            metadata.uid,
+            metadata.controller.kind,
+            metadata.creation_timestamp or "",
+            metadata.deletion_timestamp,
+            metadata.deletion_grace_period_seconds or 0,
+            spec.node_name or "",
+            (metadata.finalizers or ())[:_MOST_FINALIZERS],
+        )
+        due = parse_time(shown.due)
+        asked = None if due is None else asked_at(due, shown.grace)
+        times = Oldest(asked.timestamp(), due.timestamp()) if due and asked else None
+        self._pods[metadata.uid] = _Pod(metadata.controller, metadata.labels or {}, shown, times)
 
     def record_replica_set(self, fields: Fields) -> None:
         """Record the state of a ReplicaSet; raises as record_pod() does."""
@@ -200,27 +208,34 @@ class Terminating:
 
     def record_deployment(self, fields: Fields) -> None:
         """Record the state of a Deployment; raises as record_pod() does."""
-        policy = _read_spec(fields).pod_replacement_policy or ""
+        policy = _read(_spec, _Spec(), fields, "spec").pod_replacement_policy or ""
         self._record_owner(DEPLOYMENT, fields, b"", policy if policy in POLICIES else "")
+
+    def _record_owner(self, kind: str, fields: Fields, selector: bytes, policy: str = "") -> None:
+        metadata = _metadata.decode(fields["metadata"])
+        reported = _read(_status, _Status(), fields, "status").terminating_replicas
+        controller = metadata.controller.uid
+        self._owners[kind][metadata.uid] = _Owner(
+            metadata.namespace, metadata.name, controller, reported, selector, policy
+        )
 
     def forget(self, uid: str) -> None:
         """Forget a deleted object of any kind, also one that was never recorded."""
-        self._forget_pod(uid)
-        for kind, owners in self._owners.items():
-            self._unindex(kind, uid)
-            owners.pop(uid, None)
+        for known in (self._pods, self._sets, self._deployments):
+            known.pop(uid, None)
 
     def counts(self, kind: str) -> Iterator[Count]:
         """Yield every ReplicaSet or every Deployment, in the order in which they were recorded."""
+        claimed = self._claimed()
         for uid, owner in self._owners[kind].items():
-            yield self._count(uid, owner)
+            yield _count(owner, claimed.get(uid, ()))
 
     def notable(self, kind: str) -> Iterator[Count]:
         """Yield as counts() does, but only owners with a terminating pod, counted or reported."""
-        owners = self._owners[kind]
-        parents = {self._sets[uid].controller for uid in self._pods_of if uid in self._sets}
-        for uid in owners.keys() & {*self._reporting, *self._pods_of, *parents}:
-            yield self._count(uid, owners[uid])
+        claimed = self._claimed()
+        for uid, owner in self._owners[kind].items():
+            if claimed.get(uid) or owner.reported:
+                yield _count(owner, claimed.get(uid, ()))
 
     def pods(self) -> Counter[str]:
         """Return the number of terminating pods by the kind of their controller ("" for none)."""
@@ -244,91 +259,36 @@ class Terminating:
         """Compare the reported and counted numbers of all ReplicaSets or all Deployments."""
         owners = self._owners[kind]
         disagreeing = sum(one.reported not in (None, one.counted) for one in self.notable(kind))
-        silent = self._silent[kind]
+        silent = sum(one.reported is None for one in owners.values())
         return Agreement(len(owners) - silent - disagreeing, disagreeing, silent)
 
-    def _forget_pod(self, uid: str) -> None:
-        pod = self._pods.pop(uid, None)
-        if pod is not None:
-            _discard(self._pods_of, pod.controller.uid, uid)
-
-    def _record_owner(self, kind: str, fields: Fields, selector: bytes, policy: str = "") -> None:
-        metadata = _metadata.decode(fields["metadata"])
-        reported = _read_status(fields).terminating_replicas
-        uid, controller = metadata.uid, metadata.controller
-        self._unindex(kind, uid)
-        self._owners[kind][uid] = _Owner(
-            metadata.namespace, metadata.name, controller.uid, reported, selector, policy
-        )
-        if kind == REPLICA_SET and controller.uid:
-            self._sets_of.setdefault(controller.uid, set()).add(uid)
-        self._silent[kind] += reported is None
-        if reported:
-            self._reporting.add(uid)
-
-    def _unindex(self, kind: str, uid: str) -> None:
-        """Remove an owner's last recorded state from the indexes."""
-        owner = self._owners[kind].get(uid)
-        if owner is None:
-            return
-        self._silent[kind] -= owner.reported is None
-        self._reporting.discard(uid)
-        _discard(self._sets_of, owner.controller, uid)
-
-    def _count(self, uid: str, owner: _Owner) -> Count:
-        pods = list(self._claimed(uid))
-        since = (pod.times.deleted_at for pod in pods if pod.times is not None)
-        oldest = min(since, default=None)
-        return Count(owner.namespace, owner.name, owner.reported, len(pods), oldest, owner.policy)
-
-    def _claimed(self, uid: str) -> Iterator[_Pod]:
-        """Yield the terminating pods that count for a Deployment, or for an owner of pods."""
-        if uid in self._deployments:
-            for one in self._sets_of.get(uid, ()):
-                yield from self._claimed_directly(one)
-        else:
-            yield from self._claimed_directly(uid)
-
-    def _claimed_directly(self, uid: str) -> Iterator[_Pod]:
-        pods, owner = self._pods_of.get(uid), self._sets.get(uid)
-        if not pods:
-            return
-        selector = None if owner is None else msgspec.json.decode(owner.selector)
-        for one in pods:
-            pod = self._pods[one]
-            if (
-                selector is None
-                or matches_labels(selector, pod.labels, complete=True) is Truth.TRUE
-            ):
-                yield pod
+    def _claimed(self) -> dict[str, list[_Pod]]:
+        """Return the pods that count for an owner, and for the Deployment above it, by uid."""
+        found: dict[str, list[_Pod]] = {}
+        for pod in self._pods.values():
+            found.setdefault(pod.controller.uid, []).append(pod)
+        for uid in found.keys() & self._deployments.keys():
+            del found[uid]  # only ReplicaSets own the pods of a Deployment
+        for uid in found.keys() & self._sets.keys():
+            owner = self._sets[uid]
+            selector = msgspec.json.decode(owner.selector)
+            found[uid] = [
+                pod
+                for pod in found[uid]
+                if matches_labels(selector, pod.labels, complete=True) is Truth.TRUE
+            ]
+            found.setdefault(owner.controller, []).extend(found[uid])
+        return found
 
 
-def _read_spec(fields: Fields) -> _Spec:
-    return _spec.decode(fields["spec"]) if "spec" in fields else _Spec()
+def _read(decoder: msgspec.json.Decoder[_T], absent: _T, fields: Fields, key: str) -> _T:
+    return decoder.decode(fields[key]) if key in fields else absent
 
 
-def _read_status(fields: Fields) -> _Status:
-    return _status.decode(fields["status"]) if "status" in fields else _Status()
-
-
-def _shown(metadata: _Metadata, fields: Fields) -> TerminatingPod:
-    return TerminatingPod(
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
-        metadata.controller.kind,
-        metadata.creation_timestamp or "",
-        metadata.deletion_timestamp or "",
-        metadata.deletion_grace_period_seconds or 0,
-        _read_spec(fields).node_name or "",
-        (metadata.finalizers or ())[:_MOST_FINALIZERS],
-    )
-
-
-def _times(pod: TerminatingPod) -> Oldest | None:
-    due = parse_time(pod.due)
-    asked = None if due is None else asked_at(due, pod.grace)
-    return None if due is None or asked is None else Oldest(asked.timestamp(), due.timestamp())
+def _count(owner: _Owner, pods: Sequence[_Pod]) -> Count:
+    since = (pod.times.deleted_at for pod in pods if pod.times is not None)
+    oldest = min(since, default=None)
+    return Count(owner.namespace, owner.name, owner.reported, len(pods), oldest, owner.policy)
 
 
 def asked_at(due: datetime, grace: int) -> datetime | None:
@@ -357,12 +317,3 @@ def waits_for(node: str, finalizers: Sequence[str], *, is_over: bool) -> str:
         return held or "the API server to remove it"
     what = "to confirm that its containers stopped" if is_over else "to stop its containers"
     return f"{node} {what}" + (f", then for {held}" if held else "")
-
-
-def _discard(sets: dict[str, set[str]], key: str, member: str) -> None:
-    found = sets.get(key)
-    if found is None:
-        return
-    found.discard(member)
-    if not found:
-        del sets[key]
