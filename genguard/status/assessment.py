@@ -69,6 +69,11 @@ class StatusLine(msgspec.Struct, frozen=True, rename="camel"):
     application_qualified: bool | None
 
 
+_OF_VIEW: Final = frozenset(StatusLine.__struct_fields__) & frozenset(
+    StatusView.__struct_fields__
+) - {"reasons"}
+
+
 class Assessment(NamedTuple):
     """All answers for one object. None means that the tool has no answer for this kind."""
 
@@ -97,26 +102,14 @@ class Assessment(NamedTuple):
     def to_line(self) -> StatusLine:
         """Return the object of one line of `genguard status -o json`."""
         view = self.view
+        own = {name: getattr(view, name) for name in _OF_VIEW}
         return StatusLine(
-            kind=view.kind,
-            namespace=view.namespace,
-            name=view.name,
-            ready=view.ready,
-            settled=view.settled,
-            health=view.health,
-            progress=view.progress,
-            table_ready=view.table_ready,
+            **own,
             kstatus=self.kstatus,
             argo=self.argo,
             rollout=self.rollout,
-            reconciled_generation=view.reconciled_generation,
-            terminating_replicas=view.terminating_replicas,
             reasons=tuple(map(str, view.reasons)),
             api_version=f"{view.group}/{view.version}" if view.group else view.version,
-            group=view.group,
-            uid=view.uid,
-            traffic_ready=view.traffic_ready,
-            application_qualified=view.application_qualified,
         )
 
 

@@ -24,7 +24,7 @@ from genguard.status.checked_object import DEFAULT_DEADLINE, CheckedObject, Wron
 from genguard.status.terminating_pods import POLICIES, STARTS_AT_ONCE, WAITS_FOR_OLD_PODS
 
 _DEFAULT_GRACE: Final = 30
-_DEFAULT_SURGE: Final = "25%"
+_DEFAULT_SHARE: Final = "25%"
 _PERCENT: Final = re.compile(r"[0-9]{1,9}%")
 _ROLLING: Final = "RollingUpdate"
 STOPS_WITHIN: Final = re.compile(r"up to ([0-9]{1,9}) s to stop")
@@ -82,20 +82,7 @@ def most_pods(obj: CheckedObject) -> int | None:
     by default, and rounded up (kubernetes pkg/apis/apps/v1/defaults.go,
     pkg/controller/deployment/util: ResolveFenceposts).
     """
-    try:
-        desired = obj.desired()
-        if (obj.inner("spec", "strategy").get("type") or _ROLLING) != _ROLLING:
-            return desired
-        surge = obj.inner("spec", "strategy", "rollingUpdate").get("maxSurge")
-    except WrongTypeError:
-        return None
-    if surge is None:
-        surge = _DEFAULT_SURGE
-    if isinstance(surge, str):
-        if not _PERCENT.fullmatch(surge):
-            return None
-        surge = -(-desired * int(surge[:-1]) // 100)
-    return desired + surge if type(surge) is int and surge >= 0 else None
+    return _fenceposts(obj)[1]
 
 
 def fewest_pods(obj: CheckedObject) -> int | None:
@@ -104,20 +91,33 @@ def fewest_pods(obj: CheckedObject) -> int | None:
     None where it cannot be read, and with another strategy. maxUnavailable is 25% by default, and
     rounded down; 1 if it and maxSurge are both 0 (see most_pods()).
     """
-    most = most_pods(obj)
-    if most is None or (obj.inner("spec", "strategy").get("type") or _ROLLING) != _ROLLING:
-        return None
-    desired = obj.desired()
-    allowed = obj.inner("spec", "strategy", "rollingUpdate").get("maxUnavailable")
-    if allowed is None:
-        allowed = _DEFAULT_SURGE
-    if isinstance(allowed, str):
-        if not _PERCENT.fullmatch(allowed):
-            return None
-        allowed = desired * int(allowed[:-1]) // 100
-    if type(allowed) is not int or allowed < 0:
-        return None
-    return max(0, desired - (allowed if allowed or most > desired else 1))
+    return _fenceposts(obj)[0]
+
+
+def _fenceposts(obj: CheckedObject) -> tuple[int | None, int | None]:
+    try:
+        desired = obj.desired()
+        if (obj.inner("spec", "strategy").get("type") or _ROLLING) != _ROLLING:
+            return None, desired
+        rolling = obj.inner("spec", "strategy", "rollingUpdate")
+    except WrongTypeError:
+        return None, None
+    surge = _pods(rolling.get("maxSurge"), -desired)
+    allowed = _pods(rolling.get("maxUnavailable"), desired)
+    if surge is None:
+        return None, None
+    return (
+        None if allowed is None else max(0, desired - (allowed if allowed or surge else 1)),
+        desired + surge,
+    )
+
+
+def _pods(given: Any, desired: int) -> int | None:
+    """Return a number of pods, or the share of `desired`, rounded down; of -`desired`, up."""
+    given = _DEFAULT_SHARE if given is None else given
+    if isinstance(given, str):
+        given = abs(desired * int(given[:-1]) // 100) if _PERCENT.fullmatch(given) else None
+    return given if type(given) is int and given >= 0 else None
 
 
 def note_terminating(obj: CheckedObject) -> list[str]:

@@ -8,13 +8,13 @@ Source   Improve .status, "Standardizing Conditions"; apimachinery
          pkg/apis/meta/v1/types.go:Condition and ManagedFieldsEntry.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from genguard.objects.fields import get
-from genguard.status.view import StatusView
+from genguard.status.view import Reason, StatusView
 
 MANAGER: Final = "genguard-publish-status"
 """The field manager of what is published."""
@@ -55,20 +55,18 @@ _NOBODY: Final = Owners(frozenset(), ())
 
 def read_owners(document: Document) -> dict[str, Owners]:
     """Return who owns each condition of status, by type. A malformed entry owns nothing."""
-    mine: dict[str, set[str]] = {}
-    others: dict[str, dict[str, None]] = {}
+    found: dict[str, Owners] = {}
     entries = get(document, "metadata", "managedFields")
     for entry in entries if isinstance(entries, list) else ():
-        ours = get(entry, "manager") == MANAGER and get(entry, "operation") == "Apply"
+        manager = get(entry, "manager")
         for name, leaves in _owned_conditions(entry):
-            if ours:
-                mine.setdefault(name, set()).update(leaves)
+            mine, others = found.get(name, _NOBODY)
+            if manager == MANAGER and get(entry, "operation") == "Apply":
+                mine = mine.union(leaves)
             elif _STATUS in leaves:
-                others.setdefault(name, {})[str(get(entry, "manager"))] = None
-    return {
-        name: Owners(frozenset(mine.get(name, ())), tuple(others.get(name, ())))
-        for name in mine.keys() | others.keys()
-    }
+                others = tuple(dict.fromkeys((*others, str(manager))))
+            found[name] = Owners(mine, others)
+    return found
 
 
 def _owned_conditions(entry: Any) -> Iterator[tuple[str, list[str]]]:
@@ -123,14 +121,8 @@ def read_schema(definition: Document, version: str) -> ConditionSchema:
     """
     name = get(definition, "metadata", "name")
     versions = get(definition, "spec", "versions")
-    found: Any = next(
-        (
-            one
-            for one in (versions if isinstance(versions, list) else ())
-            if get(one, "name") == version
-        ),
-        {},
-    )
+    listed = versions if isinstance(versions, list) else ()
+    found = next((one for one in listed if get(one, "name") == version), None)
     if not isinstance(get(found, "subresources", _STATUS), dict):
         raise NotPublishableError(
             f"{name}: version {version} has no status subresource: add subresources.status to the "
@@ -192,34 +184,21 @@ class Verdict(NamedTuple):
 
 def verdicts(view: StatusView) -> dict[str, Verdict]:
     """Return both conditions for a view. A message has a path of fields, and no value of one."""
+    going = "Deleting" if view.deleting else "Failed" if view.failed else "NotReady"
+    why = {True: "Ready", False: going, None: "NotObserved"}[view.ready]
     ready = {True: "True", False: "False", None: "Unknown"}[view.ready]
-    if view.ready is None:
-        why = "NotObserved"
-    elif view.ready:
-        why = "Ready"
-    else:
-        why = "Deleting" if view.deleting else "Failed" if view.failed else "NotReady"
     settled = "Settled" if view.settled else "Deleting" if view.deleting else "InProgress"
+    message = _message(one for one in view.reasons if one.against_ready)
+    unsettled = _message(one for one in view.reasons if one.against_settled)
     return {
-        READY: Verdict(
-            READY,
-            ready,
-            why,
-            _message([one.path for one in view.reasons if one.against_ready]),
-            view.generation,
-        ),
-        SETTLED: Verdict(
-            SETTLED,
-            "True" if view.settled else "False",
-            settled,
-            _message([one.path for one in view.reasons if one.against_settled]),
-            view.generation,
-        ),
+        READY: Verdict(READY, ready, why, message, view.generation),
+        SETTLED: Verdict(SETTLED, str(view.settled), settled, unsettled, view.generation),
     }
 
 
-def _message(paths: Sequence[str]) -> str:
-    return f"When this was written, {paths[0]} blocked." if paths else "Nothing blocks."
+def _message(reasons: Iterator[Reason]) -> str:
+    first = next(reasons, None)
+    return f"When this was written, {first.path} blocked." if first else "Nothing blocks."
 
 
 class StoredConditions(NamedTuple):
@@ -280,13 +259,11 @@ def items_to_apply(
 
 def items_to_release(stored: StoredConditions) -> list[dict[str, Any]] | None:
     """Return what to apply so that our conditions are removed; None when none of them is there."""
-    if not any(stored.owners.get(name, _NOBODY).is_mine for name in stored.items):
-        return None
-    mine = {name: None for name in stored.items if stored.owners.get(name, _NOBODY).is_mine}
-    return _left_to_others(stored, mine)
+    mine = {name for name in stored.items if stored.owners.get(name, _NOBODY).is_mine}
+    return _left_to_others(stored, mine) if mine else None
 
 
-def _left_to_others(stored: StoredConditions, but: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _left_to_others(stored: StoredConditions, but: Container[str]) -> list[dict[str, Any]]:
     return [
         _owned_part(stored, name)
         for name in stored.items
