@@ -46,6 +46,7 @@ class ResourceKind(NamedTuple):
 
 
 OTHER: Final = ResourceKind("other", "other", "other")
+"""What metrics call kinds that have no label of their own."""
 
 
 class DurationHistogram:
@@ -124,25 +125,21 @@ class KindCounts:
 class CountsByKind:
     """The counts of every kind. A kind gets a position, a small number, when it is first seen."""
 
-    def __init__(self, most: int) -> None:
-        """Beyond `most` kinds all others are OTHER."""
-        self._most: Final = most
-        self._kinds: Final = [OTHER]
-        self._counts: Final = [KindCounts(always_observes=False, has_status_subresource=False)]
+    def __init__(self) -> None:
+        self._kinds: Final[list[ResourceKind]] = []
+        self._counts: Final[list[KindCounts]] = []
         self._positions: Final[dict[tuple[str, str], int]] = {}
 
     def __iter__(self) -> Iterator[tuple[ResourceKind, KindCounts]]:
         return zip(self._kinds, self._counts, strict=True)
 
     def position(self, group: str, resource: str, kind: str) -> int:
-        """Return the position of a kind, a new one for a new kind; 0 (OTHER) beyond the bound."""
-        found = self._positions.get((group, resource))
+        """Return the position of a kind, a new one for a new kind."""
+        name = group, resource
+        found = self._positions.get(name)
         if found is None:
-            if len(self._kinds) > self._most:
-                return 0
-            found = self._positions[group, resource] = len(self._kinds)
+            found = self._positions[name] = len(self._kinds)
             self._kinds.append(ResourceKind(group, resource, kind))
-            name = group, resource
             self._counts.append(KindCounts(name in _ALWAYS_OBSERVED, name in _HAVE_STATUS))
         return found
 
@@ -235,22 +232,21 @@ class Summaries:
 
     def without_series(self) -> tuple[int, int]:
         """Return how many objects have no namespace, and how many no application, of their own."""
-        namespaces, applications = (
-            sum(one.total for one in islice(sets.values(), self._most, None))
-            for sets in (self._namespaces, self._applications)
-        )
-        return namespaces, applications
+        return self._rest(self._namespaces).total, self._rest(self._applications).total
 
     def _told(self, sets: dict[Key, SetCounts], other: Key) -> Iterator[tuple[Key, SetCounts]]:
         yield from islice(sets.items(), self._most)
         if len(sets) > self._most:
-            rest = SetCounts()
-            for one in islice(sets.values(), self._most, None):
-                rest.unready += one.unready
-                rest.unsettled += one.unsettled
-                for health, count in one.healths.items():
-                    rest.healths[health] += count
-            yield other, rest
+            yield other, self._rest(sets)
+
+    def _rest(self, sets: dict[Key, SetCounts]) -> SetCounts:
+        rest = SetCounts()
+        for one in islice(sets.values(), self._most, None):
+            rest.unready += one.unready
+            rest.unsettled += one.unsettled
+            for health, count in one.healths.items():
+                rest.healths[health] += count
+        return rest
 
 
 def _add(sets: dict[Key, SetCounts], key: Key, state: TrackedState, by: int) -> None:

@@ -16,11 +16,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.objects.fields import ABSENT
+from genguard.objects.fields import ABSENT, get
 from genguard.status.checked_object import (
     TRUE,
     CheckedObject,
-    Condition,
     Conditions,
     read_conditions,
 )
@@ -287,44 +286,23 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
         conditions = read_conditions(obj)
     except ValueError:
         conditions = Conditions({})
-    named = [(name, conditions.get(name)) for name in _names(expression)]
-    found = [_condition_fact(name, one) for name, one in named]
-    if key is Key.CURRENT:
-        # What is True is seldom what is missing.
-        found = [one for one in found if one[1] != TRUE] or found
-    else:
-        found = [one for one in found if one[1] is not ABSENT] or found
-    for match in dict.fromkeys(_PATH.findall(expression)):
-        fact = _field_fact(match, obj.status)
-        if fact is not None:
-            found.append(fact)
+    # Else it reads the conditions of listeners or parents.
+    named = _TYPE_IS.findall(expression) if _CONDITIONS.search(expression) else ()
+    found: list[_Fact] = []
+    for name in dict.fromkeys(name for _, name in named):
+        one = conditions.get(name)
+        have = ABSENT if one is None else short_word(one.status)
+        note = short_word(one.reason) if one is not None and one.reason else ""
+        found.append((f"status.conditions[{name}]", have, note))
+    # What is True is seldom what is missing, and what is absent seldom what is in the way.
+    unlikely = TRUE if key is Key.CURRENT else ABSENT
+    found = [one for one in found if one[1] != unlikely] or found
+    for path in dict.fromkeys(_PATH.findall(expression)):
+        steps = path.replace("?", "").split(".")
+        while len(steps) > 2 and get(obj.status, *steps[1:-1]) is ABSENT:  # noqa: PLR2004 - status.x
+            steps.pop()
+        value = get(obj.status, *steps[1:])
+        if not isinstance(value, (Mapping, list)) and steps != ["status", "conditions"]:
+            is_plain = value is ABSENT or isinstance(value, (bool, int))
+            found.append((".".join(steps), value if is_plain else short_word(value), ""))
     return found
-
-
-def _names(expression: str) -> Iterable[str]:
-    if _CONDITIONS.search(expression) is None:
-        return ()  # it reads those of listeners or parents
-    return dict.fromkeys(name for _, name in _TYPE_IS.findall(expression))
-
-
-def _condition_fact(name: str, found: Condition | None) -> _Fact:
-    if found is None:
-        return f"status.conditions[{name}]", ABSENT, ""
-    note = short_word(found.reason) if found.reason else ""
-    return found.path, short_word(found.status), note
-
-
-def _field_fact(path: str, status: Mapping[str, Any]) -> _Fact | None:
-    found: Any = status
-    walked = "status"
-    for step in path.replace("?", "").split(".")[1:]:
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(step, ABSENT)
-        walked += f".{step}"
-        if found is ABSENT:
-            break
-    if isinstance(found, (Mapping, list)) or walked == "status.conditions":
-        return None
-    value = found if found is ABSENT or isinstance(found, (bool, int)) else short_word(found)
-    return walked, value, ""

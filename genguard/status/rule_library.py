@@ -8,20 +8,21 @@ it was read from.
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from genguard.formats.documents import load_document
 from genguard.status.assessment import Judge
 from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import BadRuleError, HealthRule, Key, parse_rules
 from genguard.status.trees import group_and_kind
-from genguard.status.view import Health, StatusView, short_word
+from genguard.status.view import Health, StatusView
 
 CASES: Final = "cases"
 _WORDS: Final = (Key.CURRENT.value, Key.IN_PROGRESS.value, Key.FAILED.value)
 _VERDICT: Final = "verdict"
 _KEYS: Final = ("because", "object", "expect")
-_FORM: Final = f"`expect` is {_WORDS[0]}, {_WORDS[1]} or {_WORDS[2]}, or a mapping with"
 
 
 class Case(NamedTuple):
@@ -80,26 +81,26 @@ def _parse_case(item: Any, path: str) -> Case:
         raise BadRuleError(f"{path}.object: not an object with apiVersion and kind")
     if expect in _WORDS:
         expect = {_VERDICT: expect}
-    if not isinstance(expect, Mapping) or not expect:
-        raise BadRuleError(f"{path}: {_FORM} {', '.join(_EXPECTED)}")
-    for key, value in expect.items():
-        if not _EXPECTED.get(key, _is_unknown)(value):
-            raise BadRuleError(f"{path}.expect: {short_word(str(key))} cannot be that; {_FORM} "
-                               f"{', '.join(_EXPECTED)}")  # fmt: skip
+    try:
+        msgspec.convert(expect, _Expected)
+    except msgspec.ValidationError as error:
+        raise BadRuleError(f"{path}.expect: {error}; {_FORM}") from error
+    if not expect:
+        raise BadRuleError(f"{path}: {_FORM}")
     return Case(str(item.get("because", "")), document, dict(expect))
 
 
-def _is_unknown(_: Any) -> bool:
-    return False
+class _Expected(msgspec.Struct, forbid_unknown_fields=True):
+    verdict: Literal["current", "inProgress", "failed"] | None = None
+    ready: bool | None = None
+    settled: bool | None = None
+    health: Health | None = None
+    progress: float | None = None
 
 
-_EXPECTED: Final = {
-    _VERDICT: lambda value: value in _WORDS,
-    "ready": lambda value: isinstance(value, bool),
-    "settled": lambda value: isinstance(value, bool),
-    "health": lambda value: value in tuple(Health),
-    "progress": lambda value: value is None or isinstance(value, (int, float)),
-}
+_FORM: Final = (
+    f"`expect` is {', '.join(_WORDS)}, or a mapping with {', '.join(_Expected.__struct_fields__)}"
+)
 
 
 def _text(value: Any) -> str:

@@ -151,27 +151,24 @@ def read_health(
     """
     said: list[Health] = []
     reasons: list[Reason] = []
-
-    def add(path: str, value: Any, colour: Health, note: str) -> None:
-        said.append(colour)
+    found = []
+    for path, value, _ in _fields(places, dict.fromkeys(_HEALTH, False)):
+        note = "not known yet" if value is None else ""
+        found.append((path, value, _colour(value), note))
+    for one in filter(None, map(conditions.get, _HEALTH_TYPES)):
+        if one.stale(obj.generation):
+            reasons.append(one.stale_reason(obj.generation, Blocks.NOTHING))
+        else:
+            note = short_word(one.reason) if one.reason else ""
+            colour = Health.GREEN if one.status == TRUE else _colour(one.status) or Health.YELLOW
+            found.append((one.path, one.status, colour, note))
+    for path, value, colour, note in found:
+        said += [colour] if colour else []
         if colour is Health.RED and red:
             reasons.append(Reason(path, short_word(value), Health.GREEN, note, red))
         elif colour is not Health.GREEN:
-            reasons.append(remark(path, have=short_word(value), note=note))
-
-    for path, value, _ in _fields(places, dict.fromkeys(_HEALTH, False)):
-        colour = _colour(value)
-        if colour is None:
-            note = "not Red, Yellow or Green, so not read"
-            reasons.append(remark(path, have=short_word(value), note=note))
-        else:
-            add(path, value, colour, "not known yet" if value is None else "")
-    for found in filter(None, map(conditions.get, _HEALTH_TYPES)):
-        if found.stale(obj.generation):
-            reasons.append(found.stale_reason(obj.generation, Blocks.NOTHING))
-        else:
-            note = short_word(found.reason) if found.reason else ""
-            add(found.path, found.status, _colour_of_condition(found), note)
+            why = note if colour else "not Red, Yellow or Green, so not read"
+            reasons.append(remark(path, have=short_word(value), note=why))
     worst = next((one for one in reversed(Health) if one in said), None)
     return HealthSaid(worst, tuple(reasons))
 
@@ -180,12 +177,6 @@ def _colour(value: Any) -> Health | None:
     if value is None:
         return Health.YELLOW
     return _COLOURS.get(value.lower()) if isinstance(value, str) else None
-
-
-def _colour_of_condition(found: Condition) -> Health:
-    if found.status == TRUE:
-        return Health.GREEN
-    return _colour(found.status) or Health.YELLOW
 
 
 def read_progress(places: Places) -> tuple[str, float] | None:

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from genguard.objects.fields import Fields
-from genguard.objects.metadata import LONGEST_UID
 from genguard.status.counts import CountsByKind, ResourceKind, Summaries, read_application
 from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.health_rules import RuleAnswers
@@ -29,23 +28,10 @@ from genguard.status.tracked_state import (
 )
 from genguard.status.view import Past
 
-_LONGEST_NAME: Final = 253
-"""The longest namespace or name that the API server accepts."""
 _WRITES_STATUS: Final = b'"subresource":"status"'
 """In managedFields of what was written through /status."""
-
-
-class Limits(NamedTuple):
-    """How much is remembered, in entries. Beyond it the object without a change for longest goes.
-
-    kinds  with counts of their own
-    """
-
-    objects: int = 150_000
-    kinds: int = 2_000
-
-
-DEFAULT_LIMITS: Final = Limits()
+MOST_OBJECTS: Final = 150_000
+"""Beyond it the object without a change for longest is forgotten."""
 
 
 class Tracked(NamedTuple):
@@ -59,9 +45,9 @@ class Tracked(NamedTuple):
 class Tracking:
     """The states of all objects that watches show."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, most_summaries: int = 0) -> None:
+    def __init__(self, most_objects: int = MOST_OBJECTS, *, most_summaries: int = 0) -> None:
         """`most_summaries` namespaces and applications have counts of their own."""
-        self._limits: Final = limits
+        self._most_objects: Final = most_objects
         self._objects: Final[OrderedDict[str, bytes]] = OrderedDict()
         """The packed state of each object."""
         self._later: Final[dict[str, tuple[float, TrackedState]]] = {}
@@ -69,7 +55,7 @@ class Tracking:
         self._unsettled: Final[dict[str, None]] = {}
         self.blocking_changes = 0
         """How often what blocks any object has changed: equal numbers mean that nothing has."""
-        self.counts_by_kind: Final = CountsByKind(limits.kinds)
+        self.counts_by_kind: Final = CountsByKind()
         self.summaries: Final = Summaries(most_summaries) if most_summaries else None
 
     def __len__(self) -> int:
@@ -135,9 +121,9 @@ class Tracking:
         counts = self.counts_by_kind.counts(position)
         snapshot = ObjectSnapshot(document, kind, answers)
         uid = snapshot.metadata.uid or ""
-        if not _fits(uid, snapshot):
+        if not uid:
             return
-        if position and not counts.has_status_subresource:
+        if not counts.has_status_subresource:
             counts.has_status_subresource = _WRITES_STATUS in bytes(document["metadata"])
         data = self._objects.get(uid)
         before = None if data is None else unpack(data)
@@ -208,12 +194,5 @@ class Tracking:
             return
         self._objects[uid] = pack(after)
         self._objects.move_to_end(uid)
-        if len(self._objects) > self._limits.objects:
+        if len(self._objects) > self._most_objects:
             self.forget(next(iter(self._objects)))
-
-
-def _fits(uid: str, snapshot: ObjectSnapshot) -> bool:
-    """Whether names are those that an API server lets through."""
-    metadata = snapshot.metadata
-    longest = max(len(metadata.name or ""), len(metadata.namespace or ""))
-    return 0 < len(uid) <= LONGEST_UID and longest <= _LONGEST_NAME

@@ -14,10 +14,13 @@ namespace has. Source: Improve .status, "Augment status using external dependant
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec import structs
+
 from genguard.generation.table import load_rows
 from genguard.objects.fields import ABSENT, get
 from genguard.objects.selectors import Truth, matches_labels
 from genguard.status.assessment import Assessment, Judge, assess, judge_nothing
+from genguard.status.evaluate import evaluate
 from genguard.status.view import Health, Past, Reason, StatusView
 
 DEPENDS_ON: Final = "genguard.io/depends-on"
@@ -40,32 +43,23 @@ class Dependent(NamedTuple):
         return f"{self.kind}.{self.group}".rstrip(".")
 
 
-class Named(NamedTuple):
-    """What one annotation names, and how many of its entries are no KIND.GROUP/NAME."""
-
-    dependents: tuple[Dependent, ...]
-    malformed: int
+_MALFORMED: Final = Dependent("", "Dependent", "unreadable")
+"""Stands for all entries that are no KIND.GROUP/NAME."""
 
 
-_NONE: Final = Named((), 0)
-
-
-def read_dependents(document: Mapping[str, Any]) -> Named:
-    """Return what an object names in its annotation."""
+def read_dependents(document: Mapping[str, Any]) -> tuple[Dependent, ...]:
+    """Return what an object names in its annotation, each once."""
     text = get(document, "metadata", "annotations", DEPENDS_ON)
-    if not isinstance(text, str):
-        return _NONE
-    entries = [one.strip() for one in text.split(",") if one.strip()][:MOST_DEPENDENTS]
-    found = [_parse(one) for one in entries]
-    known = tuple(dict.fromkeys(one for one in found if one is not None))
-    return Named(known, found.count(None))
+    entries = text.split(",") if isinstance(text, str) else ()
+    given = [one.strip() for one in entries if one.strip()][:MOST_DEPENDENTS]
+    return tuple(dict.fromkeys(map(_parse, given)))
 
 
-def _parse(entry: str) -> Dependent | None:
+def _parse(entry: str) -> Dependent:
     qualified, slash, name = entry.partition("/")
     kind, _, group = qualified.partition(".")
     is_good = slash and kind.isalnum() and name and "/" not in name and len(entry) <= 2 * _LONGEST
-    return Dependent(group, kind, name) if is_good else None
+    return Dependent(group, kind, name) if is_good else _MALFORMED
 
 
 class DependentIndex:
@@ -76,7 +70,7 @@ class DependentIndex:
         self._named: Final = {
             index: named
             for index, document in enumerate(documents)
-            if (named := read_dependents(document)) is not _NONE
+            if (named := read_dependents(document))
         }
         self._places: Final = dict(_places(documents)) if self._named else {}
         self._namespaces: Final = {index: _namespace(documents[index]) for index in self._named}
@@ -88,21 +82,16 @@ class DependentIndex:
 
     def of(self, index: int) -> list[int]:
         """Return the indexes of the documents that one document depends on."""
-        named = self._named.get(index, _NONE)
-        found = (self._find(index, one) for one in named.dependents)
+        found = (self._find(index, one) for one in self._named.get(index, ()))
         return [one for one in found if one is not None and one != index]
 
     def missing(self, index: int) -> list[StatusView]:
         """Return a view for each object that is named but not known: it is not ready."""
-        named = self._named.get(index)
-        if named is None:
-            return []
-        views = [
+        return [
             _absent(one, self._namespaces[index])
-            for one in named.dependents
+            for one in self._named.get(index, ())
             if self._find(index, one) is None
         ]
-        return [*views, *[_malformed(self._namespaces[index])][: named.malformed]]
 
     def _find(self, index: int, one: Dependent) -> int | None:
         where = one.group, one.kind.lower(), one.name
@@ -128,32 +117,18 @@ def _namespace(document: Mapping[str, Any]) -> str:
 
 def _absent(one: Dependent, namespace: str) -> StatusView:
     reason = Reason("metadata.name", ABSENT, "present", f"{DEPENDS_ON} names it")
-    return _blocked(one.group, one.kind, namespace, one.name, reason)
-
-
-def _malformed(namespace: str) -> StatusView:
-    reason = Reason(_PATH, "a text", "KIND.GROUP/NAME, separated by commas")
-    return _blocked("", "Dependent", namespace, "unreadable", reason)
-
-
-def _blocked(group: str, kind: str, namespace: str, name: str, reason: Reason) -> StatusView:
-    return StatusView(
-        group=group,
+    if one is _MALFORMED:
+        reason = Reason(_PATH, "a text", "KIND.GROUP/NAME, separated by commas")
+    metadata = {"namespace": namespace, "name": one.name}
+    document = {"apiVersion": f"{one.group}/v1", "kind": one.kind, "metadata": metadata}
+    return structs.replace(
+        evaluate(document, at=0.0),
         version="",
-        kind=kind,
-        namespace=namespace,
-        name=name,
-        uid="",
         ready=False,
         settled=False,
         health=Health.YELLOW,
-        progress=None,
-        generation=None,
-        observed_generation=None,
-        reconciled_generation=None,
-        terminating_replicas=None,
-        table_ready=None,
         reasons=(reason,),
+        table_ready=None,
     )
 
 
@@ -317,11 +292,11 @@ def _ancestors(index: int, parents: Mapping[int, int]) -> set[int]:
 
 def _find_parents(documents: Sequence[Document], dependents: DependentIndex) -> dict[int, int]:
     by_uid = {uid: index for index, one in enumerate(documents) if (uid := read_uid(one))}
-    found = {
-        index: parent
-        for index, document in enumerate(documents)
-        if (parent := _find_owner(document, by_uid)) is not None and parent != index
-    }
+    found: dict[int, int] = {}
+    for index, document in enumerate(documents):
+        parent = _find_owner(document, by_uid)
+        if parent is not None and parent != index:
+            found[index] = parent
     for index, document in enumerate(documents):
         if group_and_kind(document) == APPLICATION:
             for other, member in enumerate(documents):

@@ -48,32 +48,26 @@ class WaitState(Enum):
 
 
 class Goal(NamedTuple):
-    """One value of --for."""
+    """One value of --for.
+
+    holds       called with the object and the generation to wait for
+    concerns    whether a reason keeps this goal from being reached
+    generation  N of `reconciled=N`; None: the generation at the start of the wait
+    condition   type and status of `condition=TYPE=STATUS`, which are compared in any case
+    probe       the condition of an external probe, that the objects below it may carry as well
+    """
 
     text: str
-    """As the user wrote it."""
     holds: Callable[[Assessment, int | None], bool]
-    """Called with the object and the generation to wait for."""
-    concerns: Callable[[Reason], bool]
-    """Whether a reason keeps this goal from being reached."""
+    concerns: Callable[[Reason], bool] = lambda _: True
     generation: int | None = None
-    """N of `reconciled=N`; None: the generation at the start of the wait."""
-    condition: "Condition | None" = None
-    """Of `condition=TYPE=STATUS`; None for the other goals."""
+    condition: tuple[str, str] | None = None
     probe: str = ""
-    """The condition of an external probe that the object, and the objects below it, may carry."""
 
     @property
     def is_deletion(self) -> bool:
         """Whether the object is to be gone: it holds for no object that exists."""
-        return self.holds is _is_gone
-
-
-class Condition(NamedTuple):
-    """A condition that is waited for, as kubectl compares it: in any case."""
-
-    type: str
-    status: str
+        return self.text == _DELETE
 
 
 class WaitProgress(NamedTuple):
@@ -151,19 +145,17 @@ class WaitTracker:
         return WaitProgress(str(target), WaitState.WAITING, "it does not exist yet")
 
     def _measure(self, uid: str, node: Node) -> WaitProgress:
-        generation = node.assessment.view.generation
-        return measure_progress(
-            node, self._goals, self._first_generation.setdefault(uid, generation)
-        )
+        first = self._first_generation.setdefault(uid, node.assessment.view.generation)
+        return measure_progress(node, self._goals, first)
 
 
 def parse_goal(text: str) -> Goal:
     """Read one value of --for; raises BadGoalError."""
     if match := _NUMBERED.fullmatch(text):
-        return Goal(text, _is_reconciled, _blocks_settled, int(match[1]))
+        return _GOALS["reconciled"]._replace(text=text, generation=int(match[1]))
     if match := _CONDITION.fullmatch(text):
-        wanted = Condition(match[1], match[2] or "true")
-        return Goal(text, partial(_has_condition, wanted), _any_reason, condition=wanted)
+        wanted = match[1], match[2] or "true"
+        return Goal(text, partial(_has_condition, wanted), condition=wanted)
     if text in _GOALS:
         return _GOALS[text]
     known = ", ".join(_GOALS)
@@ -230,22 +222,22 @@ def _explain_deletion(assessment: Assessment) -> str:
     return f"metadata.finalizers {held}" if held else "metadata.deletionTimestamp set, want gone"
 
 
-def _explain_condition(assessment: Assessment, wanted: Condition) -> str:
-    path = f"status.conditions[{wanted.type}]"
-    found = _find_condition(assessment, wanted.type)
+def _explain_condition(assessment: Assessment, wanted: tuple[str, str]) -> str:
+    path = f"status.conditions[{wanted[0]}]"
+    found = _find_condition(assessment, wanted[0])
     if found is None:
-        return f"{path} absent, want {wanted.status}"
+        return f"{path} absent, want {wanted[1]}"
     have = get(found, "status")
     observed = _observed_at(assessment, found)
-    if _is_same(have, wanted.status) and observed is not None:
+    if _is_same(have, wanted[1]) and observed is not None:
         return f"{path} is of generation {observed}, want {assessment.view.generation}"
-    return f"{path} {short_word(have)}, want {wanted.status}"
+    return f"{path} {short_word(have)}, want {wanted[1]}"
 
 
-def _has_condition(wanted: Condition, assessment: Assessment, _: int | None) -> bool:
+def _has_condition(wanted: tuple[str, str], assessment: Assessment, _: int | None) -> bool:
     """As kubectl pkg/cmd/wait/condition.go:checkCondition; an old observation does not count."""
-    found = _find_condition(assessment, wanted.type)
-    if found is None or not _is_same(get(found, "status"), wanted.status):
+    found = _find_condition(assessment, wanted[0])
+    if found is None or not _is_same(get(found, "status"), wanted[1]):
         return False
     generation, observed = assessment.view.generation, _observed_at(assessment, found)
     return generation is None or observed is None or observed >= generation
@@ -272,15 +264,13 @@ def _is_same(have: Any, want: str) -> bool:
 
 def _find_failure(node: Node) -> str | None:
     """Return why the object, or a member of the Application, has failed for good; None if not."""
-    failure = _find_own_failure(node.assessment)
-    if failure is not None:
-        return failure
-    if (node.assessment.view.group, node.assessment.view.kind) == APPLICATION:
-        for child in node.children:
-            failure = _find_failure(child)
-            if failure is not None:
-                return f"{object_name(child.assessment.view)}: {failure}"
-    return None
+    view = node.assessment.view
+    members = node.children if (view.group, view.kind) == APPLICATION else ()
+    own = _find_own_failure(node.assessment)
+    below = ((one, _find_failure(one)) for one in members)
+    return own or next(
+        (f"{object_name(one.assessment.view)}: {why}" for one, why in below if why), None
+    )
 
 
 def _find_own_failure(assessment: Assessment) -> str | None:
@@ -307,37 +297,20 @@ def _is_reconciled(assessment: Assessment, generation: int | None) -> bool:
     return view.settled and (generation is None or (reached is not None and reached >= generation))
 
 
-def _is_gone(_: Assessment, __: int | None) -> bool:
-    return False
-
-
-def _blocks_settled(reason: Reason) -> bool:
-    return reason.against_settled
-
-
-def _any_reason(_: Reason) -> bool:
-    return True
-
-
+_DELETE: Final = "delete"
 _GOALS: Final = {
     goal.text: goal
     for goal in (
         Goal("ready", lambda it, _: it.view.ready is True, lambda reason: reason.against_ready),
-        Goal("settled", lambda it, _: it.view.settled, _blocks_settled),
-        Goal("reconciled", _is_reconciled, _blocks_settled),
-        Goal("health=green", lambda it, _: it.view.health is Health.GREEN, _any_reason),
-        Goal(
-            "traffic-ready",
-            lambda it, _: it.view.traffic_ready is True,
-            _any_reason,
-            probe=TRAFFIC_READY,
-        ),
+        Goal("settled", lambda it, _: it.view.settled, lambda reason: reason.against_settled),
+        Goal("reconciled", _is_reconciled, lambda reason: reason.against_settled),
+        Goal("health=green", lambda it, _: it.view.health is Health.GREEN),
+        Goal("traffic-ready", lambda it, _: it.view.traffic_ready is True, probe=TRAFFIC_READY),
         Goal(
             "qualified",
             lambda it, _: it.view.application_qualified is True,
-            _any_reason,
             probe=APPLICATION_QUALIFIED,
         ),
-        Goal("delete", _is_gone, _any_reason),
+        Goal(_DELETE, lambda _, __: False),
     )
 }

@@ -18,7 +18,7 @@ from genguard.status.tracked_state import (
     read_summary,
     unpack,
 )
-from genguard.status.tracking import Limits, Tracking
+from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from tests.property.strategies import JSON
 from tests.unit.status.story import objects
@@ -125,7 +125,7 @@ def test_each_generation_is_measured_at_most_once(steps):
 
 @given(st.lists(STEPS, max_size=20), st.integers(1, 2))
 def test_memory_is_bounded_in_objects(steps, objects):
-    tracking = Tracking(Limits(objects=objects))
+    tracking = Tracking(objects)
     for step, new, _ in steps:
         take(tracking, step, new, 100.0)
         assert len(tracking) <= objects

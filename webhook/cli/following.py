@@ -263,7 +263,7 @@ class Following:
             time.time(),
             answers=self._judge(document),
         )
-        for named in read_dependents(document).dependents:
+        for named in read_dependents(document):
             with suppress(UnknownTargetError):  # then it is told as absent
                 kind = find(named.qualified_kind, self._kinds)
                 self._follow_kinds({kind.of}, one.namespace)

@@ -211,7 +211,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     tracking = context.sources.detecting.tracking
     known = await _open(context, now)
     model = await page(tracking, asked, now, known)
-    kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind if kind.resource != "other"})
+    kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind})
     values = {
         "stuck": find_stuck(tracking, (one.uid for one in model.objects), known.damaged, now),
         "asked": asked.filters,

@@ -169,4 +169,4 @@ def test_names_are_read_once_and_in_limits():
     found = read_dependents(thing("web", on=" Service/web , Service/web,,B.g/c "))
     assert found.dependents == (Dependent("", "Service", "web"), Dependent("g", "B", "c"))
     many = ",".join(f"Service/s{number}" for number in range(MOST_DEPENDENTS + 9))
-    assert len(read_dependents(thing("web", on=many)).dependents) == MOST_DEPENDENTS
+    assert len(read_dependents(thing("web", on=many))) == MOST_DEPENDENTS

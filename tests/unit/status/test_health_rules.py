@@ -158,8 +158,11 @@ def test_a_rule_that_cannot_be_used_is_refused_in_one_line(case):
         ("text", "cases[0]: not a mapping with because, object, expect"),
         ({"object": {"kind": "A"}, "expect": "current"}, "cases[0].object: not an object"),
         ({"object": RULE, "expect": "fine"}, "`expect` is current, inProgress or failed"),
-        ({"object": RULE, "expect": {"ready": "yes"}}, "cases[0].expect: ready cannot be that"),
-        ({"object": RULE, "expect": {"redy": True}}, "cases[0].expect: redy cannot be that"),
+        ({"object": RULE, "expect": {"ready": "yes"}}, "cases[0].expect: Expected `bool"),
+        (
+            {"object": RULE, "expect": {"redy": True}},
+            "cases[0].expect: Object contains unknown field `redy`",
+        ),
     ],
 )
 def test_a_case_that_cannot_be_used_is_refused(case, told):

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from genguard.objects.fields import Fields, fields_of
-from genguard.status.counts import OTHER, CountsByKind
 from genguard.status.tracked_state import MOST_CONDITIONS, MOST_MILESTONES, MOST_VALUES, Milestone
-from genguard.status.tracking import Limits, Tracked, Tracking
+from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Past
 from tests.cases_loader import Case, table
 from tests.unit.status.story import Story, objects
@@ -56,23 +55,13 @@ def sight(uid: str, **changes: Any) -> Fields:
 
 
 def test_the_longest_unchanged_are_forgotten_first():
-    tracking = Tracking(Limits(objects=3))
+    tracking = Tracking(3)
     for uid in ("a", "b", "c", "a", "d"):
         tracking.record_stored("", "pods", "Pod", sight(uid), 0.0)
     assert [one.uid for one in objects(tracking)] == ["b", "c", "d"]
     tracking.record_stored("", "pods", "Pod", sight("b", resourceVersion="2"), 1.0)
     tracking.record_stored("", "pods", "Pod", sight("e"), 2.0)
     assert [one.uid for one in objects(tracking)] == ["d", "b", "e"]
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("uid", "u" * 129), ("uid", ""), ("name", "n" * 254), ("namespace", "n" * 254)],
-)
-def test_names_that_no_api_server_lets_through_are_not_kept(key, value):
-    tracking = Tracking()
-    tracking.record_stored("", "pods", "Pod", sight(**{"uid": "b", key: value}), 0.0)
-    assert len(tracking) == 0
 
 
 def test_an_object_that_is_adopted_stands_below_its_new_owner():
@@ -85,16 +74,6 @@ def test_an_object_that_is_adopted_stands_below_its_new_owner():
     found = tracking.find("a")
     assert found is not None
     assert (found.state.owner, found.state.changed_at) == ("owner", 0.0)
-
-
-def test_kinds_without_number_share_one_count():
-    counts_by_kind = CountsByKind(20)
-    positions = {
-        counts_by_kind.position("example.org", f"things{n}", f"Thing{n}") for n in range(30)
-    }
-    assert len(positions) == 21
-    assert counts_by_kind.kind(0) is OTHER
-    assert counts_by_kind.position("example.org", "things5", "Thing5") != 0
 
 
 def test_when_generations_were_reconciled_is_known_of_the_latest():
