@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from genguard.objects.fields import fields_of
 from genguard.status.counts import Summaries, read_application
-from genguard.status.tracking import Limits, Tracking
+from genguard.status.tracking import MOST_OBJECTS, Tracking
 from genguard.status.view import Health
 from tests.unit.status.story import objects
 from webhook.server.collectors import TrackedMetrics
@@ -40,8 +40,8 @@ def test_an_application_is_what_it_is_a_part_of_or_else_its_instance(labels, app
     assert read_application(msgspec.UNSET) == ""
 
 
-def tracked(most: int, **limits: int) -> tuple[Tracking, Summaries]:
-    tracking = Tracking(Limits(**limits), most_summaries=most)
+def tracked(most: int, most_objects: int = MOST_OBJECTS) -> tuple[Tracking, Summaries]:
+    tracking = Tracking(most_objects, most_summaries=most)
     assert tracking.summaries is not None
     return tracking, tracking.summaries
 
@@ -125,7 +125,7 @@ STEPS = st.tuples(NAMES, st.sampled_from(["one", "two", "three"]), st.sampled_fr
 
 @given(st.lists(STEPS, max_size=30), st.integers(1, 3))
 def test_whatever_happens_the_sums_are_those_of_the_tracked_objects(steps, most):
-    tracking, summaries = tracked(most, objects=3)
+    tracking, summaries = tracked(most, 3)
     for version, (name, namespace, part_of, ready, forgotten) in enumerate(steps, start=1):
         labels = {"part_of": part_of} if part_of else {}
         record(tracking, name, namespace=namespace, ready=ready, version=version, **labels)
