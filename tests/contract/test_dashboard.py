@@ -200,14 +200,12 @@ async def test_what_is_broken_has_json_of_its_own(running):
     ("query", "status", "writes"),
     [
         ("", 200, 4),
-        ("&from=1970-01-01T00:00&to=2001-01-01T00:00:00", 200, 0),
-        ("&from=0001-01-01T00:00:00Z", 200, 4),
-        ("&to=9999-12-31T23:59:59%2B00:00", 200, 4),
-        ("&from=soon", 400, None),
-        ("&from=2026-01-02T00:00&to=2026-01-01T00:00", 400, None),
+        ("&since=15m", 200, 4),
+        ("&since=soon", 400, None),
+        ("&from=2026-01-01T00:00", 400, None),
     ],
 )
-async def test_a_timeline_may_be_of_any_time(running, query, status, writes):
+async def test_a_timeline_may_be_of_the_time_before_now(running, query, status, writes):
     await Story(running).cleared(4)
     names = "group=apps&resource=deployments&namespace=shop&name=web&uid=uid-web"
     found = await running.ops(f"/api/object?{names}{query}")
@@ -215,4 +213,4 @@ async def test_a_timeline_may_be_of_any_time(running, query, status, writes):
     assert len(found.json.get("writes", ())) == (writes or 0)
     page = await running.ops(f"/object?{names}{query}")
     assert page.status == status
-    assert (b"Zoom out" in page.body) == bool(writes)
+    assert (b"</svg>\n  </div>" in page.body) == bool(writes)

@@ -4,7 +4,6 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Mapping
 from itertools import count, islice
-from math import inf
 from typing import Final
 
 import msgspec
@@ -16,7 +15,6 @@ from genguard.status.tracked_state import Milestone
 from genguard.status.tracking import Tracked, Tracking
 from webhook.dashboard.objects import OpenFindings, TrackedObject, find_stuck, show
 from webhook.dashboard.page import (
-    LATEST,
     BadQueryError,
     MissingError,
     PageContext,
@@ -24,13 +22,12 @@ from webhook.dashboard.page import (
     PageQueue,
     begin_of_range,
     check_parameters,
-    moment_of,
     time_range,
 )
-from webhook.dashboard.timeline import FRAMES, Step, plot, shown_time, steps
+from webhook.dashboard.timeline import Step, plot, steps
 
 _NAMES = ("group", "resource", "namespace", "name", "uid")
-_PARAMETERS = (*_NAMES, "since", "from", "to")
+_PARAMETERS = (*_NAMES, "since")
 MOST_CHILDREN: Final = 50
 MOST_NODES: Final = 300
 _BATCH_SIZE: Final = 500
@@ -68,12 +65,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     check_parameters(query, _PARAMETERS)
     group, resource, namespace, name, uid = (query.get(one, "") for one in _NAMES)
     since = time_range(query)
-    since_then = begin_of_range(since, now)
-    asked = moment_of(query, "from"), moment_of(query, "to")
-    begin = max(since_then, -inf if asked[0] is None else asked[0])
-    end = inf if asked[1] is None else asked[1]
-    if begin >= end:
-        raise BadQueryError("from must be before to")
+    begin = begin_of_range(since, now)
     if not resource or not (name or uid):
         raise BadQueryError("the parameters resource, and name or uid, are required")
     detecting = context.sources.detecting
@@ -99,20 +91,17 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         uid=uid,
         watched=watch in context.sources.watching.states(),
         tracked=None if found is None else show(found, now, OpenFindings(about, now)),
-        writes=tuple(one for one in known if begin <= one.time <= end),
-        reconciled=tuple(one for one in milestones if begin <= one.at <= end),
+        writes=tuple(one for one in known if begin <= one.time),
+        reconciled=tuple(one for one in milestones if begin <= one.at),
         findings=about,
         tree=await tree(tracking, context.queue, uid, now),
     )
     names = {one: query.get(one, "") for one in _NAMES}
-    time = shown_time(model.writes, now, *asked) if model.writes else None
     uids = {uid, *uids_of(model.tree)}
     damaged = damaged_objects(findings)
     values = {
         "stuck": find_stuck(tracking, uids, damaged, now),
-        "plots": time and [plot(model.writes, model.reconciled, time, one) for one in FRAMES],
-        "near": ranges_near(*time) if time else {},
-        "is_range": asked != (None, None),
+        "plot": plot(model.writes, model.reconciled, now) if model.writes else None,
         "since": since,
         "earlier": len(known) - len(model.writes),
         "names": names,
@@ -120,19 +109,6 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         "commands": tuple(commands(model)),
     }
     return PageData(model, values)
-
-
-def ranges_near(begin: float, end: float) -> Mapping[str, tuple[float, float]]:
-    """Return what may be shown instead of a range, by what a link to it says."""
-    half = (end - begin) / 2
-    near = {
-        "Link to this view": (begin, end),
-        "Earlier": (begin - half, end - half),
-        "Later": (begin + half, end + half),
-        "Zoom in": (begin + half / 2, end - half / 2),
-        "Zoom out": (begin - half, end + half),
-    }
-    return {name: (max(low, 0.0), min(high, LATEST)) for name, (low, high) in near.items()}
 
 
 def commands(model: ObjectPage) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
@@ -233,8 +233,6 @@ def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
     return int(text)
 
 
-LATEST: Final = 253_402_214_400.0
-"""The last day of the year 9999 in Unix seconds: no later time can be shown."""
 RANGES: Final = ("5m", "15m", "1h", "6h", "24h", "7d")
 """Time ranges that pages offer; a URL may have any other number of s, m, h or d."""
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhd])")
@@ -247,19 +245,6 @@ def time_range(query: Mapping[str, str]) -> str:
     if since and _DURATION.fullmatch(since) is None:
         raise BadQueryError("since must be a number with s, m, h or d, such as 24h")
     return since
-
-
-def moment_of(query: Mapping[str, str], name: str) -> float | None:
-    """Return a parameter that is a time, RFC 3339 or without a zone in UTC, in Unix seconds."""
-    text = query.get(name, "").strip()
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-        seconds = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise BadQueryError(f"{name} must be a time such as 2026-11-25T01:54:15Z") from error
-    return min(max(seconds, 0.0), LATEST)
 
 
 def begin_of_range(since: str, now: float) -> float:

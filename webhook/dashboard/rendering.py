@@ -47,7 +47,7 @@ def _environment() -> Environment:
     )
     made.filters.update(span=span, stamp=stamp, count=count, moment=moment)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
-    made.filters.update(word=word, exactly=stamp_exactly)
+    made.filters.update(word=word)
     made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
     made.globals.update(goes_on=GOES_ON)
     made.globals.update(shown_severity=shown_severity, happening=happening, damaged=damaged)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,20 +19,11 @@ MOST_PATHS = 8
 """The most paths shown for each write."""
 
 
-class Frame(NamedTuple):
-    """How large a plot is, in units of its viewBox; `ticks` parts of the time have a label."""
-
-    width: int
-    left: int
-    right: int
-    ticks: int
-    most_letters: int
-
-
-WIDE: Final = Frame(800, 56, 784, 4, 110)
-NARROW: Final = Frame(360, 34, 352, 2, 44)
-"""For a phone: there a wide plot would be too small to read."""
-FRAMES: Final = (WIDE, NARROW)
+WIDTH: Final = 800
+"""In units of the viewBox, of which a phone shows a part at a time."""
+LEFT, RIGHT = 56, 784
+_TICKS: Final = 4
+MOST_LETTERS: Final = 110
 _TOP, _HEIGHT, _LANE = 12, 180, 36
 
 _UP: Final = 4
@@ -111,22 +102,10 @@ class Label(NamedTuple):
     text: str
 
 
-class Part(NamedTuple):
-    """A part of the shown time, in Unix seconds: a click on it shows this part alone."""
-
-    x: float
-    width: float
-    begin: float
-    end: float
-
-
 class Plot(NamedTuple):
     """The positions of all parts, in units of the viewBox."""
 
-    frame: Frame
     begin: float
-    end: float
-    parts: tuple[Part, ...]
     height: float
     lines: tuple[Curve, ...]
     marks: tuple[Mark, ...]
@@ -169,28 +148,14 @@ def _between(cleared: Observed, wanted: Observed) -> Iterator[str]:
         yield to_field_path(one.path)
 
 
-def shown_time(
-    steps: Sequence[Step], now: float, begin: float | None = None, end: float | None = None
-) -> tuple[float, float]:
-    """Return from when to when at least one write is shown: from the first write on, if not said.
+def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> Plot:
+    """Lay out a plot of at least one write, from the first of them on.
 
     A long time without writes is cut off, so that the last writes have room.
     """
-    first, last = steps[0].time, steps[-1].time
-    begin = first if begin is None else begin
-    if end is None:
-        end = min(max(now, last), last + max((last - first) * _QUIET_SHARE, _LEAST))
-    return begin, max(end, begin + _LEAST)
-
-
-def plot(
-    steps: Sequence[Step],
-    reconciled: Sequence[Milestone],
-    time: tuple[float, float],
-    frame: Frame = WIDE,
-) -> Plot:
-    """Lay out a plot of at least one write, from when to when `time` says."""
-    begin, end = time
+    begin, last = steps[0].time, steps[-1].time
+    end = min(max(now, last), last + max((last - begin) * _QUIET_SHARE, _LEAST))
+    end = max(end, begin + _LEAST)
     wide = end - begin
     series = (
         ("generation", _changes((one.time, one.generation) for one in steps)),
@@ -206,7 +171,7 @@ def plot(
 
     def x(at: float) -> float:
         share = (min(max(at, begin), end) - begin) / wide
-        return round(frame.left + share * (frame.right - frame.left), 1)
+        return round(LEFT + share * (RIGHT - LEFT), 1)
 
     def y(value: float) -> float:
         return round(bottom - 20 - (value - low) / max(high - low, 1) * (_HEIGHT - 40), 1)
@@ -218,22 +183,17 @@ def plot(
         Mark(x(one.time), places.get(one.actor, places[names[-1]]), _kind(one), _title(one))
         for one in steps
     )
-    edges = [begin + wide * tick / frame.ticks for tick in range(frame.ticks + 1)]
+    edges = [begin + wide * tick / _TICKS for tick in range(_TICKS + 1)]
     return Plot(
-        frame=frame,
         begin=begin,
-        end=end,
-        parts=tuple(
-            Part(x(low), round(x(high) - x(low), 1), low, high) for low, high in pairwise(edges)
-        ),
         height=first + len(names) * _LANE - 20,
         lines=tuple(
-            Curve(name, index + 1, _path(points, x, y, index * _APART, frame.right))
+            Curve(name, index + 1, _path(points, x, y, index * _APART))
             for index, (name, points) in enumerate(series)
             if any(value is not None for _, value in points)
         ),
         marks=tuple(marks),
-        lanes=tuple(Label(at, _cut(name, frame.most_letters)) for name, at in places.items()),
+        lanes=tuple(Label(at, _cut(name)) for name, at in places.items()),
         across=tuple(Label(x(at), _clock(at, wide)) for at in edges),
         up=tuple(Label(y(value), str(value)) for value in _ticks(low, high)),
     )
@@ -255,7 +215,6 @@ def _path(
     x: Callable[[float], float],
     y: Callable[[float], float],
     lower: float,
-    right: int,
 ) -> str:
     """Return an SVG path with a step at each change, and a gap where there is no value."""
     parts: list[str] = []
@@ -266,7 +225,7 @@ def _path(
         if value is not None:
             parts.append(f"{'M' if last is None else 'L'}{x(at)} {y(value) + lower:g}")
         last = value
-    return " ".join((*parts, f"H{right}")) if last is not None else " ".join(parts)
+    return " ".join((*parts, f"H{RIGHT}")) if last is not None else " ".join(parts)
 
 
 def _clock(at: float, wide: float) -> str:
@@ -277,9 +236,9 @@ def _clock(at: float, wide: float) -> str:
     return f"{found:%m-%d %H:%M}" if wide >= _LONG else f"{found:%H:%M:%S}"
 
 
-def _cut(name: str, most: int) -> str:
+def _cut(name: str) -> str:
     """Return the name of a writer; of a long one the end, which tells it from others."""
-    return name if len(name) <= most else f"…{name[1 - most :]}"
+    return name if len(name) <= MOST_LETTERS else f"…{name[1 - MOST_LETTERS :]}"
 
 
 def _lanes(steps: Iterable[Step]) -> list[str]:
