@@ -19,9 +19,8 @@ MOST_PATHS = 8
 """The most paths shown for each write."""
 
 
-WIDTH: Final = 800
-"""In units of the viewBox, of which a phone shows a part at a time."""
 LEFT, RIGHT = 56, 784
+"""Of the 800 units of the viewBox, of which a phone shows a part at a time."""
 _TICKS: Final = 4
 MOST_LETTERS: Final = 110
 _TOP, _HEIGHT, _LANE = 12, 180, 36

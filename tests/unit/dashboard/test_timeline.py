@@ -17,7 +17,7 @@ from tests.unit.detection.builders import (
     update,
     with_content,
 )
-from webhook.dashboard.timeline import MOST_LETTERS, WIDTH, Step, Stored, plot, steps
+from webhook.dashboard.timeline import MOST_LETTERS, RIGHT, Step, Stored, plot, steps
 
 
 def remembered(*reviews: tuple, stored=False):
@@ -112,11 +112,11 @@ def test_everything_stays_within_the_plot():
     several = [step(float(at), at, at - 1, user=f"user-{at % 9}") for at in range(1, 41)]
     drawn = plot(several, [Milestone(-50.0, 1), Milestone(90.0, 39)], 1_000.0)
     for line in drawn.lines:
-        assert all(0 <= one <= WIDTH for one in numbers(line.path))
+        assert all(0 <= one <= RIGHT for one in numbers(line.path))
     assert len(drawn.lanes) == 6
     assert drawn.lanes[-1].text == "others"
     assert len(drawn.marks) == 40
-    assert all(0 < mark.y < drawn.height and 0 < mark.x < WIDTH for mark in drawn.marks)
+    assert all(0 < mark.y < drawn.height and 0 < mark.x <= RIGHT for mark in drawn.marks)
     assert len(drawn.up) <= 5
 
 

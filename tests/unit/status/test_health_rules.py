@@ -157,7 +157,7 @@ def test_a_rule_that_cannot_be_used_is_refused_in_one_line(case):
     [
         ("text", "cases[0]: not a mapping with because, object, expect"),
         ({"object": {"kind": "A"}, "expect": "current"}, "cases[0].object: not an object"),
-        ({"object": RULE, "expect": "fine"}, "`expect` is current, inProgress or failed"),
+        ({"object": RULE, "expect": "fine"}, "`expect` is current, inProgress, failed"),
         ({"object": RULE, "expect": {"ready": "yes"}}, "cases[0].expect: Expected `bool"),
         (
             {"object": RULE, "expect": {"redy": True}},
