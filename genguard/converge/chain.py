@@ -1,8 +1,5 @@
 """Call mutating webhooks one after the other for a write, as an API server does, and see each step.
 
-`run` sends nothing itself: it yields who is to be called with which review, and is sent the answer,
-so that it serves callers with and without an event loop.
-
 Source  apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go and reinvocationcontext.go:
         after a webhook that changed the object, those with reinvocationPolicy IfNeeded that were
         called before it are called once more, when all have been called
@@ -11,7 +8,7 @@ Source  apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go and reinvo
 import base64
 import binascii
 import copy
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -64,20 +61,15 @@ class Passed:
     missed: dict[str, str] = field(default_factory=dict)
 
 
-class Ask(NamedTuple):
-    """A webhook that is to be called now, and the AdmissionReview that it is to be sent."""
-
-    webhook: str
-    review: Document
-
-
-Calls = Generator[Ask, Any, Passed]
-"""Yields whom to call and takes answers, or NotCalledError thrown into it; returns the result."""
+Call = Callable[[str, Document], Awaitable[Any]]
+"""Sends a webhook an AdmissionReview; returns its answer or raises NotCalledError."""
 Matches = Callable[[str, Document], bool]
 """Whether the API server calls a webhook for a review."""
 
 
-def run(links: Sequence[Link], review: Mapping[str, Any], matches: Matches) -> Calls:
+async def run(
+    links: Sequence[Link], review: Mapping[str, Any], matches: Matches, call: Call
+) -> Passed:
     """Send a write through all webhooks that match it. The review stays as it is."""
     passed = Passed(copy.deepcopy(review["request"]["object"]))
     called: list[Link] = []  # before the last change, and to be reinvoked if there is another one
@@ -86,7 +78,10 @@ def run(links: Sequence[Link], review: Mapping[str, Any], matches: Matches) -> C
         for link in links:
             if is_again and link not in again:
                 continue
-            has_changed = yield from _step(link, review, passed, matches)
+            asked = {**review, "request": {**review["request"], "object": passed.object}}
+            has_changed = False
+            if matches(link.name, asked):
+                has_changed = await _step(link.name, asked, passed, call)
             if passed.refused:
                 return passed
             if has_changed:
@@ -97,41 +92,39 @@ def run(links: Sequence[Link], review: Mapping[str, Any], matches: Matches) -> C
     return passed
 
 
-def _step(
-    link: Link, review: Mapping[str, Any], passed: Passed, matches: Matches
-) -> Generator[Ask, Any, bool]:
+async def _step(name: str, asked: Document, passed: Passed, call: Call) -> bool:
     """Call one webhook; return whether it changed the object."""
-    asked = {**review, "request": {**review["request"], "object": passed.object}}
-    if not matches(link.name, asked):
-        return False
     try:
-        refused, after = _answer((yield Ask(link.name, asked)), passed.object)
+        refused, after = _answer(await call(name, asked), passed.object)
     except NotCalledError as error:
-        passed.missed[link.name] = str(error)
+        passed.missed[name] = str(error)
         return False
     if refused is not None:
-        passed.refused = f"{link.name}: {refused}"
+        passed.refused = f"{name}: {refused}"
         return False
-    step = Step(link.name, passed.object, after)
+    step = Step(name, passed.object, after)
     passed.steps.append(step)
     passed.object = after
     return step.has_changed
 
 
-def run_at_once(calls: Calls, call: Callable[[str, Document], Any]) -> Passed:
-    """Call each webhook by a function that returns its answer or raises NotCalledError."""
+def run_at_once(
+    links: Sequence[Link],
+    review: Mapping[str, Any],
+    matches: Matches,
+    call: Callable[[str, Document], Any],
+) -> Passed:
+    """Run without an event loop; `call` returns an answer or raises NotCalledError."""
+
+    async def answer(name: str, asked: Document) -> Any:
+        return call(name, asked)
+
     try:
-        asked = next(calls)
-        while True:
-            try:
-                answer = call(*asked)
-            except NotCalledError as error:
-                asked = calls.throw(error)
-            else:
-                asked = calls.send(answer)
+        run(links, review, matches, answer).send(None)  # it waits for nothing
     except StopIteration as end:
         passed: Passed = end.value
         return passed
+    raise AssertionError("a call waits for something")
 
 
 class _Status(msgspec.Struct):

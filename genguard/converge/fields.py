@@ -57,28 +57,22 @@ def differences(
     ]
 
 
-def overlay(stored: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
+def overlay(stored: Any, asked: Any, place: Place = ()) -> Any:
     """Return the object with each field of the manifest set again, as a second apply does.
 
     Items of a list are joined by their keys; a list without keys is replaced.
     """
-    found: dict[str, Any] = _laid(stored, manifest, ())
-    return found
-
-
-def _laid(stored: Any, asked: Any, place: Place) -> Any:
     if isinstance(stored, dict) and isinstance(asked, dict):
         found = dict(stored)
         for key, value in asked.items():
-            if (*place, key) in _OF_SERVER and key in stored:
-                continue
-            found[key] = _laid(stored.get(key), value, (*place, key))
+            if (*place, key) not in _OF_SERVER or key not in stored:
+                found[key] = overlay(stored.get(key), value, (*place, key))
         return found
     if isinstance(stored, list) and isinstance(asked, list):
         steps, wanted = dict(children(stored, place)), dict(children(asked, place))
         if _have_keys(steps) and _have_keys(wanted):
             # The order is that of the manifest, as the API server merges lists.
-            laid = [_laid(steps.get(step), one, (*place, step)) for step, one in wanted.items()]
+            laid = [overlay(steps.get(one), value, (*place, one)) for one, value in wanted.items()]
             return laid + [one for step, one in steps.items() if step not in wanted]
     return copy.deepcopy(asked)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from genguard.blame.places import Item, Place
+from genguard.blame.places import Item
 from genguard.converge.contest import Contest, Contested, Level
 from genguard.objects.fields import from_pointer
 
@@ -93,14 +93,13 @@ def without_ignored(
     contested: Iterable[Contested], which: Mapping[str, str], rules: Sequence[Ignore]
 ) -> list[Contested]:
     """Return what is contested in one object; what a GitOps tool ignores is a note."""
-    return [_judged(one, which, rules) for one in contested]
-
-
-def _judged(one: Contested, which: Mapping[str, str], rules: Sequence[Ignore]) -> Contested:
-    if one.contest not in _IGNORABLE or one.level is not Level.FIGHT:
-        return one
-    by = next((rule for rule in rules if _ignores(rule, which, one)), None)
-    return one if by is None else one._replace(level=Level.NOTE, note=f"ignored by {by.text}")
+    found = []
+    for one in contested:
+        can_be = one.contest in _IGNORABLE and one.level is Level.FIGHT
+        by = next((rule for rule in rules if can_be and _ignores(rule, which, one)), None)
+        ignored = by and one._replace(level=Level.NOTE, note=f"ignored by {by.text}")
+        found.append(ignored or one)
+    return found
 
 
 def _ignores(rule: Ignore, which: Mapping[str, str], one: Contested) -> bool:
@@ -108,17 +107,8 @@ def _ignores(rule: Ignore, which: Mapping[str, str], one: Contested) -> bool:
         return False
     if rule.manager:
         return any(party.manager == rule.manager for party in one.parties)
-    return _begins(one.place, rule.steps)
-
-
-def _begins(place: Place, steps: Sequence[str]) -> bool:
-    if len(steps) > len(place):
-        return False
-    return all(
-        step in (_ANY, own) or _is_index(own, step) for own, step in zip(place, steps, strict=False)
+    # An index names an item of today; which one that is, a rule does not know.
+    return len(rule.steps) <= len(one.place) and all(
+        step in (_ANY, own) or (isinstance(own, Item) and step.isdecimal())
+        for own, step in zip(one.place, rule.steps, strict=False)
     )
-
-
-def _is_index(own: object, step: str) -> bool:
-    """An index names an item of today; which one that is, a rule does not know."""
-    return isinstance(own, Item) and step.isdecimal()

@@ -2,8 +2,7 @@
 
 Source: what genguard/blame knows: metadata.managedFields (KEP-555), a running genguard, an audit
         log; and the targets of HorizontalPodAutoscalers (autoscaling/v2
-        types.go:CrossVersionObjectReference) and VerticalPodAutoscalers (autoscaler,
-        vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1/types.go)
+        types.go:CrossVersionObjectReference)
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.blame.places import Item, Place, leaves, show
+from genguard.blame.places import Place, leaves, show
 from genguard.blame.report import BlamedField, Writer
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn
 from genguard.converge.fields import overwritten
@@ -19,7 +18,6 @@ from genguard.detection.finding import Confidence
 from genguard.objects.served import Served
 
 _REPLICAS: Final[Place] = ("spec", "replicas")
-_RESOURCES: Final[Place] = ("template", "spec", "containers", "resources")
 _APPLIERS: Final = (
     *("kubectl", "before-first-apply", "genguard", "helm", "argocd", "kustomize", "flux"),
     *("pulumi", "terraform", "hashicorp", "ansible", "openapi-generator", "k9s", "rancher"),
@@ -138,54 +136,14 @@ def scaled_by(
     if replicas is None:
         return
     for one in autoscalers:
-        if _targets(one, "scaleTargetRef", manifest, served):
+        target = (one.get("spec") or {}).get("scaleTargetRef") or {}
+        group = str(target.get("apiVersion", "")).rpartition("/")[0]
+        named = (group, target.get("kind"), target.get("name"))
+        if named == (served.group, served.kind, (manifest.get("metadata") or {}).get("name")):
             name = f"HorizontalPodAutoscaler {one['metadata']['name']}"
             turns = (Turn("the manifest", replicas), Turn(name, "what the load needs"))
             party = Party("user", name)
             yield Contested(Contest.OWNED, Level.FIGHT, _REPLICAS, (party,), turns)
-
-
-def resized_by(
-    manifest: Mapping[str, Any], served: Served, autoscalers: Iterable[Mapping[str, Any]]
-) -> Iterator[Contested]:
-    """Yield the resources of containers that a manifest sets and a VerticalPodAutoscaler replaces.
-
-    It writes them into the pods, and not into this object: so each is a note.
-    """
-    for one in autoscalers:
-        if not _targets(one, "targetRef", manifest, served):
-            continue
-        name = f"VerticalPodAutoscaler {one['metadata']['name']}"
-        for place, _ in leaves(manifest):
-            if _is_resized(place, one["spec"]):
-                note = "only in the pods, where its webhook sets it"
-                yield Contested(Contest.OWNED, Level.NOTE, place, (Party("user", name),), note=note)
-
-
-def _is_resized(place: Place, spec: Mapping[str, Any]) -> bool:
-    """Whether an autoscaler sets a field of a container, as a request or a limit of a resource."""
-    if tuple(step for step in place[:-2] if not isinstance(step, Item))[-4:] != _RESOURCES:
-        return False
-    container, kind, resource = place[-4], place[-2], place[-1]
-    policies = (spec.get("resourcePolicy") or {}).get("containerPolicies") or ()
-    by_name = {one.get("containerName", "*"): one for one in policies}
-    policy = by_name.get(container) or by_name.get("*") or {}
-    modes = (spec.get("updatePolicy") or {}).get("updateMode"), policy.get("mode")
-    controlled = policy.get("controlledResources") or ("cpu", "memory")
-    only_requests = policy.get("controlledValues") == "RequestsOnly"
-    return (
-        "Off" not in modes and resource in controlled and (kind == "requests" or not only_requests)
-    )
-
-
-def _targets(
-    autoscaler: Mapping[str, Any], reference: str, manifest: Mapping[str, Any], served: Served
-) -> bool:
-    """Whether an autoscaler is for the object of a manifest."""
-    target = (autoscaler.get("spec") or {}).get(reference) or {}
-    group = str(target.get("apiVersion", "")).rpartition("/")[0]
-    named = (group, target.get("kind"), target.get("name"))
-    return named == (served.group, served.kind, (manifest.get("metadata") or {}).get("name"))
 
 
 def asked_twice(

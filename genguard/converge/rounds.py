@@ -14,15 +14,7 @@ from itertools import islice, permutations
 from typing import Any, Final, Protocol
 
 from genguard.blame.places import Place, leaves, show
-from genguard.converge.chain import (
-    Calls,
-    Document,
-    Link,
-    NotCalledError,
-    Passed,
-    changed_by,
-    run,
-)
+from genguard.converge.chain import Document, Link, Passed, changed_by, run
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
 from genguard.converge.fields import ABSENT, Difference, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
@@ -142,7 +134,9 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     found.contested += _overwritten(asked, applied, first, cluster, found)
     found.contested += _overwritten(asked, last.object, last, cluster, found)
     if last.refused:
-        found.contested.append(_denied(last))
+        name, _, reason = last.refused.partition(": ")
+        by = (Party("webhook", name),)
+        found.contested.append(Contested(Contest.REFUSED, Level.FIGHT, (), by, note=reason))
     elif found.settles_after:
         found.contested += await _invalid(applied, every, cluster)
     else:
@@ -178,25 +172,11 @@ def _distinct(contested: Iterable[Contested]) -> Iterator[Contested]:
 async def _run(
     cluster: Cluster, review: Document, found: _Found, links: Sequence[Link] | None = None
 ) -> Passed:
-    calls = run(cluster.links if links is None else links, review, cluster.matches)
-    passed = await _answered(calls, cluster)
+    passed = await run(
+        cluster.links if links is None else links, review, cluster.matches, cluster.call
+    )
     found.missed |= passed.missed
     return passed
-
-
-async def _answered(calls: Calls, cluster: Cluster) -> Passed:
-    try:
-        ask = next(calls)
-        while True:
-            try:
-                answer = await cluster.call(*ask)
-            except NotCalledError as error:
-                ask = calls.throw(error)
-            else:
-                ask = calls.send(answer)
-    except StopIteration as end:
-        passed: Passed = end.value
-        return passed
 
 
 async def _rounds(
@@ -217,12 +197,6 @@ async def _rounds(
             break
         before = passed.object
     return rounds
-
-
-def _denied(passed: Passed) -> Contested:
-    """Return the contest where a webhook refuses to have the manifest applied again."""
-    name, _, reason = passed.refused.partition(": ")
-    return Contested(Contest.REFUSED, Level.FIGHT, (), (Party("webhook", name),), note=reason)
 
 
 def _refused(passed: Passed, reason: str) -> Contested | None:
@@ -306,10 +280,6 @@ def _writers(changes: _Changes, wanted: Difference) -> list[Party]:
     return [Party("webhook", name) for name in dict.fromkeys(names)]
 
 
-def _last(parties: Sequence[Party]) -> str:
-    return parties[-1].name if parties else ""
-
-
 def _touches(one: Place, other: Place) -> bool:
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
@@ -329,7 +299,10 @@ def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Itera
     changes = _changes(passed)
     for one in differences(before, passed.object):
         parties = _writers(changes, one)
-        turns = (Turn("an apply before", one.before), Turn(_last(parties), one.after))
+        turns = (
+            Turn("an apply before", one.before),
+            Turn(parties[-1].name if parties else "", one.after),
+        )
         is_fight = moves or _grows(one) or _sets(asked.manifest, one.place)
         level = Level.FIGHT if is_fight else Level.NOTE
         yield Contested(Contest.NEVER_SETTLES, level, one.place, tuple(parties), turns)
@@ -383,7 +356,7 @@ def _lost(one: Difference, changes: _Changes, asked: Asked) -> Contested:
     # that is only written in another way may suit the controller.
     is_fight = is_gone and asked.served.has_status
     level = Level.FIGHT if is_fight else Level.NOTE
-    turns = (Turn(_CONTROLLER, one.before), Turn(_last(parties), one.after))
+    turns = (Turn(_CONTROLLER, one.before), Turn(parties[-1].name if parties else "", one.after))
     return Contested(Contest.STATUS_LOST, level, one.place, tuple(parties), turns)
 
 

@@ -3,7 +3,6 @@
 Defaults are those of admissionregistration.k8s.io/v1 (its defaults.go in kubernetes).
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from genguard.admission.review import own_phase
+from genguard.generation.table import load_rows
 from genguard.objects.selectors import Truth, matches_labels
 
 MUTATING: Final = "MutatingWebhookConfiguration"
@@ -33,12 +33,7 @@ _EVERYTHING: Final = "*"
 _ITEM: Final = "k:"
 """Begins the key of a list item in fieldsV1; behind it are the item's own keys in JSON."""
 DEFAULT_TIMEOUT: Final = 10
-_BUILT_IN: Final = frozenset({"*", "", "apps", "autoscaling", "batch", "policy"})
-_BUILT_IN_K8S_IO: Final = re.compile(
-    "(admissionregistration|apiextensions|apiregistration|authentication|authorization"
-    "|certificates|coordination|discovery|events|flowcontrol.apiserver|networking|node"
-    "|rbac.authorization|resource|scheduling|storage)[.]k8s[.]io"
-)
+_BUILT_IN: Final = frozenset({_EVERYTHING, *(row.group for row in load_rows())})
 
 
 class Target(NamedTuple):
@@ -138,11 +133,7 @@ class Hook:
     @property
     def matches_built_in(self) -> bool:
         """Whether its rules name an API group of Kubernetes itself."""
-        return any(
-            group in _BUILT_IN or _BUILT_IN_K8S_IO.fullmatch(group) is not None
-            for rule in self.rules
-            for group in rule.groups
-        )
+        return any(not _BUILT_IN.isdisjoint(rule.groups) for rule in self.rules)
 
     @property
     def conditional(self) -> bool:
@@ -272,8 +263,5 @@ def targets_of(hook: Hook) -> Iterator[Target]:
 
 def overlap(one: Hook, other: Hook) -> bool:
     """Whether some request matches the rules of both webhooks."""
-    return _covered(one, other) or _covered(other, one)
-
-
-def _covered(one: Hook, other: Hook) -> bool:
-    return any(other.covering(target) for target in targets_of(one))
+    pairs = ((one, other), (other, one))
+    return any(mine.covering(target) for mine, theirs in pairs for target in targets_of(theirs))

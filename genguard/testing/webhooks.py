@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.error import URLError
 
 from genguard.admission.decode import decode_review
-from genguard.converge.chain import Document, Link, NotCalledError, run, run_at_once
+from genguard.converge.chain import Document, Link, NotCalledError, run_at_once
 from genguard.detection.matching import matched
 from genguard.detection.suspects import Registered, Suspects, matches, read_configurations
 from genguard.testing.refusals import RequestRefusedError
@@ -102,8 +102,12 @@ class Chain:
         Raises RequestRefusedError where one refuses the write, or cannot be called: failurePolicy
         Fail shows it.
         """
-        calls = run(self._links, review, self._matches)
-        passed = run_at_once(calls, lambda name, asked: self._webhooks[name].call(asked))
+        passed = run_at_once(
+            self._links,
+            review,
+            self._matches,
+            lambda name, asked: self._webhooks[name].call(asked),
+        )
         refused = passed.refused or "; ".join(f"{a}: {b}" for a, b in passed.missed.items())
         if refused:
             name, _, reason = refused.partition(": ")

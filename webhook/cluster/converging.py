@@ -28,7 +28,7 @@ from genguard.blame.report import BlamedObject, Seen
 from genguard.converge.chain import Document, Link, NotCalledError
 from genguard.converge.contest import Contested, Verdict
 from genguard.converge.ignoring import Ignore, without_ignored
-from genguard.converge.owners import resized_by, scaled_by
+from genguard.converge.owners import scaled_by
 from genguard.converge.prepared import (
     Applier,
     Kinds,
@@ -62,7 +62,6 @@ _NEVER_SENT: Final = "admissionregistration.k8s.io"
 _DEFAULT_PORT: Final = 443
 _NEXT_SECOND: Final = 1.1
 _AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
-_VERTICAL: Final = ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler")
 _MANAGER: Final = "genguard-converge"
 _AT_ONCE: Final = 8
 """Objects that are looked at side by side."""
@@ -365,18 +364,12 @@ class Convergence:
         return verdict._replace(contested=left_out)
 
     async def _scaled(self, served: Served, one: Prepared) -> list[Contested]:
-        """Return the fields that autoscalers of the namespace write."""
+        """Return the field that an autoscaler of the namespace writes."""
         spec, namespace = one.manifest.get("spec"), one.which["namespace"]
-        found: list[Contested] = []
-        if not isinstance(spec, dict):
-            return found
-        if spec.get("replicas") is not None:
-            path = _AUTOSCALERS.format(quote(namespace, safe=""))
-            found += scaled_by(one.manifest, served, await self._once(self._list, path))
-        if vertical := self.kinds.get(_VERTICAL):
-            path = vertical.path(namespace)
-            found += resized_by(one.manifest, served, await self._once(self._list, path))
-        return found
+        if not isinstance(spec, dict) or spec.get("replicas") is None:
+            return []
+        path = _AUTOSCALERS.format(quote(namespace, safe=""))
+        return list(scaled_by(one.manifest, served, await self._once(self._list, path)))
 
     async def _once(self, read: Callable[..., Awaitable[T]], *words: object) -> T:
         """Read what several objects need once, also for those that ask while it is read."""

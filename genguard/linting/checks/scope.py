@@ -1,18 +1,11 @@
 """Checks of scope: which requests the rules of a webhook match, and which they miss."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from genguard.linting.check import Level, LintContext, Problem, webhook_check
+from genguard.linting.check import Check, Level, LintContext, Problem, webhook_check
 from genguard.linting.hook import Hook, Target, mapping, text, texts
 
-_BINDING: Final = Target("", "pods", "binding", "CREATE")
-_LEASE: Final = Target("coordination.k8s.io", "leases", "", "UPDATE")
-_ANY_STATUS: Final = Target("*", "*", "status", "UPDATE")
-_NODES: Final = tuple(
-    Target("", "nodes", subresource, operation, namespaced=False)
-    for subresource, operation in (("", "CREATE"), ("", "UPDATE"), ("status", "UPDATE"))
-)
 _REVIEWS: Final = (
     Target("authentication.k8s.io", "tokenreviews", "", "CREATE", namespaced=False),
     Target("authentication.k8s.io", "selfsubjectreviews", "", "CREATE", namespaced=False),
@@ -23,69 +16,77 @@ _REVIEWS: Final = (
 )
 
 
-@webhook_check(
+def _covering(
+    name: str,
+    reason: str,
+    targets: Sequence[Target],
+    message: str,
+    level: Callable[[Hook], Level],
+    applies: Callable[[Hook], bool] = lambda _: True,
+) -> Check:
+    """Make a check that reports each rule of a webhook that matches one of some requests."""
+
+    def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+        for field in hook.covering(*targets) if applies(hook) else ():
+            yield Problem(level(hook), field, message)
+
+    return Check(name, reason, find_problems)
+
+
+def _error_if_it_fails(hook: Hook) -> Level:
+    return Level.ERROR if hook.fails else Level.WARNING
+
+
+pods_binding: Final = _covering(
     "pods-binding",
     "the scheduler binds each pod by POST pods/binding (kubernetes pkg/scheduler/framework/"
     "plugins/defaultbinder), so such a webhook delays every pod",
+    (Target("", "pods", "binding", "CREATE"),),
+    "matches pods/binding, so scheduling waits for it: leave out this subresource",
+    _error_if_it_fails,
 )
-def pods_binding(hook: Hook, _: LintContext) -> Iterator[Problem]:
-    """Report each rule that matches pods/binding."""
-    level = Level.ERROR if hook.fails else Level.WARNING
-    for field in hook.covering(_BINDING):
-        message = "matches pods/binding, so scheduling waits for it: leave out this subresource"
-        yield Problem(level, field, message)
-
-
-@webhook_check(
+node_leases: Final = _covering(
     "node-leases",
     "Kubernetes, Admission Webhook Good Practices: never match Leases in kube-node-lease; "
     "every kubelet writes one each 10 s",
+    (Target("coordination.k8s.io", "leases", "", "UPDATE"),),
+    "matches the Leases in kube-node-lease, which nodes renew to show that they are alive: "
+    "leave out leases, or exclude the namespace with a namespaceSelector",
+    _error_if_it_fails,
+    lambda hook: hook.selects_namespace("kube-node-lease") and not hook.selects_objects,
 )
-def node_leases(hook: Hook, _: LintContext) -> Iterator[Problem]:
-    """Report each rule that matches the Leases of nodes: without them a node becomes NotReady."""
-    if not hook.selects_namespace("kube-node-lease") or hook.selects_objects:
-        return
-    for field in hook.covering(_LEASE):
-        yield Problem(
-            Level.ERROR if hook.fails else Level.WARNING,
-            field,
-            "matches the Leases in kube-node-lease, which nodes renew to show that they are alive: "
-            "leave out leases, or exclude the namespace with a namespaceSelector",
-        )
-
-
-@webhook_check(
+nodes: Final = _covering(
     "nodes",
     "a namespaceSelector does not exclude objects without a namespace; Kyverno excludes nodes "
     "from Fail webhooks by a matchCondition (pkg/controllers/webhook/bootstrap_exclusion.go)",
+    [
+        Target("", "nodes", subresource, operation, namespaced=False)
+        for subresource, operation in (("", "CREATE"), ("", "UPDATE"), ("status", "UPDATE"))
+    ],
+    "matches Nodes, so kubelets wait for it when they join and report their status: leave "
+    "out nodes, or add a matchCondition",
+    lambda hook: Level.ERROR if hook.fails else Level.INFO,
+    lambda hook: not (hook.conditional or hook.selects_objects),
 )
-def nodes(hook: Hook, _: LintContext) -> Iterator[Problem]:
-    """Report each rule that matches Nodes: a kubelet that cannot write its Node cannot join."""
-    if hook.conditional or hook.selects_objects:
-        return
-    for field in hook.covering(*_NODES):
-        yield Problem(
-            Level.ERROR if hook.fails else Level.INFO,
-            field,
-            "matches Nodes, so kubelets wait for it when they join and report their status: leave "
-            "out nodes, or add a matchCondition",
-        )
-
-
-@webhook_check(
+auth_reviews: Final = _covering(
     "auth-reviews",
     "API servers before 1.37 call webhooks for them too (gate "
     "ExcludeAdmissionWebhookVirtualResources), and no selector matches a cluster-scoped review",
+    _REVIEWS,
+    "matches token or access reviews, so authentication and authorization of other "
+    "components wait for it: name only the groups and resources that you need",
+    lambda hook: Level.ERROR if hook.fails and not hook.conditional else Level.WARNING,
 )
-def auth_reviews(hook: Hook, _: LintContext) -> Iterator[Problem]:
-    """Report each rule that matches reviews of tokens or access."""
-    for field in hook.covering(*_REVIEWS):
-        yield Problem(
-            Level.ERROR if hook.fails and not hook.conditional else Level.WARNING,
-            field,
-            "matches token or access reviews, so authentication and authorization of other "
-            "components wait for it: name only the groups and resources that you need",
-        )
+status_mutated: Final = _covering(
+    "status-mutated",
+    "KEP-5067: a webhook built with older types drops status.observedGeneration on each write "
+    "(endless loop); kubernetes-sigs/kueue#2878, kubernetes/kubernetes#96688",
+    (Target("*", "*", "status", "UPDATE"),),
+    "mutates status: patch single fields of the raw object instead of encoding a decoded "
+    "one, which loses unknown fields, or leave out the subresource",
+    lambda _: Level.WARNING,
+    lambda hook: hook.mutates and not hook.own_phase,
+)
 
 
 @webhook_check(
@@ -146,22 +147,4 @@ def status_subresource_missing(hook: Hook, _: LintContext) -> Iterator[Problem]:
             hook.field("rules"),
             "its name or path contains `status`, but no rule matches a status subresource, so it "
             "is not called when status is written: add `<resource>/status`",
-        )
-
-
-@webhook_check(
-    "status-mutated",
-    "KEP-5067: a webhook built with older types drops status.observedGeneration on each write "
-    "(endless loop); kubernetes-sigs/kueue#2878, kubernetes/kubernetes#96688",
-)
-def status_mutated(hook: Hook, _: LintContext) -> Iterator[Problem]:
-    """Report each rule of a mutating webhook that matches a status subresource."""
-    if not hook.mutates or hook.own_phase:
-        return
-    for field in hook.covering(_ANY_STATUS):
-        yield Problem(
-            Level.WARNING,
-            field,
-            "mutates status: patch single fields of the raw object instead of encoding a decoded "
-            "one, which loses unknown fields, or leave out the subresource",
         )

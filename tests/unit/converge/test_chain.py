@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from genguard.converge.chain import Link, NotCalledError, Passed, run, run_at_once
+from genguard.converge.chain import Link, NotCalledError, Passed, run_at_once
 
 Patch = list[dict[str, Any]]
 Act = Callable[[dict[str, Any]], Patch]
@@ -44,8 +44,8 @@ def through(*acting: tuple[Link, Act], matches: Callable[[str], bool] = bool) ->
     def call(name: str, review: dict[str, Any]) -> Any:
         return answer(acts[name](review["request"]["object"]))
 
-    calls = run([link for link, _ in acting], REVIEW, lambda name, _: matches(name))
-    return run_at_once(calls, call)
+    links = [link for link, _ in acting]
+    return run_at_once(links, REVIEW, lambda name, _: matches(name), call)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_refusal_ends_a_write_and_a_bad_answer_is_told(said, refused, missed):
             raise said
         return said
 
-    passed = run_at_once(run([Link("a")], REVIEW, lambda *_: True), call)
+    passed = run_at_once([Link("a")], REVIEW, lambda *_: True, call)
     assert passed.refused == refused
     assert passed.missed.keys() == missed.keys()
     assert all(passed.missed[name].startswith(text) for name, text in missed.items())
@@ -136,5 +136,5 @@ def test_a_refusal_ends_a_write_and_a_bad_answer_is_told(said, refused, missed):
 
 def test_what_cannot_be_applied_is_told_without_a_value():
     answered = answer([{"op": "test", "path": "/spec/size", "value": "canary"}])
-    passed = run_at_once(run([Link("a")], REVIEW, lambda *_: True), lambda *_: answered)
+    passed = run_at_once([Link("a")], REVIEW, lambda *_: True, lambda *_: answered)
     assert passed.missed == {"a": "its patch does not apply: JsonPatchTestFailed"}

@@ -8,7 +8,6 @@ from genguard.converge.owners import (
     asked_twice,
     joined,
     owned_by_others,
-    resized_by,
     scaled_by,
 )
 from genguard.objects.served import Served
@@ -182,52 +181,6 @@ def test_an_autoscaler_writes_the_replicas_of_its_target(target, manifest, count
     found = list(scaled_by(manifest, DEPLOYMENTS, [scaler]))
     assert len(found) == count
     assert all(one.parties[0].name == "HorizontalPodAutoscaler web" for one in found)
-
-
-@pytest.mark.parametrize(
-    ("mode", "count", "because"),
-    [
-        (None, 1, "without a mode it acts"),
-        ("Initial", 1, "it acts on new pods"),
-        ("Off", 0, "it only recommends"),
-    ],
-)
-def test_a_vertical_autoscaler_sets_the_resources_of_pods_and_so_is_a_note(mode, count, because):
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-    scaler = {"metadata": {"name": "web"}, "spec": {"targetRef": target}}
-    if mode:
-        scaler["spec"]["updatePolicy"] = {"updateMode": mode}
-    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
-    manifest = {**MANIFEST, "spec": {"template": {"spec": {"containers": containers}}}}
-    found = list(resized_by(manifest, DEPLOYMENTS, [scaler]))
-    assert len(found) == count, because
-    for one in found:
-        assert one.field == "spec.template.spec.containers[c].resources.requests.cpu"
-        assert one.level is Level.NOTE
-
-
-@pytest.mark.parametrize(
-    ("policy", "fields", "because"),
-    [
-        ({}, ["limits.cpu", "requests.cpu"], "all by default"),
-        ({"mode": "Off"}, [], "not for this container"),
-        ({"containerName": "other", "mode": "Off"}, ["limits.cpu", "requests.cpu"], "another one"),
-        ({"controlledResources": ["memory"]}, [], "another resource"),
-        ({"controlledValues": "RequestsOnly"}, ["requests.cpu"], "no limits"),
-    ],
-)
-def test_a_vertical_autoscaler_sets_what_its_policy_says(policy, fields, because):
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-    policies = {"containerPolicies": [{"containerName": "*", **policy}]}
-    spec = {"targetRef": target, "resourcePolicy": policies}
-    resources = {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}
-    containers = [{"name": "c", "resources": resources}]
-    manifest = {**MANIFEST, "spec": {"template": {"spec": {"containers": containers}}}}
-    scaler = {"metadata": {"name": "web"}, "spec": spec}
-    found = [
-        one.field.partition("resources.")[2] for one in resized_by(manifest, DEPLOYMENTS, [scaler])
-    ]
-    assert found == fields, because
 
 
 def test_two_manifests_of_one_object_may_not_want_different_values():
