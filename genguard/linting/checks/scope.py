@@ -21,6 +21,7 @@ def _covering(
     reason: str,
     targets: Sequence[Target],
     message: str,
+    *,
     level: Callable[[Hook], Level],
     applies: Callable[[Hook], bool] = lambda _: True,
 ) -> Check:
@@ -43,7 +44,7 @@ pods_binding: Final = _covering(
     "plugins/defaultbinder), so such a webhook delays every pod",
     (Target("", "pods", "binding", "CREATE"),),
     "matches pods/binding, so scheduling waits for it: leave out this subresource",
-    _error_if_it_fails,
+    level=_error_if_it_fails,
 )
 node_leases: Final = _covering(
     "node-leases",
@@ -52,8 +53,8 @@ node_leases: Final = _covering(
     (Target("coordination.k8s.io", "leases", "", "UPDATE"),),
     "matches the Leases in kube-node-lease, which nodes renew to show that they are alive: "
     "leave out leases, or exclude the namespace with a namespaceSelector",
-    _error_if_it_fails,
-    lambda hook: hook.selects_namespace("kube-node-lease") and not hook.selects_objects,
+    level=_error_if_it_fails,
+    applies=lambda hook: hook.selects_namespace("kube-node-lease") and not hook.selects_objects,
 )
 nodes: Final = _covering(
     "nodes",
@@ -65,8 +66,8 @@ nodes: Final = _covering(
     ],
     "matches Nodes, so kubelets wait for it when they join and report their status: leave "
     "out nodes, or add a matchCondition",
-    lambda hook: Level.ERROR if hook.fails else Level.INFO,
-    lambda hook: not (hook.conditional or hook.selects_objects),
+    level=lambda hook: Level.ERROR if hook.fails else Level.INFO,
+    applies=lambda hook: not (hook.conditional or hook.selects_objects),
 )
 auth_reviews: Final = _covering(
     "auth-reviews",
@@ -75,7 +76,7 @@ auth_reviews: Final = _covering(
     _REVIEWS,
     "matches token or access reviews, so authentication and authorization of other "
     "components wait for it: name only the groups and resources that you need",
-    lambda hook: Level.ERROR if hook.fails and not hook.conditional else Level.WARNING,
+    level=lambda hook: Level.ERROR if hook.fails and not hook.conditional else Level.WARNING,
 )
 status_mutated: Final = _covering(
     "status-mutated",
@@ -84,8 +85,8 @@ status_mutated: Final = _covering(
     (Target("*", "*", "status", "UPDATE"),),
     "mutates status: patch single fields of the raw object instead of encoding a decoded "
     "one, which loses unknown fields, or leave out the subresource",
-    lambda _: Level.WARNING,
-    lambda hook: hook.mutates and not hook.own_phase,
+    level=lambda _: Level.WARNING,
+    applies=lambda hook: hook.mutates and not hook.own_phase,
 )
 
 
