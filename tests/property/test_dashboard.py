@@ -23,7 +23,7 @@ from genguard.status.view import Health
 from webhook.dashboard import findings, objects, terminating, webhooks
 from webhook.dashboard.broken import Broken, NotSettled, Verdict
 from webhook.dashboard.headlines import happening, headline, kinds
-from webhook.dashboard.object_page import Branch, ObjectPage, commands, ranges_near
+from webhook.dashboard.object_page import Branch, ObjectPage, commands
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
@@ -188,8 +188,7 @@ def object_page(text):
     )  # fmt: skip
     names = {"name": text or "name"}
     return shown(
-        "object.html", page, plots=[plot(page.writes, (), (NOW - 9, NOW))],
-        near=ranges_near(NOW - 9, NOW), is_range=True, since="", earlier=0, stuck=(),
+        "object.html", page, plot=plot(page.writes, (), NOW), since="", earlier=0, stuck=(),
         names=names, commands=tuple(commands(page)),
     )  # fmt: skip
 

@@ -106,7 +106,8 @@ class FindingQuery(msgspec.Struct, frozen=True):
         found.reverse()
         if self.sort != "severity":
             found.sort(key=lambda one: -one.severity.rank)
-        found.sort(key=_column(self.sort, kind_of), reverse=self.order == "desc")
+        column = _COLUMNS[self.sort]
+        found.sort(key=lambda one: column(one, kind_of), reverse=self.order == "desc")
         found.sort(key=lambda one: one.state == "resolved")
         return found
 
@@ -177,15 +178,13 @@ def _shown_text(one: Finding) -> Iterator[str]:
     yield from (f"{actor.name} {actor.field_manager}" for actor in one.actors)
 
 
-def _column(sort: str, kind_of: KindOf) -> Callable[[Finding], Any]:
-    keys: dict[str, Callable[[Finding], Any]] = {
-        "severity": lambda one: one.severity.rank,
-        "what": lambda one: about(one, kind_of),
-        "since": lambda one: one.first_seen,
-        "last": lambda one: one.last_seen,
-        "count": lambda one: one.count,
-    }
-    return keys[sort]
+_COLUMNS: Final[Mapping[str, Callable[[Finding, KindOf], Any]]] = {
+    "severity": lambda one, _: one.severity.rank,
+    "what": about,
+    "since": lambda one, _: one.first_seen,
+    "last": lambda one, _: one.last_seen,
+    "count": lambda one, _: one.count,
+}
 
 
 ROWS: Final = 100
@@ -259,13 +258,15 @@ def arrange(
     ids = {one.id for one in found}
     # Where the cause is filtered out, what follows from it stands alone.
     heads = [one for one in found if not one.above or one.above not in ids]
+    blamed: dict[str, list[NotSettled]] = {}
+    for thing in not_settled:
+        blamed.setdefault(thing.finding, []).append(thing)
     if asked.sort == "severity" and asked.order == "desc":
         # Of equal severity, what keeps objects from being settled comes first.
-        blamed = {thing.finding for thing in not_settled}
         heads.sort(
             key=lambda one: (one.state == "resolved", -one.severity.rank, one.id not in blamed)
         )
-    maker = _GroupMaker(asked.group, by_cause(known), not_settled, kind_of)
+    maker = _Maker(asked.group, by_cause(known), kind_of, blamed)
     if asked.group == "none":
         shown, page, pages = part_of(heads, asked.page, ROWS)
         return GroupedPage(tuple(map(maker.alone, shown)), page, pages, len(shown))
@@ -283,44 +284,35 @@ def arrange(
     return GroupedPage(made, page, pages, sum(len(one.rows) for one in made))
 
 
-class _GroupMaker:
+class _Maker(NamedTuple):
     """Makes groups and rows of findings."""
 
-    def __init__(
-        self,
-        by: str,
-        follows: Mapping[str, Sequence[Finding]],
-        not_settled: Iterable[NotSettled],
-        kind_of: KindOf,
-    ) -> None:
-        self._by: Final = by
-        self._follows: Final = follows
-        self._kind_of: Final = kind_of
-        self._blamed: Final[dict[str, list[NotSettled]]] = {}
-        for thing in not_settled:
-            self._blamed.setdefault(thing.finding, []).append(thing)
+    by: str
+    follows: Mapping[str, Sequence[Finding]]
+    kind_of: KindOf
+    blamed: Mapping[str, Sequence[NotSettled]]
 
     def alone(self, one: Finding) -> FindingGroup:
         """Return a group of one finding, whose row says all."""
-        row = self._row(one, headline(one, self._kind_of))
-        return FindingGroup((self._by, ""), "", (row,), 0)
+        row = self._row(one, headline(one, self.kind_of))
+        return FindingGroup((self.by, ""), "", (row,), 0)
 
     def group(self, key: str, members: Sequence[Finding], shown: Sequence[Finding]) -> FindingGroup:
         """Return a group of which some members are shown."""
         if len(members) == 1:
             return self.alone(members[0])
         say = headline
-        if self._by == "culprit":
-            title, say = group_headline(members, self._kind_of), predicate
-        elif self._by == "object":
+        if self.by == "culprit":
+            title, say = group_headline(members, self.kind_of), predicate
+        elif self.by == "object":
             title = f"{key}: {len(members):,} findings"
         else:
-            title = f"{count_objects(members, self._kind_of)} with {key}"
-        rows = tuple(self._row(one, say(one, self._kind_of)) for one in shown)
-        return FindingGroup((self._by, key), title, rows, len(members) - len(shown))
+            title = f"{count_objects(members, self.kind_of)} with {key}"
+        rows = tuple(self._row(one, say(one, self.kind_of)) for one in shown)
+        return FindingGroup((self.by, key), title, rows, len(members) - len(shown))
 
     def _row(self, one: Finding, words: str) -> FindingRow:
-        below, things = self._follows.get(one.id, ()), self._blamed.get(one.id, ())
+        below, things = self.follows.get(one.id, ()), self.blamed.get(one.id, ())
         return FindingRow(
             one,
             words,

@@ -37,16 +37,29 @@ _Made = TypeVar("_Made")
 _Item = TypeVar("_Item")
 
 
-class BadQueryError(ValueError):
-    """URL parameters that are not valid; the message says why."""
+class PageError(Exception):
+    """A page that is not shown; the message says why."""
+
+    status = HTTPStatus.BAD_REQUEST
+    title = "Invalid request"
 
 
-class MissingError(Exception):
+class BadQueryError(PageError, ValueError):
+    """URL parameters that are not valid."""
+
+
+class MissingError(PageError):
     """The requested object is not known; the message says possible reasons."""
 
+    status = HTTPStatus.NOT_FOUND
+    title = "Not found"
 
-class BusyError(Exception):
+
+class BusyError(PageError):
     """Too many requests for pages wait already."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    title = "Busy"
 
 
 _MARK: Final = "Genguard-Forwarded"
@@ -172,7 +185,9 @@ class PageQueue:
     async def wait_turn(self) -> AsyncIterator[None]:
         """Wait until earlier requests are done; raises BusyError if too many wait."""
         if not self._left:
-            raise BusyError
+            raise BusyError(
+                "The server handles too many requests for pages. Try again in a few seconds."
+            )
         self._left -= 1
         try:
             async with self._one:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -33,11 +32,10 @@ from webhook.dashboard import (
 from webhook.dashboard.finding_lists import count_open
 from webhook.dashboard.headlines import about, headline
 from webhook.dashboard.page import (
-    BadQueryError,
-    BusyError,
     MissingError,
     PageContext,
     PageData,
+    PageError,
     PageQueue,
     Server,
     Sources,
@@ -191,11 +189,6 @@ _TYPES: Final = {
     "dashboard.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-_TITLES: Final = {
-    HTTPStatus.BAD_REQUEST: "Invalid request",
-    HTTPStatus.NOT_FOUND: "Not found",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Busy",
-}
 
 
 class Dashboard:
@@ -237,8 +230,8 @@ class Dashboard:
                 seen = await page.load(context, {**request.query, **request.match_info}, now)
                 values = {"model": seen.model, **seen.values, **self._common(request, now)}
                 body = await self._queue.in_thread(lambda: render(page.template, values))
-        except (BadQueryError, MissingError, BusyError) as error:
-            return self._message(request, *_status_and_message(error))
+        except PageError as error:
+            return self._message(request, error)
         return web.Response(body=body, content_type="text/html", charset="utf-8")
 
     async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
@@ -251,9 +244,8 @@ class Dashboard:
                 now = self._now(load)
                 seen = await load(context, {**request.query, **request.match_info}, now)
                 body = await self._queue.in_thread(lambda: json_line(seen.model).encode())
-        except (BadQueryError, MissingError, BusyError) as error:
-            status, why = _status_and_message(error)
-            return json_answer({"error": why}, status)
+        except PageError as error:
+            return json_answer({"error": str(error)}, error.status)
         return web.Response(body=body, content_type="application/json")
 
     def _now(self, load: Load) -> float:
@@ -269,15 +261,17 @@ class Dashboard:
         return await forwarding.ask(request, context.server.fingerprint)
 
     async def _not_found(self, request: web.Request) -> web.Response:
-        why = "This page does not exist."
+        error = MissingError("This page does not exist.")
         if request.path.startswith("/api/"):
-            return json_answer({"error": why}, HTTPStatus.NOT_FOUND)
-        return self._message(request, HTTPStatus.NOT_FOUND, why)
+            return json_answer({"error": str(error)}, error.status)
+        return self._message(request, error)
 
-    def _message(self, request: web.Request, status: HTTPStatus, why: str) -> web.Response:
-        values = {"title": _TITLES[status], "why": why, **self._common(request, time.time())}
+    def _message(self, request: web.Request, error: PageError) -> web.Response:
+        values = {"title": error.title, "why": str(error), **self._common(request, time.time())}
         body = render("message.html", values)
-        return web.Response(status=status, body=body, content_type="text/html", charset="utf-8")
+        return web.Response(
+            status=error.status, body=body, content_type="text/html", charset="utf-8"
+        )
 
     def _common(self, request: web.Request, now: float) -> dict[str, Any]:
         """Return the template variables of every page."""
@@ -293,17 +287,6 @@ class Dashboard:
             "stands_by_for": self._sources.stands_by_for,
             "saved_at": self._sources.saved_at(now),
         }
-
-
-def _status_and_message(error: Exception) -> tuple[HTTPStatus, str]:
-    if isinstance(error, BusyError):
-        return (
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "The server handles too many requests for pages. Try again in a few seconds.",
-        )
-    if isinstance(error, MissingError):
-        return HTTPStatus.NOT_FOUND, str(error)
-    return HTTPStatus.BAD_REQUEST, str(error)
 
 
 async def _static(request: web.Request) -> web.Response:

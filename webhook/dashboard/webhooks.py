@@ -125,17 +125,24 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     findings = context.sources.detecting.findings()
     named = await context.queue.in_thread(lambda: _named(findings))
     links = [
-        _link(
-            position,
-            one,
-            is_between=one.name in others,
-            write=write,
-            named=named.get(one.name, ()),
-            now=now,
+        ListedWebhook(
+            position=position,
+            configuration=one.configuration,
+            webhook=one.webhook,
+            role=_role(one, known, is_between=one.name in others),
+            failure_policy=one.failure_policy,
+            timeout_seconds=one.timeout_seconds,
             unchanged=suspects.unchanged_calls(one.name),
+            changed=sum(each.count for each, how in known if how is Confidence.CERTAIN),
+            findings=tuple(_open(known, now)),
+            phase=one.phase,
+            reinvoked=one.reinvoked,
+            rules=tuple(_rule_text(rule) for rule in one.rules),
+            depends_on=tuple(_depends(one, write)),
         )
         for position, one in enumerate(suspects.registered, 1)
         if not resource or _is_called(one, write)
+        for known in (named.get(one.name, ()),)
     ]
     policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
     kept = context.sources.registrations
@@ -205,45 +212,20 @@ def _named(findings: Iterable[Finding]) -> Mapping[str, Sequence[_Named]]:
     return found
 
 
-def _link(
-    position: int,
-    one: Registered,
-    *,
-    is_between: bool,
-    write: Matched,
-    named: Sequence[_Named],
-    unchanged: int,
-    now: float,
-) -> ListedWebhook:
+def _role(one: Registered, named: Sequence[_Named], *, is_between: bool) -> Role:
+    if one.phase:
+        return Role.OWN
+    if any(found.state != "resolved" for found, _ in named):
+        return Role.SUSPECT
+    return Role.BETWEEN if is_between else Role.OUTSIDE
+
+
+def _open(named: Sequence[_Named], now: float) -> Iterator[NamedBy]:
+    """Yield the unresolved findings, the surest and most frequent first."""
     is_open = [pair for pair in named if pair[0].state != "resolved"]
     is_open.sort(key=lambda pair: (pair[1].rank, -pair[0].count))
-    certain = (found.count for found, confidence in named if confidence is Confidence.CERTAIN)
-    role = Role.SUSPECT if is_open else Role.BETWEEN if is_between else Role.OUTSIDE
-    return ListedWebhook(
-        position=position,
-        configuration=one.configuration,
-        webhook=one.webhook,
-        role=Role.OWN if one.phase else role,
-        failure_policy=one.failure_policy,
-        timeout_seconds=one.timeout_seconds,
-        unchanged=unchanged,
-        changed=sum(certain),
-        findings=tuple(
-            NamedBy(
-                found.id,
-                found.detector,
-                found.severity,
-                confidence,
-                found.count,
-                found.is_ending(now),
-            )
-            for found, confidence in is_open[:_MOST_NAMED]
-        ),
-        phase=one.phase,
-        reinvoked=one.reinvoked,
-        rules=tuple(_rule_text(rule) for rule in one.rules),
-        depends_on=tuple(_depends(one, write)),
-    )
+    for one, how in is_open[:_MOST_NAMED]:
+        yield NamedBy(one.id, one.detector, one.severity, how, one.count, one.is_ending(now))
 
 
 def _rule_text(rule: Mapping[str, Any]) -> str:
