@@ -100,7 +100,8 @@ class Asked:
     @property
     def start(self) -> Document:
         """What an apply asks for, before anybody acts on it."""
-        return overlay(self.stored or {}, self.manifest)
+        start: Document = overlay(self.stored or {}, self.manifest)
+        return start
 
 
 @dataclass(slots=True)

@@ -151,7 +151,7 @@ def read_health(
     """
     said: list[Health] = []
     reasons: list[Reason] = []
-    found = []
+    found: list[tuple[str, Any, Health | None, str]] = []
     for path, value, _ in _fields(places, dict.fromkeys(_HEALTH, False)):
         note = "not known yet" if value is None else ""
         found.append((path, value, _colour(value), note))
@@ -160,8 +160,8 @@ def read_health(
             reasons.append(one.stale_reason(obj.generation, Blocks.NOTHING))
         else:
             note = short_word(one.reason) if one.reason else ""
-            colour = Health.GREEN if one.status == TRUE else _colour(one.status) or Health.YELLOW
-            found.append((one.path, one.status, colour, note))
+            good = Health.GREEN if one.status == TRUE else None
+            found.append((one.path, one.status, good or _colour(one.status) or Health.YELLOW, note))
     for path, value, colour, note in found:
         said += [colour] if colour else []
         if colour is Health.RED and red:

@@ -36,7 +36,6 @@ STATUS = (
 )
 PORTS = "-p 127.0.0.1:8443:8443 -p 127.0.0.1:8080:8080"
 IMAGE = "tests/kind/core/test_image.py"
-PAGES = "tests/kind/whole/test_pages.py"
 CHART = "tests/e2e/test_chart.py, with the chart of this folder"
 KREW = "tests/supply/test_krew.py, with the archive of these sources"
 RELEASED = current()
@@ -54,8 +53,8 @@ ELSEWHERE = {
     "genguard replay --crds crds.yaml --webhooks policies.yaml audit-2026-11-20.log.gz audit.log": (
         "tests/integration/test_audit_log.py"
     ),
-    "genguard uninstall --registrations-only": PAGES,
-    "kubectl delete -k manifests/base/registrations": PAGES,
+    "genguard uninstall --registrations-only": "tests/e2e/test_install.py",
+    "kubectl delete -k manifests/base/registrations": "tests/kind/whole/test_switches.py",
     "pipx install .": PIPX,
     "genguard version": PIPX,
     "pipx install genguard-webhook": RELEASE,
