@@ -7,7 +7,6 @@ import pytest
 
 from genguard.detection.detection import Detection
 from genguard.detection.finding import (
-    SETTLES_SECONDS,
     Actor,
     Confidence,
     Finding,
@@ -18,14 +17,12 @@ from genguard.detection.suspects import Suspects
 from genguard.status.counts import ResourceKind
 from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.tracked_state import (
-    FAILED_SECONDS,
-    OBSERVES_SECONDS,
-    PROGRESS_SECONDS,
     Milestone,
     TrackedState,
 )
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
+from tests.cases_loader import table
 from tests.unit.alerts.findings import finding
 from tests.unit.status.story import put
 from webhook.dashboard.broken import Broken, Verdict, find_broken, is_broken
@@ -75,7 +72,7 @@ class Scene:
         seconds: float = 3_600.0,
         settled: bool = False,
         observed: int = 1,
-        health: Health = Health.YELLOW,
+        health: str = Health.YELLOW,
     ) -> None:
         """Track an object of generation 2 that has been as it is for so many seconds."""
         gap = f"status.observedGeneration {observed}, want 2"
@@ -83,8 +80,9 @@ class Scene:
         state = TrackedState(
             kind=0, namespace="shop", name=name, version=1, digest=1, generation=2,
             observed=observed, intent_at=began, intent_seen=True, observed_at=None,
-            changed_at=began, ready=False, settled=settled, health=health, has_been_ready=True,
-            flips=(), milestones=(Milestone(began, 1),), owner=f"uid-{owner}" if owner else "",
+            changed_at=began, ready=False, settled=settled, health=Health(health),
+            has_been_ready=True, flips=(), milestones=(Milestone(began, 1),),
+            owner=f"uid-{owner}" if owner else "",
             blocked_by="" if settled else gap if observed < 2 else "status.replicas 1, want 2",
             blocked_since=began, application="", images=b"",
         )  # fmt: skip
@@ -105,63 +103,18 @@ async def test_it_is_green_only_where_nothing_is_broken():
     assert (found.verdict, found.since, found.objects) == (Verdict.GOOD, None, 0)
 
 
-@pytest.mark.parametrize(
-    ("changes", "broken", "because"),
-    [
-        ({}, True, "an open warning"),
-        ({"severity": Severity.CRITICAL}, True, "an open critical finding"),
-        ({"severity": Severity.INFO}, False, "once is an anomaly"),
-        ({"severity": Severity.INFO, "state": "quiet"}, True, "the damage is still there"),
-        ({"state": "quiet", "last_seen": stamp(NOW - 86_000)}, True, "however long it is quiet"),
-        ({"state": "resolved"}, False, "it is over"),
-        (
-            {"repaired": True, "last_seen": stamp(NOW - SETTLES_SECONDS)},
-            False,
-            "the damage is gone, and no sign has come since",
-        ),
-        (
-            {"resolves_after": 60.0, "last_seen": stamp(NOW - 26)},
-            False,
-            "the next sign is overdue, and it only waits for its end",
-        ),
-        (
-            {"resolves_after": 60.0, "last_seen": stamp(NOW - 15)},
-            True,
-            "the next sign may still come",
-        ),
-        (
-            {"resolves_after": 60.0, "count": 30, "last_seen": stamp(NOW - 9)},
-            False,
-            "a fight of a sign each 2 s is overdue after nine seconds",
-        ),
-        (
-            {"resolves_after": 60.0, "count": 30, "last_seen": stamp(NOW - 8)},
-            True,
-            "and not before",
-        ),
-        (
-            {
-                "resolves_after": 600.0,
-                "count": 3,
-                "first_seen": stamp(NOW - 460),
-                "last_seen": stamp(NOW - 160),
-            },
-            True,
-            "a slow loop has a sign each 150 s",
-        ),
-        (
-            {"resolves_after": 0.0, "last_seen": stamp(NOW - 50)},
-            True,
-            "what it has damaged is still damaged",
-        ),
-        ({"repaired": True}, True, "its writer may be about to write again"),
-    ],
-)
-async def test_a_finding_is_broken_while_its_damage_is_there(changes, broken, because):
+@table("dashboard/broken_findings.yaml", "changes", "broken")
+async def test_a_finding_is_broken_while_its_damage_is_there(case):
+    """`first` and `last` are how many seconds ago its signs were."""
+    names = {"first": "first_seen", "last": "last_seen"}
+    changes = dict(case["changes"])
+    changes |= {names[key]: stamp(NOW - changes.pop(key)) for key in names.keys() & changes.keys()}
+    if "severity" in changes:
+        changes["severity"] = Severity(changes["severity"])
     found = about(DEPLOYMENT, "web", **changes)
-    assert is_broken(found, NOW) is broken, because
+    assert is_broken(found, NOW) is case["broken"], case.because
     verdict = (await Scene().broken(found)).verdict
-    assert (verdict is Verdict.BROKEN) is broken, because
+    assert (verdict is Verdict.BROKEN) is case["broken"], case.because
 
 
 async def test_what_only_waits_for_its_end_is_amber_and_says_when_that_is():
@@ -194,26 +147,12 @@ async def test_an_object_that_is_right_again_is_green_before_its_finding_is_reso
     assert found.verdict is verdict, because
 
 
-@pytest.mark.parametrize(
-    ("state", "stuck", "because"),
-    [
-        ({"seconds": OBSERVES_SECONDS}, True, "nobody observes the spec"),
-        ({"seconds": OBSERVES_SECONDS - 1}, False, "a rollout has begun"),
-        ({"observed": 2, "seconds": PROGRESS_SECONDS}, True, "nothing changes any more"),
-        ({"observed": 2, "seconds": PROGRESS_SECONDS - 1}, False, "a slow start"),
-        (
-            {"observed": 2, "seconds": FAILED_SECONDS, "health": Health.RED},
-            True,
-            "its controller has given up",
-        ),
-        ({"settled": True, "health": Health.RED}, False, "it is settled"),
-    ],
-)
-async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(state, stuck, because):
-    scene = Scene()
+@table("dashboard/stuck_objects.yaml", "state", "stuck")
+async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(case):
+    scene, state, stuck = Scene(), case["state"], case["stuck"]
     scene.put(DEPLOYMENT, "web", **state)
     found = await scene.broken()
-    assert (found.verdict is Verdict.BROKEN) is stuck, because
+    assert (found.verdict is Verdict.BROKEN) is stuck, case.because
     assert found.stuck == stuck
     assert found.in_progress == (not stuck and not state.get("settled", False))
     assert [one.name for one in found.not_settled] == ["web"] * stuck

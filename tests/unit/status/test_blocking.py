@@ -8,11 +8,10 @@ import pytest
 from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.tracked_state import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
 from genguard.status.tracking import Tracking
+from tests.cases_loader import table
 from tests.unit.status.story import Story
 
 THREE = {"replicas": 3}
-PULLING = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ErrImagePull"}}}]}
-NOT_READY = {"conditions": [{"type": "Ready", "status": "False"}], **PULLING}
 AVAILABLE = [{"type": "Available", "status": "True"}]
 
 
@@ -22,133 +21,15 @@ def counts(available: int, observed: int = 1, **more):
 
 
 CREATED = {"at": 0, "create": {"spec": THREE}}
-RUNNING = {"at": 0, "create": {"spec": {"completions": 1}}}
-
-HOUR = {**THREE, "template": {"spec": {"terminationGracePeriodSeconds": 3600, "containers": []}}}
-LEAVING = counts(3, terminatingReplicas=1)
-WAITS = counts(2, updatedReplicas=2, replicas=2, terminatingReplicas=2)
-
-ROWS = [
-    ("deployments", [CREATED], OBSERVES_SECONDS - 1, False, "its controller will act"),
-    ("deployments", [CREATED], OBSERVES_SECONDS, True, "nobody observes it"),
-    (
-        "deployments",
-        [CREATED, {"at": 5, "status": counts(1)}],
-        5 + PROGRESS_SECONDS - 1,
-        False,
-        "a slow start takes minutes",
-    ),
-    (
-        "deployments",
-        [CREATED, {"at": 5, "status": counts(1)}],
-        5 + PROGRESS_SECONDS,
-        True,
-        "nothing has come since",
-    ),
-    (
-        "deployments",
-        [CREATED, {"at": 5, "status": counts(1)}, {"at": 500, "status": counts(2)}],
-        5 + PROGRESS_SECONDS,
-        False,
-        "one more replica has come",
-    ),
-    (
-        "deployments",
-        [
-            CREATED,
-            {"at": 5, "status": counts(1)},
-            {"at": 500, "status": counts(1, collisionCount=1)},
-        ],
-        5 + PROGRESS_SECONDS,
-        True,
-        "status is written, and the same field still blocks with the same value",
-    ),
-    (
-        "deployments",
-        [
-            CREATED,
-            {"at": 5, "status": counts(3)},
-            {"at": 900, "spec": {"replicas": 4}},
-        ],
-        900 + OBSERVES_SECONDS - 1,
-        False,
-        "a new spec begins anew, however old the object is",
-    ),
-    ("jobs", [RUNNING, {"at": 1, "status": {"active": 1}}], 86_400, False, "a Job runs for hours"),
-    (
-        "pods",
-        [{"at": 0, "create": {}}, {"at": 1, "status": NOT_READY}],
-        FAILED_SECONDS,
-        False,
-        "an image is often there at the second try",
-    ),
-    (
-        "pods",
-        [{"at": 0, "create": {}}, {"at": 1, "status": NOT_READY}],
-        1 + FAILED_SECONDS,
-        True,
-        "it does not come",
-    ),
-    (
-        "deployments",
-        [CREATED, {"at": 5, "status": LEAVING}],
-        5 + PROGRESS_SECONDS,
-        True,
-        "a pod has half a minute to stop",
-    ),
-    (
-        "deployments",
-        [{"at": 0, "create": {"spec": HOUR}}, {"at": 5, "status": LEAVING}],
-        5 + PROGRESS_SECONDS + 3_599,
-        False,
-        "a pod of this Deployment has an hour to stop",
-    ),
-    (
-        "deployments",
-        [{"at": 0, "create": {"spec": HOUR}}, {"at": 5, "status": LEAVING}],
-        5 + PROGRESS_SECONDS + 3_600,
-        True,
-        "that hour is over",
-    ),
-    (
-        "deployments",
-        [
-            {"at": 0, "create": {"spec": {**HOUR, "podReplacementPolicy": "TerminationComplete"}}},
-            {"at": 5, "status": WAITS},
-        ],
-        5 + PROGRESS_SECONDS + 3_599,
-        False,
-        "a new pod waits for old ones, as it is asked to",
-    ),
-    (
-        "deployments",
-        [
-            {"at": 0, "create": {"spec": {**HOUR, "podReplacementPolicy": "TerminationStarted"}}},
-            {"at": 5, "status": WAITS},
-        ],
-        5 + PROGRESS_SECONDS,
-        True,
-        "new pods do not wait, so something else holds them back",
-    ),
-    (
-        "widgets",
-        [{"at": 0, "create": {}}, {"at": 1, "status": {"observedGeneration": -1}}],
-        OBSERVES_SECONDS,
-        False,
-        "some controllers observe only what they have finished",
-    ),
-]
 
 
-@pytest.mark.parametrize(("resource", "steps", "at", "stuck", "because"), ROWS)
-def test_an_object_is_stuck_where_the_same_value_blocks_for_too_long(
-    resource, steps, at, stuck, because
-):
-    story = Story(resource)
-    for step in steps:
+@table("status/stuck.yaml", "resource", "steps", "at", "stuck")
+def test_an_object_is_stuck_where_the_same_value_blocks_for_too_long(case):
+    story = Story(case["resource"])
+    for step in case["steps"]:
         story.play(step)
-    story.play({"at": at, "quiet": None})
-    assert is_stuck(story.tracking, at) is stuck, because
+    story.play({"at": case["at"], "quiet": None})
+    assert is_stuck(story.tracking, case["at"]) is case["stuck"], case.because
 
 
 def is_stuck(tracking: Tracking, at: float) -> bool:

@@ -13,11 +13,11 @@ from genguard.status.pod_images import (
     remember_images,
 )
 from genguard.status.view import Past
+from tests.cases_loader import table
 from tests.statuses import NOW
 from tests.unit.status.story import Story
 
 AA = "sha256:" + "a" * 64
-BB = "sha256:" + "b" * 64
 
 
 def pod(wanted: str, **shown: Any) -> dict[str, Any]:
@@ -65,42 +65,10 @@ def test_an_image_has_one_full_name(reference: str, canonical: str) -> None:
     assert canonical_image(reference) == canonical
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "shown", "because"),
-    [
-        ("nginx:1", "nginx:2", {"image": "docker.io/library/nginx:1"}, "containerd's full name"),
-        ("nginx:1", "nginx:2", {"image": "nginx:1"}, "the name as spec had it"),
-        ("nginx:1", "nginx:2", {"image": "quay.io/mirror:7"}, "another tag of the old image"),
-        ("nginx:1", "nginx:2", {"image": AA}, "an image without a tag is shown by its ID"),
-        ("nginx:1", "nginx:2", {}, "the container alone tells"),
-        ("nginx:1", f"nginx@{BB}", {"imageID": f"docker.io/library/nginx@{AA}"}, "by digest"),
-        (f"nginx@{AA}", f"nginx@{BB}", {"imageID": f"docker-pullable://nginx@{AA}"}, "Docker's"),
-    ],
-)
-def test_the_container_that_was_there_before_the_change_is_old(before, after, shown, because):
-    paths = old(pod(before, **shown), pod(after, **shown))
-    assert paths == ["status.containerStatuses[web].image"], because
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "was", "shown", "because"),
-    [
-        ("nginx:1", "nginx:2", {}, {"containerID": "containerd://c2"}, "another container"),
-        ("nginx:1", "nginx:1", {}, {"image": "quay.io/mirror:7"}, "another tag of one image"),
-        ("nginx:1", "docker.io/library/nginx:1", {}, {}, "the same image by its full name"),
-        ("nginx", "nginx:latest", {}, {}, "the tag that is meant"),
-        (f"nginx:1@{AA}", f"quay.io/nginx@{AA}", {}, {}, "the same digest"),
-        ("nginx:1", "nginx:2", {}, {"image": "docker.io/library/nginx:2"}, "it shows the image"),
-        ("nginx:1", f"nginx@{BB}", {}, {"imageID": f"docker.io/library/nginx@{BB}"}, "by digest"),
-        ("nginx:1", f"nginx@{BB}", {}, {"imageID": f"docker-pullable://x@{BB}"}, "as Docker did"),
-        ("nginx:1", "nginx:2", {"containerID": ""}, {"containerID": ""}, "kwok has no IDs"),
-        ("nginx:1", "nginx:2", {"containerID": None}, {"containerID": None}, "none yet"),
-        ("nginx:1", "nginx:2", {"containerID": 7}, {"containerID": 7}, "no text"),
-        ("nginx:1", "nginx:2", {"name": "x"}, {"name": "x"}, "a container that spec has not"),
-    ],
-)
-def test_of_any_other_container_nobody_can_say_so(before, after, was, shown, because):
-    assert old(pod(before, **was), pod(after, **shown)) == [], because
+@table("status/old_containers.yaml", "before", "after", "was", "shown", "old")
+def test_only_a_container_that_was_there_before_the_change_is_old(case):
+    paths = old(pod(case["before"], **case["was"]), pod(case["after"], **case["shown"]))
+    assert paths == ["status.containerStatuses[web].image"] * case["old"], case.because
 
 
 def test_what_is_remembered_is_the_image_of_the_first_sight():
