@@ -17,80 +17,10 @@ from webhook.cli import main
 
 SLOW = configuration("slow", {"timeoutSeconds": 20, "rule": {"resources": ["gadgets"]}})
 BAD = configuration("bad", {"sideEffects": "Some"})
-TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"minLength": 1}}}
-ESSENTIALS: dict[str, Any] = {
-    "type": "object",
-    "required": ["$schema", "version", "runs"],
-    "additionalProperties": False,
-    "properties": {
-        "$schema": {"pattern": "sarif-2.1.0.json$"},
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "minItems": 1,
-            "maxItems": 1,
-            "items": {
-                "required": ["tool", "results", "columnKind"],
-                "properties": {
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "tool": {
-                        "required": ["driver"],
-                        "properties": {
-                            "driver": {
-                                "required": ["name", "semanticVersion", "rules"],
-                                "properties": {
-                                    "rules": {
-                                        "uniqueItems": True,
-                                        "items": {
-                                            "required": ["id", "shortDescription", "help"],
-                                            "properties": {
-                                                "shortDescription": TEXT,
-                                                "fullDescription": TEXT,
-                                                "help": TEXT,
-                                            },
-                                        },
-                                    }
-                                },
-                            }
-                        },
-                    },
-                    "results": {
-                        "items": {
-                            "required": ["ruleId", "ruleIndex", "level", "message", "locations"],
-                            "properties": {
-                                "level": {"enum": ["none", "note", "warning", "error"]},
-                                "message": TEXT,
-                                "locations": {
-                                    "minItems": 1,
-                                    "items": {
-                                        "properties": {
-                                            "physicalLocation": {
-                                                "required": ["artifactLocation"],
-                                                "properties": {
-                                                    "artifactLocation": {
-                                                        "required": ["uri"],
-                                                        "properties": {
-                                                            "uri": {"pattern": r"^[^\s\\]+$"}
-                                                        },
-                                                    },
-                                                    "region": {
-                                                        "properties": {"startLine": {"minimum": 1}}
-                                                    },
-                                                },
-                                            }
-                                        }
-                                    },
-                                },
-                                "partialFingerprints": {
-                                    "additionalProperties": {"type": "string", "minLength": 1}
-                                },
-                            },
-                        }
-                    },
-                },
-            },
-        },
-    },
-}
+ESSENTIALS: dict[str, Any] = json.loads(
+    Path(__file__).with_name("sarif_essentials.json").read_text()
+)
+"""A JSON Schema of what code scanning services need."""
 """Of the standard (3.13, 3.14, 3.19, 3.27, 3.28), and what GitHub asks for beyond it."""
 
 
