@@ -21,15 +21,6 @@ async def test_a_finding_says_what_where_who_since_when_and_what_to_do(visitor, 
     await visitor.inspect("finding")
 
 
-async def test_objects_are_listed(visitor, story):
-    await visitor.open("/objects")
-    await visitor.inspect("objects-nothing-seen")
-    await story.cleared(2)
-    await visitor.open("/objects")
-    assert "Deployment shop/web" in await visitor.text()
-    await visitor.inspect("objects")
-
-
 async def test_an_objects_timeline_shows_each_write_and_marks_what_was_mended(visitor, story):
     for generation in range(2, 4):
         await story.spec(generation=generation, replicas=generation)
@@ -114,18 +105,6 @@ async def test_what_is_not_there_is_said(visitor):
         await visitor.inspect(name)
     assert all("Failed to load resource" in one for one in visitor.complaints)
     visitor.complaints.clear()
-
-
-async def test_a_search_that_finds_nothing_says_so(visitor, story):
-    await story.cleared(4)
-    await visitor.open("/")
-    await visitor.page.get_by_label("Search").fill("no-such-thing")
-    await visitor.page.click("text=Show")
-    assert "q=no-such-thing" in visitor.page.url
-    assert "Nothing matches" in await visitor.text()
-    await visitor.inspect("findings-no-match")
-    await visitor.page.click("text=Show all of them")
-    assert "shop/web" in await visitor.text()
 
 
 async def test_what_ends_a_finding_is_copied_by_one_click(visitor, story):

@@ -12,7 +12,7 @@ from genguard.detection.suspects import Suspects, read_configurations
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract.service import serving
 from tests.dashboard.browser import Visitor, visiting
-from tests.dashboard.stories import UP, Story, suspects
+from tests.dashboard.stories import Story, suspects
 
 ENFORCE = "genguard install --ha --image registry.example.org/genguard:1"
 RULE = {
@@ -179,40 +179,3 @@ async def test_of_several_webhooks_the_first_step_proves_which_it_is(look: Any) 
     assert "genguard trace deployments.apps/web -n shop" in text
     assert "kubectl patch" not in text
     await visitor.inspect("finding-possible")
-
-
-async def test_a_user_who_writes_too_often_is_named_with_what_to_mend(look: Any) -> None:
-    story, visitor = await look("audit-only")
-    for turn in range(120):
-        times = [
-            {
-                "type": "Available",
-                "status": "True",
-                "lastUpdateTime": f"2026-11-23T10:{turn // 60:02d}:{turn % 60:02d}Z",
-            }
-        ]
-        was = [{**times[0], "lastUpdateTime": "2026-11-23T09:00:00Z"}]
-        base = {key: value for key, value in UP.items() if key != "conditions"}
-        await story.write(stored={**base, "conditions": was}, sent={**base, "conditions": times})
-    await story.caught_up()
-    text = await open_only_finding(visitor, "status-write-storm")
-    assert "2026-11-23T09:00:00Z" in text
-    assert "status.conditions[Available].lastUpdateTime" in text
-    await visitor.inspect("finding-storm")
-
-
-async def test_the_timeline_of_an_object_shows_the_same_in_its_table_and_on_hover(
-    look: Any,
-) -> None:
-    story, visitor = await look("audit-only")
-    await cleared(story, is_restored=False)
-    await visitor.open(
-        "/object?group=apps&resource=deployments&namespace=shop&name=web&uid=uid-web"
-    )
-    text = await visitor.text()
-    assert "status.observedGeneration 4 → 5 → absent" in " ".join(text.split())
-    assert "status.conditions[Available].message value A → value B" in " ".join(text.split())
-    titles = await visitor.page.locator("svg.plot title").all_text_contents()
-    assert any("status.observedGeneration: 4 → 5 → absent" in one for one in titles)
-    assert "my secret" not in "".join([text, *titles])
-    await visitor.inspect("object-values")

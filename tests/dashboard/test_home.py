@@ -121,21 +121,6 @@ async def test_an_object_is_broken_waiting_or_fine(visitor, story):
     assert "health=Green" in visitor.page.url, "the parameter keeps the name of the JSON"
 
 
-@pytest.mark.parametrize(
-    ("grouping", "words"),
-    [
-        ("culprit", f"{OLD_OPERATOR} clears observedGeneration of 3 Deployments"),
-        ("detector", "3 Deployments with observed-generation-cleared"),
-    ],
-)
-async def test_findings_are_grouped_as_asked(visitor, three, grouping, words):
-    await visitor.open("/")
-    await visitor.page.get_by_label("Group by").select_option(grouping)
-    await visitor.page.get_by_role("button", name="Show").click()
-    await expect(visitor.page.locator("tr.group")).to_contain_text([words])
-    assert f"group={grouping}" in visitor.page.url
-
-
 async def test_rows_are_sorted_by_the_column_that_is_clicked(visitor, three):
     await visitor.open("/?group=none")
     page = visitor.page

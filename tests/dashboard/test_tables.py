@@ -1,7 +1,5 @@
 """Tables of objects and pods: sorted by a click, as files, within a time, and whole on a phone."""
 
-import json
-
 import pytest
 from playwright.async_api import expect
 
@@ -44,14 +42,6 @@ async def test_an_update_leaves_the_order_that_was_chosen(pods, running):
     assert await names(pods) == [f"shop/web-7d9-{number}" for number in range(9)]
 
 
-async def test_a_command_is_copied_whole(pods):
-    await pods.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    await pods.page.get_by_role("button", name="Copy describe").first.click()
-    await pods.page.wait_for_selector("text=Copied")
-    copied = await pods.page.evaluate("navigator.clipboard.readText()")
-    assert copied == "kubectl -n shop describe pod web-7d9-2"
-
-
 @pytest.mark.parametrize("path", ["/terminating", "/objects", "/webhooks"])
 async def test_on_a_phone_no_column_is_cut_off(pods, story, path):
     await story.cleared(4)
@@ -62,15 +52,6 @@ async def test_on_a_phone_no_column_is_cut_off(pods, story, path):
         .filter((one) => one.getBoundingClientRect().right > 391)
         .map((one) => one.outerHTML.slice(0, 120))"""
     assert await pods.page.evaluate(wide) == []
-
-
-async def test_what_a_page_shows_is_downloaded_as_json(pods):
-    async with pods.page.expect_download() as started:
-        await pods.page.get_by_role("link", name="JSON").click()
-    found = await started.value
-    shown = [one["name"] for one in json.loads((await found.path()).read_text())["terminating"]]
-    assert found.suggested_filename == "terminating.json"
-    assert sorted(shown) == [f"web-7d9-{number}" for number in range(7)]
 
 
 async def test_a_search_by_node_finds_its_pods(pods):

@@ -37,10 +37,6 @@ def shown(template, model, **values):
     return render(template, {"model": model, **values, **common}).decode()
 
 
-def test_as_json_it_is_listed_by_itself():
-    assert [one.id for one in select((ROOT, CHILD), ASKED, NOW).findings] == ["root", "child"]
-
-
 def page_of(model, **values):
     return shown("finding.html", model, page=runbook_of(model, "enforcing"), **values)
 
@@ -66,12 +62,6 @@ def test_a_finding_about_many_objects_says_how_many_and_links_the_first():
     assert f"/findings/{PARTS[0].id}" in text
     assert "and 10 more" in text
     assert f"/findings/{PARTS[55].id}" not in text
-
-
-def test_each_of_many_says_of_what_it_is_a_part():
-    text = page_of(PARTS[0], cause=WHOLE, follows=())
-    assert "It is part of another finding" in text
-    assert f"/findings/{WHOLE.id}" in text
 
 
 def test_the_list_has_the_whole_and_its_parts_beneath():
