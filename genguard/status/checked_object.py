@@ -55,29 +55,17 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
 
         Raises WrongTypeError for anything but a whole number of at least 0.
         """
-        value = self.status.get(key)
-        if value is None:
-            return 0
-        if type(value) is int and value >= 0:
-            return value
-        raise WrongTypeError(f"status.{key}", value, COUNT)
+        return _whole(self.status.get(key), 0, "status", key)
 
     def desired(self, key: str = "replicas", default: int = 1) -> int:
         """Return a number of spec; absent and null give `default`. Raises WrongTypeError."""
-        value = self.spec.get(key)
-        if value is None:
-            return default
-        if type(value) is int and value >= 0:
-            return value
-        raise WrongTypeError(f"spec.{key}", value, COUNT)
+        return _whole(self.spec.get(key), default, "spec", key)
 
     def flag(self, key: str) -> bool:
         """Return a boolean of spec; absent and null are False. Raises WrongTypeError."""
         value = self.spec.get(key)
-        if value is None or value is False:
-            return False
-        if value is True:
-            return True
+        if value is None or isinstance(value, bool):
+            return value or False
         raise WrongTypeError(f"spec.{key}", value, "a boolean")
 
     def word(self, section: str, key: str, default: str = "") -> str:
@@ -86,10 +74,8 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
         Raises WrongTypeError.
         """
         value = (self.spec if section == "spec" else self.status).get(key)
-        if not value and (value is None or value == ""):
-            return default
-        if isinstance(value, str):
-            return value
+        if value is None or isinstance(value, str):
+            return value or default
         raise WrongTypeError(f"{section}.{key}", value, "a text")
 
     def inner(self, section: str, *keys: str) -> dict[str, Any]:
@@ -115,6 +101,14 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
         """
         time = parse_time(since) if isinstance(since, str) else None
         return time is not None and self.at - time.timestamp() > DEFAULT_DEADLINE + more
+
+
+def _whole(value: Any, default: int, section: str, key: str) -> int:
+    if type(value) is int and value >= 0:
+        return value
+    if value is None:
+        return default
+    raise WrongTypeError(f"{section}.{key}", value, COUNT)
 
 
 def check_object(document: Mapping[str, Any], at: float) -> CheckedObject:

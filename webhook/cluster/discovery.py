@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from genguard.objects.served import Served, read_resources
-from genguard.status.kinds.silent import SILENT_KINDS
+from genguard.status.kinds.cluster import SILENT_KINDS
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, UnreadableError
 
 _AT_ONCE: Final = 8

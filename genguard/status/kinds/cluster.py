@@ -1,4 +1,4 @@
-"""Nodes, Namespaces, APIServices and CustomResourceDefinitions.
+"""What a cluster is made of, and kinds whose status no controller writes.
 
 Reads    a Node's conditions and spec.unschedulable; a Namespace's phase; Available of APIServices;
          Established and NamesAccepted of definitions.
@@ -77,9 +77,56 @@ def evaluate_definition(obj: CheckedObject) -> KindVerdict:
     return NOTHING_BLOCKS if blocked is None else KindVerdict((blocked,))
 
 
+def evaluate_silent(obj: CheckedObject) -> KindVerdict:  # noqa: ARG001 - the interface of a rule
+    """Accept every object: there is no status to read.
+
+    Ready    as soon as it is stored
+    Settled  the same
+    Source   k8s.io/api v0.36: these types have no status, or no controller writes it.
+    """
+    return NOTHING_BLOCKS
+
+
+SILENT_KINDS: Final = {
+    "": (
+        "ConfigMap",
+        "Endpoints",
+        "Event",
+        "LimitRange",
+        "PodTemplate",
+        "Secret",
+        "ServiceAccount",
+    ),
+    "admissionregistration.k8s.io": (
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    ),
+    "apps": ("ControllerRevision",),
+    "coordination.k8s.io": ("Lease", "LeaseCandidate"),
+    "discovery.k8s.io": ("EndpointSlice",),
+    "events.k8s.io": ("Event",),
+    "networking.k8s.io": ("IngressClass", "IPAddress", "NetworkPolicy"),
+    "node.k8s.io": ("RuntimeClass",),
+    "rbac.authorization.k8s.io": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    "resource.k8s.io": ("DeviceClass", "ResourceClaimTemplate", "ResourceSlice"),
+    "scheduling.k8s.io": ("PriorityClass",),
+    "storage.k8s.io": (
+        "CSIDriver",
+        "CSINode",
+        "CSIStorageCapacity",
+        "StorageClass",
+        "VolumeAttributesClass",
+    ),
+}
+"""Kinds by group."""
+_SILENT: Final = KindRule(evaluate_silent, status_unwritten=True, needs_spec=False)
 RULES: Final[KindRules] = {
     ("", "Node"): KindRule(evaluate_node),
     ("", "Namespace"): KindRule(evaluate_namespace),
     ("apiregistration.k8s.io", "APIService"): KindRule(evaluate_api_service),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRule(evaluate_definition),
+    **{(group, kind): _SILENT for group, kinds in SILENT_KINDS.items() for kind in kinds},
 }

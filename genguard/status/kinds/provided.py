@@ -2,7 +2,7 @@
 
 Amends   the Ready table: a hostname of a load balancer is enough. Without any address Services of
          that type and Ingresses are pending, as in the table and in Argo CD.
-Relies   on DeviceClass, ResourceClaimTemplate and ResourceSlice having no status (silent.py).
+Relies   on DeviceClass, ResourceClaimTemplate and ResourceSlice having no status (cluster.py).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The workloads that keep a number of pods, by the counts in their status.
+"""The workloads that run pods, by the counts and conditions in their status.
 
 Amends   the Ready table: updated pods count too, as in kstatus and kubectl, but not with OnDelete,
          where a pod is updated only when somebody deletes it. With a partition, also 0,
@@ -20,6 +20,7 @@ from genguard.status.checked_object import (
     why_not_true,
 )
 from genguard.status.kind_rule import (
+    NOTHING_BLOCKS,
     KindRule,
     KindRules,
     KindVerdict,
@@ -224,6 +225,52 @@ def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
     return KindVerdict(reasons, progress=completed_share(desired, ready, available))
 
 
+def evaluate_job(obj: CheckedObject) -> KindVerdict:
+    """Require Complete; a Job that has failed for good is settled too, and Red.
+
+    Ready    condition Complete is True
+    Settled  Complete or Failed is True
+    Source   kubernetes pkg/controller/job/job_controller.go:finalizeJob; batch/v1 types.go.
+    """
+    conditions = read_conditions(obj)
+    failed = conditions.true("Failed")
+    if failed is not None:
+        reason = failed.blocking(FALSE, Blocks.READY)
+        return KindVerdict((reason,), failed=True, progress=_progress(obj), finished=True)
+    complete = why_not_true(conditions, "Complete", obj.generation)
+    if complete is None:
+        return KindVerdict(progress=1.0, finished=True)
+    progress = _progress(obj)
+    # It has given up and waits until its last pods have ended (KEP-3939).
+    failing = conditions.true("FailureTarget")
+    if failing is not None:
+        return KindVerdict((failing.blocking(FALSE),), failed=True, progress=progress)
+    suspended = conditions.true("Suspended")
+    reason = complete if suspended is None else suspended.blocking(FALSE)
+    return KindVerdict((reason,), progress=progress)
+
+
+def evaluate_cron_job(obj: CheckedObject) -> KindVerdict:
+    """Accept every CronJob: its controller writes no condition.
+
+    Ready    as soon as it is stored
+    Settled  the same
+    Source   kubernetes pkg/controller/job/job_controller.go:finalizeJob; batch/v1 types.go.
+    """
+    if obj.flag("suspend"):
+        note = "it starts no Jobs until it is resumed"
+        return KindVerdict((remark("spec.suspend", have=True, note=note),))
+    return NOTHING_BLOCKS
+
+
+def _progress(obj: CheckedObject) -> float | None:
+    """Return status.succeeded / spec.completions; None for a work queue of unknown size."""
+    completions = obj.spec.get("completions")
+    if completions is None and obj.desired("parallelism") != 1:
+        return None
+    return completed_share(obj.desired("completions"), obj.count("succeeded"))
+
+
 _COUNTED: Final = KindRule(evaluate_stateful_set, always_observed=True, counts_replicas=True)
 RULES: Final[KindRules] = {
     ("", "ReplicationController"): _COUNTED._replace(evaluate=evaluate_replication_controller),
@@ -235,4 +282,6 @@ RULES: Final[KindRules] = {
         evaluate=evaluate_replica_set, waits_for_terminating=True
     ),
     ("apps", "StatefulSet"): _COUNTED,
+    ("batch", "CronJob"): KindRule(evaluate_cron_job, status_unwritten=True),
+    ("batch", "Job"): KindRule(evaluate_job),
 }
