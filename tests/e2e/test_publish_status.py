@@ -15,7 +15,6 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.granting import SYSTEM, granted
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.account import Account
-from tests.e2e.deep_objects import create_deep
 from tests.e2e.genguard import ROOT
 from tests.e2e.verbs import Verb, run
 
@@ -70,17 +69,13 @@ def definition(plural: str, kind: str, **conditions: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plane(apiserver: ControlPlane) -> Iterator[ControlPlane]:
-    """An API server with two custom resources: one has conditions as a list map, one has not."""
+    """An API server with a custom resource whose conditions are a list map."""
     as_map = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    client = apiserver.client
+    client, path = apiserver.client, f"/apis/{GROUP}/v1/gizmos"
     client.post(CRDS, definition("gizmos", "Gizmo", **as_map))
-    client.post(CRDS, definition("atoms", "Atom"))
-    for plural in ("gizmos", "atoms"):
-        path = f"/apis/{GROUP}/v1/{plural}"
-        wait_until(lambda path=path: client.get(path, check=False).status == 200, what=path)
+    wait_until(lambda: client.get(path, check=False).status == 200, what=path)
     yield apiserver
-    for plural in ("gizmos", "atoms"):
-        client.delete(f"{CRDS}/{plural}.{GROUP}")
+    client.delete(f"{CRDS}/gizmos.{GROUP}")
 
 
 class Gizmos:
@@ -235,25 +230,6 @@ def test_it_writes_each_verdict_once_and_nothing_else(plane: ControlPlane, gizmo
     assert not log_lines(verb, "status not published: the API server refused"), verb.err
 
 
-def test_it_goes_on_beside_an_object_that_cannot_be_decoded(
-    plane: ControlPlane, gizmos: Gizmos
-) -> None:
-    head = {"apiVersion": f"{GROUP}/v1", "kind": "Gizmo", "spec": {"size": 1}}
-    metadata = {"name": "deep", "labels": OPTED_IN}
-    create_deep(plane, {**head, "metadata": metadata}, gizmos.namespace)
-    gizmos.create("early", **OPTED_IN)
-    with publishing(plane, gizmos) as verb:
-        gizmos.report("early", observedGeneration=1)
-        gizmos.until("early", Ready="True", Settled="True")
-        create_deep(
-            plane, {**head, "metadata": {**metadata, "name": "also-deep"}}, gizmos.namespace
-        )
-        gizmos.create("late", **OPTED_IN)
-        gizmos.report("late", observedGeneration=1)
-        gizmos.until("late", Ready="True", Settled="True")
-    assert not log_lines(verb, "task failed"), verb.err
-
-
 def test_a_condition_of_its_controller_is_left_to_it_and_the_other_is_written(
     plane: ControlPlane, gizmos: Gizmos
 ) -> None:
@@ -276,39 +252,6 @@ def test_a_condition_of_its_controller_is_left_to_it_and_the_other_is_written(
         assert gizmos.events() == []
 
 
-@pytest.mark.parametrize("how", ["changed", "removed"])
-def test_a_condition_that_somebody_changes_back_is_given_up_and_an_event_says_so(
-    plane: ControlPlane, gizmos: Gizmos, how: str
-) -> None:
-    gizmos.create(**OPTED_IN)
-    with publishing(plane, gizmos) as verb:
-        gizmos.report(observedGeneration=1)
-        found = gizmos.until(Ready="True", Settled="True")
-        ready = found["Ready"] | {"status": "Unknown"}
-        kept = [ready] if how == "changed" else []
-        gizmos.report(conditions=[*kept, found["Settled"]])
-        line = logged(verb, "condition was changed back: not published any more")
-        assert line["condition"] == "Ready"
-        wait_until(gizmos.events, what="an Event")
-        # Settled is still published; what became of Ready stays.
-        gizmos.change(spec={"size": 2})
-        wait_until(lambda: gizmos.conditions()["Settled"]["status"] == "False", what="Settled")
-        assert gizmos.conditions().get("Ready") == (ready if how == "changed" else None)
-        (event,) = gizmos.events()
-        assert event["regarding"]["name"] == "one"
-        assert "Ready" in event["note"]
-
-
-def test_who_opts_out_gets_the_conditions_removed(plane: ControlPlane, gizmos: Gizmos) -> None:
-    gizmos.create(**OPTED_IN)
-    with publishing(plane, gizmos):
-        gizmos.report(observedGeneration=1)
-        gizmos.until(Ready="True", Settled="True")
-        gizmos.change(metadata={"labels": {"genguard.io/publish-status": None}})
-        wait_until(lambda: not gizmos.conditions(), what="no conditions")
-        assert gizmos.get()["status"]["observedGeneration"] == 1
-
-
 def test_of_two_only_the_leader_writes_and_the_other_takes_over(
     plane: ControlPlane, gizmos: Gizmos
 ) -> None:
@@ -326,30 +269,6 @@ def test_of_two_only_the_leader_writes_and_the_other_takes_over(
             gizmos.report(observedGeneration=1)
             gizmos.until(Ready="False|Unknown", Settled="False")
             assert logged(second, "status published")["settled"] == "False"
-
-
-def test_dependents_count_for_what_is_published(plane: ControlPlane, gizmos: Gizmos) -> None:
-    """Decorator mode: the condition of an object that belongs to somebody else is fed into it."""
-    gizmos.create(**OPTED_IN)
-    gizmos.create("disk")
-    gizmos.change(metadata={"annotations": {"genguard.io/depends-on": f"Gizmo.{GROUP}/disk"}})
-    gizmos.report("disk", observedGeneration=0)
-    with publishing(plane, gizmos):
-        gizmos.report(observedGeneration=1)
-        found = gizmos.until(Ready="False", Settled="False")
-        assert "Gizmo/disk › status.observedGeneration" in found["Ready"]["message"]
-        gizmos.report("disk", observedGeneration=1)
-        gizmos.until(Ready="True", Settled="True")
-
-
-def test_a_kind_whose_conditions_are_owned_as_a_whole_is_refused_at_once(
-    plane: ControlPlane, gizmos: Gizmos
-) -> None:
-    refused = run(plane, "publish-status", f"atoms.{GROUP}", code=1).err
-    assert f"atoms.{GROUP}: status.conditions of version v1 is no list map" in refused
-    assert len(refused.splitlines()) == 1
-    assert "it is no custom resource" in run(plane, "publish-status", "deploy", code=1).err
-    assert "there is no kind" in run(plane, "publish-status", "nothings", code=1).err
 
 
 def test_the_third_place_of_reconciled_generation_is_never_stored(

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -14,7 +13,6 @@ from tests.e2e.culprits import deployment, pod
 from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.statuses import GATE, Shop, State
-from webhook.cli import main
 
 WEB = "apps/v1/deployments/web"
 WORKLOADS = ("apps/v1/deployments", "apps/v1/replicasets", "pods")
@@ -449,31 +447,6 @@ def test_a_set_is_ready_when_all_of_it_is_and_names_what_is_not(shop: Shop) -> N
     assert run.lines[-1] == "reached ready and settled: Deployment/fast; Deployment/slow"
     everything = {(one["kind"], one["name"]) for one in shop.tree()}
     assert {("Deployment", "fast"), ("Deployment", "slow")} <= everything
-
-
-def test_alone_it_says_which_namespace_it_shows(shop: Shop) -> None:
-    hint = "only namespace default is shown: -A shows all, -n NAMESPACE another"
-
-    def status(*words: str) -> Result:
-        return CliRunner().invoke(
-            main, ["status", *words, "--kubeconfig", str(shop.plane.kubeconfig)]
-        )
-
-    alone = status("-o", "json")
-    assert hint in alone.stderr.splitlines()
-    assert all(json.loads(line) for line in alone.stdout.splitlines())
-    for words in (("-A",), ("-n", "default"), ("deploy",)):
-        assert hint not in status(*words).stderr
-
-
-def test_what_is_deleted_while_it_is_waited_for_has_failed(shop: Shop) -> None:
-    shop.create("apps/v1/deployments", workload(1, gated=True))
-    with shop.wait("deploy/web") as run:
-        run.says(" › Pod/web-")
-        shop.plane.client.delete(shop.path(WEB))
-        run.ends(1)
-    assert run.lines[-1].startswith(("failed: ", "failed: deployments.apps/web"))
-    assert "deleted" in run.lines[-1]
 
 
 def test_a_file_names_what_is_waited_for_and_its_kind_may_come_later(
