@@ -1,17 +1,11 @@
 """What a GitOps tool is told to ignore is no fight."""
 
-import pytest
-
 from genguard.blame.places import Item
 from genguard.converge.contest import Contest, Contested, Level, Party
-from genguard.converge.ignoring import (
-    argocd_ignores,
-    flux_ignores,
-    without_ignored,
-)
+from genguard.converge.ignoring import argocd_ignores, flux_ignores, without_ignored
+from tests.cases_loader import table
 
 WEB = {"group": "apps", "kind": "Deployment", "name": "web", "namespace": "shop"}
-IMAGE = ("spec", "template", "spec", "containers", Item("web"), "image")
 
 
 def level(rules, place=("spec", "replicas"), contest=Contest.OVERWRITTEN, manager="hpa"):
@@ -27,50 +21,11 @@ def argocd(**rule):
     return argocd_ignores([{"kind": "Application", "spec": {"ignoreDifferences": [rule]}}])
 
 
-@pytest.mark.parametrize(
-    ("rule", "place", "is_ignored", "because"),
-    [
-        ({"jsonPointers": ["/spec/replicas"]}, ("spec", "replicas"), True, "the field"),
-        ({"jsonPointers": ["/spec"]}, ("spec", "replicas"), True, "what it is in"),
-        ({"jsonPointers": ["/spec/replicas/x"]}, ("spec", "replicas"), False, "what is below it"),
-        ({"jsonPointers": ["/spec/paused"]}, ("spec", "replicas"), False, "another field"),
-        (
-            {"group": "apps", "kind": "StatefulSet", "jsonPointers": ["/spec/replicas"]},
-            ("spec", "replicas"),
-            False,
-            "another kind",
-        ),
-        (
-            {"kind": "Deployment", "name": "other", "jsonPointers": ["/spec/replicas"]},
-            ("spec", "replicas"),
-            False,
-            "another object",
-        ),
-        (
-            {"jqPathExpressions": [".spec.template.spec.containers[].image"]},
-            IMAGE,
-            True,
-            "each item of a list",
-        ),
-        (
-            {"jqPathExpressions": ['.spec.template.spec.containers[] | select(.name == "a")']},
-            IMAGE,
-            False,
-            "an expression that is no plain path may mean less",
-        ),
-        ({"group": "", "jsonPointers": ["/spec"]}, ("spec", "replicas"), False, "the core group"),
-        (
-            {"group": "*", "kind": "Deploy*", "name": "", "jsonPointers": ["/spec"]},
-            ("spec", "replicas"),
-            True,
-            "globs, and no name is any",
-        ),
-        ({"managedFieldsManagers": ["hpa"]}, ("spec", "replicas"), True, "all of a manager"),
-        ({"managedFieldsManagers": ["vpa"]}, ("spec", "replicas"), False, "another manager"),
-    ],
-)
-def test_rules_of_argo_cd(rule, place, is_ignored, because):
-    assert (level(argocd(**rule), place) is Level.NOTE) == is_ignored, because
+@table("converge/argocd.yaml", "rule", "place", "is_ignored")
+def test_rules_of_argo_cd(case):
+    place = tuple(Item(step) if step == "web" else step for step in case["place"])
+    is_note = level(argocd(**case["rule"]), place) is Level.NOTE
+    assert is_note == case["is_ignored"], case.because
 
 
 def test_rules_of_flux():
