@@ -164,8 +164,3 @@ def _answer(answer: Any, document: Document) -> tuple[str | None, Document]:
     if not isinstance(after, dict):
         raise NotCalledError("its patch leaves no object")
     return None, after
-
-
-def changed_by(passed: Passed) -> frozenset[str]:
-    """Return the webhooks that changed a write."""
-    return frozenset(step.webhook for step in passed.steps if step.has_changed)

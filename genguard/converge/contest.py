@@ -16,7 +16,6 @@ class Contest(StrEnum):
     STATUS_LOST = "status-lost"
     OWNED = "owned-by-another"
     REFUSED = "refused"
-    ORDER = "order-matters"
 
 
 REASONS: Final[Mapping[Contest, str]] = {
@@ -37,10 +36,6 @@ REASONS: Final[Mapping[Contest, str]] = {
         "the manifest, or take it from its other owner."
     ),
     Contest.REFUSED: "What others make of the manifest is refused by the API server.",
-    Contest.ORDER: (
-        "Other names would call these webhooks in another order, and something else would be "
-        "stored."
-    ),
 }
 
 

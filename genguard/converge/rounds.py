@@ -10,11 +10,10 @@ Relies  on `Cluster`, which sends dry runs and calls webhooks
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, permutations
 from typing import Any, Final, Protocol
 
 from genguard.blame.places import Place, leaves, show
-from genguard.converge.chain import Document, Link, Passed, changed_by, run
+from genguard.converge.chain import Document, Link, Passed, run
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
 from genguard.converge.fields import ABSENT, Difference, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
@@ -25,7 +24,6 @@ from genguard.objects.served import Served
 MOST_ROUNDS: Final = 8
 _QUIET_ROUNDS: Final = 2
 """Rounds without a change after which an object is at rest: some webhooks act now and then."""
-_MOST_ORDERS: Final = 24
 _ITEM: Final = re.compile(r"\[[^\]]*\]")
 _OBSERVED: Final = "observedGeneration"
 _POINTER: Final = f"/status/{_OBSERVED}"
@@ -143,7 +141,6 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     else:
         found.contested += _unsettled(asked, rounds)
     found.contested += await _status(asked, applied, cluster, found)
-    found.contested += await _orders(asked, cluster)
     return _verdict(asked, cluster, found)
 
 
@@ -170,12 +167,8 @@ def _distinct(contested: Iterable[Contested]) -> Iterator[Contested]:
             yield one
 
 
-async def _run(
-    cluster: Cluster, review: Document, found: _Found, links: Sequence[Link] | None = None
-) -> Passed:
-    passed = await run(
-        cluster.links if links is None else links, review, cluster.matches, cluster.call
-    )
+async def _run(cluster: Cluster, review: Document, found: _Found) -> Passed:
+    passed = await run(cluster.links, review, cluster.matches, cluster.call)
     found.missed |= passed.missed
     return passed
 
@@ -359,24 +352,3 @@ def _lost(one: Difference, changes: _Changes, asked: Asked) -> Contested:
     level = Level.FIGHT if is_fight else Level.NOTE
     turns = (Turn(_CONTROLLER, one.before), Turn(parties[-1].name if parties else "", one.after))
     return Contested(Contest.STATUS_LOST, level, one.place, tuple(parties), turns)
-
-
-async def _orders(asked: Asked, cluster: Cluster) -> list[Contested]:
-    """Call the webhooks that change a manifest in other orders; name a field that differs then."""
-    review, nobody = cluster.review(asked.operation, asked.start, asked.stored), _Found()
-    names = changed_by(await _run(cluster, review, nobody))
-    links = [one for one in cluster.links if one.name in names]
-    if len(links) < 2:  # noqa: PLR2004 - one has no order
-        return []
-    as_is = await _run(cluster, review, nobody, links)
-    for order in islice(permutations(links), 1, _MOST_ORDERS):
-        other = await _run(cluster, review, nobody, order)
-        changed = differences(as_is.object, other.object)
-        if changed:
-            parties = tuple(Party("webhook", one.name) for one in order)
-            turns = (
-                Turn(" then ".join(one.name for one in links), changed[0].before),
-                Turn(" then ".join(one.name for one in order), changed[0].after),
-            )
-            return [Contested(Contest.ORDER, Level.NOTE, changed[0].place, parties, turns)]
-    return []
