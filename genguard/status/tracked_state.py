@@ -24,7 +24,7 @@ A packed state takes some 150 bytes. As a Python object it would take several ti
 
 import re
 import zlib
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -39,7 +39,7 @@ from genguard.status.view import Health, Past
 
 _LEFT_OUT: Final = frozenset({
     "template", "jobTemplate", "volumeClaimTemplates",
-    "containers", "initContainers", "ephemeralContainers", "volumes", "imagePullSecrets",
+    "ephemeralContainers", "volumes", "imagePullSecrets",
     "affinity", "nodeName", "nodeSelector", "tolerations", "topologySpreadConstraints",
     "dnsConfig", "dnsPolicy", "hostNetwork", "hostname", "subdomain", "enableServiceLinks",
     "preemptionPolicy", "priority", "priorityClassName", "schedulerName", "schedulingGates",
@@ -56,16 +56,6 @@ MOST_VALUES: Final = 50_000
 MAX_INT64: Final = 2**63 - 1
 
 
-class _Container(TypedDict, total=False):
-    """What is read of the containers of a Pod."""
-
-    name: str
-    image: str
-    restartPolicy: str
-
-
-_CONTAINERS: Final = frozenset({"containers", "initContainers"})
-_containers: Final = msgspec.json.Decoder(list[_Container] | None)
 _fields: Final = msgspec.json.Decoder(Fields | None)
 
 
@@ -140,12 +130,6 @@ class ObjectSnapshot:
             for key, value in fields.items()
             if key not in left_out and not _has_too_many_values(value)
         }
-        if self._kind == "Pod":
-            for key in fields.keys() & _CONTAINERS:
-                try:
-                    found[key] = _containers.decode(fields[key])
-                except msgspec.ValidationError:
-                    found[key] = None  # the API server stores no such containers
         if self.metadata.deletion_timestamp is not None and "nodeName" in fields:
             found["nodeName"] = "its node" if msgspec.json.decode(fields["nodeName"]) else ""
         return found
