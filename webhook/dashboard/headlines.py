@@ -133,9 +133,7 @@ def about(found: Finding, kind_of: KindOf) -> str:
 
 def headline(found: Finding, kind_of: KindOf) -> str:
     """Say in one sentence who does what to which object."""
-    who = culprit(found)
-    name = who.name if who.is_known else "Somebody"
-    return f"{name} {_does(who, (found,), about(found, kind_of))}"
+    return group_headline((found,), kind_of)
 
 
 def predicate(found: Finding, kind_of: KindOf) -> str:

@@ -1,7 +1,7 @@
 """Render templates to HTML, and format values for people. Undefined variables are errors."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -30,8 +30,7 @@ names in JSON and in parameters are the keys."""
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
 _FEW: Final = 10
-_Units = tuple[tuple[float, str], ...]
-_UNITS: Final[_Units] = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1.0, "s"), (0.001, "ms"))
+_UNITS: Final = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1.0, "s"), (0.001, "ms"))
 
 
 @cache
@@ -74,27 +73,24 @@ def plain(value: Any) -> Any:
 
 
 def span(seconds: float | None) -> str:
-    """Format a duration: `90` → `1.5 min`; `-` if it is unknown."""
+    """Format a duration: `90` → `1.5 min`; `-` if it is unknown.
+
+    It is rounded before the unit is chosen: 59.7 s is `1 min`, not `60 s`.
+    """
     if seconds is None:
         return "-"
     if seconds < _UNITS[-1][0]:
         return "0 s" if seconds <= 0 else "<1 ms"
-    return _scaled(seconds, _UNITS, lambda many: f"{many:.2g}" if many < _FEW else f"{many:.0f}")
-
-
-def _scaled(number: float, units: _Units, show: Callable[[float], str]) -> str:
-    """Show a number in the smallest unit in which it is, as shown, less than the next larger one.
-
-    So it is rounded before the unit is chosen: 59.7 s is `1 min`, not `60 s`.
-    """
-    for at in range(len(units) - 1, 0, -1):
-        (larger, _), (unit, name) = units[at - 1 : at + 1]
-        text = show(number / unit)
-        if float(text.replace(",", "")) * unit < larger:
+    for (unit, name), (larger, _) in zip(_UNITS[:0:-1], _UNITS[-2::-1], strict=True):
+        text = _rounded(seconds / unit)
+        if float(text) * unit < larger:
             return f"{text} {name}"
-        number = max(number, larger)
-    unit, name = units[0]
-    return f"{show(number / unit)} {name}"
+        seconds = max(seconds, larger)
+    return f"{_rounded(seconds / _DAY)} d"
+
+
+def _rounded(many: float) -> str:
+    return f"{many:.2g}" if many < _FEW else f"{many:.0f}"
 
 
 def ago(at: str | float, now: float) -> str:
