@@ -80,26 +80,22 @@ class Problem(NamedTuple):
     """What is wrong, and what to do."""
 
 
+class Check(NamedTuple):
+    """One check.
+
+    reason          why it matters, with the source
+    find_problems   called with a webhook and the LintContext, or with a DefinedVersion alone
+    of_definitions  it gets each served version of each CustomResourceDefinition
+    """
+
+    id: str
+    reason: str
+    find_problems: Callable[..., Iterator[Problem]]
+    of_definitions: bool = False
+
+
 FindInHook: TypeAlias = Callable[[Hook, LintContext], Iterator[Problem]]
 FindInVersion: TypeAlias = Callable[[DefinedVersion], Iterator[Problem]]
-
-
-class Check(NamedTuple):
-    """One check of webhooks."""
-
-    id: str
-    reason: str
-    """Why it matters, with the source."""
-    find_problems: FindInHook
-
-
-class DefinitionCheck(NamedTuple):
-    """One check of CustomResourceDefinitions; it gets each served version."""
-
-    id: str
-    reason: str
-    """Why it matters, with the source."""
-    find_problems: FindInVersion
 
 
 def webhook_check(name: str, reason: str) -> Callable[[FindInHook], Check]:
@@ -107,6 +103,6 @@ def webhook_check(name: str, reason: str) -> Callable[[FindInHook], Check]:
     return lambda find_problems: Check(name, reason, find_problems)
 
 
-def definition_check(name: str, reason: str) -> Callable[[FindInVersion], DefinitionCheck]:
+def definition_check(name: str, reason: str) -> Callable[[FindInVersion], Check]:
     """Make a check of CustomResourceDefinitions from the function below it; `name` is its id."""
-    return lambda find_problems: DefinitionCheck(name, reason, find_problems)
+    return lambda find_problems: Check(name, reason, find_problems, of_definitions=True)

@@ -6,14 +6,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from genguard.formats.sarif import SarifResult, SourceTexts, make_sarif
-from genguard.linting.check import (
-    Check,
-    DefinitionCheck,
-    Level,
-    LintContext,
-    LintFinding,
-    Problem,
-)
+from genguard.linting.check import Check, Level, LintContext, LintFinding, Problem
 from genguard.linting.checks import CHECKS
 from genguard.linting.definition import DEFINITION, read_versions
 from genguard.linting.hook import MUTATING, VALIDATING, mapping, read_hooks, text
@@ -29,7 +22,7 @@ def lint(
     *,
     at: datetime,
     live: bool,
-    checks: tuple[Check | DefinitionCheck, ...] = CHECKS,
+    checks: tuple[Check, ...] = CHECKS,
 ) -> tuple[LintFinding, ...]:
     """Return the problems of webhook configurations and definitions, the worst first.
 
@@ -42,18 +35,18 @@ def lint(
     versions = list(read_versions(given))
     found: set[LintFinding] = set()
     for check in checks:
-        if isinstance(check, Check):
-            for hook in context.hooks:
-                problems = check.find_problems(hook, context)
-                found |= {_finding(check, problem, webhook=hook.name) for problem in problems}
-        else:
+        if check.of_definitions:
             for version in versions:
                 name, problems = version.definition, check.find_problems(version)
                 found |= {_finding(check, problem, definition=name) for problem in problems}
+        else:
+            for hook in context.hooks:
+                problems = check.find_problems(hook, context)
+                found |= {_finding(check, problem, webhook=hook.name) for problem in problems}
     return tuple(sorted(found, key=_ORDER))
 
 
-def _finding(check: Check | DefinitionCheck, problem: Problem, **subject: str) -> LintFinding:
+def _finding(check: Check, problem: Problem, **subject: str) -> LintFinding:
     level, field, message = problem
     return LintFinding(
         id=check.id, severity=level, field=field, message=message, reason=check.reason, **subject
@@ -71,7 +64,7 @@ def _read_services(documents: Iterable[Any]) -> Iterator[tuple[tuple[str, str], 
 
 def to_sarif(
     findings: Iterable[LintFinding],
-    checks: Sequence[Check | DefinitionCheck],
+    checks: Sequence[Check],
     texts: Mapping[str, str],
     version: str,
 ) -> dict[str, Any]:

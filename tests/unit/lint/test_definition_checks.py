@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from genguard.linting.check import DefinitionCheck, LintFinding
+from genguard.linting.check import LintFinding
 from genguard.linting.checks import CHECKS
 from genguard.linting.lint import lint
 from tests.cases_loader import Case, load, table
@@ -36,7 +36,7 @@ def test_case(case: Case) -> None:
 def test_every_check_has_cases_of_both_kinds() -> None:
     cases = load("lint_definitions", *KEYS)
     for check in CHECKS:
-        if isinstance(check, DefinitionCheck):
+        if check.of_definitions:
             kinds = {case["fires"] for case in cases if case["check"] == check.id}
             assert kinds == {True, False}, check.id
 
