@@ -26,6 +26,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from genguard.admission.review import Operation
 from genguard.objects.fields import count_values
 
 NO_OBJECT: Final = msgspec.Raw()
@@ -36,6 +37,13 @@ _REFUSED: Final = frozenset({400, 403, 413, 422})
 """A webhook answers with any code that it likes, and with 400 or 403 where it says none; a policy
 and the validation of the kind with 422, a quota with 403, the store with 413."""
 _NO_ANSWER: Final = 500
+_CREATED: Final = 201
+_OPERATIONS: Final = {
+    "create": Operation.CREATE,
+    "update": Operation.UPDATE,
+    "patch": Operation.UPDATE,
+    "delete": Operation.DELETE,
+}
 _TERMINATING: Final = "NamespaceTerminating"
 """apiserver pkg/admission/plugin/namespace/lifecycle/admission.go:Admit"""
 _DECISION: Final = "authorization.k8s.io/decision"
@@ -225,6 +233,16 @@ def _steps(field: str) -> list[str]:
     return field.replace("[", ".").replace("]", "").split(".") if field else []
 
 
+def operation_of(event: Event) -> Operation | None:
+    """Return what was asked for; None for a read and for a whole collection."""
+    found = _OPERATIONS.get(event.verb)
+    code = event.response_status.code if event.response_status else 0
+    if found is Operation.UPDATE and code == _CREATED:
+        return Operation.CREATE  # a PUT, or an applied configuration, of what was not there
+    is_named = event.object_ref is not None and event.object_ref.name != ""
+    return found if is_named or found is Operation.CREATE else None
+
+
 def is_object(raw: msgspec.Raw) -> bool:
     """Whether raw JSON is an object: neither absent nor a JSON Patch."""
     return bytes(memoryview(raw)[:1]) == b"{"
@@ -255,7 +273,7 @@ def _check_values(text: bytes) -> None:
         raise msgspec.ValidationError(f"more than {MOST_VALUES:,} values")
 
 
-class Operation(msgspec.Struct, frozen=True):
+class PatchOperation(msgspec.Struct, frozen=True):
     """One operation of a JSON Patch. Its value is compared and never shown."""
 
     op: str
@@ -275,7 +293,7 @@ class Call(NamedTuple):
     configuration: str
     webhook: str
     mutated: bool
-    operations: tuple[Operation, ...] | None
+    operations: tuple[PatchOperation, ...] | None
 
     @property
     def name(self) -> str:
@@ -295,7 +313,7 @@ class _Mutation(msgspec.Struct):
 
 
 class _Patch(msgspec.Struct):
-    patch: tuple[Operation, ...] | None = None
+    patch: tuple[PatchOperation, ...] | None = None
 
 
 _mutations: Final = msgspec.json.Decoder(_Mutation)
@@ -357,10 +375,10 @@ _BEGIN: Final = re.compile(
 )
 """As the API server writes it: known also where the rest is cut or cannot be decoded."""
 # A string that never ends matches too: to look for its end from each quote in it is quadratic.
-_TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*+)"?+(\s*+:)?|[{}\[\],]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?+|[{}\[\],]', re.DOTALL)
+_ITEMS: Final = re.compile(rb'"items"\s*:\s*\[')
 _OPENING: Final = b"[{"
 _CLOSING: Final = b"]}"
-_IN_OBJECT: Final = 1
 _QUOTED_VALUE: Final = re.compile(r"Invalid enum value .*?(?=( - at `[^`]*`)?\Z)", re.DOTALL)
 
 
@@ -437,7 +455,10 @@ def _split(document: bytes, kind: str) -> Iterator[bytes]:
 
 
 def _items(document: bytes) -> Iterator[bytes]:
-    depth, begin = 0, _begin_of_items(document)
+    found = _ITEMS.search(document)
+    if found is None:
+        raise msgspec.ValidationError("Expected `array` - at `$.items`")
+    depth, begin = 0, found.end()
     for match in _TOKEN.finditer(document, begin):
         mark = document[match.start() : match.start() + 1]
         if mark in _OPENING:
@@ -451,17 +472,3 @@ def _items(document: bytes) -> Iterator[bytes]:
             if mark != b",":
                 return
     yield document[begin:]
-
-
-def _begin_of_items(document: bytes) -> int:
-    """Return where the first item is; raises msgspec.ValidationError without a list."""
-    depth, key = 0, b""
-    for match in _TOKEN.finditer(document):
-        mark = document[match.start() : match.start() + 1]
-        if mark == b'"':
-            key = match[1] if depth == _IN_OBJECT and match[2] else key
-        elif mark == b"[" and depth == _IN_OBJECT and key == b"items":
-            return match.end()
-        elif mark != b",":
-            depth += 1 if mark in _OPENING else -1
-    raise msgspec.ValidationError("Expected `array` - at `$.items`")

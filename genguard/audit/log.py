@@ -10,7 +10,6 @@ in a finding if its patch wrote one of the fields that the finding is about.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from genguard.admission.review import AdmissionRequest
@@ -74,8 +73,7 @@ class NamedSuspects(Suspects):
             return called, {}
         calls = _that_wrote(called.calls, pointers, again=again)
         names = tuple(dict.fromkeys(one.name for one in calls))
-        shown = [_described(one.name, one.round, one.position, _shown(one)) for one in calls]
-        return Called(names, names), {"calls": shown}
+        return Called(names, names), {"calls": [_described(one) for one in calls]}
 
 
 def _that_wrote(calls: Sequence[Call], pointers: Iterable[str], *, again: bool) -> Sequence[Call]:
@@ -116,18 +114,15 @@ def _path(pointer: str) -> tuple[str, ...]:
         return ("",)  # the place of nothing
 
 
-def _shown(call: Call) -> tuple[tuple[str, str], ...]:
-    return tuple((one.op, one.path) for one in (call.operations or ())[:_MOST_OPERATIONS])
-
-
-@lru_cache(maxsize=4096)
-def _described(
-    webhook: str, round_: int, position: int, shown: tuple[tuple[str, str], ...]
-) -> dict[str, Any]:
+def _described(call: Call) -> dict[str, Any]:
     """Return a call as evidence: operations and paths, never their values."""
-    # A loop repeats the same call: all share one dict, which is never changed.
-    operations = [{"op": op, "path": path} for op, path in shown]
-    return {"webhook": webhook, "round": round_, "index": position, "operations": operations}
+    shown = [{"op": one.op, "path": one.path} for one in call.operations or ()]
+    return {
+        "webhook": call.name,
+        "round": call.round,
+        "index": call.position,
+        "operations": shown[:_MOST_OPERATIONS],
+    }
 
 
 _COMPLETE: Final = "ResponseComplete"

@@ -9,37 +9,46 @@ stays as it is.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase
-from genguard.audit.event import Call, Event, ObjectReference
-from genguard.audit.reviews import (
-    Review,
-    is_based_on,
-    named_version,
-    operation_of,
-    review_of_deletion,
-    reviews_of_creation,
-    reviews_of_update,
+from genguard.admission.review import (
+    NO_RAW,
+    V1,
+    AdmissionRequest,
+    GroupVersionKind,
+    GroupVersionResource,
+    JoinKey,
+    Operation,
+    Phase,
+    ReviewedObject,
+    UserInfo,
+    WireRequest,
 )
-from genguard.audit.stages import UnknownStagesError
+from genguard.audit.event import Call, Event, ObjectReference, operation_of
+from genguard.audit.stages import UnknownStagesError, stages
 from genguard.audit.stored import (
-    MUCH,
     StoredObject,
     StoredObjects,
+    object_fields,
     read_items,
     read_object,
     without_content,
 )
 from genguard.detection.detection import Detection
+from genguard.detection.fact import USER_AGENT
 from genguard.detection.life_fact import stale_fact
 from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
+from genguard.objects.fields import Fields
+from genguard.objects.shown import few
+
+_MOST_NAMES: Final = 1_000
+
 
 _MOST_GROUPS: Final = 1_000
-_SHOWN_GROUPS: Final = 5
 _WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
 """Their contents may be kept out of a log on purpose (docs/audit-logs.md)."""
 
@@ -76,33 +85,24 @@ class UnjudgedWrites:
     """How many writes were not judged, by reason and API group. Bounded in groups."""
 
     def __init__(self) -> None:
-        self._counts: Final[dict[Unjudged, int]] = dict.fromkeys(Unjudged, 0)
         self._groups: Final[dict[Unjudged, Counter[str]]] = {one: Counter() for one in Unjudged}
 
     def count(self, reason: Unjudged, reference: ObjectReference) -> None:
         """Count one write of an object."""
-        self._counts[reason] += 1
-        if (reference.api_group, reference.resource) in _WITHHELD:
-            return
-        groups = self._groups[reason]
-        if reference.api_group in groups or len(groups) < _MOST_GROUPS:
-            groups[reference.api_group] += 1
+        groups, group = self._groups[reason], reference.api_group or '"" (core)'
+        is_withheld = (reference.api_group, reference.resource) in _WITHHELD
+        is_kept = group in groups or len(groups) < _MOST_GROUPS
+        groups[group if is_kept and not is_withheld else ""] += 1
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield for each reason how many writes it concerns, and a sentence for people."""
-        for reason, writes in self._counts.items():
-            if writes:
-                message = f"{writes} writes {_WHY[reason]}{self._advice(reason)}"
-                yield {"reason": reason.value, "writes": writes, "message": message}
-
-    def _advice(self, reason: Unjudged) -> str:
-        groups = self._groups[reason]
-        if reason not in _LEVELS or not groups:
-            return ""
-        often = sorted(groups, key=lambda one: (-groups[one], one))
-        names = ", ".join(one or '"" (core)' for one in often[:_SHOWN_GROUPS])
-        more = f" and {len(often) - _SHOWN_GROUPS} more" if len(often) > _SHOWN_GROUPS else ""
-        return f"; set level RequestResponse for group {names}{more} in the audit policy"
+        for reason, groups in self._groups.items():
+            message = f"{groups.total()} writes {_WHY[reason]}"
+            often = sorted(filter(None, groups), key=lambda one: (-groups[one], one))
+            if reason in _LEVELS and often:
+                message += f"; set level RequestResponse for group {few(often)} in the audit policy"
+            if groups:
+                yield {"reason": reason.value, "writes": groups.total(), "message": message}
 
 
 SHOWS_ALL: Final = "RequestResponse"
@@ -116,6 +116,145 @@ _WHOLE: Final = frozenset({"", _STATUS})
 """Subresources that show the object itself."""
 _OTHER_OBJECTS: Final = frozenset({"proxy", "token"})
 """Subresources that leave the object that they are of as it is."""
+
+
+class Review(NamedTuple):
+    """One phase of a write. Phases that show the same object share one request."""
+
+    phase: Phase
+    request: AdmissionRequest
+
+
+class _Base(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Sent(msgspec.Struct):
+    metadata: _Base | None = None
+
+
+_sent: Final = msgspec.json.Decoder(_Sent)
+
+
+def is_based_on(event: Event, before: StoredObject) -> bool:
+    """Whether a write starts from this state, as far as it says: a PUT names the version.
+
+    Raises msgspec.MsgspecError for a request that cannot be decoded.
+    """
+    if event.verb != "update":
+        return True
+    return named_version(event) in ("", before.identity.resource_version)
+
+
+def named_version(event: Event) -> str:
+    """Return the resourceVersion that an update names, "" if it names none. Raises as above."""
+    # Of a PUT it is in the reference too, which is there at every level.
+    named = event.object_ref.resource_version if event.object_ref else ""
+    if named or not object_fields(event.request_object):
+        return named
+    metadata = _sent.decode(event.request_object).metadata
+    return metadata.resource_version if metadata else ""
+
+
+def reviews_of_write(
+    event: Event,
+    reference: ObjectReference,
+    before: StoredObject | None,
+    after: StoredObject | None,
+    calls: Sequence[Call],
+) -> Iterator[Review]:
+    """Yield the phases of a write.
+
+    before  None for a creation
+    after   the answer; None for a write that was refused, which has no outcome
+    Raises UnknownStagesError, msgspec.MsgspecError, RecursionError.
+    """
+    operation, old, metadata = Operation.CREATE, None, Fields()
+    if before is not None:
+        operation, old = Operation.UPDATE, ReviewedObject.of(before.fields)
+        # Until it is stored an object shows the version that it comes from.
+        after = None if after is None else after.at(before.identity.resource_version)
+    elif "metadata" in (sent := object_fields(event.request_object)):
+        # The server gives uid, version and a generated name to the object after the first phases.
+        metadata = {"metadata": sent["metadata"]}
+    like = after or before or read_object(event.request_object)
+    if like is None:
+        raise UnknownStagesError
+    wire = _wire(event, reference, like, operation)
+    made: list[tuple[Fields, AdmissionRequest]] = []
+
+    def review(phase: Phase, fields: Fields) -> Review:
+        for known, found in made:
+            if known == fields:
+                return Review(phase, found)
+        made.append((fields, _request(event, wire, ReviewedObject.of(fields), old)))
+        return Review(phase, made[-1][1])
+
+    asked, *rounds = stages(event, before, after, calls)
+    yield review(Phase.INTENT, {**asked, **metadata})
+    for one in rounds:
+        yield review(Phase.MUTATE, {**one, **metadata})
+    if after is not None:
+        yield review(Phase.OUTCOME, after.fields)
+
+
+def review_of_deletion(event: Event, reference: ObjectReference, before: StoredObject) -> Review:
+    """Return the one phase of a deletion that is judged. Raises msgspec.MsgspecError."""
+    wire = _wire(event, reference, before, Operation.DELETE)
+    return Review(Phase.OUTCOME, _request(event, wire, None, ReviewedObject.of(before.fields)))
+
+
+def _request(
+    event: Event, wire: WireRequest, new: ReviewedObject | None, old: ReviewedObject | None
+) -> AdmissionRequest:
+    return AdmissionRequest(V1, wire, new, old, partial(_attributes, event, wire))
+
+
+def _attributes(event: Event, wire: WireRequest) -> dict[str, Any]:
+    """Return what conditions see of a request besides the objects."""
+    return {
+        "uid": wire.uid,
+        "kind": msgspec.to_builtins(wire.kind),
+        "resource": msgspec.to_builtins(wire.resource),
+        "subResource": wire.sub_resource,
+        "operation": wire.operation.value,
+        "name": wire.name,
+        "namespace": wire.namespace,
+        "userInfo": {"username": event.username, "groups": list(event.groups)},
+    }
+
+
+def _wire(
+    event: Event, reference: ObjectReference, shown: StoredObject, operation: Operation
+) -> WireRequest:
+    group, _, version = shown.api_version.rpartition("/")
+    is_deletion = operation is Operation.DELETE
+    return WireRequest(
+        uid="",
+        kind=_kind(group, version, shown.kind),
+        resource=_resource(reference.api_group, reference.api_version, reference.resource),
+        operation=operation,
+        sub_resource=reference.subresource,
+        name=reference.name or shown.identity.name,
+        namespace=reference.namespace,
+        user_info=UserInfo(event.username, _extra(event)),
+        options=(event.request_object or NO_RAW) if is_deletion else _options(event.manager),
+    )
+
+
+def _extra(event: Event) -> msgspec.Raw:
+    """Return what says which process of the user acted, as a review would have it."""
+    agent = {USER_AGENT: (event.user_agent,)} if event.user_agent else {}
+    return msgspec.Raw(msgspec.json.encode({**agent, **event.extra}))
+
+
+@lru_cache(_MOST_NAMES)
+def _options(manager: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({"fieldManager": manager}))
+
+
+_kind: Final = lru_cache(_MOST_NAMES)(GroupVersionKind)
+_resource: Final = lru_cache(_MOST_NAMES)(GroupVersionResource)
 
 
 class _Write(NamedTuple):
@@ -144,17 +283,12 @@ class _Write(NamedTuple):
         return (review_of_deletion(self.event, reference, self.before),)
 
     def _of_creation(self) -> Iterable[Review] | None:
-        if self.event.is_stored:
-            after = self.after
-            if after is None:
-                return None
-            return reviews_of_creation(self.event, self.reference, after, self.calls)
-        sent = read_object(self.event.request_object)
-        if sent is None:
+        is_stored = self.event.is_stored
+        if (self.after if is_stored else read_object(self.event.request_object)) is None:
             return None
-        return reviews_of_creation(
-            self.event, self.reference, sent, self._guilty(), is_stored=False
-        )
+        calls = self.calls if is_stored else self._guilty()
+        after = self.after if is_stored else None
+        return reviews_of_write(self.event, self.reference, None, after, calls)
 
     def _of_update(self) -> Iterable[Review] | None:
         before, after = self.before, self.after
@@ -162,19 +296,17 @@ class _Write(NamedTuple):
             return None
         if self.reference.subresource == _SCALE:
             before = before.scale(after)
-        elif before.missed == _BINDING and self.reference.subresource == _STATUS:
-            before = before.bound(after)
         if before is None or not self._follows(before, after):
             return None
-        return reviews_of_update(self.event, self.reference, before, after, self.calls)
+        return reviews_of_write(self.event, self.reference, before, after, self.calls)
 
     def _of_refused_update(self) -> Iterable[Review] | None:
         before, calls = self.before, self.calls
-        if before is None or before.missed or self.reference.subresource not in _WHOLE:
+        if before is None or before.is_old or self.reference.subresource not in _WHOLE:
             before, calls = without_content(self.event, self.reference), self._guilty()
         elif not is_based_on(self.event, before):
             return None
-        return reviews_of_update(self.event, self.reference, before, None, calls)
+        return reviews_of_write(self.event, self.reference, before, None, calls)
 
     def _guilty(self) -> Sequence[Call]:
         """Return the calls that set what is invalid: nobody knows what others do elsewhere."""
@@ -186,7 +318,7 @@ class _Write(NamedTuple):
         Answers of two writers may be logged in another order than they were stored in, and a log
         may have gaps: then what somebody else changed would be taken for a part of this write.
         """
-        if before.missed or before.kind != after.kind:
+        if before.is_old or before.kind != after.kind:
             return False
         if not before.is_state_of(after) or after.is_before(before):
             return False
@@ -270,10 +402,9 @@ class Reviewing:
                 self._stored.put(reference, known)
         elif operation is Operation.DELETE or reference.subresource == _EVICTION:
             self._stored.forget(reference)
-        elif before is not None and before.missed != MUCH:
+        elif before is not None:
             # Who deletes it later is still of interest.
-            missed = MUCH if before.missed else reference.subresource or MUCH
-            self._stored.put(reference, before._replace(missed=missed))
+            self._stored.put(reference, before._replace(is_old=True))
 
     def _take(self, reviews: Sequence[Review], event: Event) -> None:
         known: tuple[AdmissionRequest, Reviewed] | None = None

@@ -16,8 +16,6 @@ from genguard.objects.metadata import at_version, version_number, without_manage
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 """The bytes of stored objects, without the overhead of Python for each."""
-_LARGEST: Final = 1024 * 1024
-MUCH: Final = "*"
 _METADATA: Final = "metadata"
 _VERSION: Final = "resourceVersion"
 
@@ -35,20 +33,14 @@ class StoredObject(NamedTuple):
     """One state of an object.
 
     fields  without managedFields: nothing here reads them, and they are half of an object
-    missed  the subresource of the one write since that does not show its result, MUCH for any
-            other or several, "" for none: then this is the state that is stored
+    is_old  a write since did not show its result: another state is stored
     """
 
     api_version: str
     kind: str
     identity: Identity
     fields: Fields
-    missed: str = ""
-
-    @property
-    def size(self) -> int:
-        """The bytes of its texts."""
-        return sum(map(len, self.fields.values()))
+    is_old: bool = False
 
     def at(self, resource_version: str) -> "StoredObject":
         """Return the object with another resourceVersion."""
@@ -78,20 +70,6 @@ class StoredObject(NamedTuple):
         scale = shown._replace(identity=identity, fields={**shown.fields, "spec": _raw(spec)})
         return scale.at(version)
 
-    def bound(self, shown: "StoredObject") -> "StoredObject":
-        """Return this pod as its binding has left it.
-
-        shown  the answer to a write of its status: metadata and spec are as the binding left them,
-               and so is the condition, which nobody else writes (registry/core/pod/storage)
-        """
-        status = _status.decode(self.fields.get("status", _raw({})))
-        kept = [one for one in status.get("conditions") or () if one.get("type") != _SCHEDULED]
-        conditions = _status.decode(shown.fields.get("status", _raw({}))).get("conditions") or ()
-        found = [one for one in conditions if one.get("type") == _SCHEDULED]
-        bound = _raw({**status, "conditions": [*kept, *found]})
-        bound_fields = {**shown.fields, "status": bound}
-        return self._replace(fields=bound_fields, missed="").at(self.identity.resource_version)
-
     def scaled(self, shown: "StoredObject") -> "StoredObject":
         """Return this object as it is after its Scale was written; see `scale`."""
         spec = _spec_of(self)
@@ -114,10 +92,8 @@ class StoredObject(NamedTuple):
 
 
 _REPLICAS: Final = "replicas"
-_SCHEDULED: Final = "PodScheduled"
 _fields: Final = msgspec.json.Decoder(Fields)
 _items: Final = msgspec.json.Decoder(list[Fields] | None)
-_status: Final = msgspec.json.Decoder(dict[str, Any])
 _text: Final = msgspec.json.Decoder(str)
 _identity: Final = msgspec.json.Decoder(Identity)
 
@@ -181,24 +157,21 @@ class StoredObjects:
 
     def get(self, reference: ObjectReference) -> StoredObject | None:
         """Return the last known state of an object."""
-        return self._known.get(name_of(reference))
+        return self._known.get(_name_of(reference))
 
     def put(self, reference: ObjectReference, stored: StoredObject) -> None:
         """Remember a state. It must not be changed afterwards; its texts are copied."""
-        name = name_of(reference)
-        size = stored.size + sum(map(len, name))
-        if size > _LARGEST:
-            self._known.pop(name)
-            return
+        name = _name_of(reference)
         kept = {key: raw.copy() for key, raw in stored.fields.items()}
+        size = sum(map(len, (*name, *kept.values())))
         self._known.put(name, stored._replace(fields=kept), size)
 
     def forget(self, reference: ObjectReference) -> None:
         """Forget an object: it is gone."""
-        self._known.pop(name_of(reference))
+        self._known.pop(_name_of(reference))
 
 
-def name_of(reference: ObjectReference) -> tuple[str, ...]:
+def _name_of(reference: ObjectReference) -> tuple[str, ...]:
     """Return the name by which objects are remembered."""
     return reference.api_group, reference.resource, reference.namespace, reference.name
 

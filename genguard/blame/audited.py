@@ -15,8 +15,14 @@ from typing import Any, Final
 import msgspec
 
 from genguard.admission.review import Operation
-from genguard.audit.event import Call, Event, ObjectReference, decode_object, read_calls
-from genguard.audit.reviews import operation_of
+from genguard.audit.event import (
+    Call,
+    Event,
+    ObjectReference,
+    decode_object,
+    operation_of,
+    read_calls,
+)
 from genguard.blame.managed import Manager, UnreadableFieldsError, owners
 from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
 from genguard.blame.report import (

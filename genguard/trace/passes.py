@@ -8,67 +8,59 @@ Relies  on genguard.detection.changes, which matches list items by their type, n
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from genguard.admission.review import AdmissionRequest, JoinKey
-from genguard.detection.changes import Change, changes
+from genguard.detection.changes import changes
 from genguard.detection.fact import manager_of
 from genguard.objects.fields import ABSENT, Fields
-from genguard.trace.plan import Candidate, Plan
+from genguard.trace.plan import Plan
 
 _OBSERVED: Final = "observedGeneration"
+_OF_OBJECT: Final = 2
+"""Steps to status.observedGeneration, which no condition holds."""
 
 
-class ChangeType(StrEnum):
-    """How a field changed."""
+class FieldEffect(NamedTuple):
+    """One field that differs, as the report counts it.
 
-    ADDED = "added"
-    CHANGED = "changed"
-    REMOVED = "removed"
-
-
-class Clobber(StrEnum):
-    """How an observedGeneration was damaged."""
-
-    CLEARED = "cleared"  # absent, null, 0 or ""
-    LOWERED = "lowered"
-
-
-class Effect(NamedTuple):
-    """One field that differs. The values are object contents: printed only with --values."""
+    change     added, changed or removed
+    clobber    of an observedGeneration: cleared (absent, null, 0 or ""), lowered, or ""
+    discarded  the API server ignores this field in such a write
+    """
 
     pointer: str
-    change: ChangeType
-    clobber: Clobber | None
-    discarded: bool  # the API server ignores this field in such a write
-    before: Any
-    after: Any
+    subresource: str
+    change: str
+    clobber: str
+    discarded: bool
 
 
-def effects(before: AdmissionRequest, after: AdmissionRequest, *, status: bool) -> list[Effect]:
-    """List the fields that changed between two views; `status`: the resource has that subresource.
+Effects = dict[FieldEffect, tuple[Any, Any]]
+"""With the values before and after: object contents, printed only with --values."""
+
+
+def effects(before: AdmissionRequest, after: AdmissionRequest, *, status: bool) -> Effects:
+    """Return the fields that changed between two views; `status`: is there that subresource.
 
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
-    a, b = _fields(before), _fields(after)
-    return _effects(a, b, sorted(a.keys() | b.keys()), after.subresource, status=status)
+    return _effects(_fields(before), _fields(after), after.subresource, status=status)
 
 
-def requested_effects(first: AdmissionRequest, *, status: bool) -> list[Effect]:
-    """List what the requester changed: stored object against first view, without metadata.
+def requested_effects(first: AdmissionRequest, *, status: bool) -> Effects:
+    """Return what the requester changed: stored object against first view, without metadata.
 
     Raises as `effects` does.
     """
     old = first.old_object.content if first.old_object is not None else {}
     new = first.object.content if first.object is not None else {}
-    keys = sorted(old.keys() | new.keys())
-    found = _effects(old, new, keys, first.subresource, status=status)
-    return [one for one in found if not one.discarded]
+    found = _effects(old, new, first.subresource, status=status)
+    return {field: values for field, values in found.items() if not field.discarded}
 
 
 def carried(view: AdmissionRequest, *, status: bool) -> list[str]:
@@ -116,46 +108,30 @@ def status_as_reported(document: Mapping[str, Any], *, status: bool) -> dict[str
     return {"status": changed} if changed else {}
 
 
-def _effects(
-    before: Fields, after: Fields, keys: list[str], subresource: str, *, status: bool
-) -> list[Effect]:
-    decoded: dict[str, tuple[Any, Any]] = {}
-    found = []
-    for change in changes(before, after, keys):
-        top = str(change.key[0])
-        if top not in decoded:
-            decoded[top] = _decoded(before, top), _decoded(after, top)
-        old, new = decoded[top]
-        discarded = _discarded(top, subresource, status=status)
-        found.append(_effect(change, old, new, discarded=discarded))
+def _effects(before: Fields, after: Fields, subresource: str, *, status: bool) -> Effects:
+    old, new = (
+        {key: msgspec.json.decode(raw) for key, raw in one.items()} for one in (before, after)
+    )
+    found: Effects = {}
+    for change in changes(before, after, sorted(before.keys() | after.keys())):
+        values = _at(old, change.key), _at(new, change.key)
+        discarded = _discarded(str(change.key[0]), subresource, status=status)
+        clobber = ""
+        # A condition that was removed as a whole is not a cleared observedGeneration.
+        in_place = len(change.key) <= _OF_OBJECT or _at(new, change.key[:-1]) is not ABSENT
+        if (change.key[0], change.key[-1]) == ("status", _OBSERVED) and in_place and not discarded:
+            clobber = _clobber(*values)
+        how = "added" if change.added else "removed" if change.removed else "changed"
+        found[FieldEffect(change.pointer, subresource, how, clobber, discarded)] = values
     return found
 
 
-def _effect(change: Change, old: Any, new: Any, *, discarded: bool) -> Effect:
-    kind = (
-        ChangeType.ADDED
-        if change.added
-        else ChangeType.REMOVED
-        if change.removed
-        else ChangeType.CHANGED
-    )
-    before, after = _at(old, change.key[1:]), _at(new, change.key[1:])
-    clobber = None
-    # A condition that was removed as a whole is not a cleared observedGeneration.
-    whole = len(change.key) > 2 and _at(new, change.key[1:-1]) is ABSENT  # noqa: PLR2004
-    if change.key[0] == "status" and change.key[-1] == _OBSERVED and not discarded and not whole:
-        clobber = _clobber(before, after)
-    return Effect(change.pointer, kind, clobber, discarded, before, after)
-
-
-def _clobber(before: Any, after: Any) -> Clobber | None:
+def _clobber(before: Any, after: Any) -> str:
     if _is_cleared(before):
-        return None
+        return ""
     if _is_cleared(after):
-        return Clobber.CLEARED
-    if type(before) is int and type(after) is int and after < before:
-        return Clobber.LOWERED
-    return None
+        return "cleared"
+    return "lowered" if type(before) is type(after) is int and after < before else ""
 
 
 def _is_cleared(value: Any) -> bool:
@@ -185,11 +161,6 @@ def _at(value: Any, path: tuple[str | int, ...]) -> Any:
     return value
 
 
-def _decoded(fields: Fields, key: str) -> Any:
-    raw = fields.get(key)
-    return ABSENT if raw is None else msgspec.json.decode(raw)
-
-
 def _fields(view: AdmissionRequest) -> Fields:
     return view.object.fields if view.object is not None else {}
 
@@ -215,40 +186,30 @@ class _Pass:
     seen: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class FieldKey:
-    """Identifies effects that the report counts together."""
-
-    subresource: str
-    pointer: str
-    change: ChangeType
-    clobber: Clobber | None
-    discarded: bool
-
-
 @dataclass(slots=True)
 class Row:
-    """The changes of one configuration, or of several that no observer could separate."""
+    """The changes of one configuration, or of several that no observer could separate.
 
-    writes: Counter[str] = field(default_factory=Counter)  # by subresource
+    writes  by subresource
+    fields  how often each field changed, and its latest values
+    """
+
+    writes: Counter[str] = field(default_factory=Counter)
     changed: int = 0
-    fields: dict[FieldKey, tuple[int, Effect]] = field(
-        default_factory=dict
-    )  # count and latest effect
+    fields: dict[FieldEffect, tuple[int, tuple[Any, Any]]] = field(default_factory=dict)
 
-    def add(self, subresource: str, found: list[Effect]) -> None:
+    def add(self, subresource: str, found: Effects) -> None:
         """Count one write and its effects."""
         self.writes[subresource] += 1
         self.changed += bool(found)
-        for one in found:
-            key = FieldKey(subresource, one.pointer, one.change, one.clobber, one.discarded)
-            if key in self.fields or len(self.fields) < _MOST_FIELDS:
-                self.fields[key] = (self.fields.get(key, (0, one))[0] + 1, one)
+        for one, values in found.items():
+            if one in self.fields or len(self.fields) < _MOST_FIELDS:
+                self.fields[one] = (self.fields.get(one, (0,))[0] + 1, values)
 
     @property
-    def clobbers(self) -> list[FieldKey]:
+    def clobbers(self) -> list[FieldEffect]:
         """The observedGeneration fields that were cleared or lowered."""
-        return [key for key in self.fields if key.clobber is not None]
+        return [one for one in self.fields if one.clobber]
 
 
 class Passes:
@@ -304,60 +265,80 @@ class Passes:
             self.broken += 1
 
 
-class Tally:
-    """Adds up the steps of all passes, by configuration and by requester."""
+class Watch:
+    """The state of one trace: the steps of all passes, by configuration and by requester."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan: Final = plan
+    def __init__(self, plan: Plan, *, writes: int | None, each: bool) -> None:
+        """End after `writes` writes, or never.
+
+        each  the writes are our own dry runs: end after one of each subresource
+        """
+        self.plan: Final = plan
+        self._writes: Final = writes
+        self.is_poked: Final = each
+        self.passes: Final = Passes(frozenset(plan.observers))
         self.rows: Final[dict[tuple[str, ...], Row]] = {}
         self.requests: Final[dict[tuple[str, str], Row]] = {}
         self.carried: Final[Counter[str]] = Counter()
         """In how many requests an observedGeneration was sent, by its path."""
 
-    def add(self, step: Step) -> None:
-        """Count what changed between the two views of a step.
-
-        Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
-        """
-        subresource = step.after.subresource
-        status = self._plan.traced.has_status
-        if step.before is None:
-            if step.position == 0:
-                who = step.after.wire.user_info.username, manager_of(step.after)
-                row = self.requests.setdefault(who, Row())
-                row.add(subresource, requested_effects(step.after, status=status))
-                for path in carried(step.after, status=status):
-                    if path in self.carried or len(self.carried) < _MOST_FIELDS:
-                        self.carried[path] += 1
+    def see(self, position: int, view: AdmissionRequest) -> None:
+        """Take one observer's view of one write. Views of other objects are ignored."""
+        wire, traced = view.wire, self.plan.traced
+        if (wire.name, wire.namespace) != (traced.name, traced.namespace):
             return
-        acting = self._between(step.position_before, step.position, subresource)
-        found = effects(step.before, step.after, status=status)
-        if acting:
-            self.rows.setdefault(tuple(acting), Row()).add(subresource, found)
+        step = self.passes.see(position, view)
+        if step is not None:
+            try:
+                self._add(step)
+            except (msgspec.MsgspecError, RecursionError):
+                self.passes.mixed += 1
 
-    def _between(self, first: int, last: int, subresource: str) -> list[str]:
-        slots = self._plan.slots[first + 1 : last + 1]
-        return [
-            one.configuration
-            for slot in slots
-            for one in slot.candidates
-            if one.webhooks.get(subresource)
-        ]
+    @property
+    def is_enough(self) -> bool:
+        """Whether enough complete writes were seen."""
+        whole = self.passes.whole
+        if self._writes is not None:
+            return whole.total() >= self._writes
+        return self.is_poked and all(whole[one] for one in self.plan.traced.subresources)
 
     @property
     def status_writes(self) -> int:
         """How many requests were seen in which a status can be changed."""
-        where = "status" if self._plan.traced.has_status else ""
+        where = "status" if self.plan.traced.served.has_status else ""
         return sum(row.writes[where] for row in self.requests.values())
 
-    def unseen(self) -> Iterator[Candidate]:
-        """Candidates that no pair of views enclosed in any write."""
+    def unseen(self) -> list[str]:
+        """Return the configurations that no pair of views enclosed in any write."""
         judged = {name for names in self.rows for name in names}
-        for one in self._plan.candidates:
-            if one.configuration not in judged:
-                yield one
+        names = [one.configuration for one in self.plan.candidates]
+        return [one for one in names if one not in judged]
+
+    def _add(self, step: Step) -> None:
+        """Count what changed between the two views of a step."""
+        view, status = step.after, self.plan.traced.served.has_status
+        if step.before is not None:
+            acting = self._between(step.position_before, step.position, view.subresource)
+            found = effects(step.before, view, status=status)
+            if acting:
+                self.rows.setdefault(acting, Row()).add(view.subresource, found)
+        elif step.position == 0:
+            who = view.wire.user_info.username, manager_of(view)
+            row = self.requests.setdefault(who, Row())
+            row.add(view.subresource, requested_effects(view, status=status))
+            for path in carried(view, status=status):
+                if path in self.carried or len(self.carried) < _MOST_FIELDS:
+                    self.carried[path] += 1
+
+    def _between(self, first: int, last: int, subresource: str) -> tuple[str, ...]:
+        return tuple(
+            one.configuration
+            for slot in self.plan.slots[first + 1 : last + 1]
+            for one in slot.candidates
+            if one.webhooks.get(subresource)
+        )
 
 
 def _state(view: AdmissionRequest) -> tuple[tuple[str, bytes], ...]:
-    fields = view.object.fields if view.object is not None else {}
+    fields = _fields(view)
     return tuple((key, bytes(fields[key])) for key in sorted(fields))

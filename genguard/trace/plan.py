@@ -1,4 +1,4 @@
-"""Find the configurations that can change the object, and name the observers between them.
+"""Find the configurations that can change the object, and build those of the observers between.
 
 Relies  on genguard.detection.suspects for which webhook is called for a write. Labels of the object
         are ignored there. A write can change them, and then a configuration that was thought idle
@@ -9,20 +9,33 @@ Names   The API server calls mutating webhooks in the byte order of their config
         subdomain of at most 253 characters (apimachinery pkg/util/validation/validation.go,
         IsDNS1123Subdomain); a label may have any length. "-" sorts before every other character
         that a name can hold.
+
+An observer matches one object, blocks no write, and expires. With failurePolicy Ignore, a timeout
+of 2 seconds and an answer without a patch, writes of the object succeed even if the observer fails.
+namespaceSelector and matchConditions keep the API server from calling it for any other object.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
 from genguard.detection.matching import Matched
 from genguard.detection.suspects import TRACE_LABEL, Registered, matches, read_configurations
-from genguard.objects.served import collection_path
+from genguard.objects.served import Served
 
 RUN_LABEL: Final = TRACE_LABEL
 """The label of every configuration that a trace makes. Its value is the id of the run."""
+
+EXPIRES: Final = "genguard.io/trace-expires"
+"""The RFC 3339 time from which any run may delete the configuration."""
+OWNER: Final = "genguard.io/trace-owner"
+"""The process that made it, as `webhook.cluster.tracing` writes it."""
+_TIMEOUT_SECONDS: Final = 2
+_EQUAL: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 
 LONGEST: Final = 253
 _ALNUM: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -32,33 +45,27 @@ _SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """The object to watch."""
+    """The object to watch; its namespace is "" where it is cluster-scoped."""
 
-    group: str
-    version: str
-    resource: str
-    kind: str
-    namespace: str  # "" for a cluster-scoped object
+    served: Served
+    namespace: str
     name: str
-    uid: str
-    has_status: bool  # whether it has a status subresource
+    uid: str = ""
 
     @property
     def subresources(self) -> tuple[str, ...]:
         """The subresources to watch; "" is the object itself."""
-        return ("", "status") if self.has_status else ("",)
+        return ("", "status") if self.served.has_status else ("",)
 
     def path(self, subresource: str = "") -> str:
         """The API path of the object, or of one of its subresources."""
-        collection = collection_path(self.group, self.version, self.resource, self.namespace)
         tail = f"/{subresource}" if subresource else ""
-        return f"{collection}/{quote(self.name, safe=':')}{tail}"
+        return f"{self.served.path(self.namespace)}/{quote(self.name, safe=':')}{tail}"
 
     def __str__(self) -> str:
         """For people: `deployments.apps/web in namespace shop`."""
-        resource = f"{self.resource}.{self.group}" if self.group else self.resource
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{resource}/{self.name}{where}"
+        return f"{self.served}/{self.name}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +136,21 @@ def _candidates(registered: Sequence[Registered], traced: Traced) -> list[Candid
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for one in registered:
         for subresource in traced.subresources:
-            if matches(replace(one, object_selector=None), _update(traced, subresource)):
+            update = Matched(
+                group=traced.served.group,
+                version=traced.served.version,
+                resource=traced.served.resource,
+                subresource=subresource,
+                operation="UPDATE",
+                namespace=traced.namespace,
+                name=traced.name,
+                labels={},
+                old_labels={},
+            )
+            if matches(replace(one, object_selector=None), update):
                 hooks = found.setdefault(one.configuration, {})
                 hooks[subresource] = (*hooks.get(subresource, ()), one.webhook)
     return [Candidate(name, hooks) for name, hooks in found.items()]
-
-
-def _update(traced: Traced, subresource: str) -> Matched:
-    return Matched(
-        group=traced.group,
-        version=traced.version,
-        resource=traced.resource,
-        subresource=subresource,
-        operation="UPDATE",
-        namespace=traced.namespace,
-        name=traced.name,
-        labels={},
-        old_labels={},
-    )
 
 
 def is_valid(name: str) -> bool:
@@ -186,3 +190,71 @@ def _longer(head: str, tails: tuple[str, ...]) -> Iterator[str]:
     for tail in tails:
         for hyphens in range(1, LONGEST - len(head) - len(tail) + 1):
             yield head + "-" * hyphens + tail
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The URL where the API server calls the observers, and their CA bundle (base64 of PEM)."""
+
+    url: str
+    ca_bundle: str
+
+
+def registrations(
+    plan: Plan, endpoint: Endpoint, owner: str, expires: datetime
+) -> Iterator[dict[str, Any]]:
+    """Build the MutatingWebhookConfigurations of a plan."""
+    for position, name in plan.observers.items():
+        yield {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {
+                "name": name,
+                "labels": {RUN_LABEL: plan.run},
+                "annotations": {EXPIRES: expires.strftime("%Y-%m-%dT%H:%M:%SZ"), OWNER: owner},
+            },
+            "webhooks": [_webhook(plan.traced, f"{endpoint.url}/{position}", endpoint.ca_bundle)],
+        }
+
+
+def _webhook(traced: Traced, url: str, ca_bundle: str) -> dict[str, Any]:
+    resource = traced.served.resource
+    rule = {
+        "apiGroups": [traced.served.group],
+        "apiVersions": [traced.served.version],
+        "operations": ["UPDATE"],
+        "resources": [f"{resource}/{one}".rstrip("/") for one in traced.subresources],
+    }
+    names = {_EQUAL: traced.namespace} if traced.namespace else {}
+    return {
+        "name": "observer.trace.genguard.io",
+        "clientConfig": {"url": url, "caBundle": ca_bundle},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": names},
+        "matchConditions": [{"name": "this-object", "expression": _condition(traced)}],
+        "matchPolicy": "Equivalent",
+        "failurePolicy": "Ignore",
+        "reinvocationPolicy": "Never",
+        "sideEffects": "None",
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def _condition(traced: Traced) -> str:
+    """The CEL expression for one object. It reads oldObject, since a PUT may omit the uid."""
+    parts = {"request.name": traced.name, "oldObject.metadata.uid": traced.uid}
+    if traced.namespace:  # reading an absent request.namespace is an error in CEL
+        parts["request.namespace"] = traced.namespace
+    # A JSON string is a valid CEL string unless it holds surrogate pairs: hence ensure_ascii=False.
+    return " && ".join(f"{k} == {json.dumps(v, ensure_ascii=False)}" for k, v in parts.items())
+
+
+def has_expired(document: dict[str, Any], now: datetime) -> bool:
+    """Whether anyone may delete this configuration: its time has passed or cannot be read."""
+    text = (document["metadata"].get("annotations") or {}).get(EXPIRES, "")
+    try:
+        expires = datetime.fromisoformat(text)
+    except ValueError:
+        return True
+    return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) <= now

@@ -9,7 +9,7 @@ from genguard.objects.fields import ABSENT
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell
 from genguard.status.drawing import Row as TableRow
-from genguard.trace.passes import FieldKey, Passes, Row, Tally
+from genguard.trace.passes import Row, Watch
 from genguard.trace.plan import Plan
 
 _MOST_FIELDS: Final = 20
@@ -24,26 +24,21 @@ class Verdict(StrEnum):
     NOT_SHOWN = "not-shown"  # no write carried a value that could have been lost
 
 
-def make_report(
-    plan: Plan, tally: Tally, passes: Passes, changed: list[str], *, values: bool, poked: bool
-) -> dict[str, Any]:
-    """Build the JSON report.
-
-    changed  configurations that changed during the trace
-    poked    the writes were dry runs of --poke
-    """
-    traced = plan.traced
-    hooks = {one.configuration: one.webhooks for one in plan.candidates}
-    rows = sorted(tally.rows.items(), key=lambda item: item[0])
-    culprits = [*_requesters(tally), *_culprits(rows, hooks, settled=not changed)]
-    verdict = Verdict.NOT_CLOBBERED if tally.carried else Verdict.NOT_SHOWN
+def make_report(watch: Watch, changed: list[str], *, values: bool) -> dict[str, Any]:
+    """Close a trace and build its JSON report; `changed`: configurations that changed meanwhile."""
+    watch.passes.close()
+    traced, passes = watch.plan.traced, watch.passes
+    hooks = {one.configuration: one.webhooks for one in watch.plan.candidates}
+    rows = sorted(watch.rows.items(), key=lambda item: item[0])
+    culprits = [*_requesters(watch), *_culprits(rows, hooks, settled=not changed)]
+    verdict = Verdict.NOT_CLOBBERED if watch.carried else Verdict.NOT_SHOWN
     return {
         "type": "trace",
-        "id": plan.run,
+        "id": watch.plan.run,
         "object": {
-            "group": traced.group,
-            "version": traced.version,
-            "resource": traced.resource,
+            "group": traced.served.group,
+            "version": traced.served.version,
+            "resource": traced.served.resource,
             "namespace": traced.namespace,
             "name": traced.name,
             "uid": traced.uid,
@@ -54,15 +49,13 @@ def make_report(
             "mixed": passes.mixed,
         },
         "verdict": (Verdict.CLOBBERED if culprits else verdict).value,
-        "dryRuns": poked,
-        "statusWrites": tally.status_writes,
-        "carried": [
-            {"path": path, "writes": count} for path, count in sorted(tally.carried.items())
-        ],
+        "dryRuns": watch.is_poked,
+        "statusWrites": watch.status_writes,
+        "carried": [{"path": path, "writes": n} for path, n in sorted(watch.carried.items())],
         "culprits": culprits,
         "requests": [
             {"user": user, "fieldManager": manager, **_row(row, values=values)}
-            for (user, manager), row in sorted(tally.requests.items())
+            for (user, manager), row in sorted(watch.requests.items())
         ],
         "webhooks": [
             {
@@ -73,30 +66,27 @@ def make_report(
             }
             for names, row in rows
         ],
-        "notSeen": [one.configuration for one in tally.unseen()],
+        "notSeen": watch.unseen(),
         "changedMeanwhile": changed,
     }
 
 
 def _row(row: Row, *, values: bool) -> dict[str, Any]:
     return {
-        "writes": {subresource or "": count for subresource, count in sorted(row.writes.items())},
+        "writes": dict(sorted(row.writes.items())),
         "changed": row.changed,
         "fields": [
-            _field_effect(key, count) | (_values(effect.before, effect.after) if values else {})
-            for key, (count, effect) in sorted(row.fields.items(), key=lambda item: _order(item[0]))
+            {
+                "subresource": one.subresource,
+                "pointer": one.pointer,
+                "change": one.change,
+                "observedGeneration": one.clobber or None,
+                "discarded": one.discarded,
+                "count": count,
+                **(_values(*latest) if values else {}),
+            }
+            for one, (count, latest) in sorted(row.fields.items(), key=lambda item: item[0])
         ],
-    }
-
-
-def _field_effect(key: FieldKey, count: int) -> dict[str, Any]:
-    return {
-        "subresource": key.subresource,
-        "pointer": key.pointer,
-        "change": key.change.value,
-        "observedGeneration": key.clobber.value if key.clobber else None,
-        "discarded": key.discarded,
-        "count": count,
     }
 
 
@@ -105,11 +95,7 @@ def _values(before: Any, after: Any) -> dict[str, Any]:
     return {name: value for name, value in pairs.items() if value is not ABSENT}
 
 
-def _order(key: FieldKey) -> tuple[str, str, str]:
-    return key.pointer, key.subresource, key.change.value
-
-
-def _requesters(tally: Tally) -> list[dict[str, Any]]:
+def _requesters(watch: Watch) -> list[dict[str, Any]]:
     """Requesters whose own write lost an observedGeneration."""
     return [
         {
@@ -119,7 +105,7 @@ def _requesters(tally: Tally) -> list[dict[str, Any]]:
             "confidence": "likely",  # a MutatingAdmissionPolicy would look the same
             "paths": sorted({key.pointer for key in row.clobbers}),
         }
-        for (user, manager), row in sorted(tally.requests.items())
+        for (user, manager), row in sorted(watch.requests.items())
         if row.clobbers
     ]
 

@@ -22,9 +22,9 @@ import click
 import certs
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.shown import json_line
-from genguard.trace.plan import Plan, make_plan
-from genguard.trace.registration import Endpoint, Watch, registrations
-from genguard.trace.report import as_table
+from genguard.trace.passes import Watch
+from genguard.trace.plan import Endpoint, Plan, make_plan, registrations
+from genguard.trace.report import as_table, make_report
 from webhook.cli.errors import ExitCode
 from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, examples
 from webhook.cli.output import ask, print_table, tell
@@ -247,7 +247,7 @@ def trace(
     if not yes:
         _ask_to_register(plan)
     watch, received = asyncio.run(_observe(access, plan, **flags))
-    report = watch.report(asyncio.run(_changed(access, documents)), values=values)
+    report = make_report(watch, asyncio.run(_changed(access, documents)), values=values)
     if output == "json":
         click.echo(json_line(report))
     else:

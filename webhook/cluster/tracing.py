@@ -29,8 +29,7 @@ from urllib.parse import urlsplit
 
 from genguard.objects.served import find, split_target
 from genguard.trace.passes import status_as_reported
-from genguard.trace.plan import RUN_LABEL, Traced, is_observer
-from genguard.trace.registration import OWNER, has_expired
+from genguard.trace.plan import OWNER, RUN_LABEL, Traced, has_expired, is_observer
 from webhook.cluster.discovery import discover
 from webhook.cluster.reconcile import NotInTimeError, until
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, if_there
@@ -58,17 +57,7 @@ async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
     """Find the object of KIND/NAME. Raises UnknownTargetError, NoTargetError or RefusedError."""
     kind, name = split_target(text)
     one = find(kind, await discover(rest))
-    namespace = namespace if one.namespaced else ""
-    traced = Traced(
-        group=one.group,
-        version=one.version,
-        resource=one.resource,
-        kind=one.kind,
-        namespace=namespace,
-        name=name,
-        uid="",
-        has_status=one.has_status,
-    )
+    traced = Traced(one, namespace if one.namespaced else "", name)
     found = await if_there(rest.get(traced.path()))
     if found is None:
         raise NoTargetError(f"there is no {traced}")
@@ -257,8 +246,9 @@ async def _send_dry_runs(rest: Rest, traced: Traced, tell: Callable[[str], None]
 
 async def _send_dry_run(rest: Rest, traced: Traced, subresource: str) -> None:
     patches = [dict[str, Any]()]
-    if subresource == "status" or not traced.has_status:
-        reported = status_as_reported(await rest.get(traced.path()), status=traced.has_status)
+    has_status = traced.served.has_status
+    if subresource == "status" or not has_status:
+        reported = status_as_reported(await rest.get(traced.path()), status=has_status)
         # Some kinds have a text there. Webhooks are called for the empty patch as well.
         patches = [reported, *patches] if reported else patches
     for patch in patches:

@@ -139,26 +139,6 @@ def test_a_refused_write_has_no_outcome_and_changes_nothing():
     assert replicas(request.old_object) == 1
 
 
-def status(version: int, **more) -> Json:
-    conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]
-    stored = deployment(1, version, spec={"nodeName": "n"}, status={"conditions": conditions})
-    return write(1, version, subresource="status", stored=stored, sent={"status": {}}, **more)
-
-
-def test_the_first_status_after_a_binding_is_shown_upon_what_the_binding_left():
-    bound = created(subresource="binding", stored={"kind": "Status"})
-    waiting = [{"type": "PodScheduled", "status": "False"}]
-    before = deployment(1, 7, spec={}, status={"phase": "Pending", "conditions": waiting})
-    phases, request = reviewed(write(1, 7, stored=before), bound, status(9))
-    assert phases == PHASES
-    assert msgspec.json.decode(request.old_object.spec) == {"nodeName": "n"}
-    assert msgspec.json.decode(request.old_object.status) == {
-        "phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}],
-    }  # fmt: skip
-    resized = created(subresource="binding", level="Metadata")
-    assert reviewed(write(1, 7, stored=before), bound, resized, status(9)) == ([], None)
-
-
 @pytest.mark.parametrize("verb", ["update", "patch", "create"])
 def test_a_refused_write_needs_no_stored_state(verb):
     sent = deployment(1, 6, spec={"replicas": 5})

@@ -6,10 +6,15 @@ import msgspec
 
 from genguard.admission.decode import decode_review
 from genguard.admission.review import AdmissionRequest
+from genguard.objects.served import Served
 from genguard.trace.plan import Plan, Traced, make_plan
 from tests.reviews import make_review
 
-WEB = Traced("apps", "v1", "deployments", "Deployment", "default", "thing", "uid-1", True)
+DEPLOYMENTS = Served(
+    "apps", "v1", "deployments", "deployment", "Deployment", ("deploy",),
+    namespaced=True, has_status=True, watchable=True,
+)  # fmt: skip
+WEB = Traced(DEPLOYMENTS, "default", "thing", "uid-1")
 
 
 def configuration(

@@ -9,8 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from genguard.trace.plan import RUN_LABEL
-from genguard.trace.registration import EXPIRES, OWNER, Endpoint, registrations
+from genguard.trace.plan import EXPIRES, OWNER, RUN_LABEL, Endpoint, registrations
 from tests.unit.trace.samples import configuration, planned
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.tracing import (

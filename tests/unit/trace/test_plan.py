@@ -1,12 +1,25 @@
 """Which configurations are candidates, where observers stand, and what they are told."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from genguard.trace.plan import LONGEST, RUN_LABEL, Traced, make_plan
-from genguard.trace.registration import EXPIRES, Endpoint, has_expired, registrations
-from tests.unit.trace.samples import WEB, configuration, planned
+from genguard.trace.plan import (
+    EXPIRES,
+    LONGEST,
+    RUN_LABEL,
+    Endpoint,
+    Traced,
+    between,
+    has_expired,
+    is_valid,
+    make_plan,
+    registrations,
+)
+from tests.unit.trace.samples import DEPLOYMENTS, WEB, configuration, planned
 
 
 def test_an_observer_before_all_and_one_right_after_each_candidate():
@@ -83,9 +96,9 @@ def test_an_observer_is_never_in_the_way_and_sees_one_object():
 
 
 def test_an_object_without_namespace_is_not_asked_for_one():
-    node = Traced("apps", "v1", "deployments", "Deployment", "", 'a"b', "u", False)
+    node = Traced(replace(DEPLOYMENTS, has_status=False), "", 'a"b', "u")
     hook = registered(node)[0]["webhooks"][0]
-    assert "namespaceSelector" not in hook
+    assert hook["namespaceSelector"] == {"matchLabels": {}}
     assert "request.namespace" not in hook["matchConditions"][0]["expression"]
     assert '"a\\"b"' in hook["matchConditions"][0]["expression"]
     assert hook["rules"][0]["resources"] == ["deployments"]
@@ -105,3 +118,48 @@ def test_a_registration_expires(text, expired):
     document = {"metadata": {"annotations": {EXPIRES: text} if text else None}}
     now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=1)
     assert has_expired(document, now) is expired
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "expected"),
+    [
+        ("istio", None, "istio-genguard-trace-id"),
+        ("istio", "istiod", "istio-genguard-trace-id"),
+        ("istio", "istio-a", "istio--genguard-trace-id"),
+        ("istio", "istio-genguard-trace-id", "istio--genguard-trace-id"),
+        ("istio", "istio--0", "istio---genguard-trace-id"),
+        ("istio", "istio.io", "istio-genguard-trace-id"),
+        ("istio", "istio0", "istio-genguard-trace-id"),
+        ("", "0", None),
+        ("", "0--genguard-intent", "0---genguard-trace-id"),
+        ("", "a", "0-genguard-trace-id"),
+        ("", None, "0-genguard-trace-id"),
+        ("z" * LONGEST, None, None),
+        ("a" * LONGEST, "a" * (LONGEST - 1) + "b", None),
+        ("a" * (LONGEST - 2), None, "a" * (LONGEST - 2) + "-0"),
+        ("a" * (LONGEST - 1), None, "a" * (LONGEST - 1) + "0"),
+        ("a" * LONGEST, None, "a" * (LONGEST - 1) + "b"),
+    ],
+)
+def test_the_nearest_telling_name_there_is(after, before, expected):
+    assert between(after, before, "id") == expected
+
+
+_NAMES = st.from_regex(r"[ab0z]([-ab0z]{0,4}[ab0z])?(\.[ab0z])?", fullmatch=True)
+_STEMS = st.sampled_from([0, LONGEST - 6, LONGEST - 3])
+
+
+@given(_NAMES, _NAMES, _STEMS)
+def test_what_is_found_is_valid_and_in_between(one, other, length):
+    first, second = sorted(("a" * length + name)[:LONGEST].rstrip("-.") for name in (one, other))
+    found = between(first, second, "id")
+    if found is not None:
+        assert is_valid(found)
+        assert first.encode() < found.encode() < second.encode()
+    elif first != second and max(len(first), len(second)) < LONGEST - 30:
+        raise AssertionError((first, second))
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a..b", "a_b", "a" * (LONGEST + 1)])
+def test_what_the_api_server_refuses_is_not_valid(name):
+    assert not is_valid(name)
