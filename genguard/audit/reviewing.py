@@ -9,8 +9,8 @@ stays as it is.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -44,9 +44,6 @@ from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields
 from genguard.objects.shown import few
-
-_MOST_NAMES: Final = 1_000
-
 
 _MOST_GROUPS: Final = 1_000
 _WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
@@ -108,7 +105,6 @@ class UnjudgedWrites:
 SHOWS_ALL: Final = "RequestResponse"
 """The only level that is judged."""
 _DELETE_ALL: Final = "deletecollection"
-_BINDING: Final = "binding"
 _EVICTION: Final = "eviction"
 _STATUS: Final = "status"
 _SCALE: Final = "scale"
@@ -118,11 +114,8 @@ _OTHER_OBJECTS: Final = frozenset({"proxy", "token"})
 """Subresources that leave the object that they are of as it is."""
 
 
-class Review(NamedTuple):
-    """One phase of a write. Phases that show the same object share one request."""
-
-    phase: Phase
-    request: AdmissionRequest
+Review = tuple[Phase, AdmissionRequest]
+"""One phase of a write. Phases that show the same object share one request."""
 
 
 class _Base(msgspec.Struct, rename="camel"):
@@ -186,9 +179,9 @@ def reviews_of_write(
     def review(phase: Phase, fields: Fields) -> Review:
         for known, found in made:
             if known == fields:
-                return Review(phase, found)
+                return phase, found
         made.append((fields, _request(event, wire, ReviewedObject.of(fields), old)))
-        return Review(phase, made[-1][1])
+        return phase, made[-1][1]
 
     asked, *rounds = stages(event, before, after, calls)
     yield review(Phase.INTENT, {**asked, **metadata})
@@ -201,7 +194,7 @@ def reviews_of_write(
 def review_of_deletion(event: Event, reference: ObjectReference, before: StoredObject) -> Review:
     """Return the one phase of a deletion that is judged. Raises msgspec.MsgspecError."""
     wire = _wire(event, reference, before, Operation.DELETE)
-    return Review(Phase.OUTCOME, _request(event, wire, None, ReviewedObject.of(before.fields)))
+    return Phase.OUTCOME, _request(event, wire, None, ReviewedObject.of(before.fields))
 
 
 def _request(
@@ -228,17 +221,21 @@ def _wire(
     event: Event, reference: ObjectReference, shown: StoredObject, operation: Operation
 ) -> WireRequest:
     group, _, version = shown.api_version.rpartition("/")
-    is_deletion = operation is Operation.DELETE
+    options = msgspec.Raw(msgspec.json.encode({"fieldManager": event.manager}))
+    if operation is Operation.DELETE:
+        options = event.request_object or NO_RAW
     return WireRequest(
         uid="",
-        kind=_kind(group, version, shown.kind),
-        resource=_resource(reference.api_group, reference.api_version, reference.resource),
+        kind=GroupVersionKind(group, version, shown.kind),
+        resource=GroupVersionResource(
+            reference.api_group, reference.api_version, reference.resource
+        ),
         operation=operation,
         sub_resource=reference.subresource,
         name=reference.name or shown.identity.name,
         namespace=reference.namespace,
         user_info=UserInfo(event.username, _extra(event)),
-        options=(event.request_object or NO_RAW) if is_deletion else _options(event.manager),
+        options=options,
     )
 
 
@@ -248,83 +245,59 @@ def _extra(event: Event) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**agent, **event.extra}))
 
 
-@lru_cache(_MOST_NAMES)
-def _options(manager: str) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode({"fieldManager": manager}))
-
-
-_kind: Final = lru_cache(_MOST_NAMES)(GroupVersionKind)
-_resource: Final = lru_cache(_MOST_NAMES)(GroupVersionResource)
-
-
-class _Write(NamedTuple):
-    """One audited write; `calls` are those that changed the object."""
-
-    event: Event
-    reference: ObjectReference
-    operation: Operation | None
-    before: StoredObject | None
-    after: StoredObject | None
-    calls: Sequence[Call]
-
-    def reviews(self) -> Iterable[Review] | None:
-        """Return its reviews, None where they are not known.
-
-        Raises UnknownStagesError, msgspec.MsgspecError, RecursionError.
-        """
-        if self.operation is Operation.UPDATE:
-            return self._of_update() if self.event.is_stored else self._of_refused_update()
-        if self.operation is Operation.CREATE and not self.reference.subresource:
-            return self._of_creation()
+def _of_stored(
+    event: Event,
+    reference: ObjectReference,
+    before: StoredObject | None,
+    after: StoredObject | None,
+    calls: Sequence[Call],
+) -> Iterable[Review] | None:
+    """Return the reviews of a write that was carried out, None where they are not known."""
+    operation = operation_of(event)
+    if operation is Operation.CREATE and not reference.subresource:
+        return None if after is None else reviews_of_write(event, reference, None, after, calls)
+    if operation is not Operation.UPDATE:
         # An object that was not created in this log is nobody's turn.
-        if self.before is None or not self.event.is_stored:
-            return ()
-        reference = msgspec.structs.replace(self.reference, subresource="")
-        return (review_of_deletion(self.event, reference, self.before),)
+        deleted = msgspec.structs.replace(reference, subresource="")
+        return () if before is None else (review_of_deletion(event, deleted, before),)
+    if before is not None and after is not None and reference.subresource == _SCALE:
+        before = before.scale(after)
+    if before is None or after is None or not _follows(event, reference, before, after):
+        return None
+    return reviews_of_write(event, reference, before, after, calls)
 
-    def _of_creation(self) -> Iterable[Review] | None:
-        is_stored = self.event.is_stored
-        if (self.after if is_stored else read_object(self.event.request_object)) is None:
-            return None
-        calls = self.calls if is_stored else self._guilty()
-        after = self.after if is_stored else None
-        return reviews_of_write(self.event, self.reference, None, after, calls)
 
-    def _of_update(self) -> Iterable[Review] | None:
-        before, after = self.before, self.after
-        if before is None or after is None:
-            return None
-        if self.reference.subresource == _SCALE:
-            before = before.scale(after)
-        if before is None or not self._follows(before, after):
-            return None
-        return reviews_of_write(self.event, self.reference, before, after, self.calls)
+def _of_refused(
+    event: Event, reference: ObjectReference, before: StoredObject | None, calls: Sequence[Call]
+) -> Iterable[Review] | None:
+    """Return the reviews of a refused creation or update, None where they are not known."""
+    # Those that set what is invalid: nobody knows what others do elsewhere.
+    guilty = [one for one in calls if event.finds_invalid(one)]
+    if operation_of(event) is Operation.CREATE:
+        is_known = read_object(event.request_object) is not None
+        return reviews_of_write(event, reference, None, None, guilty) if is_known else None
+    if before is None or before.is_old or reference.subresource not in _WHOLE:
+        before, calls = without_content(event, reference), guilty
+    elif not is_based_on(event, before):
+        return None
+    return reviews_of_write(event, reference, before, None, calls)
 
-    def _of_refused_update(self) -> Iterable[Review] | None:
-        before, calls = self.before, self.calls
-        if before is None or before.is_old or self.reference.subresource not in _WHOLE:
-            before, calls = without_content(self.event, self.reference), self._guilty()
-        elif not is_based_on(self.event, before):
-            return None
-        return reviews_of_write(self.event, self.reference, before, None, calls)
 
-    def _guilty(self) -> Sequence[Call]:
-        """Return the calls that set what is invalid: nobody knows what others do elsewhere."""
-        return [one for one in self.calls if self.event.finds_invalid(one)]
+def _follows(
+    event: Event, reference: ObjectReference, before: StoredObject, after: StoredObject
+) -> bool:
+    """Whether the answer is what this write made of the remembered state.
 
-    def _follows(self, before: StoredObject, after: StoredObject) -> bool:
-        """Whether the answer is what this write made of the remembered state.
-
-        Answers of two writers may be logged in another order than they were stored in, and a log
-        may have gaps: then what somebody else changed would be taken for a part of this write.
-        """
-        if before.is_old or before.kind != after.kind:
-            return False
-        if not before.is_state_of(after) or after.is_before(before):
-            return False
-        steps = after.identity.generation - before.identity.generation
-        most = 0 if self.reference.subresource == _STATUS else 1
-        return 0 <= steps <= most and is_based_on(self.event, before)
+    Answers of two writers may be logged in another order than they were stored in, and a log may
+    have gaps: then what somebody else changed would be taken for a part of this write.
+    """
+    if before.is_old or before.kind != after.kind:
+        return False
+    if not before.is_state_of(after) or after.is_before(before):
+        return False
+    steps = after.identity.generation - before.identity.generation
+    most = 0 if reference.subresource == _STATUS else 1
+    return 0 <= steps <= most and is_based_on(event, before)
 
 
 class Reviewing:
@@ -364,21 +337,31 @@ class Reviewing:
         if event.verb == _DELETE_ALL:
             self._see_deletions(event, reference)
             return Unjudged.CUT if event.is_cut else None
-        return self._judge(_Write(event, reference, operation, before, after, calls))
+        return self._judge(event, reference, before, after, calls)
 
-    def _judge(self, write: _Write) -> Unjudged | None:
-        event = write.event
+    def _judge(
+        self,
+        event: Event,
+        reference: ObjectReference,
+        before: StoredObject | None,
+        after: StoredObject | None,
+        calls: Sequence[Call],
+    ) -> Unjudged | None:
         try:
-            reviews = write.reviews()
+            reviews = (
+                _of_stored(event, reference, before, after, calls)
+                if event.is_stored
+                else _of_refused(event, reference, before, calls)
+            )
             # All of them are made before the first one is judged.
             found = None if reviews is None else tuple(reviews)
         except UnknownStagesError:
             return Unjudged.PATCHES
         if found is None:
             return Unjudged.CUT if event.is_cut else Unjudged.STATE
-        if not event.is_stored and found:
+        if not event.is_stored:
             # A log shows each write that was stored.
-            self._detection.expect_outcomes(found[0].request)
+            self._detection.expect_outcomes(found[0][1])
         self._take(found, event)
         return None
 

@@ -9,7 +9,6 @@ State is kept for one object only, in each namespace that has one of this name. 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
@@ -44,19 +43,13 @@ _VERBS: Final = frozenset({"create", "update", "patch", "delete", "deletecollect
 _REPLICAS: Final[Place] = ("spec", "replicas")
 _MOST_DEEDS: Final = 20
 _MOST_NAMESPACES: Final = 1_000
-_MOST_NAMES: Final = 10_000
-_OFFERED: Final = 3
-_KNOWN_USERS: Final = {
-    "system:serviceaccount:kube-system:generic-garbage-collector": (
-        "the garbage collector: its owner is gone, or is deleted in the foreground"
-    ),
-    "system:serviceaccount:kube-system:namespace-controller": "its namespace is deleted",
-    "system:serviceaccount:kube-system:ttl-after-finished-controller": (
-        "it had finished, and its ttlSecondsAfterFinished were over"
-    ),
-    "system:serviceaccount:kube-system:pod-garbage-collector": (
-        "the pod garbage collector: its node is gone, or there are too many finished pods"
-    ),
+_ACCOUNT: Final = "system:serviceaccount:kube-system:"
+_WHY_DELETED: Final = {
+    f"{_ACCOUNT}generic-garbage-collector": "the garbage collector: its owner is gone, or is "
+    "deleted in the foreground",
+    f"{_ACCOUNT}namespace-controller": "its namespace is deleted",
+    f"{_ACCOUNT}ttl-after-finished-controller": "it had finished, and its time to live was over",
+    f"{_ACCOUNT}pod-garbage-collector": "its node is gone, or there are too many finished pods",
 }
 
 
@@ -75,7 +68,6 @@ class AuditBlame:
         self._name: Final = name
         self._namespace: Final = namespace
         self._stories: Final[dict[str, Story]] = {}
-        self._names: Final[dict[str, None]] = {}
         self._events = 0
 
     def take(self, event: Event) -> None:
@@ -98,8 +90,6 @@ class AuditBlame:
                 self._stories[namespace] = Story(BlamedObject(*kind, namespace, self._name, ""))
             if story := self._stories.get(namespace):
                 story.see(event, where)
-        elif len(self._names) < _MOST_NAMES:
-            self._names[name] = None
 
     def find(self) -> "Story":
         """Return what is known of the object; raises NotInLogError."""
@@ -109,11 +99,9 @@ class AuditBlame:
         if found:
             names = ", ".join(sorted(one.where.namespace for one in found))
             raise NotInLogError(f"{self._name!r} is in the namespaces {names}: give -n")
-        near = get_close_matches(self._name, list(self._names), n=_OFFERED)
-        meant = f"; did you mean {', '.join(near)}?" if near else ""
         where = f" in namespace {self._namespace}" if self._namespace else ""
         raise NotInLogError(
-            f"none of the {self._events} events is a write of {self._name!r}{where}{meant}"
+            f"none of the {self._events} events is a write of {self._name!r}{where}"
         )
 
 
@@ -141,8 +129,7 @@ class Story:
         self._fields: dict[Place, _Field] = {}
         self._deeds: Final[list[Deed]] = []
         self._is_gone = False
-        self._first_unknown = False
-        """The first write was an update: what it changed is not known."""
+        self._began_earlier = False
 
     @property
     def knows_anything(self) -> bool:
@@ -178,7 +165,7 @@ class Story:
         """Return the report; raises NoSuchFieldError."""
         document = self.document or {}
         owned = _owners(document)
-        there = [place for place, _ in leaves(document) if is_written(place)]
+        there = _written(document)
         places = choose(field, dict.fromkeys((*there, *self._fields)))
         rows = [self._row(one, owned.get(one), is_there=one in there) for one in places]
         return Blame(
@@ -214,7 +201,7 @@ class Story:
                 f"{self.unseen} writes are logged below level RequestResponse, and show no fields: "
                 "the last writer of a field may be one of them"
             )
-        if self._first_unknown:
+        if self._began_earlier:
             yield (
                 "the first write in the log is an update: what it changed is not known; older "
                 "fields are told by managedFields where the log has them"
@@ -246,7 +233,7 @@ class Story:
 
     def _see_deletion(self, after: dict[str, Any] | None, by: Writer) -> None:
         waits = after is not None and _waits(after)
-        text = _KNOWN_USERS.get(by.user, "")
+        text = _WHY_DELETED.get(by.user, "")
         if waits:
             finalizers = get(after, "metadata", "finalizers")
             kept = ", ".join(map(str, finalizers if isinstance(finalizers, list) else ()))
@@ -263,7 +250,7 @@ class Story:
                 text = "of the whole collection or by labels: perhaps of it"
                 self._do("deletion of many", by, text)
         elif self.where.name in [get(one, "metadata", "name") for one in items]:
-            self._do("deleted", by, _KNOWN_USERS.get(by.user, ""))
+            self._do("deleted", by, _WHY_DELETED.get(by.user, ""))
             self._is_gone = True
 
     def _see_write(
@@ -272,7 +259,7 @@ class Story:
         is_new = operation_of(event) is Operation.CREATE and not where.subresource
         if is_new:
             self._stored, self.document, self._fields = {}, None, {}
-            self._is_gone, self._first_unknown, self.unseen = False, False, 0
+            self._is_gone, self._began_earlier, self.unseen = False, False, 0
             self._do("created", by)
         if after is None:
             self.unseen += 1
@@ -280,12 +267,12 @@ class Story:
             if not is_new:
                 self._do("written", by, "at a level that shows no fields")
             return
-        now = {place: value for place, value in leaves(after) if is_written(place)}
+        now = _written(after)
         if self._stored is None:
-            self._first_unknown |= not self._fields
+            self._began_earlier |= not self._fields
             changed = dict.fromkeys(_asked(event, now, after), False)
         else:
-            old = {place: value for place, value in leaves(self._stored) if is_written(place)}
+            old = _written(self._stored)
             changed = {
                 place: place not in now
                 for place in (*now, *(one for one in old if one not in now))
@@ -324,6 +311,10 @@ class Story:
         for place, changers in found.items():
             self._fields.setdefault(place, _Field()).changers = tuple(changers)
         return set(found)
+
+
+def _written(document: Mapping[str, Any]) -> dict[Place, Any]:
+    return {place: value for place, value in leaves(document) if is_written(place)}
 
 
 def _owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:

@@ -97,7 +97,7 @@ class Culprits(_Index):
         for one in (one for place in places for one in self._about.get(place, ())):
             name = self.cause(one).id
             over[name] = over.get(name, True) and one.is_ending(now)
-        causes = sorted((self._known[name] for name in over), key=_severity, reverse=True)
+        causes = sorted((self._known[name] for name in over), key=lambda one: -one.severity.rank)
         return tuple(Culprit.of(one, over=over[one.id]) for one in causes)
 
     def of_tree(self, root: Node) -> tuple[Culprit, ...]:
@@ -233,7 +233,3 @@ def damaged_objects(findings: Iterable[Finding]) -> frozenset[str]:
 def blame_rank(one: Finding) -> tuple[bool, int, int]:
     """Sorts those first that blame somebody, and the worst of them."""
     return not one.actors, -one.severity.rank, -one.count
-
-
-def _severity(one: Finding) -> int:
-    return list(Severity).index(one.severity)
