@@ -70,15 +70,12 @@ _PLACE: Final = re.compile(r"round_([0-9]{1,3})_index_([0-9]{1,6})")
 _OWN_WEBHOOKS: Final = ".genguard.io"
 
 
-class User(msgspec.Struct):
+class User(msgspec.Struct, frozen=True):
     """The sender of a request."""
 
     username: _Name = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] | None = None
-
-
-_NO_USER: Final = User()
 
 
 class ObjectReference(msgspec.Struct, rename="camel"):
@@ -94,47 +91,28 @@ class ObjectReference(msgspec.Struct, rename="camel"):
     resource_version: _Name = ""
 
 
-class Cause(msgspec.Struct):
+class Cause(msgspec.Struct, frozen=True):
     """One reason of a refusal; `field` is as `spec.replicas`."""
 
     reason: str = ""
     field: str = ""
 
 
-class Details(msgspec.Struct):
+class Details(msgspec.Struct, frozen=True):
     """More about a refusal."""
 
-    causes: tuple[Cause, ...] | None = None
+    causes: tuple[Cause, ...] = ()
 
 
-class ResponseStatus(msgspec.Struct):
+class ResponseStatus(msgspec.Struct, frozen=True):
     """The result of a request; all but the code is there where it was refused.
 
     A message may repeat values: nothing of it is kept.
     """
 
     code: int = 0
-    reason: str = ""
     message: str = ""
-    details: Details | None = None
-
-    @property
-    def is_success(self) -> bool:
-        """Whether the request was carried out."""
-        return self.code < _BAD_REQUEST
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the content was refused, in admission or after it.
-
-        A conflict says nothing of the content: see Event.is_conflict. 404, 415 and the like never
-        come so far as admission. An overload says nothing of the content, nor does a namespace
-        that is being deleted. A webhook that does not answer refuses as well, with 500.
-        """
-        if self.code == _NO_ANSWER:
-            return "webhook" in self.message
-        causes = () if self.details is None else self.details.causes or ()
-        return self.code in _REFUSED and all(one.reason != _TERMINATING for one in causes)
+    details: Details = Details()
 
 
 class Event(msgspec.Struct, rename="camel"):
@@ -144,13 +122,13 @@ class Event(msgspec.Struct, rename="camel"):
     stage: str = ""
     verb: str = ""
     request_uri: str = msgspec.field(default="", name="requestURI")
-    user: User | None = None
+    user: User = User()
     impersonated_user: User | None = None
     user_agent: str = ""
     object_ref: ObjectReference | None = None
-    response_status: ResponseStatus | None = None
+    response_status: ResponseStatus = ResponseStatus()
     stage_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    annotations: dict[str, str] | None = None
+    annotations: dict[str, str] = {}
     request_object: msgspec.Raw = NO_OBJECT
     response_object: msgspec.Raw = NO_OBJECT
 
@@ -189,39 +167,48 @@ class Event(msgspec.Struct, rename="camel"):
     @property
     def is_stored(self) -> bool:
         """Whether it was carried out."""
-        return self.response_status is None or self.response_status.is_success
+        return self.response_status.code < _BAD_REQUEST
 
     @property
     def is_refused(self) -> bool:
-        """Whether the content was refused: the user may write, but not this."""
-        if self.response_status is None or not self.response_status.is_refused:
+        """Whether the content was refused, in admission or after it: the user may write, not this.
+
+        A conflict says nothing of the content: see `is_conflict`. 404, 415 and the like never come
+        so far as admission. An overload says nothing of the content, nor does a namespace that is
+        being deleted. A webhook that does not answer refuses as well, with 500.
+        """
+        status = self.response_status
+        if self.annotations.get(_DECISION, "allow") != "allow":
             return False
-        return (self.annotations or {}).get(_DECISION, "allow") == "allow"
+        if status.code == _NO_ANSWER:
+            return "webhook" in status.message
+        is_ending = any(one.reason == _TERMINATING for one in status.details.causes)
+        return status.code in _REFUSED and not is_ending
 
     @property
     def is_conflict(self) -> bool:
         """Whether it is an update that was answered 409."""
-        code = self.response_status.code if self.response_status else 0
-        return code == _CONFLICT and self.verb in ("update", "patch") and not self.is_dry_run
+        is_update = self.verb in ("update", "patch") and not self.is_dry_run
+        return is_update and self.response_status.code == _CONFLICT
 
     @property
     def is_cut(self) -> bool:
         """Whether the API server has left out objects that its level shows, for their size."""
-        return _CUT in (self.annotations or {})
+        return _CUT in self.annotations
 
     def finds_invalid(self, call: "Call") -> bool:
         """Whether the answer says that a field is invalid which this webhook has set."""
         status = self.response_status
-        if status is None or status.code != _INVALID or status.details is None:
+        if status.code != _INVALID:
             return False
-        fields = [_steps(one.field) for one in status.details.causes or ()]
+        fields = [_steps(one.field) for one in status.details.causes]
         patched = [_steps(one.path.strip("/").replace("/", ".")) for one in call.operations or ()]
         return any(one and one == field[: len(one)] for one in patched for field in fields)
 
     @property
     def _actor(self) -> User:
         """The user who acted: the impersonated user, if there is one."""
-        return self.impersonated_user or self.user or _NO_USER
+        return self.impersonated_user or self.user
 
     @property
     def _query(self) -> dict[str, list[str]]:
@@ -236,8 +223,7 @@ def _steps(field: str) -> list[str]:
 def operation_of(event: Event) -> Operation | None:
     """Return what was asked for; None for a read and for a whole collection."""
     found = _OPERATIONS.get(event.verb)
-    code = event.response_status.code if event.response_status else 0
-    if found is Operation.UPDATE and code == _CREATED:
+    if found is Operation.UPDATE and event.response_status.code == _CREATED:
         return Operation.CREATE  # a PUT, or an applied configuration, of what was not there
     is_named = event.object_ref is not None and event.object_ref.name != ""
     return found if is_named or found is Operation.CREATE else None

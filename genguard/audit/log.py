@@ -209,7 +209,7 @@ class AuditLog:
     def _see(self, event: Event) -> None:
         self.events += 1
         self._last = max(self._last, event.time)
-        annotations = event.annotations or {}
+        annotations = event.annotations
         calls: tuple[Call, ...] = ()
         # Most events have only the two annotations of the authorizer.
         if any("webhook.admission.k8s.io/" in key for key in annotations):

@@ -33,6 +33,7 @@ from genguard.blame.report import (
     Writer,
     is_written,
     next_in_turn,
+    notes_on,
     rfc3339,
 )
 from genguard.detection.finding import Confidence
@@ -166,8 +167,21 @@ class Story:
         document = self.document or {}
         owned = _owners(document)
         there = _written(document)
-        places = choose(field, dict.fromkeys((*there, *self._fields)))
-        rows = [self._row(one, owned.get(one), is_there=one in there) for one in places]
+        rows = []
+        for place in choose(field, dict.fromkeys((*there, *self._fields))):
+            known = self._fields.get(place, _Field())
+            owning = [Writer.of(one) for one in owned.get(place, ())]
+            writers = [known.writer] if known.writer else owning
+            row = BlamedField(
+                field=show(place),
+                pointer=pointer_of(place) if place in there else "",
+                writer=writers[0] if writers else None,
+                also=tuple(writers[1:]),
+                changed_by=known.changers,
+                removed=known.is_removed,
+                in_turn=known.in_turn,
+            )
+            rows.append(row)
         return Blame(
             self.where,
             exists=not self._is_gone,
@@ -176,26 +190,7 @@ class Story:
             notes=tuple(self._notes(rows)),
         )
 
-    def _row(
-        self, place: Place, managers: Sequence[Manager] | None, *, is_there: bool
-    ) -> BlamedField:
-        known = self._fields.get(place, _Field())
-        writers = [known.writer] if known.writer else []
-        if not writers:
-            found = managers or ()
-            writers = [Writer("", one.manager, one.through, one.time or "") for one in found]
-        return BlamedField(
-            field=show(place),
-            pointer=pointer_of(place) if is_there else "",
-            writer=writers[0] if writers else None,
-            also=tuple(writers[1:]),
-            changed_by=known.changers,
-            removed=known.is_removed,
-            in_turn=known.in_turn,
-        )
-
-    def _notes(self, rows: Iterable[BlamedField]) -> Iterator[str]:
-        shown = tuple(rows)
+    def _notes(self, rows: Sequence[BlamedField]) -> Iterator[str]:
         if self.unseen:
             yield (
                 f"{self.unseen} writes are logged below level RequestResponse, and show no fields: "
@@ -206,10 +201,7 @@ class Story:
                 "the first write in the log is an update: what it changed is not known; older "
                 "fields are told by managedFields where the log has them"
             )
-        if any(one.writer and not one.writer.exact for one in shown):
-            yield "a time with ~ is from managedFields: the manager's last change of any field"
-        if any(one.writer is None for one in shown):
-            yield "-: written before the log begins, or a default of the API server"
+        yield from notes_on(rows)
 
     def _do(self, what: str, by: Writer, text: str = "") -> None:
         last = self._deeds[-1] if self._deeds else None
@@ -279,7 +271,7 @@ class Story:
                 if now.get(place, ABSENT) != old.get(place, ABSENT)
             }
         self._claim(changed, by)
-        by_webhooks = self._note_calls(read_calls(event.annotations or {}), now, after)
+        by_webhooks = self._note_calls(read_calls(event.annotations), now, after)
         for place in changed.keys() - by_webhooks if self._stored is not None else ():
             self._fields[place].in_turn = next_in_turn(self._fields[place].in_turn, by)
         if _REPLICAS in changed and not is_new:

@@ -17,6 +17,7 @@ from genguard.blame.places import Place, choose, leaves, place_of_pointer, point
 from genguard.detection.finding import Actor, Confidence
 from genguard.objects.metadata import parse_time
 from genguard.objects.served import Served
+from genguard.objects.shown import few
 
 _STORED: Final = "yes"
 _NOT_STORED: Final = "no, it changed nothing"
@@ -120,6 +121,11 @@ class Writer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     time: str = ""
     exact: bool = False
     source: str = "managedFields"
+
+    @classmethod
+    def of(cls, manager: Manager) -> Self:
+        """Return an owner of whom managedFields alone tell."""
+        return cls("", manager.manager, manager.through, manager.time or "")
 
     @property
     def name(self) -> str:
@@ -323,7 +329,7 @@ def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:
         return msgspec.structs.replace(
             _of_write(by[0]), manager=manager.manager, through=manager.through
         )
-    return Writer("", manager.manager, manager.through, manager.time or "")
+    return Writer.of(manager)
 
 
 def _is_by(write: SeenWrite, manager: Manager) -> bool:
@@ -372,12 +378,8 @@ def _notes(
             "no users; give --server URL of a genguard serve, or -f AUDIT-LOG"
         )
     elif known.attempts and not known.writes:
-        many = len(known.attempts)
-        yield (
-            f"the server remembers {many} {'write' if many == 1 else 'writes'} of this object, by "
-            f"{', '.join(sorted({one.user for one in known.attempts})[:_MOST_NOTED])}, and none "
-            "changed what is stored"
-        )
+        users = few(sorted({one.user for one in known.attempts}))
+        yield f"the server remembers writes by {users}, and none changed what is stored"
     elif not known.writes:
         more = ", only findings" if known.findings else ": users and webhooks are not known"
         yield f"the server remembers no write of this object{more}"
@@ -386,9 +388,15 @@ def _notes(
             "its deletion was asked for, and finalizers or its grace period keep it; who asked is "
             "in the audit log alone: -f AUDIT-LOG"
         )
-    if any(one.writer and not one.writer.exact and one.writer.time for one in rows):
+    yield from notes_on(rows)
+
+
+def notes_on(rows: Sequence[BlamedField]) -> Iterator[str]:
+    """Yield what the signs in a table of these rows mean."""
+    writers = [one.writer for one in rows]
+    if any(one and not one.exact and one.time for one in writers):
         yield "a time with ~ is that of the manager's last change of any field: not later"
-    if any(one.writer and one.writer.manager == BEFORE_FIRST_APPLY for one in rows):
+    if any(one and one.manager == BEFORE_FIRST_APPLY for one in writers):
         yield f"{BEFORE_FIRST_APPLY}: written before the first server-side apply; by whom is lost"
-    if any(one.writer is None for one in rows):
-        yield "-: nobody owns it: a default of the API server, or written by it"
+    if None in writers:
+        yield "-: nobody owns it: a default of the API server, or written before all that is known"

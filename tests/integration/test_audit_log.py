@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from tests.controlplane.client import wait_until
-from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener
@@ -44,10 +42,6 @@ def clears(request: Mapping[str, Any]) -> Patch:
     return [{"op": "remove", "path": "/status/observedGeneration"}]
 
 
-def labels(request: Mapping[str, Any]) -> Patch:
-    return [{"op": "add", "path": "/metadata/annotations", "value": {"seen": request["uid"]}}]
-
-
 def pod(name: str = "one", **annotations: str) -> dict[str, Any]:
     marked = {f"genguard.io/test-{key.replace('_', '-')}": v for key, v in annotations.items()}
     containers = [{"name": "c", "image": "image:1", "resources": {"requests": {"cpu": "100m"}}}]
@@ -65,50 +59,6 @@ def template(name: str, **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"selector": selector, "template": inner, **spec},
     }
-
-
-@pytest.mark.parametrize("level", ["Metadata", "Request", "RequestResponse"])
-def test_the_webhook_that_clears_is_named(namespace: NamespaceFactory, level: str) -> None:
-    with ControlPlane(Options(audit_level=level)) as plane:
-        name = namespace(plane)
-        path = f"/apis/apps/v1/namespaces/{name}/deployments"
-        plane.client.post(path, DEPLOYMENT)
-        with (
-            WebhookListener(plane.authority, clears) as culprit,
-            WebhookListener(plane.authority, labels) as innocent,
-            culprit.registered(plane, name, RESOURCES, name="b-culprit"),
-            innocent.registered(plane, name, RESOURCES, name="a-innocent"),
-            innocent.registered(plane, name, RESOURCES, name="c-innocent"),
-        ):
-            for number in range(4):
-                body = {"status": {"observedGeneration": 1, "replicas": number}}
-                plane.client.patch(f"{path}/web/status", body)
-            wait_until(lambda: len(culprit.reviews) >= 4)
-        found = []
-
-        def logged() -> bool:
-            found[:] = replay(plane)
-            return found[-1]["webhooks"].get("b-culprit/reviews.example.org", 0) >= 4
-
-        wait_until(logged)
-    findings = {one["detector"]: one for one in found if one["type"] == "finding"}
-    assert found[-1]["unreadable"] == 0
-    assert found[-1]["webhooks"]["a-innocent/reviews.example.org"] >= 4
-    if level != "RequestResponse":
-        assert not findings
-        reasons = {one["reason"]: one for one in found[-1]["notJudged"]}
-        assert reasons.keys() == {f"level {level}"}
-        assert reasons[f"level {level}"]["writes"] >= 5
-        return
-    assert findings.keys() == {"observed-generation-cleared"}
-    cleared = findings["observed-generation-cleared"]
-    assert cleared["severity"] == "warning"
-    assert cleared["count"] == 4
-    assert cleared["paths"] == ["/status/observedGeneration"]
-    assert [(one["name"], one["confidence"]) for one in cleared["actors"]] == [
-        ("b-culprit/reviews.example.org", "certain")
-    ]
-    assert (cleared["object"]["name"], cleared["subresource"]) == ("web", "status")
 
 
 def test_an_ordinary_cluster_is_no_finding_and_a_loop_in_it_is() -> None:

@@ -9,6 +9,7 @@ from genguard.audit.event import Event, read_calls
 from genguard.audit.reviewing import Reviewing
 from genguard.detection.detection import Detection
 from genguard.review_setup import ReviewOptions, ReviewSetup
+from tests.cases_loader import table
 from tests.unit.audit.samples import Json, deployment, event
 
 PHASES = ["intent", "mutate", "outcome"]
@@ -34,7 +35,7 @@ def reviewed(*events: Json):
     for one in events:
         detection.seen.clear()
         read = msgspec.json.decode(json.dumps(one).encode(), type=Event)
-        calls = [call for call in read_calls(read.annotations or {}) if call.mutated]
+        calls = [call for call in read_calls(read.annotations) if call.mutated]
         reviewing.see(read, read.object_ref, calls)
     phases = [phase for phase, _ in detection.seen]
     return phases, detection.seen[-1][1] if phases else None
@@ -76,53 +77,25 @@ def test_a_webhook_in_round_one_gives_a_second_mutate():
     assert reviewed(write(1, 7), change)[0] == ["intent", "mutate", "mutate", "outcome"]
 
 
-@pytest.mark.parametrize(
-    ("because", "events"),
-    [
-        ("nothing is known of what was stored", [write(1, 7)]),
-        ("the log has a gap: generation moves by one", [write(1, 7), write(2, 9, 3)]),
-        (
-            "a status write does not move generation",
-            [write(1, 7), write(2, 8, 2, subresource="status")],
-        ),
-        ("an older state is logged later", [write(1, 7), write(2, 9, 2), write(3, 8, 2)]),
-        (
-            "a PUT names another version than is known",
-            [
-                write(1, 7),
-                write(2, 9, verb="update", sent=deployment(1, 8, spec={"replicas": 2})),
-            ],
-        ),
-        (
-            "the object was made again",
-            [write(1, 7), write(2, 8, stored=deployment(1, 8) | {"metadata": {"uid": "x"}})],
-        ),
-        (
-            "it is shown in another version of the API",
-            [write(1, 7), write(2, 8, stored=deployment(1, 8) | {"apiVersion": "apps/v2"})],
-        ),
-        ("a binding changes a pod and does not show it", [
-            write(1, 7), created(subresource="binding", stored={"kind": "Status"}), write(2, 8, 2),
-        ]),
-        ("a conflict is tried again with another content", [write(1, 7), write(2, 8, 2, code=409)]),
-        ("an overloaded server has not looked at it", [write(1, 7), write(2, 8, 2, code=429)]),
-        ("its level shows no result", [write(1, 7), write(2, 8, 2, level="Request")]),
-        (
-            "a PUT of an old version is refused",
-            [write(1, 7), write(2, 8, verb="update", code=422, sent=deployment(1, 5))],
-        ),
-        (
-            "who may not write never comes to admission",
-            [
-                write(1, 7),
-                write(2, 8, code=403, annotations={"authorization.k8s.io/decision": "forbid"}),
-            ],
-        ),
-        ("a token is no change of its ServiceAccount", [write(1, 7), created(subresource="token")]),
-    ],
-)  # fmt: skip
-def test_what_reviews_would_not_show_is_left_out(because, events):
-    assert reviewed(*events) == ([], None), because
+@table("audit/not_reviewed.yaml", "writes")
+def test_what_reviews_would_not_show_is_left_out(case):
+    events = []
+    for replicas, version, *rest in case["writes"]:
+        generation, more = (*rest, {})[:2] if rest else (1, {})
+        if "stored" in more:
+            more["stored"] = deployment(1, version) | more["stored"]
+        events.append(write(replicas, version, generation, **more))
+    assert reviewed(*events) == ([], None), case.because
+
+
+@table("audit/refused.yaml", "code", "status", "decision", "refused")
+def test_a_content_is_refused_by_some_codes(case):
+    answer = {
+        "verb": "update",
+        "annotations": {"authorization.k8s.io/decision": case.get("decision", "allow")},
+        "responseStatus": {"code": case["code"], **case.get("status", {})},
+    }
+    assert msgspec.convert(answer, Event).is_refused is case["refused"], case.because
 
 
 def test_a_token_leaves_what_is_known():

@@ -2,6 +2,7 @@
 
 import json
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -55,12 +56,11 @@ def event(one, resource="deployments"):
     return json.dumps(found).encode()
 
 
-def read(case, namespace=""):
-    resource = case.get("resource", "deployments")
+def blamed(*events: Any, resource="deployments", namespace=""):
     log = AuditBlame(kind_in_log(resource, load_rows()), "web", namespace)
-    for one in case["events"]:
+    for one in events:
         log.take(read_event(event(one, resource)))
-    return log
+    return log.find()
 
 
 def _short(text):
@@ -73,7 +73,8 @@ def _short(text):
 )
 def test_a_log_names_who_did_what(case):
     try:
-        found = read(case).find().report(case.get("field", ""))
+        story = blamed(*case["events"], resource=case.get("resource", "deployments"))
+        found = story.report(case.get("field", ""))
     except (NotInLogError, NoSuchFieldError) as error:
         assert str(error) == case.get("error"), case.because
         return
@@ -90,7 +91,7 @@ def test_the_namespace_that_is_given_is_the_one_that_is_read():
     events = [
         {"at": 0, "by": name, "verb": "delete", "namespace": name} for name in ("shop", "other")
     ]
-    found = read(type("Case", (dict,), {})(events=events), "other").find().report("")
+    found = blamed(*events, namespace="other").report()
     assert [one.by.user for one in found.deeds] == ["other"]
 
 
@@ -102,7 +103,7 @@ def test_a_namespace_is_one_object_though_its_creation_names_none():
     log = AuditBlame(lambda _: True, "web", "")
     for one in events:
         log.take(read_event(event(one, "namespaces").replace(b'"apps"', b'""')))
-    assert log.find().report("").deeds[0].by.user == "a"
+    assert log.find().report().deeds[0].by.user == "a"
 
 
 def web(replicas, **metadata):
@@ -112,50 +113,24 @@ def web(replicas, **metadata):
 PATCHED = [{"op": "replace", "path": "/spec/replicas", "value": 1}]
 
 
-@pytest.mark.parametrize(
-    ("writes", "users", "because"),
-    [
-        ([("a", web(1), {}), ("b", web(2), {}), ("a", web(1), {})], "a b a", "each changed it"),
-        ([("a", web(1), {}), ("b", web(1), {}), ("a", web(1), {})], "a", "the same value"),
-        ([("a", web(1), {}), ("a", web(2), {}), ("b", web(1), {})], "a b", "one after the other"),
-        (
-            [("a", web(2), {}), ("b", web(1, labels={"x": "y"}), {"w/x": PATCHED})],
-            "a",
-            "a webhook changed it in the request of b",
-        ),
-        ([(one, web(at), {}) for at, one in enumerate("abcdef")], "c d e f", "the latest four"),
-    ],
-)
-def test_who_changed_a_field_in_turn_is_known(writes, users, because):
+@table("blame/in_turn.yaml", "writes", "users")
+def test_who_changed_a_field_in_turn_is_known(case):
     events = [
-        {"at": at, "by": by, "verb": "update" if at else "create", "answer": made, "patches": calls}
-        for at, (by, made, calls) in enumerate(writes)
-    ]
-    (row,) = read(type("Case", (dict,), {})(events=events)).find().report("spec.replicas").fields
-    assert [one.user for one in row.in_turn] == users.split(), because
+        {
+            "at": at, "by": by, "verb": "update" if at else "create", "answer": web(replicas),
+            "patches": dict.fromkeys(hooks, PATCHED),
+        }
+        for at, (by, replicas, *hooks) in enumerate(case["writes"])
+    ]  # fmt: skip
+    (row,) = blamed(*events).report("spec.replicas").fields
+    assert [one.user for one in row.in_turn] == case["users"], case.because
 
 
-@pytest.mark.parametrize(
-    ("asked", "group", "resource", "is_meant"),
-    [
-        ("deploy", "apps", "deployments", True),
-        ("Deployment", "apps", "deployments", True),
-        ("deployments.apps", "apps", "deployments", True),
-        ("deployments.v1.apps", "apps", "deployments", True),
-        ("deploy", "apps", "replicasets", False),
-        ("deploy", "other.example.org", "deployments", False),
-        ("widget", "example.org", "widgets", True),
-        ("widgets.example.org", "example.org", "widgets", True),
-        ("widgets.v1.example.org", "example.org", "widgets", True),
-        ("widgets.example.com", "example.org", "widgets", False),
-        ("policy", "example.org", "policies", True),
-        ("box", "example.org", "boxes", True),
-        ("gadget", "example.org", "widgets", False),
-    ],
-)
-def test_a_kind_is_found_in_a_log_by_any_of_its_names(asked, group, resource, is_meant):
-    where = ObjectReference(resource=resource, api_group=group, api_version="v1")
-    assert kind_in_log(asked, load_rows())(where) is is_meant
+@table("blame/kinds.yaml", "asked", "group", "resource", "is_meant")
+def test_a_kind_is_found_in_a_log_by_any_of_its_names(case):
+    where = ObjectReference(resource=case["resource"], api_group=case["group"], api_version="v1")
+    found = kind_in_log(case["asked"], load_rows())(where)
+    assert found is case["is_meant"], case.because
 
 
 ODD = (
@@ -173,9 +148,8 @@ def test_objects_that_no_api_server_logs_break_nothing(verb):
     for odd, key, subresource in product(ODD, ("sent", "answer"), ("", "scale", "status")):
         second = {"at": 1, "by": "b", "verb": verb, "subresource": subresource, key: odd}
         for events in ([first, second], [second, first], [second]):
-            log = read(type("Case", (dict,), {})(events=events))
             try:
-                drawn(log.find().report(""))
+                drawn(blamed(*events).report())
             except NotInLogError:
                 assert events == [second]
 
@@ -191,5 +165,5 @@ def test_no_value_of_a_field_is_in_the_report():
             "sent": [{"op": "add", "path": "/x", "value": VALUE}],
         },
     ]
-    found = read(type("Case", (dict,), {})(events=events)).find().report("")
+    found = blamed(*events).report()
     assert VALUE not in str(found)

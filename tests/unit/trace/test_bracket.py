@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from genguard.trace.plan import EXPIRES, OWNER, RUN_LABEL, Endpoint, registrations
+from tests.cases_loader import table
 from tests.unit.trace.samples import configuration, planned
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.tracing import (
@@ -21,7 +22,6 @@ from webhook.cluster.tracing import (
 )
 from webhook.server.trace_listener import Reach
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - what is asked for
 LATER = datetime.now(UTC) + timedelta(hours=1)
 
 
@@ -149,22 +149,8 @@ async def test_configurations_that_change_meanwhile_are_told():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("url", "listen", "address", "dialled", "ips"),
-    [
-        (None, None, "127.0.0.1", "https://127.0.0.1:5000", ("127.0.0.1",)),
-        ("https://10.0.0.9:9443", None, EVERYWHERE, "https://10.0.0.9:9443", ("10.0.0.9",)),
-        ("https://me.example.org:1", "127.0.0.1:2", "127.0.0.1", "https://me.example.org:1", ()),
-        ("https://[fd00::1]:1", "[::1]:2", "::1", "https://[fd00::1]:1", ("fd00::1",)),
-        (
-            "https://tunnel.example.org",
-            f"{EVERYWHERE}:2",
-            EVERYWHERE,
-            "https://tunnel.example.org:443",
-            (),
-        ),
-    ],
-)
-def test_how_the_api_server_reaches_it(url, listen, address, dialled, ips):
-    reach = Reach.of(url, listen, "https://127.0.0.1:6443")
-    assert (reach.address, reach.url(5000), reach.ips) == (address, dialled, ips)
+@table("trace/reach.yaml", "url", "listen", "address", "dialled", "ips")
+def test_how_the_api_server_reaches_it(case):
+    reach = Reach.of(case["url"], case["listen"], "https://127.0.0.1:6443")
+    found = (reach.address, reach.url(5000), list(reach.ips))
+    assert found == (case["address"], case["dialled"], case["ips"]), case.because

@@ -19,6 +19,7 @@ from genguard.trace.plan import (
     make_plan,
     registrations,
 )
+from tests.cases_loader import table
 from tests.unit.trace.samples import DEPLOYMENTS, WEB, configuration, planned
 
 
@@ -48,27 +49,17 @@ def test_without_a_name_after_the_last_it_has_no_observer():
     assert len(plan.observers) == 1
 
 
-@pytest.mark.parametrize(
-    ("document", "hooks"),
-    [
-        (configuration("a", "deployments"), {"": ("h0.example.org",)}),
-        (configuration("a", "*/status"), {"status": ("h0.example.org",)}),
-        (configuration("a", "deployments", hooks=2), {"": ("h0.example.org", "h1.example.org")}),
-        (configuration("a", "pods"), None),
-        (configuration("a", "deployments/scale"), None),
-        # A write can set the label; a namespace's own name never changes.
-        (configuration("a", "deployments", objectSelector={"matchLabels": {"a": "b"}}),
-         {"": ("h0.example.org",)}),
-        (configuration("a", namespaceSelector={
-            "matchLabels": {"kubernetes.io/metadata.name": "other"}}), None),
-        (configuration("a", matchConditions=[{"name": "n", "expression": "false"}]),
-         {"": ("h0.example.org",), "status": ("h0.example.org",)}),
-        (configuration("a", labels={RUN_LABEL: "other"}), None),
-    ],
-)  # fmt: skip
-def test_a_candidate_is_what_can_be_called_for_the_object_or_its_status(document, hooks):
+@table("trace/candidates.yaml", "resources", "count", "settings", "hooks")
+def test_a_candidate_is_what_can_be_called_for_the_object_or_its_status(case):
+    settings = case.get("settings", {})
+    document = configuration(
+        "a", *case.get("resources", ()), hooks=case.get("count", 1), **settings
+    )
     plan = make_plan([document], WEB, "abcd")
-    assert [one.webhooks for one in plan.candidates] == ([hooks] if hooks else [])
+    expected = [case["hooks"]] if case["hooks"] else []
+    assert [one.webhooks for one in plan.candidates] == [
+        {key: tuple(names) for key, names in one.items()} for one in expected
+    ], case.because
 
 
 def registered(traced: Traced = WEB):
@@ -120,29 +111,18 @@ def test_a_registration_expires(text, expired):
     assert has_expired(document, now) is expired
 
 
-@pytest.mark.parametrize(
-    ("after", "before", "expected"),
-    [
-        ("istio", None, "istio-genguard-trace-id"),
-        ("istio", "istiod", "istio-genguard-trace-id"),
-        ("istio", "istio-a", "istio--genguard-trace-id"),
-        ("istio", "istio-genguard-trace-id", "istio--genguard-trace-id"),
-        ("istio", "istio--0", "istio---genguard-trace-id"),
-        ("istio", "istio.io", "istio-genguard-trace-id"),
-        ("istio", "istio0", "istio-genguard-trace-id"),
-        ("", "0", None),
-        ("", "0--genguard-intent", "0---genguard-trace-id"),
-        ("", "a", "0-genguard-trace-id"),
-        ("", None, "0-genguard-trace-id"),
-        ("z" * LONGEST, None, None),
-        ("a" * LONGEST, "a" * (LONGEST - 1) + "b", None),
-        ("a" * (LONGEST - 2), None, "a" * (LONGEST - 2) + "-0"),
-        ("a" * (LONGEST - 1), None, "a" * (LONGEST - 1) + "0"),
-        ("a" * LONGEST, None, "a" * (LONGEST - 1) + "b"),
-    ],
-)
-def test_the_nearest_telling_name_there_is(after, before, expected):
-    assert between(after, before, "id") == expected
+@table("trace/names.yaml", "after", "before", "name")
+def test_the_nearest_telling_name_there_is(case):
+    assert between(case["after"], case["before"], "id") == case.get("name"), case.because
+
+
+def test_at_the_limit_of_length_a_shorter_name_is_found():
+    full = "a" * LONGEST
+    assert between("z" * LONGEST, None, "id") is None
+    assert between(full, full[:-1] + "b", "id") is None
+    assert between(full[:-2], None, "id") == full[:-2] + "-0"
+    assert between(full[:-1], None, "id") == full[:-1] + "0"
+    assert between(full, None, "id") == full[:-1] + "b"
 
 
 _NAMES = st.from_regex(r"[ab0z]([-ab0z]{0,4}[ab0z])?(\.[ab0z])?", fullmatch=True)
