@@ -21,7 +21,6 @@ from genguard.detection.history import History
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import NOBODY, Called
 from genguard.generation.transition import Engine
-from genguard.objects.fields import from_pointer
 
 _MOST_OPERATIONS: Final = 20
 
@@ -79,7 +78,7 @@ class NamedSuspects(Suspects):
 def _that_wrote(calls: Sequence[Call], pointers: Iterable[str], *, again: bool) -> Sequence[Call]:
     """Return the calls whose patches wrote some of these fields; all where that is unclear."""
     calls = [one for one in calls if (one.round > 0) is again] or calls
-    paths = [_path(one) for one in pointers]
+    paths = [tuple(one.split("/")) for one in pointers]
     # Items of a list are named by index, and patches before this one may have moved them.
     for shown in (tuple, _without_indexes):
         wanted = [shown(one) for one in paths]
@@ -93,9 +92,9 @@ def _written(call: Call) -> Iterator[tuple[str, ...]]:
     """Yield the paths that a patch writes, and those that it moves away."""
     for one in call.operations or ():
         if one.op != "test":
-            yield _path(one.path)
+            yield tuple(one.path.split("/"))
         if one.op == "move":
-            yield _path(one.source)
+            yield tuple(one.source.split("/"))
 
 
 def _meet(written: tuple[str, ...], paths: Iterable[tuple[str, ...]]) -> bool:
@@ -105,13 +104,6 @@ def _meet(written: tuple[str, ...], paths: Iterable[tuple[str, ...]]) -> bool:
 
 def _without_indexes(path: tuple[str, ...]) -> tuple[str, ...]:
     return tuple("-" if token.isdigit() else token for token in path)
-
-
-def _path(pointer: str) -> tuple[str, ...]:
-    try:
-        return from_pointer(pointer)
-    except ValueError:
-        return ("",)  # the place of nothing
 
 
 def _described(call: Call) -> dict[str, Any]:

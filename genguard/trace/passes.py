@@ -232,7 +232,7 @@ class Passes:
         if not fitting:
             self._begin(_Pass(key, position, view))
             return Step(-1, position, None, view)
-        if len({_state(one.view) for one in fitting}) > 1:
+        if any(_fields(one.view) != _fields(fitting[0].view) for one in fitting):
             self._open = [one for one in self._open if one not in fitting]
             self.mixed += len(fitting)
             return None
@@ -337,8 +337,3 @@ class Watch:
             for one in slot.candidates
             if one.webhooks.get(subresource)
         )
-
-
-def _state(view: AdmissionRequest) -> tuple[tuple[str, bytes], ...]:
-    fields = _fields(view)
-    return tuple((key, bytes(fields[key])) for key in sorted(fields))

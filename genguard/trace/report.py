@@ -6,14 +6,13 @@ from enum import StrEnum
 from typing import Any, Final
 
 from genguard.objects.fields import ABSENT
-from genguard.objects.shown import printable
+from genguard.objects.shown import few, printable
 from genguard.status.drawing import Cell
 from genguard.status.drawing import Row as TableRow
 from genguard.trace.passes import Row, Watch
 from genguard.trace.plan import Plan
 
 _MOST_FIELDS: Final = 20
-_MOST_PATHS: Final = 3
 
 
 class Verdict(StrEnum):
@@ -225,10 +224,10 @@ def _verdict(report: dict[str, Any]) -> Iterator[str]:
 
 def _acquitted(report: dict[str, Any]) -> Iterator[str]:
     paths = [one["path"] for one in report["carried"]]
-    shown = ", ".join(paths[:_MOST_PATHS])
-    if len(paths) > _MOST_PATHS:
-        shown += f" and {len(paths) - _MOST_PATHS} more"
-    yield f"no observedGeneration was clobbered in the writes that were seen; they carried {shown}"
+    yield (
+        "no observedGeneration was clobbered in the writes that were seen; they carried "
+        f"{few(paths)}"
+    )
     if report["dryRuns"]:
         yield (
             "  a webhook that leaves dry runs alone, or acts on the real writer's name, shows only "

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases_loader import table
 from tests.unit.audit.samples import CULPRIT, Json, as_lines, audit_log, deployment, event
 
 WHOLE = "RequestResponse"
@@ -79,43 +80,16 @@ def test_a_write_that_does_not_show_its_result_hides_no_deletion(level, subresou
     assert list(findings(*events)) == ["recreation"]
 
 
-@pytest.mark.parametrize(
-    ("events", "because"),
-    [
-        (turns(6, "alice"), "one user does both"),
-        (turns(3), "three times is no loop"),
-        (turns(6, level="Request"), "below RequestResponse nothing is judged"),
-        (turns(6, ends={"phase": "Succeeded"}), "it was done"),
-        (turns(6, to="status"), "another subresource is not deleted"),
-        (refused(3), "three times"),
-        (refused(9, every=0.01), "at once"),
-        (refused(9, 409), "a conflict is tried again"),
-        (refused(9, 404), "it is gone"),
-        (refused(9, 429), "too many requests"),
-        (refused(9, 500), "an error of the server"),
-        (refused(9, query="?dryRun=All"), "a dry run"),
-        (refused(9, verb="delete"), "a deletion that is refused leaves all as it is"),
-        (refused(9, every=900.0), "a quarter of an hour apart"),
-        (
-            refused(9, status={"details": {"causes": [{"reason": "NamespaceTerminating"}]}}),
-            "its namespace is deleted",
-        ),
-        (
-            refused(9, annotations={"authorization.k8s.io/decision": "forbid"}),
-            "it never reached admission",
-        ),
-        (
-            [one for n in range(9) for one in refused(1, sent={"spec": {"a": n}})],
-            "another thing each time",
-        ),
-        (
-            [*refused(3), *refused(1, 200, stored=deployment(spec={"a": 1})), *refused(3)],
-            "it came out in between",
-        ),
-    ],
-)
-def test_what_is_no_loop_is_quiet(events, because):
-    assert not findings(*events), because
+@table("audit/quiet.yaml", "turns", "refused")
+def test_what_is_no_loop_is_quiet(case):
+    events = turns(**case["turns"]) if case.get("turns") else refused(**case["refused"])
+    assert not findings(*events), case.because
+
+
+def test_another_thing_each_time_and_what_came_out_in_between_is_no_loop():
+    assert not findings(*(one for n in range(9) for one in refused(1, sent={"spec": {"a": n}})))
+    stored = refused(1, 200, stored=deployment(spec={"a": 1}))
+    assert not findings(*refused(3), *stored, *refused(3))
 
 
 @pytest.mark.parametrize("code", [400, 403, 413, 422])
@@ -219,23 +193,11 @@ def test_a_creation_of_a_generated_name_is_known_by_its_prefix():
     assert "creates" in found.message
 
 
-@pytest.mark.parametrize(
-    ("path", "field", "named"),
-    [
-        ("/spec/minReadySeconds", "spec.minReadySeconds", True),
-        ("/spec/containers/0", "spec.containers[0].image", True),
-        ("/spec/replicas", "spec.minReadySeconds", False),
-        ("/spec", "", False),
-    ],
-)
-def test_a_webhook_is_named_if_the_answer_names_what_it_has_set(path, field, named):
-    call = {"patch": [{"op": "add", "path": path, "value": -1}]}
-    status = {"reason": "Invalid", "details": {"causes": [{"field": field}]}}
+@table("audit/named.yaml", "path", "field", "named")
+def test_a_webhook_is_named_if_the_answer_names_what_it_has_set(case):
+    call = {"patch": [{"op": "add", "path": case["path"], "value": -1}]}
+    status = {"reason": "Invalid", "details": {"causes": [{"field": case["field"]}]}}
     sent = {"spec": {"containers": [{"image": "a"}]}}
     found = findings(*refused(6, 422, 1.0, call, status=status, sent=sent))["refused-retry"]
-    assert actors(found) == (["/".join(CULPRIT)] if named else ["gitops"])
-
-
-def test_a_webhook_is_not_named_where_the_answer_names_no_field():
-    call = {"patch": [{"op": "add", "path": "/spec/a", "value": -1}]}
-    assert actors(findings(*refused(6, 422, 1.0, call))["refused-retry"]) == ["gitops"]
+    expected = ["/".join(CULPRIT)] if case["named"] else ["gitops"]
+    assert actors(found) == expected, case.because

@@ -63,24 +63,6 @@ def test_values_are_never_told():
     assert b"canary" not in msgspec.json.encode(list(by.values()))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"verb": "create"},
-        {"verb": "delete"},
-        {"code": 409},
-        {"query": "?dryRun=All"},
-        {"stage": "RequestReceived"},
-        {"subresource": ""},
-        {"subresource": "scale"},
-        {"name": ""},
-    ],
-)
-def test_what_is_no_stored_status_write_is_no_sign(change):
-    _, by = found(*cleared(**change))
-    assert CLEARED not in by
-
-
 @pytest.mark.parametrize(("group", "resource"), sorted(IGNORED))
 def test_records_that_keep_no_generation_are_ignored(group, resource):
     (row,) = [one for one in load_rows() if (one.group, one.resource) == (group, resource)]
@@ -242,15 +224,6 @@ def test_a_list_is_read_as_its_items():
     assert log.summary()["events"] == 4
     (one,) = log.findings()
     assert one.count == 3
-
-
-def test_levels_may_be_mixed():
-    below = [one | {"level": level} for level in ("Metadata", "Request") for one in cleared(2)]
-    log, by = found(*below, *cleared(5))
-    assert by[CLEARED].count == 5
-    assert unjudged(log) == [
-        ("level Metadata", 3), ("level Request", 3), ("stored state not known", 1),
-    ]  # fmt: skip
 
 
 def test_a_write_that_does_not_show_its_result_makes_the_stored_state_unknown():

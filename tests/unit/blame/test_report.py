@@ -66,12 +66,6 @@ def test_annotated_yaml_is_still_the_object(case):
     assert yaml.safe_load(text) == json.loads(json.dumps(document)), case.because
 
 
-def test_without_a_server_it_says_what_it_could_not_see():
-    document = {"metadata": {"managedFields": [{"manager": "a"}]}, "spec": {"a": 1}}
-    (note, *_) = blame_live(WEB, document, None).notes
-    assert "a webhook's changes count as its requester's" in note
-
-
 @pytest.mark.parametrize("output", ["json", "table"])
 def test_no_value_of_a_field_is_printed_unless_yaml_is_asked_for(output):
     document = {"metadata": {"labels": {"a": VALUE}}, "spec": {"list": [VALUE], "key": VALUE}}
