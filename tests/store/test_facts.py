@@ -241,15 +241,6 @@ async def test_what_a_replica_saw_last_and_what_the_leader_has_read_is_judged_at
     assert leader.tally.order == ["the last"]
 
 
-async def test_facts_are_judged_in_the_order_of_their_times(address, monkeypatch):
-    monkeypatch.setattr(module, "SECONDS_ON_THE_WAY", 0.3)
-    async with members(address(), 3) as each:
-        for number in (3, 1, 2, 0):
-            each[number % 3].replicas.facts.put(fact(f"fact {number}", 100.0 + number))
-        await until(lambda: len(each[0].tally.order) == 4)
-        assert each[0].tally.order == [f"fact {number}" for number in range(4)]
-
-
 async def test_what_was_trimmed_before_it_was_read_is_counted(address, store):
     """Nobody has led for longer than the stream lasts."""
     at = address()

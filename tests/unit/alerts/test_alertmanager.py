@@ -170,47 +170,12 @@ async def test_what_is_resolved_at_the_time_to_send_again_is_told_once_beside_th
     assert ends == {"web": clock.now, "other": clock.now + LIFETIME}
 
 
-async def test_what_comes_back_is_the_same_alert_again(sink, peer, clock):
-    await sink.tell(OPENED, (finding(),))
-    labels = peer.last["labels"]
-    over, again = change(Transition.RESOLVED), change(Transition.REOPENED)
-    for turn in (over, again):
-        clock.go(2)
-        await sink.tell((turn,), (turn.finding,))
-    assert peer.last["labels"] == labels
-    assert time(peer.last["endsAt"]) == clock.now + LIFETIME
-
-
 async def test_an_anomaly_that_happened_once_alerts_nobody(sink, peer, clock):
     for turn in (Transition.OPENED, Transition.RESOLVED, Transition.REOPENED):
         once = change(turn, severity=Severity.INFO)
         clock.go(RESEND.seconds)
         await sink.tell((once,), (once.finding,))
     assert peer.posts == []
-
-
-async def test_with_nothing_to_tell_nobody_is_called(sink, peer, clock):
-    for _ in range(5):
-        clock.go(RESEND.seconds)
-        await sink.tell((), ())
-    assert peer.posts == []
-
-
-async def test_an_object_of_the_cluster_has_no_namespace_to_name(sink, peer):
-    opened = change(Transition.OPENED, object=on("web", namespace=""))
-    await sink.tell((opened,), (opened.finding,))
-    assert peer.last["annotations"]["summary"] == "observed-generation-cleared on deployments web."
-    assert peer.last["labels"]["namespace"] == ""
-
-
-async def test_every_peer_is_told(clock):
-    peers = [Peer(), Peer(), Peer()]
-    async with served(peers[0]) as one, served(peers[1]) as two, served(peers[2]) as three:
-        sink = AlertmanagerSink([one, two.rstrip("/"), three], RUNBOOKS, clock)
-        await sink.tell(OPENED, (finding(),))
-        await sink.close()
-    assert [len(peer.posts) for peer in peers] == [1, 1, 1]
-    assert peers[0].posts == peers[1].posts == peers[2].posts
 
 
 async def test_one_peer_that_is_down_does_not_stop_the_other_and_is_told_when_it_is_back(
@@ -246,15 +211,6 @@ async def test_a_peer_that_refuses_is_logged_with_its_status(clock, caplog, stat
     assert len(refusing.posts) == len(well.posts) == 1, "no redirect is followed"
     (line,) = own(caplog)
     assert line.facts["reason"] == f"ClientResponseError {status}"
-
-
-async def test_closing_is_possible_before_and_after_anything_was_told(peer, clock):
-    async with served(peer) as url:
-        await AlertmanagerSink([url], RUNBOOKS, clock).close()
-        sink = AlertmanagerSink([url], RUNBOOKS, clock)
-        await sink.tell(OPENED, (finding(),))
-        await sink.close()
-        await sink.close()
 
 
 async def test_what_is_known_to_follow_from_another_finding_ends_at_once(sink, peer, clock):

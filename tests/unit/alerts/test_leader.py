@@ -37,12 +37,6 @@ class Replica:
 OPENED, RESOLVED = change(Transition.OPENED), change(Transition.RESOLVED)
 
 
-async def test_a_follower_tells_nothing():
-    replica = Replica()
-    await replica.look(OPENED)
-    assert replica.told.calls == []
-
-
 async def test_a_leader_tells_all_it_is_told_also_that_nothing_turned():
     replica = Replica()
     replica.ballot.is_leader = True
@@ -69,9 +63,3 @@ async def test_what_turned_long_ago_is_no_news():
     replica.ballot.is_leader = True
     await replica.look()
     assert replica.told.calls == [()]
-
-
-async def test_the_sink_behind_it_is_closed():
-    replica = Replica()
-    await replica.sink.close()
-    assert replica.told.closed

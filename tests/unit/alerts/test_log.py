@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from genguard.detection.finding import Severity
-from tests.unit.alerts.findings import CANARY, change, finding
+from tests.unit.alerts.findings import CANARY, change
 from webhook.alerts.change import Transition
 from webhook.alerts.log import LogSink
 from webhook.telemetry.logs import JSONFormatter
@@ -62,13 +62,6 @@ async def test_the_level_is_the_severity_and_good_news_is_info(caplog, severity,
     assert [(line.levelno, line.getMessage()) for line in caplog.records] == [
         (level, f"finding {turn.value}")
     ]
-
-
-async def test_what_did_not_turn_is_not_logged(caplog):
-    sink = LogSink()
-    await sink.tell((), (finding(),))
-    await sink.close()
-    assert caplog.records == []
 
 
 async def test_what_follows_from_another_finding_names_it_and_is_no_warning(caplog):

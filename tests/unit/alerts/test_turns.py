@@ -56,26 +56,6 @@ def test_a_warning_that_follows_from_another_finding_is_folded_and_may_come_back
     assert found == [[Transition.OPENED], [Transition.FOLDED], [], [Transition.ESCALATED]]
 
 
-def test_a_count_that_grows_is_no_turn():
-    turns = TransitionTracker()
-    turns.since((finding(count=3),))
-    assert not turns.since((finding(count=30, message="more", last_seen="later"),))
-
-
-def test_findings_turn_each_by_itself():
-    turns = TransitionTracker()
-    assert turned(turns, finding(id="a"), finding(id="b")) == [("opened", "a"), ("opened", "b")]
-    assert turned(turns, finding(id="a"), finding(id="b", state="resolved")) == [("resolved", "b")]
-    assert turned(turns, finding(id="c")) == [("opened", "c")]
-
-
-def test_what_is_forgotten_opens_anew():
-    turns = TransitionTracker()
-    turns.since((finding(),))
-    assert not turns.since(())
-    assert [one.transition for one in turns.since((finding(),))] == [Transition.OPENED]
-
-
 def test_what_somebody_else_has_told_is_no_news_and_its_end_is():
     turns = TransitionTracker()
     turns.know([finding(id="a"), finding(id="b")])

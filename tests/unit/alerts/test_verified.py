@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from msgspec import structs
 
 from genguard.detection.finding import FoundObject, Severity
@@ -125,25 +124,3 @@ async def test_an_api_that_hangs_holds_alerts_up_once(monkeypatch):
     flood = [change(Transition.OPENED, id=str(n), object=on(f"o{n}")) for n in range(9)]
     assert len(await api.tell(*flood)) == 9
     assert len(asked) == 1
-
-
-@pytest.mark.parametrize("most", [1, 2])
-async def test_only_so_many_objects_and_findings_are_remembered(monkeypatch, most):
-    monkeypatch.setattr(module, "_OBJECTS", most)
-    api = Api()
-    each = [(str(n), on(f"o{n}")) for n in range(4)]
-    for name, thing in each:
-        await api.tell(change(Transition.OPENED, id=name, object=thing))
-    (first, forgotten), (last, remembered) = each[0], each[-1]
-    assert await api.tell(change(Transition.RESOLVED, id=first, object=forgotten)) == ()
-    assert len(await api.tell(change(Transition.RESOLVED, id=last, object=remembered))) == 1
-    api.asked.clear()
-    for name, thing in (each[-1], each[0]):
-        await api.tell(change(Transition.REOPENED, id=name, object=thing))
-    assert api.asked == [forgotten]
-
-
-async def test_the_sink_behind_it_is_closed():
-    api = Api()
-    await api.sink.close()
-    assert api.told.closed

@@ -50,9 +50,3 @@ def test_verifies(because, leaf, sent, bundle):
 def test_fails_and_names_the_nearest_miss(leaf, sent, bundle, reason):
     certificates = [[made.certificate for made in group] for group in (sent, bundle)]
     assert reason in explain_failure(leaf.certificate, *certificates, AT)
-
-
-def test_authorities_that_sign_each_other_end():
-    circle = [make("a", ca=True, signer=make("b", ca=True)), make("b", ca=True, signer=make("a"))]
-    found = [made.certificate for made in circle]
-    assert explain_failure(leaf_of(circle[0]).certificate, found, [NEW.certificate], AT)

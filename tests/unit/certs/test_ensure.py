@@ -15,8 +15,7 @@ from certs import (
     write_files,
 )
 from certs import files as files_module
-from certs.issue import AUTHORITY_LIFETIME, LEAF_LIFETIME
-from certs.pem import read_certificates
+from certs.issue import LEAF_LIFETIME
 from tests.unit.certs.samples import AT, DAY, NAME, make
 
 NAMES = [NAME]
@@ -77,22 +76,6 @@ def test_a_leaf_is_made_again_from_the_same_authority(tmp_path, because, call):
     assert again.action == "leaf-issued"
     assert again.pair.ca_pem == first.pair.ca_pem
     assert ensure(tmp_path, **({"names": NAMES, "at": AT} | call)).action == "kept"
-
-
-def test_a_new_authority_keeps_the_old_one_in_the_bundle_until_that_expires(tmp_path):
-    first = ensure(tmp_path, names=NAMES, at=AT)
-    late = AT + AUTHORITY_LIFETIME * 2 / 3 + DAY
-    second = ensure(tmp_path, names=NAMES, at=late)
-    assert second.action == "authority-issued"
-    bundle = second.pair.ca_pem
-    assert bundle.endswith(first.pair.ca_pem)
-    for pair in (first.pair, second.pair):  # a leaf of either verifies while the change spreads
-        at = AT if pair is first.pair else late
-        assert inspect(pair.cert_pem, pair.key_pem, bundle, at=at).problems == ()
-    third = ensure(tmp_path, names=NAMES, at=AT + AUTHORITY_LIFETIME * 3 / 2)
-    assert third.action == "authority-issued"
-    assert len(read_certificates(third.pair.ca_pem)) == 2
-    assert first.pair.ca_pem not in third.pair.ca_pem
 
 
 @pytest.mark.parametrize(
@@ -184,12 +167,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     assert str(caught.value).startswith(f"{dangling}: ")
 
 
-def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(PairFileError, match="Not a directory"):
-        ensure(tmp_path / "file", names=NAMES, at=AT)
-
-
 @pytest.fixture
 def read_only(monkeypatch):
     """Any folder, as root sees one that is mounted read-only."""
@@ -217,14 +194,6 @@ def test_an_expired_pair_is_not_kept_where_no_new_one_can_be_written(tmp_path, r
     read_only()
     with pytest.raises(PairFileError, match="Read-only"):
         ensure(tmp_path, names=NAMES, at=AT + 31 * DAY)
-
-
-def test_other_authorities_stay_trusted_where_the_authority_s_key_is_lost(tmp_path):
-    first = ensure(tmp_path, names=NAMES, at=AT)
-    write_files(tmp_path, {"ca.key": b"spoilt"})
-    done = ensure(tmp_path, names=NAMES, at=AT + 25 * DAY)
-    assert done.action == "authority-issued"
-    assert done.pair.ca_pem.endswith(first.pair.ca_pem)
 
 
 def _ensure(folder):

@@ -18,13 +18,6 @@ def read(folder):
     return {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": pair.ca_pem}
 
 
-def test_what_was_written_is_read(tmp_path):
-    write_files(tmp_path, OLD)
-    assert read(tmp_path) == OLD
-    write_files(tmp_path, NEW)
-    assert read(tmp_path) == NEW
-
-
 def test_only_the_owner_reads_keys_and_everybody_reads_certificates(tmp_path):
     old_mask = os.umask(0)
     try:
@@ -76,14 +69,6 @@ def test_the_error_names_the_file_that_is_missing(tmp_path, because, present, na
         read(tmp_path)
 
 
-def test_a_folder_in_the_place_of_a_file(tmp_path):
-    write_files(tmp_path, OLD)
-    (tmp_path / "tls.key").unlink()
-    (tmp_path / "tls.key").mkdir()
-    with pytest.raises(PairFileError, match="is not a file"):
-        read(tmp_path)
-
-
 def test_a_pipe_is_not_waited_for(tmp_path):
     write_files(tmp_path, {"tls.crt": b"c"})
     os.mkfifo(tmp_path / "tls.key")
@@ -95,13 +80,6 @@ def test_a_file_larger_than_a_secret_is_not_read_whole(tmp_path):
     write_files(tmp_path, OLD | {"tls.crt": b"x" * ((1 << 20) + 1)})
     with pytest.raises(PairFileError, match="larger than"):
         read(tmp_path)
-
-
-def test_a_mounted_secret_is_read_through_its_links(tmp_path):
-    mount_secret(tmp_path, OLD, 1)
-    assert read(tmp_path) == OLD
-    mount_secret(tmp_path, NEW, 2)
-    assert read(tmp_path) == NEW
 
 
 def test_a_swap_between_two_files_gives_the_new_pair_and_never_a_mixture(tmp_path, monkeypatch):

@@ -87,13 +87,6 @@ def test_what_is_no_fault(because, call, made):
     assert look(made, **call).errors == ()
 
 
-def test_a_certificate_is_due_for_renewal_at_two_thirds_of_its_life():
-    due = AT - DAY + 31 * DAY * 2 / 3
-    assert codes(look(LEAF, at=due - DAY / 86400)) == []
-    assert codes(look(LEAF, at=due)) == [("due for renewal", "warning")]
-    assert codes(look(LEAF, at=AT + 30 * DAY - DAY / 86400)) == [("due for renewal", "warning")]
-
-
 def test_a_wildcard_does_not_stand_for_two_labels_or_none():
     made = make(signer=AUTHORITY, sans=("*.svc",))
     assert codes(look(made, names=[NAME])) == [("does not cover", "error")]
@@ -134,11 +127,6 @@ def test_bytes_that_are_no_pair_are_reported(because, changes, expected):
     assert (found.facts is None) == ("certificate is not X" in expected)
 
 
-def test_text_around_the_pem_is_no_fault():
-    text = b"subject=/CN=leaf\n" + LEAF.cert_pem + b"trailing\n"
-    assert inspect(text, LEAF.key_pem, at=AT).errors == ()
-
-
 def test_a_serial_of_zero_is_read_in_silence(recwarn):
     """OPA's cert-controller issues them, and Go takes them."""
     lines = make(serial=1).cert_pem.splitlines()
@@ -146,14 +134,6 @@ def test_a_serial_of_zero_is_read_in_silence(recwarn):
     pem = b"\n".join([lines[0], base64.b64encode(der), lines[-1]])
     assert inspect(pem, b"", at=AT).facts.issuer == "CN=made"
     assert not recwarn.list
-
-
-def test_every_message_says_what_to_do_and_repeats_at_the_next_look():
-    for because, call, made, _ in FAULTS:
-        later = dict(call, at=call.get("at", AT) + DAY / 24)
-        first, second = (look(made, **each).problems[0].message for each in (call, later))
-        assert first == second, because
-        assert ": " in first, because
 
 
 def test_no_message_repeats_the_key():

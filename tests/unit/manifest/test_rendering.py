@@ -68,13 +68,6 @@ def test_only_api_servers_reach_the_webhook_port_where_they_are_named():
     assert after["ops"] == before["ops"]
 
 
-def test_audit_only_and_image_are_the_container_s():
-    assert "--audit-only" not in container(rendered())["args"]
-    found = container(rendered(audit_only=True, image="registry.example.org/genguard@sha256:0"))
-    assert found["args"][-1] == "--audit-only"
-    assert found["image"] == "registry.example.org/genguard@sha256:0"
-
-
 def test_another_namespace_is_named_wherever_the_first_was():
     text = as_yaml(rendered(namespace="guards"))
     assert "genguard-system" not in text
@@ -142,13 +135,6 @@ def test_replicas_with_a_store_are_the_overlay_s_own():
 def test_a_store_of_somebody_s_own_takes_the_place_of_the_valkey():
     found = rendered(ha=True, store=SharedStore("valkey://db.shop.svc/0", "db.shop.svc", 6379))
     assert "genguard-valkey" not in as_yaml(found)
-
-
-def test_replicas_with_a_store_may_watch_alone_and_have_a_certificate_of_cert_manager():
-    found = rendered(ha=True, audit_only=True, cert_manager=True)
-    assert container(found)["args"].count("--audit-only") == 1
-    assert "Secret" not in {one["kind"] for one in found}
-    assert store_of(of_kind(found, "Deployment"))
 
 
 @pytest.mark.parametrize(

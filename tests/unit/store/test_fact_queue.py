@@ -88,16 +88,3 @@ def test_what_waits_is_due_by_the_clock_of_the_leader_whatever_the_other_clocks_
             queue.put(one, 150.0)
         assert list(queue.due(150.0 + SECONDS_ON_THE_WAY - 0.01)) == []
         assert list(queue.due(150.0 + SECONDS_ON_THE_WAY)) == facts
-
-
-def test_what_comes_of_one_time_and_phase_stays_as_it_came():
-    waiting, facts = (
-        FactQueue(),
-        [
-            replace(ONCE[0], key=replace(ONCE[0].key, resource_version=str(number)))
-            for number in range(20)
-        ],
-    )
-    for one in facts:
-        waiting.put(one, 100.0)
-    assert list(waiting.due(101.0)) == facts

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import logging
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from webhook.cluster import saved_findings
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.saved_findings import COUNT_SECONDS, pack
 from webhook.store import persister as module
-from webhook.store.persister import SAVE_SECONDS, START_SECONDS, Persister, Succession
+from webhook.store.persister import SAVE_SECONDS, Persister, Succession
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -117,14 +116,6 @@ async def test_a_count_alone_is_saved_once_a_minute():
     assert not await pod.turn(COUNT_SECONDS), "nothing has changed"
 
 
-async def test_the_worst_and_latest_come_first(monkeypatch):
-    pod = await next_pod(ConfigMaps())
-    for uid, time, times in (("old", 0, 3), ("new", 9, 3), ("info", 99, 1)):
-        pod.sign(uid, time, times)
-    await pod.turn()
-    assert saved(pod.api) == ["new", "old", "info"]
-
-
 async def test_what_has_no_room_is_told_once(monkeypatch, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
     monkeypatch.setattr(saved_findings, "pack", lambda rows: (pack(rows[:1])[0], 1))
@@ -133,15 +124,6 @@ async def test_what_has_no_room_is_told_once(monkeypatch, caplog):
         pod.sign(uid)
         await pod.turn()
     assert [one.message for one in caplog.records] == ["not all findings had room"]
-
-
-async def test_at_the_end_all_is_saved():
-    pod = await next_pod(ConfigMaps())
-    pod.sign("a")
-    await pod.turn()
-    pod.sign("a")
-    assert await pod.turn(0, is_last=True)
-    assert (await next_pod(pod.api)).counts == {"a": 2}
 
 
 async def test_a_new_leader_takes_over_what_the_old_one_found_after_it_started():
@@ -179,17 +161,6 @@ async def test_who_has_led_and_lost_it_reads_again_before_it_saves():
     assert mine.carrying.failures == 0
 
 
-async def test_what_is_resolved_for_the_new_leader_is_not_kept():
-    api = ConfigMaps()
-    old = await next_pod(api)
-    old.sign("a")
-    await old.turn()
-    new = await next_pod(api)
-    list(new.ledger.settle(1e9))
-    assert await new.turn()
-    assert saved(api) == []
-
-
 @pytest.mark.parametrize(
     "content", [b"garbage", pack([("a\0b\0c\0d\0e", b"no entry")])[0]], ids=["block", "row"]
 )
@@ -219,18 +190,6 @@ async def test_an_api_server_that_does_not_answer_keeps_no_server_from_starting(
     assert [one.message for one in caplog.records] == ["findings not restored"]
     await second.turn(is_last=True)
     assert (await next_pod(api)).counts == {"a": 1}, "what could not be read was not overwritten"
-
-
-async def test_the_start_does_not_wait_for_long(monkeypatch):
-    monkeypatch.setattr(module, "START_SECONDS", 0.01)
-    api = ConfigMaps()
-
-    async def hang(*_: object) -> None:
-        await asyncio.Event().wait()
-
-    api.call = hang
-    await next_pod(api)
-    assert START_SECONDS <= 3
 
 
 async def test_a_save_that_fails_is_told_once_counted_and_made_good(caplog):
@@ -303,23 +262,3 @@ async def test_who_no_longer_leads_saves_once_more_and_then_follows(monkeypatch)
         await other.turn()
         pod.now += SAVE_SECONDS
         await until(lambda: set(pod.counts) == {"a", "b", "c"})
-
-
-async def test_a_fault_of_its_own_does_not_end_it(monkeypatch, caplog):
-    caplog.set_level(logging.WARNING, LOGGER.name)
-    monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
-    pod, failed = await next_pod(ConfigMaps()), asyncio.Event()
-    pod.sign("a")
-
-    def pack(rows: Any) -> Any:
-        raise ZeroDivisionError
-
-    async def sleep(_: float) -> None:
-        monkeypatch.undo()
-        failed.set()
-
-    monkeypatch.setattr(saved_findings, "pack", pack)
-    async with pod.carrying.running(Metrics(lambda group, resource: False), Supervisor(sleep)):
-        await failed.wait()
-    assert saved(pod.api) == ["a"]
-    assert [one.message for one in caplog.records] == ["task failed"]
