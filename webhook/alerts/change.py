@@ -1,11 +1,19 @@
-"""Changes of findings, which the alert sinks report."""
+"""Changes of findings, and the sink that logs each as one line, with its actors."""
 
+import logging
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from genguard.detection.finding import Finding, Severity
+from webhook.telemetry.logs import LOGGER, is_heard
 
+_MESSAGE: Final = "finding %s"
+_LEVELS: Final = {
+    Severity.INFO: logging.INFO,
+    Severity.WARNING: logging.WARNING,
+    Severity.CRITICAL: logging.ERROR,
+}
 _ORDER: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
@@ -81,3 +89,36 @@ class TransitionTracker:
         if finding.above and _ORDER[finding.severity] < _ORDER[severity]:
             return Transition.FOLDED
         return Transition.ESCALATED if _ORDER[finding.severity] > _ORDER[severity] else None
+
+
+class LogSink:
+    """Writes to the logger `genguard`."""
+
+    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+        """Log one line for each change."""
+        del findings
+        for transition, finding in changes:
+            level = logging.INFO if transition in ENDS else _LEVELS[finding.severity]
+            if not is_heard(level, _MESSAGE):
+                continue
+            where = finding.object
+            facts = {
+                "id": finding.id,
+                "detector": finding.detector,
+                "severity": finding.severity,
+                "resource": where.resource,
+                "group": where.group,
+                "namespace": where.namespace,
+                "name": where.name,
+                "paths": finding.paths,
+                "actors": [f"{one.type} {one.name} ({one.confidence})" for one in finding.actors],
+                "count": finding.count,
+                "what": finding.message,
+                **({"causedBy": finding.caused_by} if finding.caused_by else {}),
+                **({"partOf": finding.part_of} if finding.part_of else {}),
+                **({"objects": finding.objects.count} if finding.objects else {}),
+            }
+            LOGGER.log(level, _MESSAGE, transition, extra={"facts": facts})
+
+    async def close(self) -> None:
+        """Do nothing: no connection is open."""

@@ -26,12 +26,12 @@ from webhook.manifest.documents import (
     collection_of,
     path_of,
 )
-from webhook.manifest.install_command import install_command
 from webhook.manifest.rendering import (
     REGISTRATIONS,
     Choices,
     SharedStore,
     deployment_of,
+    install_command,
     is_registration,
     pair_files,
     render,

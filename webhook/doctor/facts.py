@@ -15,8 +15,14 @@ from genguard.detection.finding import Finding
 from genguard.linting.hook import INJECTED, Hook, items, mapping, read_hooks, texts
 from genguard.objects.shown import few
 from webhook.manifest.documents import Document, title_of
-from webhook.manifest.install_command import default_replicas, deployment_of, install_command
-from webhook.manifest.rendering import PHASES, is_registration, phase_of
+from webhook.manifest.rendering import (
+    PHASES,
+    default_replicas,
+    install_command,
+    installed_deployment,
+    is_registration,
+    phase_of,
+)
 
 
 class Source(StrEnum):
@@ -113,7 +119,7 @@ class Facts:
     @property
     def deployment(self) -> Document | None:
         """The Deployment in the cluster; None if there is none, or the server runs outside."""
-        return None if self.outside else deployment_of(self.live)
+        return None if self.outside else installed_deployment(self.live)
 
     @property
     def kubectl(self) -> str:

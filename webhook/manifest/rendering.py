@@ -1,9 +1,12 @@
-"""Make the documents of one installation: a combination of components, and the chosen options.
+"""Make the documents of one installation, and the command that makes the same again.
+
+They are a combination of components, and the chosen options.
 
 manifests/rendered.json has what kustomize makes of each combination; `make chart` writes it.
 """
 
 import base64
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -19,11 +22,17 @@ from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from certs.pem import PairSnapshot
 from webhook.manifest.documents import (
     ALERTMANAGER,
+    AUDIT_ONLY,
+    FOLLOW,
+    HEAL,
     NAMESPACE,
+    STANDBY,
     Document,
+    alertmanagers_of,
     arguments_of,
     containers_of,
     in_order,
+    path_of,
 )
 
 SECRET: Final = "genguard-tls"  # noqa: S105 - its name
@@ -51,6 +60,10 @@ REGISTRATIONS_ALONE: Final = "registrations"
 """The name of the combination without a server."""
 _FLAG: Final = "--store="
 _SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
+
+
+Live = Mapping[str, Document | None]
+"""The objects that exist, by path; None where one is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,15 +296,10 @@ def store_secret(namespace: str, password: str) -> dict[str, Any]:
 
 def _set_store(document: dict[str, Any], store: SharedStore) -> None:
     """Replace the store address of overlays/ha in a document."""
-    if document["kind"] == "Deployment":
-        _set_address(document, store)
-    elif document["kind"] == "NetworkPolicy":
+    if document["kind"] == "NetworkPolicy":
         # The rule of the component is the last.
         document["spec"]["egress"][-1] = egress_rule(store.host, store.port)
-
-
-def _set_address(deployment: dict[str, Any], store: SharedStore) -> None:
-    for container in containers_of(deployment):
+    for container in containers_of(document) if document["kind"] == "Deployment" else ():
         container["args"] = [
             f"{_FLAG}{store.address}" if one.startswith(_FLAG) else one for one in container["args"]
         ]
@@ -331,3 +339,76 @@ def egress_rule(host: str, port: int) -> dict[str, Any]:
     else:
         rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]
     return rule
+
+
+def install_command(
+    namespace: str,
+    expected: Iterable[Document],
+    live: Live,
+    *,
+    is_injected: bool,
+    enforces: bool = False,
+) -> str:
+    """Return `genguard install` with the flags that make the same objects again.
+
+    expected     what `install` would apply
+    is_injected  whether cert-manager writes the CA bundles
+    enforces     whether --audit-only is left out
+    """
+    expected = tuple(expected)
+    flags = [] if namespace == NAMESPACE else ["-n", namespace]
+    if is_injected:
+        flags.append("--cert-manager")
+    deployment = installed_deployment(live)
+    if deployment is not None:
+        flags += _shared(deployment, expected)
+        arguments = arguments_of(deployment)
+        if AUDIT_ONLY in arguments:
+            flags += [] if enforces else [AUDIT_ONLY]
+        elif HEAL not in arguments:
+            flags.append("--no-heal")
+        if FOLLOW not in arguments:
+            flags += ["--registrations", "fixed"]
+        for url in alertmanagers_of(deployment):
+            flags += ["--alertmanager", shlex.quote(url)]
+    callers = [cidr for one in live.values() if one for cidr in callers_of(one)]
+    if callers:
+        flags += ["--api-server-cidr", ",".join(callers)]
+    flags += _images(expected, live)
+    return " ".join(("genguard install", *flags))
+
+
+def installed_deployment(live: Live) -> Document | None:
+    """Return the Deployment of the server, None without one."""
+    return next((one for one in live.values() if one and one["kind"] == "Deployment"), None)
+
+
+def default_replicas(expected: Iterable[Document]) -> int:
+    """Return how many pods `install` would make."""
+    return next((one["spec"]["replicas"] for one in expected if one["kind"] == "Deployment"), 1)
+
+
+def _shared(deployment: Document, expected: Iterable[Document]) -> Iterator[str]:
+    """The flags for replicas, and for their shared store if they have one."""
+    address, replicas = store_of(deployment), deployment["spec"].get("replicas", 1)
+    if address:
+        yield "--ha"
+        if not any(one["kind"] == "StatefulSet" for one in expected):
+            yield from ("--store", shlex.quote(address))
+    elif STANDBY not in arguments_of(deployment):
+        return  # several that answer, without a store, are an error: do not install them again
+    # Zero replicas are an error, too.
+    if replicas not in (0, default_replicas(expected)):
+        yield from ("--replicas", str(replicas))
+
+
+def _images(expected: Iterable[Document], live: Live) -> Iterator[str]:
+    """The flags for images that differ from the manifests."""
+    flags = {"Deployment": "--image", "StatefulSet": "--store-image"}
+    for wanted in expected:
+        flag, found = flags.get(wanted["kind"]), live.get(path_of(wanted))
+        if flag and found:
+            images = {one["image"] for one in containers_of(wanted)}
+            for container in containers_of(found):
+                if container.get("image") not in {None, *images}:
+                    yield from (flag, shlex.quote(str(container["image"])))

@@ -16,8 +16,7 @@ from genguard.detection.values import Shows
 from genguard.review_setup import ReviewSetup
 from genguard.status.tracking import Tracking
 from webhook.alerts.alertmanager import AlertmanagerSink
-from webhook.alerts.change import Sink
-from webhook.alerts.log import LogSink
+from webhook.alerts.change import LogSink, Sink
 from webhook.alerts.pipeline import LeaderSink, Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.cluster.event import KubeEventSink

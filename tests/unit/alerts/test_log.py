@@ -7,8 +7,7 @@ import pytest
 
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import CANARY, change
-from webhook.alerts.change import Transition
-from webhook.alerts.log import LogSink
+from webhook.alerts.change import LogSink, Transition
 from webhook.telemetry.logs import JSONFormatter
 
 
