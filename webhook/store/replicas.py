@@ -43,8 +43,8 @@ MOST_FACTS: Final = 50
 """Of one message."""
 MOST_UNSENT: Final = 5_000
 """Facts that a replica keeps while the store is away; the oldest are given up for new ones."""
-LARGEST_FACT: Final = 16 * 1024
-"""Bytes of a fact of some hundred changes; a larger one is not sent."""
+LARGEST_FACT: Final = 8 * 1024
+"""Bytes of a fact of a hundred changes; a larger one is not sent."""
 MOST_WAITING: Final = 5_000
 """Facts that wait to be judged; with more the leader reads no further."""
 KEPT_MILLISECONDS: Final = 3_600_000
