@@ -4,14 +4,12 @@ import json
 import re
 import shutil
 import tempfile
-import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.processes import ProcessGroup
 from tests.monitoring.binaries import binary, files_beside
 from tests.monitoring.rules import write_rules
+from tests.store.alertmanager import Alertmanager as Kept
 from tests.waiting import PATIENCE
 
 Alert = dict[str, Any]
@@ -83,40 +82,13 @@ class Alertmanager(Program):
         return [alert for alert in found if labels.items() <= alert["labels"].items()]
 
 
-class Receiver:
+class Receiver(Kept):
     """Who is on call: every notification of Alertmanager's, in order."""
-
-    def __init__(self) -> None:
-        self.alerts: list[Alert] = []
-        self._server = HTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        self._thread.start()
 
     def told(self, status: str, **labels: str) -> list[Alert]:
         """The alerts that were told with this status and these labels."""
         found = [one for one in self.alerts if one["status"] == status]
         return [one for one in found if labels.items() <= one["labels"].items()]
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:  # the name http.server asks for
-                notification = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                receiver.alerts += notification["alerts"]
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (inherited)
-                """Says nothing."""
-
-        return Handler
 
 
 class Stack:
@@ -180,15 +152,14 @@ class Stack:
 def running() -> Iterator[Stack]:
     """An Alertmanager that runs, and a Prometheus to start."""
     folder = Path(tempfile.mkdtemp(prefix="genguard-monitoring-"))
-    receiver = Receiver()
     processes = ProcessGroup(folder)
     try:
-        yield Stack(folder, processes, receiver)
+        with Receiver() as receiver:
+            yield Stack(folder, processes, receiver)
     except BaseException as error:
         for log in folder.glob("*.log"):
             error.add_note(f"end of {log.name}:\n{processes.tail(log.stem)}")
         raise
     finally:
         processes.stop()
-        receiver.close()
         shutil.rmtree(folder, ignore_errors=True)

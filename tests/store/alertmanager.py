@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class Alertmanager:
-    """Keeps the alerts that are sent to its API."""
+    """Keeps the alerts that are sent to its API, or that a real one notifies of."""
 
     def __init__(self) -> None:
         self.alerts: list[dict[str, Any]] = []
@@ -32,8 +32,9 @@ class Alertmanager:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:  # the name http.server asks for
                 sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                kept.extend(sent)
-                sizes.append(len(sent))
+                alerts = sent["alerts"] if isinstance(sent, dict) else sent
+                kept.extend(alerts)
+                sizes.append(len(alerts))
                 self.send_response(200)
                 self.end_headers()
 
