@@ -113,16 +113,15 @@ ROWS = {
     "install": Row(
         "install --yes --url={url} --ca-file={ca} --timeout=60s",
         (
-            *each("list get create update", HOOKS, CHECKS),
-            f"delete {CHECKS}",
-            *each("list create patch delete", "namespaces"),
+            *each("list get create delete", HOOKS, CHECKS),
+            *each("get list create patch delete", "namespaces"),
             "get secrets",
             "create podtemplates",
         ),
     ),
     "uninstall": Row(
         f"uninstall --yes -n {NOWHERE}",
-        (*each("get", HOOKS, CHECKS, *INSTALLED, *OTHERS), *each("list", CHECKS, *LISTED)),
+        (*each("get", HOOKS, CHECKS, *INSTALLED, *OTHERS), *each("list", HOOKS, CHECKS, *LISTED)),
     ),
     "doctor": Row(
         f"doctor -n {NOWHERE}",

@@ -291,12 +291,8 @@ async def run(prepared: Prepared, options: InstallOptions, tell: Callable[[str],
             bundle = base64.b64encode(found).decode()
         number = secrets.token_hex(4)
         tried = trial(wanted, number, bundle)
-        try:
-            for document in tried:
-                await apply(rest, document)
+        async with _for_a_while(rest, tried, tell):
             await prove(tried[0]["metadata"]["name"], number)
-        finally:
-            await _undo(rest, reversed(tried), {}, tell)
         tell("3/3 it is registered for the whole cluster")
         try:
             for document in wanted:
@@ -341,26 +337,42 @@ async def _serve(
         await apply(rest, step.document)
 
 
+@asynccontextmanager
+async def _for_a_while(
+    rest: Rest, documents: Sequence[Document], tell: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """Make objects, and remove them in the end. Raises RefusedError or UNREACHED, also then."""
+    try:
+        for document in documents:
+            await apply(rest, document)
+        yield
+    finally:
+        left = await _undo(rest, reversed(documents), {}, tell)
+    if left is not None:
+        raise left
+
+
 async def _undo(
     rest: Rest,
     documents: Iterable[Document],
     before: dict[str, Document],
     tell: Callable[[str], None],
-) -> None:
+) -> Exception | None:
     """Put each object back as it was before, or remove it.
 
-    Says which cannot be put back, and goes on: the error to raise is what made it necessary.
+    Says which cannot be put back, and goes on; returns the first error.
     """
-    left = False
+    first: Exception | None = None
     for document in documents:
         try:
             await put_back(rest, document, before.get(path_of(document)))
         except (RefusedError, *UNREACHED) as error:
             why = str(error) if isinstance(error, RefusedError) else unreached(error)
             tell(f"    {title_of(document)} could not be put back: {why}")
-            left = True
-    if left:
+            first = first or error
+    if first is not None:
         tell("    run install again to complete it, or genguard uninstall to remove it")
+    return first
 
 
 async def prepare_removal(
