@@ -178,9 +178,6 @@ class Following:
             return
         seen = self._seen[one] = {}
 
-        async def locate() -> str:
-            return one.served.path(one.namespace)
-
         def on_change(change: Change) -> None:
             if change.what is ChangeKind.SEEN:
                 self._see(one, change)
@@ -197,7 +194,8 @@ class Following:
                 self._listed.add(one)  # what is asked for is told without it
             self._changed.set()
 
-        collection = Collection(self._rest, locate, one.served.kind, **one.list_parameters)
+        path = one.served.path(one.namespace)
+        collection = Collection(self._rest, path, one.served.kind, **one.list_parameters)
         changes = partial(self._changes, one, collection)
         self._tasks.append(asyncio.create_task(follow(changes, on_change, on_trouble)))
         self._follow_kinds(owned_by(one.served.of), one.namespace)

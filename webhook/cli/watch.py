@@ -21,9 +21,9 @@ from webhook.cli.errors import carry_out
 from webhook.cli.options import OUTPUT, Access, asks_cluster, examples
 from webhook.cli.output import tell
 from webhook.cluster.discovery import discover
-from webhook.cluster.following import follow_versions
+from webhook.cluster.following import see_versions
 from webhook.cluster.rest import Rest
-from webhook.cluster.watch import Collection
+from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.serve.flags import duration
 from webhook.tasks.supervisor import Supervisor
 
@@ -91,20 +91,19 @@ async def _run(
             tell(f"{one} is not watched: {reason}; trying again")
             troubles[one] = math.inf, reason
 
-        def end(one: Served) -> None:
-            _, reason = troubles[one]
-            lately = 0.0 if reason == _NOT_LISTED else _LATELY_SECONDS
-            troubles[one] = time.monotonic() + lately, reason
+        def see(one: Served, change: Change) -> None:
+            see_versions(str(one), versions, supervisor, change)
+            if change.what is ChangeKind.CAUGHT_UP:
+                _, reason = troubles[one]
+                lately = 0.0 if reason == _NOT_LISTED else _LATELY_SECONDS
+                troubles[one] = time.monotonic() + lately, reason
 
         following = {
             f"watch {one}": partial(
-                follow_versions,
-                str(one),
-                Collection(rest, partial(_at, path), one.kind),
-                versions,
-                supervisor,
+                follow,
+                Collection(rest, path, one.kind).changes,
+                partial(see, one),
                 partial(begin, one),
-                on_current=partial(end, one),
             )
             for one, path in paths.items()
         }
@@ -146,10 +145,6 @@ def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:
     first = {str(one): one for one in reversed(served)}
     usual = (name for name in SENT_TO_NO_WEBHOOK if name in first and name not in known)
     yield from (first[name] for name in usual)
-
-
-async def _at(path: str) -> str:
-    return path
 
 
 def _news(

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import certs
 from genguard.linting.hook import INJECTORS
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import RefusedError, Rest, if_there
 from webhook.manifest.documents import Document, path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 from webhook.telemetry.logs import LOGGER
@@ -102,25 +102,17 @@ class Certificates:
 
     async def _secret(self) -> Document:
         path = path_of(secret_of(self._renewed.namespace, self._renewed.secret))
-        try:
-            found: Document = await self._calls.call("GET", path)
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
+        found: Document | None = await if_there(self._calls.call("GET", path))
+        if found is None:
             text = f"there is no Secret {self._renewed.secret}; genguard install makes it"
-            raise RefusedError(error.status, text) from error
+            raise RefusedError(HTTPStatus.NOT_FOUND, text)
         return found
 
     async def _registrations(self) -> list[Document]:
         """Return the registrations that exist."""
-        found: list[Document] = []
-        for kind, name in REGISTRATIONS:
-            try:
-                found.append(await self._calls.call("GET", path_of(registration_of(kind, name))))
-            except RefusedError as error:
-                if error.status != HTTPStatus.NOT_FOUND:
-                    raise
-        return found
+        paths = [path_of(registration_of(*named)) for named in REGISTRATIONS]
+        found = [await if_there(self._calls.call("GET", path)) for path in paths]
+        return [one for one in found if one is not None]
 
     async def _put(self, document: Document) -> None:
         params = {"fieldManager": _MANAGER}

@@ -45,11 +45,11 @@ from genguard.detection.policies import Policy, read_policies
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
-from webhook.cluster.facts import ADMISSION, POLICY_PLURALS, POLICY_VERSIONS
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
+from webhook.cluster.discovery import collection_path
+from webhook.cluster.facts import ADMISSION, POLICY_PLURALS
+from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there, unreached
 from webhook.cluster.tracing import configurations
 
-_APPLY: Final = "application/apply-patch+yaml"
 _SAFE: Final = ("None", "NoneOnDryRun")
 """Values of sideEffects with which the API server sends dry runs to a webhook."""
 _NO_DRY_RUN: Final = "does not support dry run"
@@ -57,8 +57,6 @@ _NO_SIDE_EFFECTS: Final = "it does not declare that dry runs have no side effect
 _OTHER_VERSION: Final = "it asks for another version of the kind, which only an API server makes"
 _REVIEW_VERSION: Final = "v1"
 _OLD_REVIEWS: Final = "it understands no AdmissionReview of version v1"
-_NEVER_SENT: Final = "admissionregistration.k8s.io"
-"""Of this group webhooks are never called, lest one could lock out all others."""
 _DEFAULT_PORT: Final = 443
 _NEXT_SECOND: Final = 1.1
 _AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
@@ -117,18 +115,13 @@ async def read_admission(rest: Rest, acting: Rest) -> Admission:
 
 
 async def _policies(rest: Rest) -> tuple[Policy, ...]:
-    """Return the policies in the newest served version; () where none is."""
-    for version in POLICY_VERSIONS:
-        found = []
-        try:
-            for kind, plural in POLICY_PLURALS.items():
-                found += await rest.list_all(f"{ADMISSION}/{version}/{plural}", kind=kind)
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            continue
-        return read_policies(found)
-    return ()
+    """Return the policies; () where the API server has no such."""
+    found = []
+    for kind, plural in POLICY_PLURALS.items():
+        path = await if_there(collection_path(rest, f"{plural}.{ADMISSION}"))
+        if path is not None:
+            found += await rest.list_all(path, kind=kind)
+    return read_policies(found)
 
 
 async def _user(rest: Rest) -> Mapping[str, Any]:
@@ -160,7 +153,8 @@ class DryRuns:
         self._conditions: Final = conditions
         self._namespace_labels: Final = dict(namespace_labels)
         self._manager: Final = manager
-        known = () if served.group == _NEVER_SENT else admission.registered.values()
+        # Of this group webhooks are never called, lest one could lock out all others.
+        known = () if served.group == ADMISSION else admission.registered.values()
         self._links: Final = tuple(Link(one.name, one.reinvoked) for one in known)
         self._left_out: dict[str, str] = {}
         self._is_namespace: Final = (served.group, served.resource) == ("", "namespaces")
@@ -184,12 +178,7 @@ class DryRuns:
 
     async def find(self, manifest: Document) -> Document | None:
         """Return the stored object, None where there is none. Raises RefusedError or UNREACHED."""
-        try:
-            found: Document = await self._rest.get(self.path(manifest))
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return None
+        found: Document | None = await if_there(self._rest.get(self.path(manifest)))
         return found
 
     async def pause(self) -> None:
@@ -201,7 +190,7 @@ class DryRuns:
         params = {"dryRun": "All", "force": "true", "fieldManager": self._manager}
         try:
             applied: Document = await self._acting.call(
-                "PATCH", self.path(manifest), manifest, params=params, content_type=_APPLY
+                "PATCH", self.path(manifest), manifest, params=params, content_type=APPLY_PATCH
             )
         except RefusedError as error:
             if error.is_passing or error.missing_right:
@@ -384,12 +373,8 @@ class Convergence:
         """Return the labels of a namespace; {} for one that is not there yet, or for none."""
         if not namespace:
             return {}
-        try:
-            found = await self.rest.get(f"/api/v1/namespaces/{quote(namespace, safe='')}")
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return {}
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}"
+        found = await if_there(self.rest.get(path)) or {"metadata": {}}
         return found["metadata"].get("labels") or {}
 
     async def _list(self, path: str) -> Sequence[Document]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from genguard.objects.served import Served, read_resources
 from genguard.status.kinds.cluster import SILENT_KINDS
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest, UnreadableError
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, UnreadableError, if_there
 
 _AT_ONCE: Final = 8
 UNSERVED_SECONDS: Final = 600.0
@@ -67,6 +67,15 @@ async def collection_path(rest: Rest, resource: str) -> str:
         HTTPStatus.NOT_FOUND,
         f"the server has no resource {resource}; kubectl api-resources lists what it has",
     )
+
+
+async def once_served(rest: Rest, resource: str) -> str:
+    """Return the same path as soon as the API server has the resource."""
+    while True:
+        path = await if_there(collection_path(rest, resource))
+        if path is not None:
+            return path
+        await asyncio.sleep(UNSERVED_SECONDS)
 
 
 async def owned_kinds(

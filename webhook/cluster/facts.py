@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,18 +18,16 @@ from genguard.detection.policies import BINDING, POLICY, Policy, read_policies
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from webhook.cluster.connection import connected
-from webhook.cluster.discovery import UNSERVED_SECONDS
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.discovery import UNSERVED_SECONDS, collection_path
+from webhook.cluster.rest import Rest, if_there
 from webhook.cluster.watch import follow, watch_collection
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-ADMISSION: Final = "/apis/admissionregistration.k8s.io"
-_WEBHOOKS: Final = f"{ADMISSION}/v1/mutatingwebhookconfigurations"
-POLICY_VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
-"""The newest first."""
+ADMISSION: Final = "admissionregistration.k8s.io"
+_WEBHOOKS: Final = f"/apis/{ADMISSION}/v1/mutatingwebhookconfigurations"
 POLICY_PLURALS: Final = {
     POLICY: "mutatingadmissionpolicies",
     BINDING: "mutatingadmissionpolicybindings",
@@ -73,22 +70,15 @@ async def policies(
 ) -> AsyncIterator[tuple[dict[str, Any], ...]]:
     """Yield all MutatingAdmissionPolicies, or their bindings, by `kind`, as `mutating_webhooks`.
 
-    They are read in the newest served version: v1 since 1.36, none by default before. Where none is
-    served, there are no policies until UNSERVED_SECONDS have passed.
+    Where no version of them is served, there are none until one is: v1 since 1.36.
     """
-    for version in POLICY_VERSIONS:
-        try:
-            async for known in watch_collection(
-                rest, f"{ADMISSION}/{version}/{POLICY_PLURALS[kind]}", dict, supervisor
-            ):
-                yield known
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-        else:
-            return
-    yield ()
-    await asyncio.sleep(UNSERVED_SECONDS)
+    path = await if_there(collection_path(rest, f"{POLICY_PLURALS[kind]}.{ADMISSION}"))
+    if path is None:
+        yield ()
+        await asyncio.sleep(UNSERVED_SECONDS)
+        return
+    async for known in watch_collection(rest, path, dict, supervisor):
+        yield known
 
 
 class _Version(msgspec.Struct, rename="camel"):

@@ -3,21 +3,19 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from http import HTTPStatus
 from typing import Protocol
 
 import msgspec
 
 from genguard.objects.fields import Fields
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
-from webhook.cluster.discovery import UNSERVED_SECONDS, collection_path
-from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.watch import Change, ChangeKind, Collection, follow
+from webhook.cluster.discovery import collection_path, once_served
+from webhook.cluster.rest import Rest
+from webhook.cluster.watch import Change, ChangeKind, Collection, informing
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
-from webhook.telemetry.logs import LOGGER
 
 Texts = Mapping[str, str]
 
@@ -47,16 +45,8 @@ async def follow_objects(
     `resources` are named as in kubectl: pods, deployments.apps. A resource that the API server does
     not have, or does not show, is asked for again and again.
     """
-    async with AsyncExitStack() as stack:
-        for resource in resources:
-            await stack.enter_async_context(_following(rest, resource, watcher, supervisor))
-        yield
 
-
-def _following(
-    rest: Rest, resource: str, watcher: Watcher, supervisor: Supervisor
-) -> AbstractAsyncContextManager[None]:
-    def on_change(change: Change) -> None:
+    def on_change(resource: str, change: Change) -> None:
         match change.what:
             case ChangeKind.SEEN if change.is_cut:
                 watcher.unreadable(resource, change.uid)
@@ -67,48 +57,26 @@ def _following(
             case ChangeKind.CAUGHT_UP:
                 watcher.current(resource, is_current=True)
 
-    def on_trouble(reason: str) -> None:
-        watcher.current(resource, is_current=False)
-        _warn("objects not watched", reason, resource=resource)
-
-    def on_failure() -> None:
-        watcher.current(resource, is_current=False)
-        collection.forget_place()
-
-    collection = Collection(rest, partial(collection_path, rest, resource))
-    return supervisor.running(
-        {f"watch {resource}": lambda: follow(collection.changes, on_change, on_trouble)},
-        on_failure=on_failure,
-    )
+    async with AsyncExitStack() as stack:
+        for one in resources:
+            found = Collection(rest, partial(collection_path, rest, one))
+            lost = partial(watcher.current, one, is_current=False)
+            seen = partial(on_change, one)
+            watching = informing(f"watch {one}", found, seen, supervisor, lost)
+            await stack.enter_async_context(watching)
+        yield
 
 
-async def follow_versions(
-    resource: str,
-    collection: Collection,
-    versions: Versions,
-    supervisor: Supervisor,
-    on_trouble: Callable[[str], None],
-    *,
-    on_current: Callable[[], None] = lambda: None,
-) -> None:
-    """Have each version of each object of a collection judged, for ever: see genguard/versions.py.
+def see_versions(resource: str, versions: Versions, supervisor: Supervisor, change: Change) -> None:
+    """Have the version of an object judged that a watch has shown: see genguard/versions.py.
 
-    resource    as kubectl names it: services, deployments.apps
-    on_trouble  is called with the reason while the collection cannot be watched
-    on_current  is called when every object was seen, and every change arrives
+    resource  as kubectl names it: services, deployments.apps
     """
-    plural = resource.partition(".")[0]
-
-    def on_change(change: Change) -> None:
-        if change.what is ChangeKind.CAUGHT_UP:
-            on_current()
-        elif change.what is ChangeKind.GONE:
-            versions.gone(change.uid)
-        elif not change.is_cut:
-            with supervisor.guard(f"versions of {resource}"):
-                versions.see(plural, change.object, time.time())
-
-    await follow(collection.changes, on_change, on_trouble)
+    if change.what is ChangeKind.GONE:
+        versions.gone(change.uid)
+    elif change.what is ChangeKind.SEEN and not change.is_cut:
+        with supervisor.guard(f"versions of {resource}"):
+            versions.see(resource.partition(".")[0], change.object, time.time())
 
 
 @asynccontextmanager
@@ -121,24 +89,11 @@ async def watching_versions(
     """
     async with AsyncExitStack() as stack:
         for one in (*SENT_TO_NO_WEBHOOK, *resources):
-            found = Collection(rest, partial(_once_served, rest, one))
-            warn = partial(_warn, "versions not watched", resource=one)
-            run = partial(follow_versions, one, found, versions, supervisor, warn)
-            watching = supervisor.running(
-                {f"versions of {one}": run}, on_failure=found.forget_place
-            )
+            found = Collection(rest, partial(once_served, rest, one))
+            seen = partial(see_versions, one, versions, supervisor)
+            watching = informing(f"versions of {one}", found, seen, supervisor)
             await stack.enter_async_context(watching)
         yield
-
-
-async def _once_served(rest: Rest, resource: str) -> str:
-    while True:
-        try:
-            return await collection_path(rest, resource)
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-        await asyncio.sleep(UNSERVED_SECONDS)
 
 
 @asynccontextmanager
@@ -157,9 +112,6 @@ async def follow_object(
     namespace, name = place
     is_there: bool | None = None
 
-    async def locate() -> str:
-        return f"/api/v1/namespaces/{namespace}/{resource}"
-
     def on_change(change: Change) -> None:
         nonlocal is_there
         if change.what is ChangeKind.SEEN:
@@ -171,10 +123,9 @@ async def follow_object(
 
     # By this selector the right to one object is enough: apiserver pkg/endpoints/request/
     # requestinfo.go takes the name from it.
-    found = Collection(rest, locate, fieldSelector=f"metadata.name={name}")
-    warn = partial(_warn, "object not watched", resource=resource, name=f"{namespace}/{name}")
-    watch = {f"watch of {resource}/{name}": lambda: follow(found.changes, on_change, warn)}
-    async with supervisor.running(watch, on_failure=found.forget_place):
+    path = f"/api/v1/namespaces/{namespace}/{resource}"
+    found = Collection(rest, path, fieldSelector=f"metadata.name={name}")
+    async with informing(f"watch of {resource}/{name}", found, on_change, supervisor):
         yield
 
 
@@ -208,7 +159,3 @@ async def follow_texts(
         supervisor.running({"rules": run}, on_failure=wake.set),
     ):
         yield
-
-
-def _warn(message: str, reason: str, **about: str) -> None:
-    LOGGER.warning(message, extra={"facts": {**about, "reason": reason}})

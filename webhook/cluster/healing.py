@@ -70,7 +70,7 @@ class Result(StrEnum):
 
     healed    stored, and the value is there
     refused   the API server refused it: a right is missing, or a webhook or validation denied it
-    conflict  the object was written meanwhile; the next recheck tries again
+    conflict  the object was written meanwhile, or the value is not valid; it is tried again
     gone      the object was deleted meanwhile
     failed    no answer, or the value was cleared again in the same write
     """
@@ -156,7 +156,7 @@ class Healing:
             async with asyncio.timeout(_CALL_SECONDS):
                 healed = await self._objects.patch_status(one.object, operations)
         except RefusedError as error:
-            result = await self._refused(one, stored, error, before)
+            result = self._refused(one, error, before)
         except (msgspec.MsgspecError, *UNREACHED) as error:
             self._note(one, before)
             result = self._failed(one, type(error).__name__)
@@ -177,10 +177,8 @@ class Healing:
     def _note(self, one: Damaged, attempts: _Attempts) -> None:
         self._attempts[one.finding] = attempts
 
-    async def _refused(
-        self, one: Damaged, stored: Stored, error: RefusedError, before: _Attempts
-    ) -> Result:
-        """Return what a refusal means. It does not count as an attempt: nothing was stored."""
+    def _refused(self, one: Damaged, error: RefusedError, before: _Attempts) -> Result:
+        """Return what a refusal means. It hardly counts as an attempt: nothing was stored."""
         self._note(one, before)
         if error.status == HTTPStatus.NOT_FOUND:
             return Result.GONE
@@ -188,23 +186,16 @@ class Healing:
             return Result.CONFLICT
         if error.is_passing:
             return self._failed(one, f"{error.status}")
-        # A `test` of the patch that fails is answered like an object that is not valid (422):
-        # apiserver pkg/endpoints/handlers/patch.go:applyJSPatch.
-        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and await self._was_written(one, stored):
+        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            # So it answers if a `test` of the patch fails, and for what is not valid:
+            # apiserver pkg/endpoints/handlers/patch.go:applyJSPatch.
+            attempts = _Attempts(one.damage, before.attempts + 1, self._clock(), AGAIN_SECONDS)
+            self._note(one, attempts)
             return Result.CONFLICT
         self._note(one, _Attempts(one.damage, before.attempts, self._clock(), REFUSED_SECONDS))
         facts = {**_facts(one), "status": error.status}
         LOGGER.warning("status not healed: the API server refused", extra={"facts": facts})
         return Result.REFUSED
-
-    async def _was_written(self, one: Damaged, stored: Stored) -> bool:
-        """Whether the object was written since it was read, as far as is known."""
-        try:
-            async with asyncio.timeout(_CALL_SECONDS):
-                now = await self._objects.read(one.object)
-        except (RefusedError, msgspec.MsgspecError, *UNREACHED):
-            return True  # the next recheck decides
-        return now is None or _version(now) != _version(stored)
 
     def _failed(self, one: Damaged, reason: str) -> Result:
         LOGGER.warning("status not healed", extra={"facts": {**_facts(one), "reason": reason}})
@@ -350,10 +341,6 @@ def _values(stored: Stored, operations: Operations) -> Iterator[tuple[str, Any]]
             yield f"status.conditions[{condition.get('type')}].{last}", one["value"]
         else:
             yield f"status.{last}", one["value"]
-
-
-def _version(stored: Stored) -> Any:
-    return stored["metadata"].get("resourceVersion")
 
 
 def _regarding(thing: FoundObject, stored: Mapping[str, Any]) -> dict[str, str]:

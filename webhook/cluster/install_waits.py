@@ -27,8 +27,6 @@ _AT_ONCE: Final = 8
 _ROUNDS: Final = 3
 _REFUSED_SECONDS: Final = 10.0
 """Registrations take effect within two seconds; a refusal after this time is final."""
-_HASH: Final = "pod-template-hash"
-"""The label that a Deployment gives to all pods of one template."""
 
 
 class Probed(NamedTuple):
@@ -155,35 +153,14 @@ async def until_replaced(rest: Rest, deployment: Document, seconds: float) -> No
 
 
 async def leaving(rest: Rest, deployment: Document) -> list[str]:
-    """Return the names of pods that are being deleted, or belong to an earlier template.
+    """Return the names of pods that are being deleted: after a rollout, of earlier templates.
 
     Raises RefusedError or UNREACHED.
     """
-    metadata, selector = deployment["metadata"], deployment["spec"]["selector"]["matchLabels"]
-    labels = ",".join(f"{name}={value}" for name, value in selector.items())
-
-    async def alike(version: str, kind: str) -> list[Document]:
-        like = {"apiVersion": version, "kind": kind, "metadata": metadata}
-        return await list_objects(rest, like, labels)
-
-    revision = _revision(await find(rest, deployment) or {})
-    newest = {
-        one["metadata"]["labels"].get(_HASH)
-        for one in await alike("apps/v1", "ReplicaSet")
-        if _revision(one) == revision
-    }
-    return [
-        one["metadata"]["name"]
-        for one in await alike("v1", "Pod")
-        if "deletionTimestamp" in one["metadata"]
-        or one["metadata"]["labels"].get(_HASH) not in {None, *newest}
-    ]
-
-
-def _revision(document: Mapping[str, Any]) -> str | None:
-    annotations = (document.get("metadata") or {}).get("annotations") or {}
-    found: str | None = annotations.get("deployment.kubernetes.io/revision")
-    return found
+    labels = deployment["spec"]["selector"]["matchLabels"].items()
+    like = {"apiVersion": "v1", "kind": "Pod", "metadata": deployment["metadata"]}
+    pods = await list_objects(rest, like, ",".join(f"{name}={value}" for name, value in labels))
+    return [one["metadata"]["name"] for one in pods if "deletionTimestamp" in one["metadata"]]
 
 
 async def until_bundle(rest: Rest, secret: Mapping[str, Any], seconds: float) -> bytes:

@@ -15,7 +15,7 @@ import manifests
 from certs import PairSnapshot
 from genguard.linting.hook import FOLLOWED, GENGUARD, INJECTED, MUTATING, VALIDATING
 from webhook.cluster.reconcile import NEVER
-from webhook.cluster.rest import APPLY_PATCH, RefusedError, Rest
+from webhook.cluster.rest import APPLY_PATCH, RefusedError, Rest, if_there
 from webhook.install.plan import RUN, Action, Step, compare, merged
 from webhook.manifest.documents import (
     AUDIT_ONLY,
@@ -55,12 +55,7 @@ _KINDS: Final = (
 
 async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
     """Return the stored object of this kind and name, if any. Raises RefusedError or UNREACHED."""
-    try:
-        found: Document = await rest.get(path_of(document))
-    except RefusedError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-        return None
+    found: Document | None = await if_there(rest.get(path_of(document)))
     return found
 
 
@@ -106,11 +101,7 @@ async def plan_step(rest: Rest, document: Document) -> Step:
 
 async def remove(rest: Rest, document: Mapping[str, Any]) -> None:
     """Delete an object, if it exists. Raises RefusedError or UNREACHED."""
-    try:
-        await rest.call("DELETE", path_of(document), {"propagationPolicy": "Background"})
-    except RefusedError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
+    await if_there(rest.call("DELETE", path_of(document), {"propagationPolicy": "Background"}))
 
 
 async def put_back(rest: Rest, document: Document, before: Document | None) -> None:

@@ -15,7 +15,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from genguard.admission.review import Phase
@@ -23,7 +22,7 @@ from genguard.detection.matching import Rule, Writes, may_match
 from genguard.detection.suspects import Suspects
 from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
 from genguard.needed_phases import Need, needs_of, rules_of
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import Rest, if_there
 from webhook.election.leader import Leadership
 from webhook.manifest.documents import Document, path_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS, phase_of, registration_of
@@ -176,12 +175,13 @@ class Follower:
 
     async def _read(self) -> dict[Phase, Document] | None:
         """Return the three registrations; None if one of them is not there."""
-        try:
-            return {phase: await self._calls.call("GET", path) for phase, path in _PATHS.items()}
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return None
+        found: dict[Phase, Document] = {}
+        for phase, path in _PATHS.items():
+            one = await if_there(self._calls.call("GET", path))
+            if one is None:
+                return None
+            found[phase] = one
+        return found
 
     def _keep(
         self, needs: Iterable[Need], now: Mapping[Phase, frozenset[Writes]]

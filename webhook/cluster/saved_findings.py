@@ -14,7 +14,7 @@ import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
 from genguard.detection.ledger import Row
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, if_there
 from webhook.store.persister import ChangedError, DamagedStoreError, NotSavedError
 from webhook.tasks.threads import in_thread
 
@@ -52,14 +52,14 @@ class FindingsConfigMap:
     async def load(self) -> Sequence[Row] | None:
         """Return its rows; none where the ConfigMap does not exist or is empty."""
         try:
-            found = await self._calls.call("GET", self._path)
+            found = await if_there(self._calls.call("GET", self._path))
         except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise NotSavedError(str(error.status)) from error
-            self._metadata, self._read = {}, None
-            return ()
+            raise NotSavedError(str(error.status)) from error
         except UNREACHED as error:
             raise NotSavedError(type(error).__name__) from error
+        if found is None:
+            self._metadata, self._read = {}, None
+            return ()
         self._metadata = found["metadata"]
         version = self._metadata.get("resourceVersion")
         if version == self._read:

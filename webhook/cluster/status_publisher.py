@@ -34,7 +34,7 @@ from genguard.status.published import (
     verdicts,
 )
 from webhook.cluster.event import CreateEvent, event, tell
-from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there
 from webhook.telemetry.logs import LOGGER
 
 SHORTEST_SECONDS: Final = 5.0
@@ -93,13 +93,11 @@ class StatusPublisher:
 
         Raises NotPublishableError, RefusedError or one of UNREACHED.
         """
-        try:
-            definition = await self._calls.call("GET", f"{_DEFINITIONS}/{served}")
-        except RefusedError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
+        path = f"{_DEFINITIONS}/{served}"
+        definition = await if_there(self._calls.call("GET", path))
+        if definition is None:
             text = "it is no custom resource: its own controller in Kubernetes writes its status"
-            raise NotPublishableError(f"{served}: {text}") from error
+            raise NotPublishableError(f"{served}: {text}")
         self._schemas[served] = read_schema(definition, served.version)
 
     def see(self, served: Served, uid: str, document: Document) -> None:
@@ -216,9 +214,9 @@ class StatusPublisher:
     async def _release(self, uid: str, found: _Object) -> None:
         """Remove our conditions from an object that exists but has opted out."""
         try:
-            document = await self._calls.call("GET", _path(found))
+            document = await if_there(self._calls.call("GET", _path(found)))
             opted_in = get(document, "metadata", "labels", LABEL) == "true"
-            if get(document, "metadata", "uid") != uid or opted_in:
+            if document is None or get(document, "metadata", "uid") != uid or opted_in:
                 return
             items = items_to_release(read_stored(document))
             if items is not None:
@@ -226,9 +224,8 @@ class StatusPublisher:
                 _ = await self._send(uid, found, items, version)
                 LOGGER.info("published status removed", extra={"facts": _facts(found)})
         except (RefusedError, *UNREACHED) as error:
-            if getattr(error, "status", None) != HTTPStatus.NOT_FOUND:
-                facts = {**_facts(found), "reason": type(error).__name__}
-                LOGGER.warning("published status not removed", extra={"facts": facts})
+            facts = {**_facts(found), "reason": type(error).__name__}
+            LOGGER.warning("published status not removed", extra={"facts": facts})
 
     async def _send(
         self, uid: str, found: _Object, items: list[dict[str, Any]], version: int

@@ -11,6 +11,7 @@ than the reader's limit, which a CustomResourceDefinition often is.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeVar
@@ -22,6 +23,7 @@ from genguard.formats.nesting import decode_cut
 from genguard.objects.fields import Fields
 from webhook.cluster.rest import (
     UNREACHED,
+    Metadata,
     RefusedError,
     Rest,
     TooLongError,
@@ -31,6 +33,7 @@ from webhook.cluster.rest import (
     metadata_of,
 )
 from webhook.tasks.supervisor import Supervisor
+from webhook.telemetry.logs import LOGGER
 
 T = TypeVar("T")
 
@@ -71,16 +74,16 @@ class Collection:
     """A collection and how far it was followed: `changes` may be called again and again."""
 
     def __init__(
-        self, rest: Rest, locate: Callable[[], Awaitable[str]], kind: str = "", **chosen: str
+        self, rest: Rest, path: str | Callable[[], Awaitable[str]], kind: str = "", **chosen: str
     ) -> None:
-        """`locate` returns the path, such as /apis/apps/v1/deployments, before each list.
+        """`path`, such as /apis/apps/v1/deployments, or what returns it before each list.
 
         kind    of the objects, where it is known: others are an error
         chosen  labelSelector and fieldSelector, for a part of the collection
         """
         self._kind: Final = kind
         self._rest: Final = rest
-        self._locate: Final = locate
+        self._locate: Final = path
         self._chosen: Final = chosen
         self._path = ""
         self._known: Final[set[str]] = set()
@@ -111,7 +114,7 @@ class Collection:
             raise
 
     async def _list(self) -> AsyncIterator[Change]:
-        self._path = await self._locate()
+        self._path = self._locate if isinstance(self._locate, str) else await self._locate()
         listed: set[str] = set()
         version = ""
         async for page, cut in self._rest.pages(self._path, self._chosen, kind=self._kind):
@@ -147,7 +150,7 @@ class Collection:
                     raise RefusedError(status.code, status.message)
                 if event.type == "BOOKMARK":
                     bookmark, _ = await decode(self._path, event.object, _Bookmark)
-                    self._version = bookmark.metadata.version
+                    self._version = bookmark.metadata.resource_version
                     continue
                 found, _ = await decode(self._path, event.object, Fields)
                 check_type(self._path, found, self._kind)
@@ -189,6 +192,34 @@ async def follow(
             wait = min(2 * wait, _LONGEST_WAIT)
 
 
+def informing(
+    what: str,
+    collection: Collection,
+    on_change: Callable[[Change], None],
+    supervisor: Supervisor,
+    on_trouble: Callable[[], object] = bool,
+) -> AbstractAsyncContextManager[None]:
+    """Call `on_change` with each change while the context is entered.
+
+    what        names the task; the last word is the resource
+    on_trouble  called when changes do not arrive any more
+
+    After a failure of `on_change` everything is listed again.
+    """
+    about = {"resource": what.rpartition(" ")[2]}
+
+    def warn(reason: str) -> None:
+        LOGGER.warning("objects not watched", extra={"facts": {**about, "reason": reason}})
+        on_trouble()
+
+    def failed() -> None:
+        collection.forget_place()
+        on_trouble()
+
+    run = {what: lambda: follow(collection.changes, on_change, warn)}
+    return supervisor.running(run, on_failure=failed)
+
+
 async def watch_collection(
     rest: Rest,
     path: str,
@@ -204,10 +235,7 @@ async def watch_collection(
     known: dict[str, tuple[str, T]] = {}
     has_all = False
 
-    async def locate() -> str:
-        return path
-
-    async for what, uid, found, _ in Collection(rest, locate, **chosen).changes():
+    async for what, uid, found, _ in Collection(rest, path, **chosen).changes():
         if what is ChangeKind.SEEN:
             known.pop(uid, None)
             with supervisor.guard("objects of a cluster"):
@@ -225,12 +253,8 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Version(msgspec.Struct, rename={"version": "resourceVersion"}):
-    version: str
-
-
 class _Bookmark(msgspec.Struct):
-    metadata: _Version
+    metadata: Metadata
 
 
 class _MetaStatus(msgspec.Struct):

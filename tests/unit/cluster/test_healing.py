@@ -184,7 +184,7 @@ async def test_a_conflict_of_the_storage_is_one():
     assert scene.results == {"conflict": 1}
 
 
-@pytest.mark.parametrize("status", [400, 403, 422])
+@pytest.mark.parametrize("status", [400, 403])
 async def test_a_refusal_is_told_and_tried_again_much_later(status, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
     scene = Scene()
@@ -196,23 +196,6 @@ async def test_a_refusal_is_told_and_tried_again_much_later(status, caplog):
     assert scene.api.count("PATCH") == 1
     await scene.go_on(AGAIN_SECONDS)
     assert scene.results == {"refused": 1, "healed": 1}
-
-
-async def test_where_a_refusal_cannot_be_explained_the_next_look_decides():
-    scene = Scene()
-    scene.api.trouble["PATCH"] = [RefusedError(422, "no")]
-    read = scene.api.read
-
-    async def read_once(path: str) -> bytes:
-        scene.api.read = lost
-        return await read(path)
-
-    async def lost(path: str) -> bytes:
-        raise TimeoutError
-
-    scene.api.read = read_once
-    await scene.turn()
-    assert scene.results == {"conflict": 1}
 
 
 @pytest.mark.parametrize("trouble", [TimeoutError(), OSError(), RefusedError(500, "etcd")], ids=str)
