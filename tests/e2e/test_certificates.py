@@ -199,17 +199,3 @@ def served(guard: Genguard, leaf: bytes) -> None:
         return facts.fingerprint in [line["certificate"] for line in lines]
 
     wait_until(loaded, what="the new pair loaded")
-
-
-def test_the_account_may_change_what_it_renews_and_nothing_beside_it(
-    apiserver: ControlPlane, owner: Account
-) -> None:
-    client = owner.client
-    assert client.get(SECRET).status == 200
-    other = SECRET.replace("genguard-tls", "other")
-    assert client.get(other, check=False).status == 403
-    assert client.get(SECRET.rpartition("/")[0], check=False).status == 403
-    for path in REGISTRATIONS.values():
-        assert client.get(path, check=False).status == 404
-        assert client.put(f"{path}-not", {}, check=False).status == 403
-        assert client.delete(path, check=False).status == 403

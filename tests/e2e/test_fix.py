@@ -1,16 +1,12 @@
 """The commands that end a loop are taken by the real kubectl and the real API server."""
 
-import asyncio
 import itertools
 import shlex
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from click.testing import CliRunner
 from msgspec.structs import replace
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
@@ -23,11 +19,6 @@ from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import deployment
 from tests.scenarios.policies import bound
 from tests.scenarios.scene import Policy
-from webhook.cli import main
-from webhook.cluster.connection import connected
-from webhook.cluster.installation import enforcing_command
-from webhook.cluster.rest import Rest
-from webhook.manifest.rendering import is_registration
 
 PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 N = itertools.count()
@@ -162,36 +153,6 @@ def test_a_webhook_is_not_called_again(
     assert one == configuration["webhooks"][0]
     assert two["reinvocationPolicy"] == "Never"
     assert two["rules"] == configuration["webhooks"][1]["rules"]
-
-
-def test_the_command_that_enforces_is_read_from_a_real_installation(
-    apiserver: ControlPlane, tmp_path: Path
-) -> None:
-    """Its objects, without the registrations: these would have each write ask a server."""
-    flags = [
-        "--image=registry.example.org/genguard:1",
-        "--api-server-cidr=10.0.0.0/24",
-        "--alertmanager=http://alertmanager.monitoring.svc:9093",
-    ]
-    rendered = CliRunner().invoke(main, ["install", "--audit-only", *flags, "-o", "yaml"])
-    documents = [one for one in yaml.safe_load_all(rendered.output) if one]
-    kept = [one for one in documents if not is_registration(one)]
-    file = tmp_path / "installed.yaml"
-    file.write_text(yaml.safe_dump_all(kept))
-    apiserver.kubectl("apply", "-f", str(file))
-
-    async def read() -> str:
-        async with connected(str(apiserver.kubeconfig)) as api:
-            return await enforcing_command(Rest(api), "genguard-system")
-
-    command = asyncio.run(read())
-    # Without controllers a namespace that is deleted stays, and takes no objects any more.
-    file.write_text(yaml.safe_dump_all([one for one in kept if one["kind"] != "Namespace"]))
-    apiserver.kubectl("delete", "--wait=false", "-f", str(file))
-    words = set(shlex.split(command))
-    assert words >= {"genguard", "install", "registry.example.org/genguard:1", "10.0.0.0/24"}
-    assert "http://alertmanager.monitoring.svc:9093" in words
-    assert words.isdisjoint({"--audit-only", "--no-heal", "--ha", "--cert-manager"})
 
 
 def test_a_condition_is_added_to_a_policy(apiserver: ControlPlane) -> None:

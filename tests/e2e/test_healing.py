@@ -101,21 +101,6 @@ def test_an_enforcing_pod_heals_what_an_audit_only_pod_before_it_saw_hang(
             assert managers["genguard"] == "status"
 
 
-def test_a_webhook_that_clears_a_heal_too_is_left_alone_after_a_while(
-    cluster: ControlPlane, namespace: NamespaceFactory, owner: Account
-) -> None:
-    """Without genguard registered, nothing restores the value on its way."""
-    web = Web(cluster, namespace(cluster))
-    with old_operator(cluster, web.namespace):
-        looked_on(cluster, owner, web)
-        with Genguard("--heal", *flags(owner)) as guard:
-            wait_until(lambda: guard.log_lines("status not healed"), what="an attempt")
-            (line,) = guard.log_lines("status not healed")
-            assert line["reason"] == "cleared again at once"
-            assert guard.metric("genguard_heals_total", result="failed") == 1
-            assert "observedGeneration" not in web.get()["status"]
-
-
 def test_by_hand_the_command_of_the_finding_ends_the_hang(
     cluster: ControlPlane, namespace: NamespaceFactory, owner: Account
 ) -> None:

@@ -31,12 +31,13 @@ from webhook.cli.output import ask, print_table, tell
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
-    ObserverRegistrations,
+    CONFIGURATIONS,
     advertised_url,
     changed_since,
     check_rights,
     clean_up,
     configurations,
+    remove,
     resolve,
     sending_dry_runs,
     this_process,
@@ -133,16 +134,16 @@ async def _observing(
     with tempfile.TemporaryDirectory(prefix="genguard-trace-") as folder:
         made = certs.ensure(Path(folder), names=(*reach.names, *reach.ips), at=now)
         serving = ServingCertificate(certs.PairFiles.in_folder(Path(folder)), at=now)
-    bracket = ObserverRegistrations(rest, plan.run)
     async with ObserverListener(reach.address, reach.port, serving.context, on_view) as listener:
         ca_bundle = base64.b64encode(made.pair.ca_pem or b"").decode()
         at = Endpoint(reach.url(listener.port) + listener.path, ca_bundle)
         expires = now + timedelta(seconds=seconds) + _GRACE
         try:
-            await bracket.register(registrations(plan, at, this_process(), expires))
+            for document in registrations(plan, at, this_process(), expires):
+                await rest.call("POST", CONFIGURATIONS, document)
             yield
         finally:
-            await bracket.remove()
+            await remove(rest, plan.run)
         await asyncio.sleep(_LINGER_SECONDS)
 
 

@@ -57,18 +57,10 @@ async def definitions(rest: Rest) -> list[dict[str, Any]]:
     return await rest.list_all(_DEFINITIONS)
 
 
-async def mutating_webhooks(
-    rest: Rest, supervisor: Supervisor
-) -> AsyncIterator[tuple[Registered, ...]]:
-    """Yield all mutating webhooks, now and at each change, until the watch ends."""
-    async for known in watch_collection(rest, _WEBHOOKS, dict, supervisor):
-        yield read_configurations(known)
-
-
 async def policies(
     rest: Rest, supervisor: Supervisor, kind: str
 ) -> AsyncIterator[tuple[dict[str, Any], ...]]:
-    """Yield all MutatingAdmissionPolicies, or their bindings, by `kind`, as `mutating_webhooks`.
+    """Yield all MutatingAdmissionPolicies, or their bindings, by `kind`, at each change.
 
     Where no version of them is served, there are none until one is: v1 since 1.36.
     """
@@ -136,6 +128,9 @@ async def follow_cluster(
                 LOGGER.info("cluster connected", extra={"facts": known})
             has_facts.set()
 
+        def on_webhooks(found: tuple[Mapping[str, Any], ...]) -> None:
+            listeners.webhooks(read_configurations(found))
+
         # A policy acts through its bindings: a change of either is a change of both.
         bound: dict[str, tuple[Mapping[str, Any], ...]] = {}
 
@@ -148,23 +143,17 @@ async def follow_cluster(
             LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
 
         metrics.gauge("genguard_cluster_known", lambda: float(has_facts.is_set()))
+        facts = partial(cluster_facts, rest, supervisor)
+        webhooks = partial(watch_collection, rest, _WEBHOOKS, dict, supervisor)
         following: dict[str, Run] = {
-            "watch of custom resources": lambda: follow(
-                lambda: cluster_facts(rest, supervisor), on_facts, on_trouble
-            ),
-            "watch of webhooks": lambda: follow(
-                lambda: mutating_webhooks(rest, supervisor), listeners.webhooks, on_trouble
-            ),
-            **{
-                f"watch of {POLICY_PLURALS[kind]}": partial(
-                    follow,
-                    partial(policies, rest, supervisor, kind),
-                    partial(on_policies, kind),
-                    on_trouble,
-                )
-                for kind in POLICY_PLURALS
-            },
+            "watch of custom resources": partial(follow, facts, on_facts, on_trouble),
+            "watch of webhooks": partial(follow, webhooks, on_webhooks, on_trouble),
         }
+        for kind, plural in POLICY_PLURALS.items():
+            states = partial(policies, rest, supervisor, kind)
+            following[f"watch of {plural}"] = partial(
+                follow, states, partial(on_policies, kind), on_trouble
+            )
         async with supervisor.running(following):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_FACTS_SECONDS):

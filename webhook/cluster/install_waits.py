@@ -22,9 +22,6 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.install.plan import probe
 from webhook.manifest.documents import Document, collection_of, title_of
 
-_AT_ONCE: Final = 8
-"""Probes at once, so that each takes its own connection: an idle one leads to the same pod."""
-_ROUNDS: Final = 3
 _REFUSED_SECONDS: Final = 10.0
 """Registrations take effect within two seconds; a refusal after this time is final."""
 
@@ -52,29 +49,6 @@ async def send_probe(rest: Rest, namespace: str, run: str = "") -> Probed:
 async def send_probes(rest: Rest, namespace: str, count: int) -> tuple[Probed, ...]:
     """Send `count` dry runs at once. Raises one of UNREACHED."""
     return tuple(await asyncio.gather(*(send_probe(rest, namespace) for _ in range(count))))
-
-
-async def until_mode(rest: Rest, namespace: str, mode: str, seconds: float) -> None:
-    """Wait until no pod answers a probe in another mode, in several rounds in a row.
-
-    A pod that does not answer counts for no mode. Raises NotInTimeError.
-    """
-    rounds = 0
-
-    async def check() -> str:
-        nonlocal rounds
-        others = {
-            seen.facts.get("instance", "a pod"): answered
-            for probed in await send_probes(rest, namespace, _AT_ONCE)
-            for seen in probed.seen.values()
-            if (answered := seen.facts.get("mode", mode)) != mode
-        }
-        rounds = 0 if others else rounds + 1
-        if others:
-            return ", ".join(f"{who} still answers as {other}" for who, other in others.items())
-        return "" if rounds >= _ROUNDS else f"{mode} in {rounds} of {_ROUNDS} rounds"
-
-    await until(check, seconds)
 
 
 async def until_seen(

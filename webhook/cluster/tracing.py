@@ -2,7 +2,7 @@
 
 Reads    every MutatingWebhookConfiguration with the label of a trace
 Acts on  none without it
-Result   when `ObserverRegistrations.remove` returns, none of this run is left; otherwise
+Result   when `remove` returns, none of this run is left; otherwise
          StillRegisteredError says how to remove them by hand
 Relies on the label: a registration whose answer was lost is found by it
 
@@ -93,12 +93,10 @@ async def check_rights(rest: Rest) -> None:
 
     Checked before the first is created: without the right to delete, it would be left behind.
     """
+    missing = []
     for verb in _NEEDED:
-        attributes = {
-            "verb": verb,
-            "group": "admissionregistration.k8s.io",
-            "resource": "mutatingwebhookconfigurations",
-        }
+        group, resource = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
+        attributes = {"verb": verb, "group": group, "resource": resource}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -106,10 +104,12 @@ async def check_rights(rest: Rest) -> None:
         }
         answer = await rest.call("POST", _REVIEWS, review)
         if not answer["status"].get("allowed"):
-            raise NoTargetError(
-                f"you may not {verb} mutatingwebhookconfigurations.admissionregistration.k8s.io; "
-                "a trace must list, create and delete them"
-            )
+            missing.append(verb)
+    if missing:
+        raise NoTargetError(
+            f"you may not {' or '.join(missing)} mutatingwebhookconfigurations"
+            ".admissionregistration.k8s.io; a trace must list, create and delete them"
+        )
 
 
 def this_process() -> str:
@@ -140,35 +140,21 @@ class StillRegisteredError(Exception):
         )
 
 
-class ObserverRegistrations:
-    """The registrations of one run of `trace`."""
+async def remove(rest: Rest, run: str, patience: float = _PATIENCE_SECONDS) -> None:
+    """Delete all registrations of a run, again and again, until a list shows none.
 
-    def __init__(self, rest: Rest, run: str, patience: float = _PATIENCE_SECONDS) -> None:
-        self._rest: Final = rest
-        self._run: Final = run
-        self._patience: Final = patience
+    Raises StillRegisteredError.
+    """
 
-    async def register(self, documents: Iterable[Mapping[str, Any]]) -> None:
-        """Create all of them. Raises RefusedError or one of UNREACHED; some may exist then."""
-        for document in documents:
-            await self._rest.call("POST", CONFIGURATIONS, document)
-
-    async def remove(self) -> None:
-        """Delete all registrations of this run, again and again, until a list shows none.
-
-        Raises StillRegisteredError.
-        """
-        try:
-            await until(self._what_is_left, self._patience)
-        except (NotInTimeError, RefusedError) as error:
-            raise StillRegisteredError(self._run, str(error)) from error
-
-    async def _what_is_left(self) -> str:
+    async def left() -> str:
         # List again after each deletion: only an empty list proves it.
-        found = await self._rest.list_all(
-            CONFIGURATIONS, {"labelSelector": f"{RUN_LABEL}={self._run}"}
-        )
-        return "they do not go away" if await delete(self._rest, found) else ""
+        found = await rest.list_all(CONFIGURATIONS, {"labelSelector": f"{RUN_LABEL}={run}"})
+        return "they do not go away" if await delete(rest, found) else ""
+
+    try:
+        await until(left, patience)
+    except (NotInTimeError, RefusedError) as error:
+        raise StillRegisteredError(run, str(error)) from error
 
 
 async def clean_up(rest: Rest, *, everything: bool = False) -> list[str]:

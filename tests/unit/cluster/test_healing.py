@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genguard.detection.damage import Damage, LostValue
 from genguard.detection.ledger import Damaged
 from tests.unit.cluster.objects import (
     Api,
@@ -22,7 +21,6 @@ from tests.unit.cluster.objects import (
 from webhook.cluster.healing import (
     AGAIN_SECONDS,
     FIRST_WAIT_SECONDS,
-    FRESH_SECONDS,
     HELD_SECONDS,
     MOST_ATTEMPTS,
     REFUSED_SECONDS,
@@ -105,11 +103,6 @@ async def test_a_lost_value_is_put_back_told_and_counted(caplog):
     }
 
 
-async def test_every_result_is_counted_from_the_start():
-    labels = {result for (result,), count in Scene().healing.counts() if count == 0}
-    assert labels == {"healed", "refused", "conflict", "gone", "failed"}
-
-
 @pytest.mark.parametrize(
     ("known", "why"),
     [
@@ -125,19 +118,6 @@ async def test_it_is_left_alone_where(known, why):
     await scene.turn()
     assert scene.api.count("PATCH") == 0
     assert scene.results == {}
-
-
-async def test_what_was_fresh_is_healed_a_few_seconds_later():
-    scene = Scene(DAMAGED._replace(last=1_000.0))
-    await scene.go_on(FRESH_SECONDS)
-    assert scene.results == {"healed": 1}
-
-
-async def test_what_is_not_broken_is_not_touched():
-    scene = Scene()
-    scene.api.put(WEB, observedGeneration=4)
-    await scene.turn()
-    assert scene.api.count("PATCH") == 0
 
 
 async def test_a_follower_does_not_heal_and_a_new_leader_heals_at_once():
@@ -168,20 +148,6 @@ async def test_an_object_that_was_written_meanwhile_is_tried_again_at_the_next_l
     assert scene.api.count("PATCH") == 1
     await scene.turn(1)
     assert scene.results == {"conflict": 1, "healed": 1}
-
-
-async def test_an_object_that_is_deleted_meanwhile_is_gone():
-    scene = Scene()
-    scene.api.trouble["PATCH"] = [RefusedError(404, "not found")]
-    await scene.turn()
-    assert scene.results == {"gone": 1}
-
-
-async def test_a_conflict_of_the_storage_is_one():
-    scene = Scene()
-    scene.api.trouble["PATCH"] = [RefusedError(409, "the object has been modified")]
-    await scene.turn()
-    assert scene.results == {"conflict": 1}
 
 
 @pytest.mark.parametrize("status", [400, 403])
@@ -265,45 +231,6 @@ async def test_a_value_that_held_for_long_is_put_back_each_time():
     scene = Scene()
     await heal_and_lose(scene, HELD_SECONDS)
     assert scene.results == {"healed": 20}
-
-
-async def test_an_event_that_cannot_be_made_is_told_and_the_value_is_back(caplog):
-    caplog.set_level(logging.WARNING, LOGGER.name)
-    scene = Scene()
-
-    async def refuse(namespace: str, event: dict[str, Any]) -> None:
-        raise RefusedError(403, "no")
-
-    scene.healing = Healing(StoredObjects(scene.api), scene.leads, refuse, lambda: scene.now)
-    await scene.healing.heal(DAMAGED, await StoredObjects(scene.api).read(WEB) or {})
-    assert scene.results == {"healed": 1}
-    assert [one.message for one in caplog.records] == ["event not created"]
-
-
-async def test_values_of_conditions_are_told_by_their_type():
-    scene = Scene()
-    scene.api.put(WEB, conditions=[{"type": "Progressing"}, {"type": "Ready"}])
-    damaged = DAMAGED._replace(damage=Damage((LostValue("Ready", 3),), "web-controller"))
-    await scene.healing.heal(damaged, await StoredObjects(scene.api).read(WEB) or {})
-    ((_, event),) = scene.events
-    assert event["note"].startswith("Put back status.conditions[Ready].observedGeneration=3, as ")
-
-
-async def test_attempts_are_remembered_for_a_bounded_number_of_findings(monkeypatch):
-    monkeypatch.setattr("webhook.cluster.healing._MOST_REMEMBERED", 2)
-    scene = Scene()
-
-    async def attempts(finding: str) -> int:
-        scene.api.put(WEB)
-        before = sum(scene.results.values())
-        stored = await StoredObjects(scene.api).read(WEB)
-        await scene.healing.heal(DAMAGED._replace(finding=finding), stored or {})
-        return sum(scene.results.values()) - before
-
-    for name in ("f0", "f1", "f2"):
-        assert await attempts(name) == 1
-    assert await attempts("f2") == 0, "remembered: it has to wait"
-    assert await attempts("f0") == 1, "forgotten"
 
 
 steps = st.lists(

@@ -7,7 +7,6 @@ import pytest
 from genguard.admission.probe import PROBE, answer
 from genguard.admission.review import Phase
 from webhook.cluster.install_waits import (
-    until_mode,
     until_replaced,
     until_seen,
 )
@@ -92,36 +91,3 @@ async def test_it_is_waited_until_no_pod_is_being_deleted():
 async def test_a_pod_that_does_not_end_in_time_is_named():
     with pytest.raises(NotInTimeError, match=r"old-1\. kubectl -n here get pods shows them"):
         await until_replaced(Cluster([ENDING, STAYS]), DEPLOYMENT, 0.0)
-
-
-class Answering:
-    """Each dry run is answered by a pod in the mode that comes next, the last for ever."""
-
-    def __init__(self, *modes: str) -> None:
-        self._modes = list(modes)
-        self.asked = 0
-
-    async def call_raw(self, method, path, body, *, params):
-        self.asked += 1
-        mode = self._modes.pop(0) if len(self._modes) > 1 else self._modes[0]
-        said = {"mode": mode, "instance": f"pod-{mode}"} if mode else {}
-        value = body["metadata"]["annotations"][PROBE]
-        return RawAnswer(201, "", (answer(value, Phase.MUTATE, said),), "")
-
-
-@pytest.mark.slow
-async def test_the_wanted_mode_must_be_the_only_one_in_several_rounds():
-    """One pod of eight still answers as before, in the second round."""
-    server = Answering(*["enforcing"] * 12, "audit-only", "enforcing")
-    await until_mode(server, "default", "enforcing", 30.0)
-    assert server.asked == 8 * (2 + 3)
-
-
-async def test_who_still_answers_in_another_mode_is_named():
-    with pytest.raises(NotInTimeError, match="pod-audit-only still answers as audit-only"):
-        await until_mode(Answering("audit-only"), "default", "enforcing", 0.0)
-
-
-@pytest.mark.slow
-async def test_who_says_no_mode_is_in_none():
-    await until_mode(Answering(""), "default", "enforcing", 30.0)

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from genguard.detection.finding import Actor, Confidence, Severity
-from tests.unit.alerts import findings
 from tests.unit.alerts.findings import CANARY, Clock, change, on
 from tests.waiting import patiently
 from webhook.alerts.change import Change, Transition
@@ -91,11 +90,6 @@ async def test_an_anomaly_that_happened_once_makes_no_event(sink, cluster, turn)
     assert cluster.events == []
 
 
-async def test_a_finding_that_did_not_turn_makes_no_event(sink, cluster):
-    await sink.tell((), (findings.finding(),))
-    assert cluster.events == []
-
-
 async def test_one_object_gets_a_burst_and_then_one_in_five_minutes(sink, cluster, clock):
     for number in range(2 * BURST):
         await tell(sink, change(LOOPING[number % 2]))
@@ -110,36 +104,6 @@ async def test_one_object_gets_a_burst_and_then_one_in_five_minutes(sink, cluste
     for _ in range(2 * BURST):
         await tell(sink, change(Transition.REOPENED))
     assert len(cluster.events) == 2 * BURST + 1, "what was not used is kept up to one burst"
-
-
-async def test_a_clock_that_is_put_back_an_hour_costs_no_events(sink, cluster, clock):
-    await tell(sink, change(Transition.OPENED))
-    clock.go(-3_600)
-    for _ in range(BURST):
-        await tell(sink, change(Transition.REOPENED))
-    assert len(cluster.events) == BURST
-
-
-async def test_the_findings_of_one_object_share_its_burst_and_another_object_has_its_own(
-    sink, cluster
-):
-    for number in range(2 * BURST):
-        await tell(sink, change(Transition.OPENED, id=str(number)))
-    assert len(cluster.events) == BURST
-    await tell(sink, change(Transition.OPENED, object=on("other")))
-    assert len(cluster.events) == BURST + 1
-
-
-async def test_buckets_are_remembered_for_a_bounded_number_of_objects(cluster, clock, monkeypatch):
-    monkeypatch.setattr(kube_event, "_OBJECTS", 10)
-    sink = KubeEventSink(cluster.create, lambda where: "Deployment", clock)
-    for _ in range(2 * BURST):
-        await tell(sink, change(Transition.OPENED))
-    assert len(cluster.events) == BURST
-    for number in range(10):
-        await tell(sink, change(Transition.OPENED, object=on(f"web-{number}")))
-    await tell(sink, change(Transition.OPENED))
-    assert len(cluster.events) == BURST + 10 + 1, "the first object has a new bucket"
 
 
 @pytest.mark.parametrize("letter", ["x", "ä", "語", "🔁"])

@@ -119,15 +119,6 @@ async def test_what_is_given_back_is_taken_at_the_next_tick():
     assert two.leaders == [1]
 
 
-async def test_who_does_not_lead_gives_nothing_back():
-    two = Candidates(2)
-    await two.pass_time(10, 0, 1)
-    calls = len(two.api.calls)
-    await two.leases[1].release()
-    assert len(two.api.calls) == calls
-    assert two.leaders == [0]
-
-
 async def test_a_leader_that_is_cut_off_stops_before_another_one_begins():
     two = Candidates(2)
     await two.pass_time(10, 0, 1)
@@ -139,18 +130,6 @@ async def test_a_leader_that_is_cut_off_stops_before_another_one_begins():
     two.links[0].cut = False
     await two.pass_time(20, 0, 1)
     assert two.leaders == [1]
-
-
-async def test_a_lease_that_somebody_took_by_hand_is_respected():
-    one = Candidates(1)
-    await one.pass_time(4, 0)
-    assert one.api.lease is not None
-    one.api.lease["spec"] |= {"holderIdentity": "somebody", "leaseDurationSeconds": 60}
-    one.api.lease["metadata"]["resourceVersion"] = "by hand"
-    await one.pass_time(50, 0)
-    assert one.leaders == []
-    await one.pass_time(20, 0)
-    assert one.leaders == [0]
 
 
 @pytest.mark.parametrize("status", [403, 500])

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from genguard.detection.ledger import Damaged
-from tests.unit.cluster.objects import Api, Findings, deployment, lost, path_of
+from tests.unit.cluster.objects import Api, Findings, deployment, lost
 from webhook.cluster import healing as module
 from webhook.cluster.healing import (
     AGAIN_IN_DOUBT_SECONDS,
@@ -79,13 +79,6 @@ async def test_an_object_that_is_gone_is_not_broken():
     assert scene.findings.seen == [("f1", False)]
 
 
-async def test_an_object_that_was_made_again_is_gone():
-    scene = Scene(damaged())
-    scene.api.objects[path_of(WEB)]["metadata"]["uid"] = "another"
-    await scene.turn()
-    assert scene.findings.seen == [("f1", False)]
-
-
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -119,25 +112,6 @@ async def test_what_was_restored_is_read_again_after_a_replica_was_lost():
     scene.lost_at -= DOUBT_SECONDS
     assert await scene.turn(AGAIN_SECONDS) == ["web"]
     assert await scene.turn(AGAIN_SECONDS) == []
-
-
-async def test_what_is_looked_at_in_doubt_and_found_whole_is_not_shown_as_damaged():
-    scene = Scene(damaged())
-    scene.api.put(WEB, observedGeneration=3)
-    await scene.turn()
-    scene.lost_at = time.monotonic()
-    await scene.turn()
-    for _ in range(4):
-        assert await scene.turn(AGAIN_IN_DOUBT_SECONDS) == ["web"]
-        assert not scene.findings.known
-
-
-async def test_a_right_that_is_missing_is_told_once_for_each_resource(caplog):
-    caplog.set_level(logging.INFO, LOGGER.name)
-    scene = Scene(damaged("web", "f1"), damaged("db", "f2"))
-    scene.api.trouble["GET"] = [RefusedError(403, "no"), RefusedError(403, "no")]
-    assert len(await scene.turn()) == 2
-    assert [one.message for one in caplog.records] == ["objects may not be read"]
 
 
 async def test_an_object_is_looked_at_again_after_a_while_and_not_before():
@@ -186,15 +160,6 @@ async def test_an_api_server_that_does_not_answer_is_asked_once(monkeypatch):
         return b""
 
     scene.api.read = hang
-    assert await scene.turn() == ["web"]
-
-
-async def test_what_was_repaired_and_is_damaged_again_is_due_at_once():
-    scene = Scene(damaged())
-    await scene.turn()
-    scene.findings.known.clear()
-    await scene.turn()
-    scene.findings.known["f1"] = damaged()
     assert await scene.turn() == ["web"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.cluster.objects import Leads
 from tests.waiting import patiently
-from webhook.cluster.reconcile import LONGEST_SECONDS, NEVER, Reconciler
+from webhook.cluster.reconcile import LONGEST_SECONDS, Reconciler
 from webhook.cluster.rest import RefusedError
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
@@ -76,16 +76,6 @@ async def test_it_is_woken_and_what_comes_during_a_step_is_seen_by_the_next():
     loop = Reconciler("work", steps)
     async with loop.running(Supervisor()):
         await until(lambda: steps.taken == 1)
-        loop.wake()
-        await until(lambda: steps.taken == 2)
-
-
-async def test_what_is_done_for_good_is_not_done_again_by_itself():
-    steps = Steps(NEVER)
-    loop = Reconciler("work", steps)
-    async with loop.running(Supervisor()):
-        await asyncio.sleep(0.05)
-        assert steps.taken == 1
         loop.wake()
         await until(lambda: steps.taken == 2)
 

@@ -69,11 +69,3 @@ def test_a_few_refusals_since_the_last_look_count_for_a_while():
     assert scene.changes == 1
     scene.now += REFUSED_SECONDS
     assert not scene.refused.is_refused(STATUS)
-
-
-def test_an_api_server_that_begins_to_count_anew_refuses_nothing_by_that():
-    scene = Scene()
-    scene.refused.see({STATUS: 100})
-    scene.refused.see({})
-    scene.refused.see({STATUS: FEW - 1})
-    assert not scene.refused.is_refused(STATUS)

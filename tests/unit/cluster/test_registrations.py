@@ -165,18 +165,6 @@ def test_who_writes_the_rules_back_is_named_and_after_two_times_they_are_left_al
     assert scene.api.has("intent")
 
 
-def test_what_is_written_back_before_the_next_look_stays_a_minute_too():
-    scene = Scene()
-    scene.narrow()
-    scene.revert("argocd-controller")
-    scene.look()
-    assert scene.api.has("intent")
-    scene.look(KEPT_SECONDS - 1)
-    assert scene.api.has("intent")
-    scene.look(1)
-    assert not scene.api.has("intent")
-
-
 def test_an_installation_that_proves_all_phases_again_is_no_revert():
     scene = Scene()
     for _ in range(2 * MOST_REVERTS):

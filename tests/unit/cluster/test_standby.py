@@ -55,38 +55,6 @@ def test_a_lease_that_is_free(seen, holder, left, because):
     assert leaves(pods(seen), "me", holder) is left, because
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, Pod("a", can_answer=True, is_active=False)),
-        ({"status": {}}, Pod("a", can_answer=False, is_active=False)),
-        ({"status": None}, Pod("a", can_answer=False, is_active=False)),
-        (
-            {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
-            Pod("a", can_answer=False, is_active=False),
-        ),
-        (
-            {"metadata": {"name": "a", "deletionTimestamp": "2026-05-01T00:00:00Z"}},
-            Pod("a", can_answer=False, is_active=False),
-        ),
-        (
-            {"metadata": {"name": "a", "labels": {ACTIVE: "true"}}},
-            Pod("a", can_answer=True, is_active=True),
-        ),
-        (
-            {
-                "spec": {"containers": [{"ports": [{"name": "webhook", "containerPort": 8443}]}]},
-                "status": {"podIP": "10.0.0.7"},
-            },
-            Pod("a", can_answer=False, is_active=False, address=("10.0.0.7", 8443)),
-        ),
-    ],
-)
-def test_what_a_pod_says(changes, expected):
-    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    assert read_pod({"metadata": {"name": "a"}, "status": ready} | changes) == expected
-
-
 class Cluster:
     """A Lease and pods; a replica sees the pods as they are when it is `shown` them."""
 
@@ -298,24 +266,6 @@ async def test_a_leader_that_reaches_hardly_anybody_takes_nobody_from_the_servic
     assert cluster.active == ["a"], "a process that has ended is none"
 
 
-async def test_a_leader_that_vanishes_is_taken_from_the_service_by_the_next_one(monkeypatch):
-    cluster = await all_answer()
-    connections = Connections(cluster, monkeypatch)
-    await connections.made_by("b", a=True, c=True)
-    await connections.made_by("b", a=None)
-    await cluster.pass_time(LEASE_SECONDS + TICK_SECONDS, "b", "c")
-    assert (cluster.leaders, cluster.active) == (["b"], ["b", "c"])
-
-
-async def test_a_pod_that_comes_has_the_label_at_once():
-    cluster = await all_answer()
-    cluster.pods["d"] = {"metadata": {"name": "d", "labels": {}}}
-    cluster.tell_ready("d", is_ready=False)
-    assert cluster.each["a"].wake.is_set()
-    await cluster.tick("a", "b")
-    assert cluster.active == ["a", "b", "c", "d"]
-
-
 async def test_what_connecting_to_a_pod_says():
     connected = asyncio.Event()
 
@@ -329,31 +279,6 @@ async def test_what_connecting_to_a_pod_says():
     assert connected.is_set()
     server.close()
     assert await standby.connects(*address) is False
-
-
-async def test_nobody_answers_in_time(monkeypatch):
-    async def never(*_: Any) -> None:
-        await asyncio.sleep(3600)
-
-    monkeypatch.setattr(asyncio, "open_connection", never)
-    monkeypatch.setattr(standby, "_CALL_SECONDS", 0.01)
-    assert await standby.connects("10.0.0.7", 8443) is None
-
-
-async def test_a_leader_that_renews_in_the_same_moment_does_not_keep_it():
-    cluster = await started()
-    cluster.pods["a"]["metadata"]["deletionTimestamp"] = "2026-05-01T00:00:00Z"
-    cluster.show()
-    listed = cluster.list_all
-
-    async def renewed_meanwhile(path: str, params: Any, **asked: str) -> Any:
-        cluster.list_all = listed  # type: ignore[method-assign]
-        await cluster.each["a"].tick()
-        return await listed(path, params, **asked)
-
-    cluster.list_all = renewed_meanwhile  # type: ignore[method-assign]
-    await cluster.each["b"].tick()
-    assert cluster.active == ["b"]
 
 
 async def test_a_node_that_vanishes_is_followed_when_the_lease_has_run_out():
@@ -415,14 +340,3 @@ async def test_a_pod_that_just_starts_leaves_what_is_free_to_one_that_is_ready()
     cluster.show()
     await cluster.tick("b", "c")
     assert cluster.active == ["c"]
-
-
-async def test_a_label_that_cannot_be_set_is_told_once(caplog):
-    cluster = Cluster("a")
-
-    async def refuse(*_: Any, **__: Any) -> None:
-        raise RefusedError(403, "no")
-
-    cluster.each["a"]._label = refuse
-    await cluster.pass_time(10, "a")
-    assert [one.message for one in caplog.records] == ["active pod not labelled"]

@@ -8,7 +8,7 @@ import pytest
 
 from genguard.objects.served import Served
 from genguard.status.assessment import assess
-from genguard.status.published import MANAGER, NotPublishableError, without_published
+from genguard.status.published import MANAGER, without_published
 from tests.statuses import NOW
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.status_publisher import (
@@ -137,14 +137,6 @@ def test_a_write_is_of_the_very_version_that_was_judged():
     assert [one["type"] for one in body["status"]["conditions"]] == ["Ready", "Settled"]
 
 
-def test_what_was_seen_since_it_was_judged_waits_for_the_next_look():
-    run = Run()
-    judged = assess(widget(7), at=NOW)
-    run.publisher.see(WIDGETS, "u1", widget(8))
-    asyncio.run(run.publisher.publish(judged))
-    assert run.api.applied == []
-
-
 def test_a_state_from_before_the_own_write_is_not_taken_for_somebody_s_change():
     run = Run()
     run.see(widget(1))
@@ -225,23 +217,3 @@ def test_who_opts_out_gets_the_conditions_removed_and_nobody_else(uid, label, wr
     run.api.stored = stored
     asyncio.run(run.publisher.keep_only(()))
     assert [one["status"] for one in run.api.applied[1:]] == [{}] * writes
-
-
-def test_an_object_that_is_gone_is_forgotten():
-    run = Run()
-    run.see(widget(1), published(100))
-    asyncio.run(run.publisher.keep_only(()))
-    assert len(run.api.applied) == 1
-    asyncio.run(run.publisher.publish(assess(widget(2), at=NOW)))
-    assert len(run.api.applied) == 1
-
-
-def test_a_kind_without_a_definition_is_no_custom_resource():
-    class Nothing(Api):
-        async def call(self, *_: Any, **__: Any) -> Any:
-            raise RefusedError(404, "not found")
-
-    api = Nothing()
-    publisher = StatusPublisher(api, api.create)
-    with pytest.raises(NotPublishableError, match="no custom resource"):
-        asyncio.run(publisher.learn(WIDGETS))

@@ -10,7 +10,7 @@ from kubernetes.aio import client
 
 from genguard.detection.finding import FoundObject
 from tests.unit.cluster.objects import deployment, path_of
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import Rest
 from webhook.cluster.stored_objects import StoredObjects, event_creator
 
 WEB = deployment("web")
@@ -64,14 +64,6 @@ async def test_an_object_is_read_as_it_is_stored(objects):
 async def test_one_with_another_uid_is_gone(objects):
     other = FoundObject(WEB.group, WEB.version, WEB.resource, WEB.namespace, WEB.name, "another")
     assert await objects.read(other) is None
-
-
-async def test_one_that_is_not_there_is_gone_and_a_refusal_is_told(objects, api):
-    api.status = 404
-    assert await objects.read(WEB) is None
-    api.status = 403
-    with pytest.raises(RefusedError, match="told why"):
-        await objects.read(WEB)
 
 
 @pytest.mark.parametrize("name", ["", ".."])

@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import msgspec
 import pytest
 
 from tests.unit.cluster.api import DEEP, PATH, Api, event, failure, item, serving
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.watch import ChangeKind, Collection, follow, watch_collection
+from webhook.cluster.watch import Collection, follow, watch_collection
 from webhook.tasks.supervisor import Supervisor
 
 
@@ -45,20 +44,6 @@ async def test_a_list_comes_in_pages_and_is_then_watched_from_its_version(api, c
     assert watch["allowWatchBookmarks"] == "true"
 
 
-async def test_items_of_a_list_are_typed_like_those_of_a_watch(api, collection):
-    api.lists, api.watches = [[item("a", 1)]], [[event("MODIFIED", "a", 101)]]
-    seen = [found async for what, _, found, _ in collection.changes() if what is ChangeKind.SEEN]
-    for found in seen:
-        assert msgspec.json.decode(found["kind"]) == "Widget"
-        assert msgspec.json.decode(found["apiVersion"]) == "example.org/v1"
-    assert len(seen) == 2
-
-
-async def test_an_empty_collection_is_caught_up_with_too(api, collection):
-    api.lists, api.watches = [[]], [[]]
-    assert await told(collection) == ["caught up"]
-
-
 @pytest.mark.parametrize(
     ("events", "place"),
     [
@@ -87,14 +72,6 @@ async def test_a_place_that_the_server_has_forgotten_is_listed_again(api, collec
     assert await told(collection) == ["seen b", "seen c", "gone a", "caught up"]
 
 
-async def test_what_half_a_list_has_shown_is_gone_if_the_whole_does_not_show_it(api, collection):
-    api.lists = [[item("a", 1)], [item("b", 2)], 500]
-    with pytest.raises(RefusedError):
-        await told(collection)
-    api.lists, api.watches = [[item("b", 2)]], [[]]
-    assert await told(collection) == ["seen b", "gone a", "caught up"]
-
-
 @pytest.mark.parametrize("status", [401, 403, 429, 500])
 @pytest.mark.parametrize("of_event", [False, True])
 async def test_any_other_refusal_is_told_and_the_place_is_kept(api, collection, status, of_event):
@@ -105,14 +82,6 @@ async def test_any_other_refusal_is_told_and_the_place_is_kept(api, collection, 
         await told(collection)
     assert await told(collection) == ["caught up"]
     assert api.asked[-1]["resourceVersion"] == "101"
-
-
-async def test_a_resource_that_has_moved_is_looked_for_again(api, collection):
-    api.lists, api.watches = [[]], [404]
-    with pytest.raises(RefusedError):
-        await told(collection)
-    api.lists, api.watches = [[item("a", 1)]], [[]]
-    assert await told(collection) == ["seen a", "caught up"]
 
 
 async def test_a_small_collection_is_known_by_name_as_a_whole(api):
@@ -139,18 +108,6 @@ async def test_an_object_too_deep_to_decode_is_marked_and_the_others_are_whole(a
     api.watches = [[{**late, "object": late["object"] | deep("d", 101)}, event("ADDED", "e", 102)]]
     seen = {uid: cut async for _, uid, _, cut in collection.changes() if uid}
     assert seen == {"a": False, "b": True, "c": False, "d": True, "e": False}
-
-
-async def test_a_small_collection_is_known_with_its_objects_that_are_too_deep(api):
-    api.lists, api.watches = [[item("a", 1), deep("b", 2)]], [[]]
-    async with serving(api) as rest:
-        (known,) = [
-            names
-            async for names in watch_collection(
-                rest, PATH, lambda one: one["metadata"]["name"], Supervisor()
-            )
-        ]
-    assert known == ("a", "b")
 
 
 async def test_an_object_that_cannot_be_read_is_counted_and_left_out(api):

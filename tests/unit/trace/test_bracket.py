@@ -14,10 +14,11 @@ from tests.cases_loader import table
 from tests.unit.trace.samples import configuration, planned
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.tracing import (
-    ObserverRegistrations,
+    CONFIGURATIONS,
     StillRegisteredError,
     changed_since,
     clean_up,
+    remove,
     this_process,
 )
 from webhook.server.trace_listener import Reach
@@ -73,12 +74,16 @@ def bodies() -> list[dict[str, Any]]:
     return list(registrations(planned("a", "b"), Endpoint("https://h", "CA"), "me", LATER))
 
 
+async def register(server: FakeServer) -> None:
+    for one in bodies():
+        await server.call("POST", CONFIGURATIONS, one)
+
+
 async def test_what_was_registered_is_removed_and_nothing_else():
     server = FakeServer(configuration("a"), configuration("b"), observer("other"))
-    bracket = ObserverRegistrations(server, "abcd")  # type: ignore[arg-type]
-    await bracket.register(bodies())
+    await register(server)
     assert len(server.stored) == 6
-    await bracket.remove()
+    await remove(server, "abcd")  # type: ignore[arg-type]
     assert set(server.stored) == {"a", "b", "other"}
 
 
@@ -93,32 +98,29 @@ async def test_what_was_registered_is_removed_and_nothing_else():
 @pytest.mark.slow
 async def test_a_lost_connection_is_waited_out(trouble):
     server = FakeServer()
-    bracket = ObserverRegistrations(server, "abcd")  # type: ignore[arg-type]
-    await bracket.register(bodies())
+    await register(server)
     server.trouble = trouble
-    await bracket.remove()
+    await remove(server, "abcd")  # type: ignore[arg-type]
     assert not server.stored
 
 
 async def test_a_creation_whose_answer_was_lost_is_found_by_its_label():
     server = FakeServer()
     server.lost_answers = 1
-    bracket = ObserverRegistrations(server, "abcd")  # type: ignore[arg-type]
     with pytest.raises(aiohttp.ServerDisconnectedError):
-        await bracket.register(bodies())
+        await register(server)
     assert server.stored
-    await bracket.remove()
+    await remove(server, "abcd")  # type: ignore[arg-type]
     assert not server.stored
 
 
 @pytest.mark.parametrize("error", [RefusedError(403, "forbidden"), ConnectionResetError()])
 async def test_what_cannot_be_removed_is_told_with_the_command_that_does(error):
     server = FakeServer()
-    bracket = ObserverRegistrations(server, "abcd", patience=0.0)  # type: ignore[arg-type]
-    await bracket.register(bodies())
+    await register(server)
     server.trouble = [error] * 3
     with pytest.raises(StillRegisteredError, match=f"-l {RUN_LABEL}=abcd"):
-        await bracket.remove()
+        await remove(server, "abcd", 0.0)  # type: ignore[arg-type]
 
 
 async def test_the_next_run_removes_what_expired_and_what_a_dead_process_made():
