@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from cachetools import LRUCache
 
 from genguard.detection.damage import Damage, is_broken, repair_patch
 from genguard.detection.finding import FoundObject
-from genguard.detection.ledger import Damaged
+from genguard.detection.ledger import Damaged, Ledger
 from webhook.cluster.event import CreateEvent, event, tell
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.cluster.stored_objects import StoredObjects
@@ -80,22 +80,6 @@ class Result(StrEnum):
     CONFLICT = "conflict"
     GONE = "gone"
     FAILED = "failed"
-
-
-class Findings(Protocol):
-    """Findings with damage; see Ledger."""
-
-    def damaged(self, *, in_doubt: bool) -> Iterator[Damaged]:
-        """Yield findings that are not resolved and whose damage is not known to be gone.
-
-        in_doubt  those as well whose damage was averted
-        """
-
-    def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
-        """Record whether the stored object is still damaged; a deleted object is not."""
-
-    def doubt(self) -> None:
-        """Take values that were restored for damaged until somebody looks."""
 
 
 class _Attempts(NamedTuple):
@@ -223,7 +207,7 @@ class Rechecking:
 
     def __init__(
         self,
-        findings: Findings,
+        findings: Ledger,
         objects: StoredObjects,
         healer: Healing | None = None,
         clock: Callable[[], float] = time.time,

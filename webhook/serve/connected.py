@@ -218,8 +218,9 @@ class ConnectedCluster:
         if heals and leader is not None:
             healing = Healing(objects, leader, self.create_event)
             self._metrics.counts("genguard_heals_total", healing.counts)
+        ledger = detecting.detection.ledger
         rechecking = Rechecking(
-            detecting, objects, healing, supervisor=self._supervisor, lost_at=lost_at
+            ledger, objects, healing, supervisor=self._supervisor, lost_at=lost_at
         )
         await self._run(Reconciler("look at damaged objects", rechecking.recheck, leader))
 

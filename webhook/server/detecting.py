@@ -8,7 +8,7 @@ evaluate conditions, are compared in a thread.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -17,7 +17,7 @@ from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import encode_fact
 from genguard.detection.finding import Finding
-from genguard.detection.ledger import Damaged, Row
+from genguard.detection.ledger import Row
 from genguard.detection.life_fact import AnyFact
 from genguard.detection.reduce import Reviewed
 from genguard.review import Verdict
@@ -212,20 +212,6 @@ class Detecting:
         for sink in self.sinks:
             with self._supervisor.guard(f"end of {sink.task}"):
                 await sink.close()
-
-    def damaged(self, *, in_doubt: bool = False) -> Iterator[Damaged]:
-        """Yield the findings of which this replica has to look whether their damage is gone."""
-        return self.detection.ledger.damaged(in_doubt=in_doubt) if self.judges else iter(())
-
-    def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
-        """Note whether the stored object of a finding still has its damage."""
-        if self.judges:
-            self.detection.ledger.see_damage(damaged, is_broken=is_broken, now=now)
-
-    def doubt(self) -> None:
-        """Take averted damage for damage until somebody looks: writes may have passed unseen."""
-        if self.judges:
-            self.detection.ledger.doubt()
 
     def take_over(self, rows: Iterable[Row]) -> None:
         """Go on with what an earlier leader has saved.

@@ -215,7 +215,7 @@ async def test_what_is_shared_is_judged_by_the_leader_alone():
 
 
 @pytest.mark.parametrize("judges", [True, False])
-async def test_who_does_not_judge_resolves_nothing_looks_at_nothing_and_tells_what_it_missed(
+async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
     judges,
 ):
     shared, detection, clocks = Stream(), Detection(), Clocks()
@@ -228,12 +228,10 @@ async def test_who_does_not_judge_resolves_nothing_looks_at_nothing_and_tells_wh
     await until(lambda: len(shared.facts) == 15)
     for fact in shared.facts:
         detection.see(decode_fact(fact))
-    assert bool(list(detecting.damaged())) is judges
     detecting.shed(None)
     assert shared.missed == 1
-    for found in list(detection.ledger.damaged()):
-        detecting.see_damage(found, is_broken=False, now=clocks.wall)
-    assert cleared(detecting)[0].repaired is judges
+    for found in list(detection.ledger.damaged()) if judges else ():
+        detection.ledger.see_damage(found, is_broken=False, now=clocks.wall)
     for _ in range(3):
         clocks.go_on(QUIET_SECONDS + 1)
         detecting.settle()
