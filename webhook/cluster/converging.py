@@ -66,26 +66,16 @@ _AT_ONCE: Final = 8
 T = TypeVar("T")
 
 
-class Client(NamedTuple):
-    """How a webhook is reached: its clientConfig and admissionReviewVersions."""
-
-    config: Mapping[str, Any]
-    versions: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(NamedTuple):
     """Who acts on writes in a cluster.
 
     registered  the mutating webhooks by name, in the order of their calls
-    clients     how each is reached
-    unsafe      those that do not declare that dry runs have no side effects
+    hooks       the same as they are registered
     user        who asks, as userInfo of a review
     """
 
     registered: Mapping[str, Registered]
-    clients: Mapping[str, Client]
-    unsafe: frozenset[str]
+    hooks: Mapping[str, Mapping[str, Any]]
     policies: Sequence[Policy]
     user: Mapping[str, Any]
 
@@ -99,19 +89,7 @@ async def read_admission(rest: Rest, acting: Rest) -> Admission:
         for hook in document.get("webhooks") or ()
     }
     others = {one.name: one for one in read_configurations(documents) if not one.phase}
-    return Admission(
-        others,
-        {
-            name: Client(
-                hooks[name].get("clientConfig") or {},
-                hooks[name].get("admissionReviewVersions") or (),
-            )
-            for name in others
-        },
-        frozenset(name for name in others if hooks[name].get("sideEffects") not in _SAFE),
-        await _policies(rest),
-        await _user(acting),
-    )
+    return Admission(others, hooks, await _policies(rest), await _user(acting))
 
 
 async def _policies(rest: Rest) -> tuple[Policy, ...]:
@@ -206,10 +184,11 @@ class DryRuns:
         found, one = _read(review), self._admission.registered[webhook]
         if found is None or not self._acts(one, *found):
             return False
-        reason = _NO_SIDE_EFFECTS if webhook in self._admission.unsafe else ""
+        hook = self._admission.hooks[webhook]
+        reason = "" if hook.get("sideEffects") in _SAFE else _NO_SIDE_EFFECTS
         if not one.is_exact(found[1]):
             reason = _OTHER_VERSION
-        versions = self._admission.clients[webhook].versions
+        versions = hook.get("admissionReviewVersions") or ()
         if versions and _REVIEW_VERSION not in versions:
             reason = _OLD_REVIEWS
         if reason:
@@ -261,7 +240,7 @@ class DryRuns:
 
     async def call(self, webhook: str, review: Document) -> Any:
         """See Cluster.call."""
-        at = self._admission.clients[webhook].config
+        at = self._admission.hooks[webhook].get("clientConfig") or {}
         seconds = self._admission.registered[webhook].timeout_seconds
         try:
             async with asyncio.timeout(seconds):

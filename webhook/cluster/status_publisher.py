@@ -185,31 +185,27 @@ class StatusPublisher:
         found.next_at = self._clock() + SHORTEST_SECONDS
         try:
             stored = await self._send(uid, found, items, found.version)
-        except RefusedError as error:
+        except (RefusedError, *UNREACHED) as error:
             found.next_at = self._clock() + await self._wait_after(uid, found, error)
-            return False
-        except UNREACHED as error:
-            found.next_at = self._clock() + _FAILED_SECONDS
-            facts = {**_facts(found), "reason": type(error).__name__}
-            LOGGER.warning("status not published", extra={"facts": facts})
             return False
         found.written = version_number(get(stored, "metadata", "resourceVersion"))
         return True
 
-    async def _wait_after(self, uid: str, found: _Object, error: RefusedError) -> float:
-        """Return the seconds until the next attempt after a refusal."""
-        if error.status == HTTPStatus.NOT_FOUND:
-            return _FAILED_SECONDS
-        if error.status == HTTPStatus.CONFLICT and _CONFLICT in str(error):
+    async def _wait_after(self, uid: str, found: _Object, error: Exception) -> float:
+        """Return the seconds until the next attempt after a refusal, or without an answer."""
+        status = error.status if isinstance(error, RefusedError) else 0
+        if status == HTTPStatus.CONFLICT:
+            if _CONFLICT not in str(error):
+                return 0.0  # it was written meanwhile: the next look judges the new state
             for name in TYPES:
                 if name not in found.stopped:
                     await self._stop(uid, found, name, "another field manager")
             return REFUSED_SECONDS
-        if error.status == HTTPStatus.CONFLICT:
-            return 0.0  # it was written meanwhile: the next look judges the new state
-        facts = {**_facts(found), "status": error.status}
-        LOGGER.warning("status not published: the API server refused", extra={"facts": facts})
-        return _FAILED_SECONDS if error.is_passing else REFUSED_SECONDS
+        if status != HTTPStatus.NOT_FOUND:
+            facts = {**_facts(found), "reason": str(status or type(error).__name__)}
+            LOGGER.warning("status not published", extra={"facts": facts})
+        is_final = isinstance(error, RefusedError) and not error.is_passing
+        return REFUSED_SECONDS if is_final and status != HTTPStatus.NOT_FOUND else _FAILED_SECONDS
 
     async def _release(self, uid: str, found: _Object) -> None:
         """Remove our conditions from an object that exists but has opted out."""

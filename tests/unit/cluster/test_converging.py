@@ -7,26 +7,26 @@ import pytest
 from genguard.detection.matching import NotEvaluated
 from genguard.detection.suspects import read_configurations
 from genguard.objects.served import Served
-from webhook.cluster.converging import Admission, Client, DryRuns
+from webhook.cluster.converging import Admission, DryRuns
 
 NAME = "mmm/hook"
 WIDGETS = Served("example.org", "v1", "widgets", "widget", "Widget", (), True, True, True)
 MANIFEST = {"metadata": {"name": "one", "namespace": "shop", "labels": {"a": "b"}}}
 
 
-def admission(*, unsafe=(), versions=("v1",), **settings):
+def admission(**settings):
     rule = {
         "apiGroups": ["*"],
         "apiVersions": [settings.pop("version", "v1")],
         "resources": ["*"],
         "operations": ["CREATE"],
     }
-    hook = {"name": "hook", "rules": [rule], **settings}
+    declared = {"sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    hook = {"name": "hook", "rules": [rule], **declared, **settings}
     kind = "MutatingWebhookConfiguration"
     documents = [{"kind": kind, "metadata": {"name": "mmm"}, "webhooks": [hook]}]
     registered = {one.name: one for one in read_configurations(documents)}
-    clients = dict.fromkeys(registered, Client({}, versions))
-    return Admission(registered, clients, frozenset(unsafe), (), {"username": "me"})
+    return Admission(registered, {NAME: hook}, (), {"username": "me"})
 
 
 def cluster(served=WIDGETS, *, labels=None, **settings):
@@ -45,8 +45,13 @@ def cluster(served=WIDGETS, *, labels=None, **settings):
     ("settings", "is_called", "listed", "because"),
     [
         ({}, True, "", "a rule covers it"),
-        ({"unsafe": [NAME]}, False, "side effects", "it may not be called for a dry run"),
-        ({"versions": ["v1beta1"]}, False, "no AdmissionReview of version v1", "an old webhook"),
+        ({"sideEffects": "Some"}, False, "side effects", "it may not be called for a dry run"),
+        (
+            {"admissionReviewVersions": ["v1beta1"]},
+            False,
+            "no AdmissionReview of version v1",
+            "an old webhook",
+        ),
         ({"version": "v2"}, False, "another version", "it would be sent a converted object"),
         ({"version": "v2", "matchPolicy": "Exact"}, False, "", "it is not called at all"),
         ({"objectSelector": {"matchLabels": {"a": "c"}}}, False, "", "other labels"),
