@@ -11,14 +11,11 @@ import pytest
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import deployment
 from tests.e2e.tracing import (
     CULPRIT,
     FIVE,
-    WATCHED,
     Trace,
-    clobbers,
     five_webhooks,
     observers,
     wait_for_observers,
@@ -148,37 +145,6 @@ def test_of_a_rollout_that_hangs_already_a_poke_names_the_culprit(
     assert {"path": "status.observedGeneration"}.items() <= report["carried"][0].items()
 
 
-def test_of_a_rollout_that_hangs_already_writes_without_the_value_acquit_nobody(
-    cluster: ControlPlane, web: str
-) -> None:
-    path = f"/apis/apps/v1/namespaces/{web}/deployments/web/status"
-    over = Event()
-
-    def write() -> None:
-        while not over.wait(0.1):
-            cluster.client.patch(path, {})
-
-    # Alone: nothing else changes the status, so that the controller is not called for either.
-    with (
-        WebhookListener(cluster.authority, clobbers) as listener,
-        listener.registered(cluster, web, WATCHED, name=CULPRIT),
-    ):
-        lost(cluster, web)
-        thread = Thread(target=write)
-        thread.start()
-        try:
-            with Trace(
-                cluster, "deploy/web", "-n", web, "--writes=3", "-o", "table", "--timeout=2m"
-            ) as run:
-                assert run.end().code == 0, run.err
-        finally:
-            over.set()
-            thread.join()
-    assert "could not be shown, and nobody is cleared" in run.out
-    assert "give --poke, whose dry runs carry the value" in run.out
-    assert "no observedGeneration was clobbered" not in run.out
-
-
 def test_a_killed_run_leaves_what_the_next_one_removes(cluster: ControlPlane, web: str) -> None:
     with five_webhooks(cluster, web):
         with Trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as killed:
@@ -221,33 +187,6 @@ def test_a_signal_ends_it_and_it_cleans_up(
         run.send(number)
         assert run.end().code == 128 + number
         assert observers(cluster) == []
-
-
-def test_when_nothing_is_written_it_says_so(cluster: ControlPlane, web: str) -> None:
-    with (
-        WebhookListener(cluster.authority) as listener,
-        listener.registered(cluster, web, ["deployments/status"], name="ccc-idle"),
-        Trace(cluster, "deploy/web", "-n", web, "--timeout=2s") as run,
-    ):
-        assert run.end().code == 3
-        assert f"nothing was written to deployments.apps/web in namespace {web} in 2 s" in run.err
-        assert "--poke" in run.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["deploy/nobody"], "there is no deployments.apps/nobody in namespace"),
-        (["gadget/web"], "there is no kind 'gadget'"),
-        (["web"], "'web' is not KIND/NAME"),
-    ],
-)
-def test_what_is_not_there_is_refused(
-    cluster: ControlPlane, namespace: NamespaceFactory, arguments: list[str], told: str
-) -> None:
-    with Trace(cluster, *arguments, "-n", namespace(cluster)) as run:
-        assert run.end().code == 1
-        assert told in run.err
 
 
 def test_without_yes_and_a_terminal_nothing_is_registered(cluster: ControlPlane, web: str) -> None:

@@ -38,9 +38,8 @@ FRESH_SECONDS: Final = 5.0
 """An object is left alone for so long after its last signal: its writer is often about to write
 again. Controllers answer a conflict or a change of their own within a second or two, and a value
 that the writer itself sends needs no repair."""
-MOST_READS: Final = 20
-"""Reads in each WINDOW_SECONDS, so that genguard does not load the API server."""
-WINDOW_SECONDS: Final = 10.0
+MOST_READS: Final = 10
+"""In a second, so that genguard does not load the API server."""
 DOUBT_SECONDS: Final = 10.0
 """How long restored values are read again after a replica was lost: kube-proxy learns of it a
 second later, and calls that wait for it end by timeoutSeconds."""
@@ -229,7 +228,6 @@ class Rechecking:
         self._healer: Final = healer
         self._clock: Final = clock
         self._read_at: dict[FoundObject, float] = {}
-        self._window = (0.0, 0)
 
     async def recheck(self) -> float:
         """Read the objects that are due, those first that were not read for longest.
@@ -250,9 +248,7 @@ class Rechecking:
         pause = AGAIN_IN_DOUBT_SECONDS if in_doubt else AGAIN_SECONDS
         due = [one for one, several in damaged.items() if self._is_due(one, several, now, pause)]
         due.sort(key=lambda thing: self._read_at.get(thing, 0.0))
-        for thing in due:
-            if not self._may_read():
-                break
+        for thing in due[:MOST_READS]:
             self._read_at[thing] = self._clock()
             unreached: Exception | None = None
             with self._supervisor.guard("damaged objects"):
@@ -267,17 +263,6 @@ class Rechecking:
             return False
         read_at = self._read_at.get(thing)
         return read_at is None or not 0 <= now - read_at < pause
-
-    def _may_read(self) -> bool:
-        """Whether one more read is allowed now; count it."""
-        now = self._clock()
-        began, reads = self._window
-        if not 0 <= now - began < WINDOW_SECONDS:
-            began, reads = now, 0
-        if reads >= MOST_READS:
-            return False
-        self._window = began, reads + 1
-        return True
 
     async def _recheck(self, thing: FoundObject, damaged: list[Damaged]) -> Exception | None:
         """Read an object, and have it healed; return why the API server was not reached."""

@@ -83,11 +83,6 @@ class Cluster:
         return self._pods.pop(0) if len(self._pods) > 1 else self._pods[0]
 
 
-@pytest.mark.slow
-async def test_it_is_waited_until_no_pod_is_being_deleted():
-    await until_replaced(Cluster([ENDING, STAYS], [STAYS]), DEPLOYMENT, 30.0)
-
-
 async def test_a_pod_that_does_not_end_in_time_is_named():
     with pytest.raises(NotInTimeError, match=r"old-1\. kubectl -n here get pods shows them"):
         await until_replaced(Cluster([ENDING, STAYS]), DEPLOYMENT, 0.0)
