@@ -19,9 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tests.controlplane.granting import granted
 from tests.controlplane.plane import ControlPlane
-from webhook.cluster.connection import connected
+from webhook.cluster.connection import TokenReviews, connected
 from webhook.cluster.rest import Rest
-from webhook.cluster.token_review import TokenReviews
 from webhook.server.access import ByToken, Part, ReviewedTokens, TokenFile, Tokens
 
 _NAMESPACE = "genguard-system"

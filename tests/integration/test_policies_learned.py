@@ -12,7 +12,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
 from tests.waiting import patiently
 from webhook.cluster.connection import connected
-from webhook.cluster.facts import ClusterListeners, follow_cluster, policies
+from webhook.cluster.following import ClusterListeners, follow_cluster, policies
 from webhook.cluster.rest import Rest
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics

@@ -28,7 +28,7 @@ from webhook.cli.options import OUTPUT, Access, asks_server, examples
 from webhook.cli.output import is_terminal, print_checked, with_margin
 from webhook.cli.targets import ask_findings
 from webhook.cluster.discovery import discover
-from webhook.cluster.facts import definitions
+from webhook.cluster.following import definitions
 from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
 from webhook.cluster.installation import choices_of, find, is_injected, leftovers
 from webhook.cluster.rest import RefusedError, Rest

@@ -127,7 +127,7 @@ def _row(one: LintFinding) -> str:
 
 async def _of_cluster(access: Access, only: str | None) -> list[Any]:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.facts import definitions  # noqa: PLC0415
+    from webhook.cluster.following import definitions  # noqa: PLC0415
 
     found: list[Any] = []
     async with access.connected() as rest:

@@ -46,7 +46,7 @@ from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
 from webhook.cluster.discovery import collection_path
-from webhook.cluster.facts import ADMISSION, POLICY_PLURALS
+from webhook.cluster.following import ADMISSION, POLICY_PLURALS
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there, unreached
 from webhook.cluster.tracing import configurations
 

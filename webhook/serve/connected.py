@@ -15,13 +15,16 @@ from genguard.versions import Versions
 from webhook.cluster.certificates import Certificates, RenewedSecret, decoded
 from webhook.cluster.connection import (
     IN_CLUSTER,
+    TokenReviews,
     default_namespace,
     server_identity,
     server_user,
 )
-from webhook.cluster.facts import ClusterFacts, ClusterListeners, follow_cluster
 from webhook.cluster.following import (
+    ClusterFacts,
+    ClusterListeners,
     Texts,
+    follow_cluster,
     follow_object,
     follow_objects,
     follow_texts,
@@ -36,7 +39,6 @@ from webhook.cluster.rest import Rest
 from webhook.cluster.saved_findings import FindingsConfigMap
 from webhook.cluster.standby import StandbyElection
 from webhook.cluster.stored_objects import StoredObjects, event_creator
-from webhook.cluster.token_review import TokenReviews
 from webhook.election.leader import Leadership
 from webhook.server.detecting import Detecting
 from webhook.server.options import ServerOptions
