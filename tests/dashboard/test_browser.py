@@ -35,7 +35,7 @@ async def test_an_objects_timeline_shows_each_write_and_marks_what_was_mended(vi
     await visitor.page.click("text=shop/web")
     await visitor.inspect("object")
     assert "restored status.observedGeneration" in await visitor.text()
-    assert await visitor.page.locator("svg.wide .mended").count() == 3
+    assert await visitor.page.locator("svg.plot .mended").count() == 3
 
 
 async def test_webhooks_stand_in_the_order_of_calls_and_suspects_are_marked(visitor, story):

@@ -51,7 +51,7 @@ async def test_without_javascript_everything_is_there(running, story, browser):
         await visitor.open("/")
         assert "Reload the page" in await visitor.text("footer")
         await visitor.page.click(".finding .about a")
-        assert await visitor.page.locator("svg.plot.wide").count() == 1
+        assert await visitor.page.locator("svg.plot").count() == 1
         await visitor.page.click("nav >> text=Server")
         assert "This server" in await visitor.text()
 

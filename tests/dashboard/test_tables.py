@@ -73,7 +73,7 @@ async def test_objects_within_a_time_and_the_latest_first(visitor, story):
     assert "since=5m" in visitor.page.url
     assert "1 object, the latest change first" in await visitor.text()
     await visitor.page.click("text=shop/web")
-    await visitor.page.get_by_label("Within", exact=True).select_option("15m")
+    await visitor.page.locator("form[aria-label='Time range'] select").select_option("15m")
     await visitor.page.locator("form[aria-label='Time range'] button").click()
     assert "4 writes as a table" in await visitor.text()
     assert "kubectl describe deployments.apps/web -n shop" in await visitor.text()
