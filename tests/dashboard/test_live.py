@@ -52,8 +52,8 @@ async def test_without_javascript_everything_is_there(running, story, browser):
         assert "Reload the page" in await visitor.text("footer")
         await visitor.page.click(".finding .about a")
         assert await visitor.page.locator("svg.plot").count() == 1
-        await visitor.page.click("nav >> text=Server")
-        assert "This server" in await visitor.text()
+        await visitor.page.click("nav >> text=Terminating")
+        assert "terminating" in (await visitor.text()).lower()
 
 
 async def test_by_keyboard_one_comes_to_the_content_at_once_and_to_each_control(visitor, story):
