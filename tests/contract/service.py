@@ -17,13 +17,14 @@ from tests.waiting import PATIENCE
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.server.access import Access
-from webhook.server.admission import RemoteIntents, ReviewSpans
 from webhook.server.collectors import TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.options import Limits, ServerOptions
 from webhook.server.watching import Watching
+from webhook.store.intents import SharedIntents
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.spans import ExportedSpans
 
 PATIENT = Limits(
     handshake_seconds=PATIENCE,
@@ -180,8 +181,8 @@ async def serving(
     ops_tls: bool = False,
     client_ca_file: Path | None = None,
     client_names: Iterable[str] = (),
-    remote_intents: RemoteIntents | None = None,
-    spans: ReviewSpans | None = None,
+    remote_intents: SharedIntents | None = None,
+    spans: ExportedSpans | None = None,
     shutdown_delay: float = 0.0,
     enforce: str = "",
     keeps_clients: Callable[[], bool] | None = None,

@@ -4,10 +4,10 @@ join key of the body → fetch the intent of another replica, if one is missing 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -25,68 +25,16 @@ from webhook.server.body import (
 )
 from webhook.server.certificate import Refusal
 from webhook.server.connection import Connection, connection_of
+from webhook.server.observe import Answered, Observations
 from webhook.server.options import RETRY_AFTER_SECONDS, Limits
 from webhook.server.overload import Overload, Rejected
 from webhook.tasks.threads import in_thread
+from webhook.telemetry.spans import ExportedSpans
+
+if TYPE_CHECKING:
+    from webhook.store.intents import SharedIntents
 
 PHASES: Final = {f"/{phase}": phase for phase in Phase}
-
-
-class Answered(NamedTuple):
-    """One answered review; `is_large`: working on it would hold the event loop."""
-
-    phase: Phase
-    body: bytes
-    reply: Reply
-    audit_only: bool
-    is_large: bool
-
-
-class Observer(Protocol):
-    """Gets every answer, for metrics, log and recording. Must neither block nor raise."""
-
-    def answered(self, answer: Answered, seconds: float) -> None:
-        """Take in one answered review; judging it took so many seconds."""
-
-    def refused(self, reason: str) -> None:
-        """Take in a request that was refused before its body was decoded."""
-
-    def shed(self) -> None:
-        """Take in a review that was rejected undecoded, because there was too much to do."""
-
-
-class RemoteIntents(Protocol):
-    """The intents that other replicas remember. `now` as review() takes it."""
-
-    def lacks(self, key: JoinKey) -> bool:
-        """Whether another replica may know more of the intent of a write."""
-
-    async def fetch(self, key: JoinKey, now: float) -> None:
-        """Put the intent where review() finds it. Never raises, and takes 20 ms at most."""
-
-
-class ReviewSpans(Protocol):
-    """Exports a span for each review. Must neither block nor raise.
-
-    headers  of the request; `traceparent` names the span of the API server
-    arrived  when the request began, in nanoseconds of Unix time
-    """
-
-    def reviewed(
-        self,
-        headers: Mapping[str, str],
-        arrived: int,
-        phase: Phase,
-        reply: Reply,
-        *,
-        audit_only: bool,
-    ) -> None:
-        """Take in one answered review."""
-
-    def rejected(
-        self, headers: Mapping[str, str], arrived: int, phase: Phase, reason: str, status: int
-    ) -> None:
-        """Take in a review that was refused before its body was decoded."""
 
 
 class AdmissionHandler:
@@ -95,12 +43,12 @@ class AdmissionHandler:
     def __init__(
         self,
         dependencies: Callable[[], Dependencies],
-        observer: Observer,
+        observer: Observations,
         limits: Limits,
         overload: Overload,
-        remote_intents: RemoteIntents | None = None,
+        remote_intents: "SharedIntents | None" = None,
         *,
-        spans: ReviewSpans | None = None,
+        spans: ExportedSpans | None = None,
         keeps_clients: Callable[[], bool] | None = None,
     ) -> None:
         """`dependencies` is called at each request: they are replaced when the cluster changes.
@@ -230,7 +178,7 @@ class AdmissionHandler:
         )
 
 
-async def _fetch(intents: RemoteIntents, key: JoinKey, now: float) -> bool:
+async def _fetch(intents: "SharedIntents", key: JoinKey, now: float) -> bool:
     """Fetch an intent that only another replica may know; return whether it was asked for."""
     if not intents.lacks(key):
         return False

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,9 @@ from webhook.server.options import Limits
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
+
+if TYPE_CHECKING:
+    from webhook.store.replicas import FactSender
 
 _BYTES_OF_FINALIZER: Final = 64
 """Of a name of one character: up to 16 times its bytes in the body."""
@@ -90,16 +93,6 @@ class LatestRepair(NamedTuple):
     is_done: bool
 
 
-class Shared(Protocol):
-    """The stream of what replicas of one store saw; see FactSender."""
-
-    def put(self, fact: bytes) -> None:
-        """Send a fact to the replica that leads, be it this one."""
-
-    def miss(self) -> None:
-        """Tell it that a review was not looked at."""
-
-
 class Detecting:
     """Feeds a Detection, and sends changes of findings to the alert sinks."""
 
@@ -108,7 +101,7 @@ class Detecting:
         detection: Detection,
         sinks: Mapping[str, Sink],
         tracking: Tracking,
-        shared: Shared | None = None,
+        shared: "FactSender | None" = None,
         *,
         active: Leadership | None = None,
         supervisor: Supervisor | None = None,

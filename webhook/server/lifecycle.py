@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from aiohttp import web
 from prometheus_client.registry import Collector
@@ -24,7 +24,7 @@ from genguard.detection.detection import Completeness
 from genguard.review import Dependencies
 from webhook import __version__
 from webhook.server.access import Access, WithinHost
-from webhook.server.admission import AdmissionHandler, RemoteIntents, ReviewSpans
+from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper, Clients
 from webhook.server.collectors import FindingMetrics
 from webhook.server.connection import Port, PortLimits, naming_flags
@@ -37,6 +37,10 @@ from webhook.tasks.supervisor import FailingTask, Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.spans import ExportedSpans
+
+if TYPE_CHECKING:
+    from webhook.store.intents import SharedIntents
 
 _TICK_SECONDS: Final = 5.0
 TICKING: Final = "certificate"
@@ -109,8 +113,8 @@ class AdmissionService:
         pages: Pages,
         access: Access | None = None,
         collectors: Iterable[Collector] = (),
-        remote_intents: RemoteIntents | None = None,
-        spans: ReviewSpans | None = None,
+        remote_intents: "SharedIntents | None" = None,
+        spans: ExportedSpans | None = None,
         supervisor: Supervisor | None = None,
         keeps_clients: Callable[[], bool] | None = None,
     ) -> None:

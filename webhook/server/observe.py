@@ -18,15 +18,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from genguard.admission.review import Phase
 from genguard.objects.fields import to_field_path
-from genguard.review import Skipped, Verdict
+from genguard.review import Reply, Skipped, Verdict
 from genguard.rules.annotations import MOST_SHOWN
 from genguard.rules.assign_generation import AssignGeneration
 from webhook.files.private import keep_private
-from webhook.server.admission import Answered
 from webhook.server.detecting import Detecting, LatestRepair
 from webhook.telemetry.logs import LOGGER, is_heard
 from webhook.telemetry.metrics import Metrics
@@ -34,8 +33,18 @@ from webhook.telemetry.metrics import Metrics
 _LONGEST_NAME: Final = 256
 
 
+class Answered(NamedTuple):
+    """One answered review; `is_large`: working on it would hold the event loop."""
+
+    phase: Phase
+    body: bytes
+    reply: Reply
+    audit_only: bool
+    is_large: bool
+
+
 class Observations:
-    """The AdmissionHandler's Observer."""
+    """Gets every answer. Neither blocks nor raises."""
 
     def __init__(self, metrics: Metrics, recorder: "Recorder | None", detecting: Detecting) -> None:
         self._metrics: Final = metrics

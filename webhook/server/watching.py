@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from genguard.objects.metadata import decode_metadata
 from genguard.status.health_rules import RuleAnswers
 from genguard.status.terminating_pods import Terminating
 from genguard.status.tracking import Tracking
+from webhook.cel.evaluator import RuleJudge
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
@@ -59,16 +60,6 @@ def _checked(name: str, flag: str) -> str:
     return name
 
 
-class Rules(Protocol):
-    """Rules in CEL."""
-
-    def covers(self, group: str, kind: str) -> bool:
-        """Whether a kind has a rule."""
-
-    def judge(self, group: str, kind: str, document: Fields) -> RuleAnswers | None:
-        """Return what the rule of a kind says of an object; it may block for seconds."""
-
-
 class _Seen(NamedTuple):
     """A version of an object as a watch has shown it, and the time in Unix seconds."""
 
@@ -94,7 +85,7 @@ class Watching:
         self,
         resources: Iterable[str],
         tracking: Tracking,
-        rules: Rules | None = None,
+        rules: RuleJudge | None = None,
         supervisor: Supervisor | None = None,
     ) -> None:
         """`resources` are those that are watched, such as pods and deployments.apps.
