@@ -25,7 +25,6 @@ from tools.bench.glance import Glance
 from tools.bench.growth import GROWTHS, Growth, Step
 from tools.bench.lives import CALM, LIVES
 from tools.bench.machine import commit
-from tools.bench.plot import plot
 from tools.bench.profile import dependencies
 from tools.bench.publish import PAGES, with_text
 from tools.bench.report import (
@@ -85,7 +84,6 @@ def test_every_server_answers_right_and_everything_is_told(
         assert text in printed
         assert text in document
     assert document == markdown(results)
-    assert (tmp_path / "results.svg").read_text() == plot(results)
 
 
 def test_a_growth_is_measured_at_each_step() -> None:
@@ -191,7 +189,6 @@ def test_the_check_runs_servers_and_fails_for_what_was_cheaper_before(
 def test_what_is_shown_is_what_was_recorded() -> None:
     results = read_results()
     assert (FOLDER / "RESULTS.md").read_text("utf-8") == markdown(results)
-    assert (FOLDER / "results.svg").read_text("utf-8") == plot(results)
     for path, told in PAGES.items():
         page = path.read_text("utf-8")
         assert with_text(page, told(results)) == page

@@ -1,8 +1,8 @@
 """`make bench`: everything measured, side by side, and told; `--help` says what else there is.
 
-Without a flag it measures everything and writes RESULTS.md, results.json and results.svg beside
-this file, and the tables in docs/performance.md and docs/decide.md. Exits with 1 when a server did
-not start, an answer was wrong, or --check found something worse.
+Without a flag it measures everything and writes RESULTS.md and results.json beside this file, and
+the tables in docs/performance.md and docs/decide.md. Exits with 1 when a server did not start, an
+answer was wrong, or --check found something worse.
 """
 
 import argparse

@@ -1,10 +1,9 @@
-"""Writes results to results.json, RESULTS.md, a plot and the pages of docs that show them."""
+"""Writes results to results.json, RESULTS.md and the pages of docs that show them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.bench.plot import plot
 from tools.bench.report import decided, markdown, performance
 from tools.bench.results import Results, read_results, write_results
 from tools.bench.running import REPOSITORY
@@ -20,12 +19,11 @@ _END: Final = "\n<!-- to here -->"
 
 
 def publish(results: Results, folder: Path) -> Results:
-    """Write the three files of one run; what can be read again of it is what is shown."""
+    """Write the two files of one run; what can be read again of it is what is shown."""
     folder.mkdir(parents=True, exist_ok=True)
     write_results(results, folder)
     kept = read_results(folder)
     (folder / "RESULTS.md").write_text(markdown(kept), "utf-8")
-    (folder / "results.svg").write_text(plot(kept), "utf-8")
     return kept
 
 

@@ -31,7 +31,6 @@ _OPENING: Final = """# What a review costs
 
 Made by `make bench` from [results.json](results.json), which has every number of every round; do
 not edit."""
-_PLOT: Final = "![Processor time, rate and latency](results.svg)"
 _FURTHER: Final = """## Look further
 
 - `python -m tools.bench.profile` says where the time of a review goes, by kind of write and phase,
@@ -224,7 +223,7 @@ def legend(servers: Mapping[str, object]) -> Iterator[str]:
 def markdown(results: Results) -> str:
     """The whole of RESULTS.md; equal results give equal text."""
     items = "\n".join(f"- {item}" for item in legend(results.servers))
-    parts = [_OPENING, heading(results), _PLOT, main_table(results), items]
+    parts = [_OPENING, heading(results), main_table(results), items]
     for growth in GROWTHS:
         if growth.key in results.growth:
             parts += [f"## {growth.title}", growth.legend, growth_table(growth, results)]

@@ -305,19 +305,3 @@ async def test_reviews_that_wait_while_the_clock_is_put_are_of_the_same_loop():
     assert found.count == 5
     assert 2 <= seconds_between(found.first_seen, found.last_seen) <= 4
     await detecting.stop()
-
-
-@pytest.mark.parametrize(
-    ("put", "step", "because"),
-    [
-        (0.0, 0.0, "time passes on both clocks"),
-        (2.0, 0.0, "NTP moves the clock a little"),
-        (3_600.0, 3_600.0, "put forth"),
-        (-3_600.0, -3_600.0, "put back"),
-    ],
-)
-def test_a_step_of_the_clock_is_noticed_once(put, step, because):
-    clocks = Clocks()
-    clocks.go_on(10.0)
-    clocks.put(put)
-    assert [clocks.time.read()[1] for _ in range(2)] == [step, 0.0], because

@@ -7,8 +7,6 @@ import pytest
 
 from tests.waiting import until
 from webhook.server.overload import (
-    MOST_WAITED,
-    MOST_WAITED_IN_EPISODE,
     LoopLag,
     Overload,
     Rejected,
@@ -75,23 +73,12 @@ def test_the_log_has_one_line_when_it_begins_and_one_when_nothing_was_rejected_f
     ]
 
 
-def test_there_is_time_left_for_the_answer():
-    """On uvloop a request may have waited as long again before it could be known."""
-    assert 0 < MOST_WAITED_IN_EPISODE < MOST_WAITED < 1 / 2
-
-
 async def test_a_loop_that_is_held_is_late_and_that_is_remembered():
     lag = LoopLag()
     await asyncio.sleep(0.1)
     time.sleep(0.4)
     await asyncio.sleep(0.2)
     assert lag.longest() >= 0.3
-    lag.stop()
-
-
-async def test_nothing_was_late_before_the_first_look():
-    lag = LoopLag()
-    assert lag.longest() == 0.0
     lag.stop()
 
 

@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -174,20 +174,6 @@ async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp
         mount_secret(tmp_path, as_files(SECOND), 2)
         assert certificate.reload_if_changed(NOW) == ()
         assert (await client.shake()).fingerprint == NEW
-
-
-@pytest.mark.slow
-async def test_no_handshake_fails_through_thirty_rotations(tmp_path, certificate):
-    async with serving(certificate) as client:
-        for turn in range(30):
-            leaf = SECOND if turn % 2 else FIRST
-            write_files(tmp_path, {"tls.key": leaf.key_pem})
-            with suppress(CertificateError):
-                certificate.reload_if_changed(NOW)  # a look between the two renames
-            await client.shake()
-            write_files(tmp_path, {"tls.crt": leaf.cert_pem})
-            certificate.reload_if_changed(NOW)
-            assert (await client.shake()).fingerprint == fingerprint(leaf.cert_pem)
 
 
 def test_a_pair_due_for_renewal_is_served_with_a_warning(tmp_path):

@@ -187,11 +187,6 @@ def test_bytes_that_are_no_text_are_no_token(file):
         TokenFile(file)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(BadTokenFileError, match="No such file"):
-        TokenFile(tmp_path / "none")
-
-
 async def test_while_the_file_is_of_no_use_nobody_is_let_in(file, caplog):
     tokens = TokenFile(file)
     file.unlink()

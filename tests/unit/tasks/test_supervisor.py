@@ -140,15 +140,6 @@ async def test_what_its_end_raises_is_counted_and_ends_nothing_else(supervisor):
     assert counted(supervisor)["bad",] == 1
 
 
-async def test_an_old_failure_is_not_raised_at_the_end(supervisor):
-    async def run() -> None:
-        raise RuntimeError
-
-    async with supervisor.running({"a": run}):
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-
 async def test_a_task_whose_own_work_was_cancelled_is_started_again(supervisor):
     runs, works = [], asyncio.Event()
 

@@ -118,12 +118,6 @@ def test_a_line_that_is_not_heard_need_not_be_made_and_is_counted_as_left_out(st
     assert lines[-1]["leftOut"] == 1_000 - heard
 
 
-def test_a_limit_regains_no_more_than_its_burst():
-    limit = RateLimit(per_second=100.0, burst=2)
-    limit.filter(record())
-    assert [limit.filter(record(at=1_000.0)) for _ in range(3)] == [True, True, False]
-
-
 def test_a_clock_that_is_put_back_an_hour_silences_nobody():
     limit = RateLimit(per_second=1.0, burst=3)
     limit.filter(record(at=3_600.0))
@@ -177,22 +171,6 @@ def test_what_cannot_be_written_is_lost_without_a_traceback():
     assert [json.loads(line)["message"] for line in written.getvalue().splitlines()] == ["written"]
 
 
-def test_a_reader_that_stands_still_delays_nobody():
-    may_go_on = threading.Event()
-
-    class Still(io.StringIO):
-        def write(self, text: str) -> int:
-            assert may_go_on.wait(PATIENCE)
-            return super().write(text)
-
-    written = Still()
-    with contextlib.redirect_stderr(written), logging_to_stderr():
-        for number in range(2):
-            LOGGER.info("line %d", number)
-        may_go_on.set()
-    assert len(written.getvalue().splitlines()) == 2
-
-
 def test_what_waits_for_a_reader_that_stands_still_is_bounded(monkeypatch):
     monkeypatch.setattr("webhook.telemetry.logs._QUEUED_LINES", 3)
     may_go_on = threading.Event()
@@ -209,9 +187,3 @@ def test_what_waits_for_a_reader_that_stands_still_is_bounded(monkeypatch):
         may_go_on.set()
     # One more where the first line is taken before the others come.
     assert len(written.getvalue().splitlines()) in (3, 4)
-
-
-def test_after_it_nothing_is_written(stderr):
-    lines = stderr()
-    LOGGER.warning("late")
-    assert lines == []
