@@ -11,7 +11,6 @@ from typing import Final, Protocol
 
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
-from webhook.telemetry.metrics import Metrics
 
 TICK_SECONDS: Final = 1.0
 """The time between two attempts to lead."""
@@ -44,26 +43,13 @@ class LeaderElection(Leadership, Protocol):
 
 
 @asynccontextmanager
-async def running_for_leader(
-    election: LeaderElection,
-    metrics: Metrics,
-    supervisor: Supervisor,
-    wake: asyncio.Event | None = None,
+async def taking_part(
+    election: LeaderElection, supervisor: Supervisor, wake: asyncio.Event | None = None
 ) -> AsyncIterator[None]:
     """Take part in an election while the context is entered, then give up the leadership.
 
     wake  set when the next tick is due at once
     """
-    metrics.gauge("genguard_leader", lambda: float(election.is_leader))
-    async with taking_part(election, supervisor, wake):
-        yield
-
-
-@asynccontextmanager
-async def taking_part(
-    election: LeaderElection, supervisor: Supervisor, wake: asyncio.Event | None = None
-) -> AsyncIterator[None]:
-    """Do the same without a metric."""
     woken = wake or asyncio.Event()
     try:
         async with supervisor.running({ELECTION: lambda: _take_part(election, woken)}):

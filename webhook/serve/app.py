@@ -22,7 +22,7 @@ from webhook.cel.evaluator import Evaluator
 from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.page import Forwarding, Sources
 from webhook.dashboard.routes import Dashboard
-from webhook.election.leader import LeaderElection, running_for_leader
+from webhook.election.leader import LeaderElection, taking_part
 from webhook.files.rules import ServerRules, parse_place
 from webhook.serve.settings import Settings
 from webhook.server.access import (
@@ -200,12 +200,14 @@ class App:
         """Take part in the election of a leader, where one is needed."""
         if self.cluster is None or not self.settings.needs_leader:
             return
-        self.leader, wake = self.cluster.lease, None
+        leader: LeaderElection = self.cluster.lease
+        wake = None
         if self.settings.standby:
-            pods = await self.cluster.elect_by_pods(all_answer=self.replicas is not None)
-            self.leader, self.pods, wake = pods, pods, pods.wake
-        running = running_for_leader(self.leader, self.metrics, self.supervisor, wake)
-        await self._stack.enter_async_context(running)
+            self.pods = await self.cluster.elect_by_pods(all_answer=self.replicas is not None)
+            leader, wake = self.pods, self.pods.wake
+        self.leader = leader
+        self.metrics.gauge("genguard_leader", lambda: float(leader.is_leader))
+        await self._stack.enter_async_context(taking_part(leader, self.supervisor, wake))
 
     def _describe(self) -> Mapping[str, str]:
         """What this server says of itself to a probe; with --standby also which pod is active."""
