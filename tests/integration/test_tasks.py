@@ -58,8 +58,6 @@ TASKS: Final = {
     "shared intents": STORE,
     "shared facts": STORE,
     "facts of replicas": STORE,
-    "judging for all": STORE,
-    "news of the store": STORE,
 }
 """The server in which each task runs. "look at the own installation", which reads once and ends,
 runs in a pod alone; "publishing" is the task of `publish-status`, in e2e/test_publish_status.py."""
