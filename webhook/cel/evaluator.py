@@ -9,14 +9,13 @@ possible cause, and objects of its rule are judged by their conditions. Calls bl
 loop they are made in a thread.
 """
 
-import multiprocessing.process
+import multiprocessing
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from threading import Lock
-from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import msgspec
@@ -72,19 +71,14 @@ class Evaluator:
         self._lock: Final = Lock()
         self._is_closed = False
         self._not_before = 0.0
-        self._processes: set[multiprocessing.process.BaseProcess] = set()
-        """The worker, while there is one."""
+        self.pid: int | None = None
+        """Of the worker, while there is one."""
         self.started = 0
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_closed = True
         self._kill()  # callers that wait for an answer get none
         with self._lock:
@@ -94,11 +88,6 @@ class Evaluator:
     def costly(self) -> int:
         """How many expressions have exceeded a limit."""
         return len(self._costly)
-
-    @property
-    def pid(self) -> int | None:
-        """Of the worker, while there is one."""
-        return next((one.pid for one in self._processes), None)
 
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest
@@ -180,43 +169,39 @@ class Evaluator:
 
     def _running(self) -> ProcessPoolExecutor | None:
         """The worker; None where it cannot be started, which is tried again a minute later."""
+        if self._pool is not None or self._is_closed or time.monotonic() < self._not_before:
+            return self._pool
         reason = ""
-        is_no_use = self._is_closed or time.monotonic() < self._not_before
-        for _ in range(0 if self._pool is not None or is_no_use else _TRIES):
-            others = set(multiprocessing.active_children())
+        for _ in range(_TRIES):
+            spawn = multiprocessing.get_context("spawn")
             try:
                 self._pool = ProcessPoolExecutor(
-                    1,
-                    multiprocessing.get_context("spawn"),
-                    initializer=worker.start,
-                    initargs=(self._limits,),
+                    1, spawn, initializer=worker.start, initargs=(self._limits,)
                 )
-                started = self._pool.submit(os.getpid)
-                self._processes = {*multiprocessing.active_children()} - others
-                started.result(_START_SECONDS)
+                self.pid = self._pool.submit(os.getpid).result(_START_SECONDS)
             except _FAILURES as error:
                 self._end()
                 reason = type(error).__name__
             else:
                 self.started += 1
                 return self._pool
-        if reason:
-            self._not_before = time.monotonic() + _RETRY_SECONDS
-            facts = {"reason": reason, "effect": "every webhook stays possible"}
-            LOGGER.warning("matchConditions are not evaluated", extra={"facts": facts})
-        return self._pool
+        self._not_before = time.monotonic() + _RETRY_SECONDS
+        facts = {"reason": reason, "effect": "every webhook stays possible"}
+        LOGGER.warning("matchConditions are not evaluated", extra={"facts": facts})
+        return None
 
     def _kill(self) -> None:
         """End the worker at once, whatever it does."""
-        for process in self._processes:
-            process.kill()
+        for process in multiprocessing.active_children():
+            if process.pid == self.pid:
+                process.kill()
 
     def _end(self) -> None:
         """End the worker, and give back what it took."""
         self._kill()
         if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        self._pool, self._processes = None, set()
+            self._pool.shutdown(wait=self.pid is not None, cancel_futures=True)
+        self._pool = self.pid = None
 
 
 def reviewed_request(request: AdmissionRequest) -> worker.ReviewedRequest | None:

@@ -306,7 +306,7 @@ class App:
         if way == TOKEN_FILE:
             return ByToken(TokenFile(file))
         if self.cluster is None:
-            raise BadOpsAuthError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
+            raise BadOpsAuthError("--ops-auth kubernetes needs a cluster: give --kubeconfig")
         return ByToken(ReviewedTokens(self.cluster.tokens))
 
 

@@ -289,24 +289,17 @@ class Settings:
 
     def _contradictions(self) -> Iterator[tuple[bool, str]]:
         """Each contradiction that there can be: whether it is there, and the message."""
-        has_cluster = bool(self.kubeconfig)
-        yield (
-            self.ops_auth == KUBERNETES and not has_cluster,
-            "--ops-auth kubernetes asks a cluster: give --kubeconfig",
-        )
-        for name in _OF_CLUSTER:
-            yield (
-                bool(getattr(self, name)) and not has_cluster,
-                f"--{name.replace('_', '-')} needs a cluster: give --kubeconfig",
-            )
-        yield (
-            self.shares and not has_cluster,
-            "--store valkey://: a Lease of a cluster elects who reads it: give --kubeconfig",
-        )
-        yield (
-            self.follows and not has_cluster,
-            "--registrations follow needs a cluster: give --kubeconfig",
-        )
+        place = parse_place(self.rules)
+        of_cluster = {
+            **{f"--{name.replace('_', '-')}": getattr(self, name) for name in _OF_CLUSTER},
+            "--ops-auth kubernetes": self.ops_auth == KUBERNETES,
+            "--store valkey://": self.shares,
+            "--registrations follow": self.follows,
+            "--rules configmap:...": place is not None and place.file is None,
+        }
+        for what, is_given in of_cluster.items():
+            is_lost = bool(is_given) and not self.kubeconfig
+            yield is_lost, f"{what} needs a cluster: give --kubeconfig"
         yield (
             self.heal and self.audit_only,
             "--heal changes objects and --audit-only nothing: leave one out",
@@ -319,15 +312,9 @@ class Settings:
             bool(self.client_name) and not self.client_ca_file,
             "--client-name is of a certificate: give --client-ca-file",
         )
-        for name in ("tls_cert_file", "cert_secret"):
-            yield (
-                bool(getattr(self, name)) and bool(self.cert_dir),
-                f"give either --{name.replace('_', '-')} or --cert-dir",
-            )
-        place = parse_place(self.rules)
         yield (
-            place is not None and place.file is None and not has_cluster,
-            "--rules configmap:... needs a cluster: give --kubeconfig, or a file",
+            bool(self.cert_dir) and bool(self.tls_cert_file or self.cert_secret),
+            "give one of --cert-dir, --tls-cert-file and --cert-secret",
         )
         yield (
             bool(self.object_metrics) and not self.watch,

@@ -61,8 +61,8 @@ objects; with 2,000 new objects and 10 rounds they take 8 ms and 23 ms."""
 
 _SWITCH_SECONDS: Final = 0.000_5
 """After so long a thread that works on a large review lets the event loop go on; Python's default
-is 5 ms, several times in each small review. Under all attacks of tests/contract/hoard.py at
-once the 99th percentile of honest reviews was 76 to 84 ms with it, 90 to 114 without."""
+is 5 ms, several times in each small review. Under all attacks of `make memory-attack` at once the
+99th percentile of honest reviews was 76 to 84 ms with it, 90 to 114 without."""
 
 
 def about(
@@ -149,19 +149,8 @@ class AdmissionService:
             spans=spans,
             keeps_clients=keeps_clients,
         )
-        self._port: Port | None = None
-        self._ops: web.AppRunner | None = None
-        self._ops_port: Port | None = None
-        self._lag: LoopLag | None = None
-        self._leaves = False
-        self.secure_port = 0
-        self.ops_port = 0
-
-    async def start(self) -> None:
-        """Listen on both ports. Raises OSError when an address is taken."""
-        options, limits = self._options, self._options.limits
-        self._lag = LoopLag()
-        self._port = Port(
+        self._lag: Final = LoopLag()
+        self._port: Final = Port(
             web.Server(self._handler),
             PortLimits(
                 limits.connections,
@@ -171,17 +160,26 @@ class AdmissionService:
                 limits.backlog,
             ),
             self._lag,
-            self._metrics.refuse,
+            metrics.refuse,
             context=(self._certificate.guarded() if self._clients else self._certificate.context),
             clients=self._clients,
         )
+        self._ops: web.AppRunner | None = None
+        self._ops_port: Port | None = None
+        self._leaves = False
+        self.secure_port = 0
+        self.ops_port = 0
+
+    async def start(self) -> None:
+        """Listen on both ports. Raises OSError when an address is taken."""
+        options = self._options
         with naming_flags(
             ("--bind-address", options.bind_address), ("--secure-port", options.secure_port)
         ):
             await self._port.open(options.bind_address, options.secure_port)
         self.secure_port = self._port.number
-        self._measure(self._port, self._lag)
-        trust = await self._start_ops(self._lag)
+        self._measure()
+        trust = await self._start_ops()
         self._supervisor.start(TICKING, self._tick)
         self._supervisor.start(SENDING_AWAY, self._send_away)
         self._detecting.start()
@@ -197,20 +195,20 @@ class AdmissionService:
             },
         )
 
-    def _measure(self, port: Port, lag: LoopLag) -> None:
+    def _measure(self) -> None:
         """Export what the server measures of itself."""
         metrics, rejected, recorder = self._metrics, self._overload.rejected, self._recorder
         metrics.counts(
             "genguard_shed_total",
             lambda: [((reason.value,), count) for reason, count in rejected.items()],
         )
-        metrics.gauge("genguard_open_connections", lambda: float(len(port)))
-        metrics.gauge("genguard_event_loop_lag_seconds", lag.longest)
+        metrics.gauge("genguard_open_connections", lambda: float(len(self._port)))
+        metrics.gauge("genguard_event_loop_lag_seconds", self._lag.longest)
         metrics.gauge("genguard_certificate_expiry_seconds", self._seconds_to_expiry)
         if recorder is not None:
             metrics.gauge("genguard_recording_dropped", lambda: float(recorder.dropped))
 
-    async def _start_ops(self, lag: LoopLag) -> ssl.SSLContext | None:
+    async def _start_ops(self) -> ssl.SSLContext | None:
         """Listen on the ops port, over TLS if a context is returned."""
         options, limits = self._options, self._options.limits
         registry = self._metrics.registry
@@ -236,7 +234,7 @@ class AdmissionService:
                 spare=limits.ops_spare,
                 makes_room=True,
             ),
-            lag,
+            self._lag,
             lambda reason: refused.update((reason,)),
             context=trust,
         )
@@ -247,7 +245,7 @@ class AdmissionService:
 
     def missing(self) -> str | None:
         """Why this server is not ready; None when it is."""
-        if self._port is None or not self._port.is_serving:
+        if not self._port.is_serving:
             return "not listening"
         if self._leaves:
             return "draining"
@@ -294,16 +292,14 @@ class AdmissionService:
             await asyncio.sleep(0.1)
             now = time.monotonic()
             began = min(began, now) if self._handler.sends_away else math.inf
-            if self._port is not None and now - began >= _IDLE_SECONDS:
+            if now - began >= _IDLE_SECONDS:
                 self._port.close_idle(now - _IDLE_SECONDS)
 
     async def stop(self) -> None:
         """Close the listeners, finish what is in flight, end."""
         await self._supervisor.end((TICKING, SENDING_AWAY))
-        if self._lag is not None:
-            self._lag.stop()
-        if self._port is not None:
-            await self._finish(self._port)
+        self._lag.stop()
+        await self._finish()
         self._pages.close()
         if self._ops_port is not None:
             self._ops_port.close()
@@ -315,17 +311,18 @@ class AdmissionService:
             await in_thread(self._recorder.close)
         LOGGER.info("stopped")
 
-    async def _finish(self, port: Port) -> None:
+    async def _finish(self) -> None:
         """Answer what has begun; aiohttp's own shutdown reads no more of a body."""
+        port, seconds = self._port, self._options.limits.body_seconds
         port.close()
         self._handler.draining = True
-        for _ in range(int(self._options.limits.body_seconds / _POLL_SECONDS)):
+        for _ in range(int(seconds / _POLL_SECONDS)):
             if not port.busy:
                 break
             await asyncio.sleep(_POLL_SECONDS)
         port.end()
         port.server.pre_shutdown()  # without it, idle connections are waited for
-        await port.server.shutdown(self._options.limits.body_seconds)
+        await port.server.shutdown(seconds)
 
     async def run(self) -> None:
         """Serve until SIGTERM, then drain; SIGINT or a second SIGTERM ends at once."""
@@ -347,10 +344,9 @@ class AdmissionService:
         with Watchdog(self._options.limits.stuck_seconds):
             try:
                 await asked.wait()
-                draining = asyncio.create_task(self.drain())
-                force = asyncio.create_task(forced.wait())
-                await asyncio.wait((draining, force), return_when=asyncio.FIRST_COMPLETED)
-                for task in (draining, force):
+                tasks = [asyncio.create_task(one) for one in (self.drain(), forced.wait())]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
                     task.cancel()
             finally:
                 await self.stop()
@@ -364,7 +360,7 @@ class AdmissionService:
             self._overload.episode.end_if_quiet()
             if self._clients is not None:
                 self._clients.episode.end_if_quiet()
-            if self._keeper.refresh(datetime.now(UTC)) and self._port is not None:
+            if self._keeper.refresh(datetime.now(UTC)):
                 self._port.retire()
 
 

@@ -11,11 +11,11 @@ are dropped and counted: recording never delays an answer.
 
 import logging
 import os
-import queue
-import stat
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -144,15 +144,13 @@ class Recorder:
         except OSError:
             os.close(self._file)
             raise
-        self._is_torn = _ends_within_line(path)
-        """Whether the file ends with a part of a line, which a process that was killed has left."""
+        if os.fstat(self._file).st_size:  # a process that was killed may have left half a line
+            os.write(self._file, b"\n")
         self._clock: Final = clock
-        self._lines: Final[queue.SimpleQueue[bytes | None]] = queue.SimpleQueue()
         self._waiting = 0
         self._lock: Final = threading.Lock()
-        self._writer: Final = threading.Thread(target=self._write, name="recorder", daemon=True)
+        self._writer: Final = ThreadPoolExecutor(1, "recorder")
         self.dropped = 0
-        self._writer.start()
 
     def record(self, phase: Phase, body: bytes) -> None:
         """Write a review, which is known to be a single JSON document."""
@@ -169,51 +167,25 @@ class Recorder:
                 self.dropped += 1
                 return
             self._waiting += len(line)
-        self._lines.put(line)
+        self._writer.submit(self._append, line)
 
     def close(self) -> None:
         """Write what is waiting and close the file."""
-        self._lines.put(None)
-        self._writer.join()
+        self._writer.shutdown()
         try:
             os.close(self._file)
         except OSError:  # some file systems report only now that they could not write
             self.dropped += 1
 
-    def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
-            try:
-                self._append(line)
-            except OSError:  # a full disk: lines are lost, and nothing else
-                self.dropped += 1
-            with self._lock:
-                self._waiting -= len(line)
-
     def _append(self, line: bytes) -> None:
         """Write all of a line or nothing of it: half a line would spoil the next one too."""
-        whole = b"\n" + line if self._is_torn else line
-        left = memoryview(whole)
+        left = memoryview(line)
         try:
             while left:
                 left = left[os.write(self._file, left) :]
-        except OSError:
-            begun = len(whole) - len(left)
-            try:
-                os.ftruncate(self._file, os.fstat(self._file).st_size - begun)
-            except OSError:  # a pipe has no length
-                self._is_torn = self._is_torn or begun > 0
-            raise
-        self._is_torn = False
-
-
-def _ends_within_line(path: Path) -> bool:
-    """Whether a file's last byte ends no line; no for an empty one, and for a pipe or device."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return False
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - 1, 0))
-            return file.read(1) not in (b"", b"\n")
-    except OSError:  # it may be written, and not read
-        return False
+        except OSError:  # a full disk: lines are lost, and nothing else
+            self.dropped += 1
+            with suppress(OSError):  # a pipe has no length
+                os.ftruncate(self._file, os.fstat(self._file).st_size - len(line) + len(left))
+        with self._lock:
+            self._waiting -= len(line)

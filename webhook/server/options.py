@@ -57,8 +57,6 @@ OTHER_DESCRIPTORS: Final = 128
 """For listeners, files, threads, the API server, the store and Alertmanager."""
 FEWEST_CONNECTIONS: Final = 16
 """Connections that the admission port has in any case."""
-_FEWEST_OPS: Final = 4
-"""As much for the ops port, those to spare included."""
 
 
 def raise_limit() -> int:
@@ -71,25 +69,22 @@ def raise_limit() -> int:
 
 
 def fit(limits: Limits, descriptors: int) -> Limits:
-    """Lower the connections of the ports so that both need so few descriptors.
+    """Lower the connections of both ports by one share, so that they need so few descriptors.
 
-    The admission port gives way first, down to FEWEST_CONNECTIONS; then the ops port. Neither port
-    can take what the other one and files need, so a probe is answered whatever else is open.
+    Neither port can take what the other one and files need, so a probe is answered whatever else is
+    open.
     """
-    if descriptors == resource.RLIM_INFINITY:
+    wanted = limits.connections + limits.ops_connections + limits.ops_spare
+    free = max(descriptors - OTHER_DESCRIPTORS, descriptors // 2)
+    if descriptors == resource.RLIM_INFINITY or free >= wanted:
         return limits
-    free = descriptors - OTHER_DESCRIPTORS - limits.ops_connections - limits.ops_spare
-    connections = min(limits.connections, max(free, FEWEST_CONNECTIONS))
-    if connections == limits.connections:
-        return limits
-    facts: dict[str, int | str] = {"connections": connections, "action": "raise ulimit -n"}
-    fitted = replace(limits, connections=connections)
-    if free < FEWEST_CONNECTIONS:
-        others = min(OTHER_DESCRIPTORS, descriptors // 2)
-        ops = max(descriptors - others - connections, _FEWEST_OPS)
-        spare = min(limits.ops_spare, ops // 4)
-        fitted = replace(fitted, ops_connections=ops - spare, ops_spare=spare)
-        facts["opsConnections"] = fitted.ops_connections
+    fitted = replace(
+        limits,
+        connections=max(limits.connections * free // wanted, FEWEST_CONNECTIONS),
+        ops_connections=max(limits.ops_connections * free // wanted, 3),
+        ops_spare=max(limits.ops_spare * free // wanted, 1),
+    )
+    facts = {"connections": fitted.connections, "action": "raise ulimit -n"}
     LOGGER.warning("few descriptors: fewer connections are accepted", extra={"facts": facts})
     return fitted
 

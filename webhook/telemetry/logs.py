@@ -14,28 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
-
-class _Logger(logging.Logger):
-    """A logger that does not search the stack for its caller.
-
-    No line names the caller, and the search takes longer than the rest of a record.
-    """
-
-    def findCaller(self, *_: Any, **__: Any) -> tuple[str, int, str, str | None]:  # noqa: N802
-        return "", 0, "", None
-
-
-def _make_logger() -> logging.Logger:
-    """Create the logger `genguard`; the class of other loggers stays as it is."""
-    usual = logging.getLoggerClass()
-    logging.setLoggerClass(_Logger)
-    try:
-        return logging.getLogger("genguard")
-    finally:
-        logging.setLoggerClass(usual)
-
-
-LOGGER: Final = _make_logger()
+LOGGER: Final = logging.getLogger("genguard")
 _QUEUED_LINES: Final = 10_000
 _MESSAGES: Final = 1_000
 

@@ -111,7 +111,7 @@ def test_every_flag_has_an_effect():
     ("settings", "message"),
     [
         ({"heal": True}, "--heal needs a cluster"),
-        ({"cert_dir": Path("a"), "cert_secret": "s", "kubeconfig": "k"}, "either --cert-secret"),
+        ({"cert_dir": Path("a"), "cert_secret": "s", "kubeconfig": "k"}, "one of --cert-dir"),
         ({"object_metrics": 1}, "--object-metrics shows what is watched"),
     ],
 )
