@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.detection.digest import Digest, digest_of
-from genguard.detection.values import Shows, shown
+from genguard.detection.values import Digest, Shows, digest_of, shown
 from genguard.objects.fields import Fields, Path, to_pointer
 
 MOST_LEAVES: Final = 2_000

@@ -45,9 +45,8 @@ from genguard.detection.diff import (
     diff_of,
     together,
 )
-from genguard.detection.digest import NO_DIGEST, Digest
-from genguard.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
-from genguard.detection.reduce import EarlierFacts
+from genguard.detection.fact import BYTES_OF_FACT, SECONDS_APART, EarlierFacts, Fact
+from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NOBODY, Acted, Called, Write, is_manager
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.fields import Path

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from genguard.detection.changes import changes
-from genguard.detection.digest import Digest
 from genguard.detection.finding import FoundObject
+from genguard.detection.values import Digest
 from genguard.detection.write import Write
 from genguard.objects.fields import Path, get, to_pointer
 from genguard.objects.observed import (

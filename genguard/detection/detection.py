@@ -19,25 +19,27 @@ from genguard.detection.damage import survives
 from genguard.detection.detectors import ALL, Detector, DetectorRunner, Signal
 from genguard.detection.diff import Comparer
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.fact import SECONDS_APART, Fact, manager_of
+from genguard.detection.fact import (
+    SECONDS_APART,
+    Fact,
+    Reviewed,
+    is_reduced,
+    manager_of,
+    reduce,
+    stale_version,
+)
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.honesty import Honesty
 from genguard.detection.ledger import Ledger
-from genguard.detection.life_fact import (
+from genguard.detection.lives import (
     AnyFact,
     LifeFact,
+    Lives,
     is_life,
     key_of,
     reduce_life,
     stale_fact,
-)
-from genguard.detection.lives import Lives
-from genguard.detection.reduce import (
-    Reviewed,
-    is_reduced,
-    reduce,
-    stale_version,
 )
 from genguard.detection.refusals import Refusal, Refusals
 from genguard.detection.suspects import Suspects

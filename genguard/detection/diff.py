@@ -22,8 +22,7 @@ from genguard.detection.changes import (
     leaves_of,
     size_of,
 )
-from genguard.detection.digest import Digest, added, as_digest, as_number
-from genguard.detection.values import Shows
+from genguard.detection.values import Digest, Shows, added, as_digest, as_number
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields, Path
 

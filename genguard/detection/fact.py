@@ -3,19 +3,35 @@
 It says what one phase of a write shows, compared with what is stored. It holds no value of an
 object, nor of a label or an annotation, so a shared store may keep it. Which webhooks and policies
 can have acted depends on content: the replica that has the review finds it out.
+
+A review is reduced as soon as it comes in: afterwards the objects are not needed. A phase that
+shows the same as an earlier phase of its write is not compared again.
 """
 
 from functools import lru_cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import NO_RAW, AdmissionRequest, JoinKey, Phase
-from genguard.detection.diff import Compared
-from genguard.detection.digest import Digest
-from genguard.detection.write import Acted, Called, ObjectKey, Requester
+from genguard.admission.review import (
+    NO_RAW,
+    AdmissionRequest,
+    JoinKey,
+    Operation,
+    Phase,
+    ReviewedObject,
+)
+from genguard.detection.diff import Compared, Comparer, digests
+from genguard.detection.metadata import compare_metadata
+from genguard.detection.pod_status import find_pod_status_change
+from genguard.detection.suspects import Suspects
+from genguard.detection.values import Digest, added, shows_of
+from genguard.detection.write import Acted, Called, ObjectKey, Requester, name_of
 from genguard.generation.custom import StatusSubresource
-from genguard.objects.observed import Observed
+from genguard.generation.prediction import Prediction
+from genguard.objects.fields import Fields
+from genguard.objects.metadata import read_owner_uid
+from genguard.objects.observed import NOTHING_OBSERVED, Observed
 
 VERSION: Final = 7
 """Of the encoding: another number is another shape or another meaning."""
@@ -200,3 +216,248 @@ def decode_fact(raw: bytes) -> Fact:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # The decoder's message may repeat a value.
         raise UnreadableFactError(f"not a fact of version {VERSION}") from None
+
+
+_METADATA: Final = "metadata"
+_SCALE: Final = "scale"
+_STATUS: Final = "status"
+_NOT_STATUS: Final = frozenset({_STATUS})
+_METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
+"""Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
+
+
+class Reviewed(NamedTuple):
+    """A request with what the engine made of it."""
+
+    request: AdmissionRequest
+    prediction: Prediction
+    status: StatusSubresource
+
+
+class EarlierFacts(NamedTuple):
+    """What is known of a write before this review of it.
+
+    facts           of its earlier phases, oldest first
+    awaits_outcome  outcomes of this resource are seen, so that a mutate call is not the last phase
+    """
+
+    facts: tuple[Fact, ...]
+    awaits_outcome: bool
+
+
+def is_reduced(request: AdmissionRequest) -> bool:
+    """Updates of the object itself that the server would take, and no dry runs."""
+    return _is_update(request) and not stale_version(request)
+
+
+def stale_version(request: AdmissionRequest) -> str:
+    """Return the version that an update names where another one is stored; "" for no such update.
+
+    It is refused after mutating admission.
+    """
+    if not _is_update(request):
+        return ""
+    new, old = request.object, request.old_object
+    sent = new.metadata.resource_version if new else None
+    stored = old.metadata.resource_version if old else None
+    return sent if sent and stored and sent != stored else ""
+
+
+def _is_update(request: AdmissionRequest) -> bool:
+    is_update = request.operation is Operation.UPDATE and not request.wire.dry_run
+    return is_update and request.object is not None and request.old_object is not None
+
+
+def reduce(
+    phase: Phase,
+    reviewed: Reviewed,
+    now: float,
+    known: EarlierFacts,
+    suspects: Suspects,
+    *,
+    comparer: Comparer,
+    is_suspect: bool,
+    implied: tuple[Phase, ...] = (),
+) -> Fact:
+    """Make the fact of a review of which `is_reduced` is true; `now` is seconds since the epoch.
+
+    The leaves of a suspect object are compared; of others it is known that something differs.
+    `implied` as in Fact.
+    Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+    """
+    request, prediction, status = reviewed
+    old, new, key = request.old_object, request.object, request.join_key
+    assert old is not None  # noqa: S101 - see is_reduced
+    assert new is not None  # noqa: S101
+    assert key is not None  # noqa: S101
+    facts, name = known.facts, name_of(key)
+    shows = shows_of(key.group, key.resource, comparer.shows)
+    taken, of_status = _taken(reviewed, old, new), None
+    earlier = [one.compared for one in facts]
+    compared = comparer.compare(
+        name, taken.stored, taken.sent, now, earlier, leaves=is_suspect, shows=shows
+    )
+    if taken.old_status is not None and taken.new_status is not None:
+        of_status = comparer.compare(
+            name, taken.old_status, taken.new_status, now, leaves=is_suspect, shows=shows
+        )
+    metadata = None
+    if request.subresource != _SCALE:  # a Scale has none of it
+        metadata = compare_metadata(
+            comparer,
+            name,
+            old.metadata,
+            new.metadata,
+            now,
+            earlier=[one.compared_metadata for one in facts],
+            leaves=is_suspect,
+            shows=shows,
+        )
+    is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
+    states = _states(request.subresource, old, new, compared) if is_last else None
+    for one in facts:
+        if (
+            one.compared is compared
+            and one.compared_status == of_status
+            and one.compared_metadata is metadata
+        ):
+            return msgspec.structs.replace(
+                one,
+                phase=phase,
+                time=now,
+                status=status,
+                writes_status=taken.writes_status,
+                states=states,
+                generation=new.metadata.stored_generation,
+                predicted=prediction.generation,
+                called=suspects.called_in(request) if is_last else one.called,
+                unmet=None,
+                policies=None,
+                implied=implied,
+            )
+    # Others changed it: whom to blame must be known even if its outcome goes to another replica,
+    # or never comes. Of a suspect the intent may be known elsewhere.
+    is_changed = phase is Phase.MUTATE and (bool(facts) or is_suspect)
+    before = after = NOTHING_OBSERVED
+    observes = False
+    if taken.writes_status or of_status is not None:
+        before, after = old.observed or NOTHING_OBSERVED, new.observed or NOTHING_OBSERVED
+        if before == after:
+            after = before
+        observes = after.own is not None or _observes(new.status)
+    asks = compared.diff.differs or of_status is not None or taken.writes_status
+    asks = asks or metadata is not None
+    touches_status = (taken.writes_status or of_status is not None) and old.status != new.status
+    of_pod = find_pod_status_change(request)
+    return Fact(
+        version=VERSION,
+        phase=phase,
+        time=now,
+        key=key,
+        served_as=request.wire.resource.version,
+        manager=manager_of(request),
+        status=status,
+        writes_status=taken.writes_status,
+        compared=compared,
+        compared_status=of_status,
+        touches_status=touches_status,
+        touches_more=_touches_more(taken, request.subresource),
+        states=states,
+        generation_before=old.metadata.stored_generation,
+        generation=new.metadata.stored_generation,
+        predicted=prediction.generation,
+        observed_before=before,
+        observed=after,
+        observes=observes,
+        called=suspects.called_in(request) if is_last or is_changed else None,
+        unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
+        policies=suspects.policies_in(request) if asks and not facts else None,
+        compared_metadata=metadata,
+        owner=read_owner_uid(old.metadata.owner_references),
+        foreign=of_pod.foreign,
+        unobserved=of_pod.unobserved,
+        process=process_of(request),
+        implied=implied,
+    )
+
+
+class _Taken(NamedTuple):
+    """The fields that the server takes from a write, as stored and as sent.
+
+    old_status, new_status  of a custom resource that nobody has described: perhaps taken as well
+    """
+
+    stored: Fields
+    sent: Fields
+    writes_status: bool
+    old_status: Fields | None = None
+    new_status: Fields | None = None
+
+
+def _taken(reviewed: Reviewed, old: ReviewedObject, new: ReviewedObject) -> _Taken:
+    wire = reviewed.request.wire
+    if wire.sub_resource == _STATUS:
+        return _Taken(_only(_STATUS, old.status), _only(_STATUS, new.status), writes_status=True)
+    if wire.sub_resource == _SCALE:
+        return _Taken(_only("spec", old.spec), _only("spec", new.spec), writes_status=False)
+    stored, sent = old.content, new.content
+    has_status = _STATUS in stored or _STATUS in sent
+    takes_status = has_status and reviewed.status is StatusSubresource.ABSENT
+    old_status = new_status = None
+    if has_status and not takes_status:
+        # What stands in the object is the client's stale copy.
+        stored, sent = _without_status(stored), _without_status(sent)
+        if reviewed.status is StatusSubresource.UNKNOWN and not wire.sub_resource:
+            old_status, new_status = _only(_STATUS, old.status), _only(_STATUS, new.status)
+    if (wire.resource.group, wire.resource.resource) in _METADATA_COUNTS and not wire.sub_resource:
+        stored, sent = _with_annotations(old, stored), _with_annotations(new, sent)
+    return _Taken(stored, sent, takes_status, old_status, new_status)
+
+
+def _only(key: str, raw: msgspec.Raw | None) -> Fields:
+    return {} if raw is None else {key: raw}
+
+
+def _without_status(fields: Fields) -> Fields:
+    return {key: raw for key, raw in fields.items() if key != _STATUS}
+
+
+def _with_annotations(reviewed: ReviewedObject, fields: Fields) -> Fields:
+    annotations = reviewed.metadata.annotations
+    if isinstance(annotations, msgspec.UnsetType):
+        return fields
+    raw = msgspec.Raw(msgspec.json.encode({"annotations": annotations}))
+    return {**fields, _METADATA: raw}
+
+
+def _touches_more(taken: _Taken, subresource: str) -> bool:
+    if subresource == _STATUS:
+        return False
+    if not taken.writes_status:
+        return taken.stored != taken.sent
+    return _without_status(taken.stored) != _without_status(taken.sent)
+
+
+def _states(
+    subresource: str, old: ReviewedObject, new: ReviewedObject, compared: Compared
+) -> States:
+    if subresource != _STATUS:
+        return States(*digests(old.content, new.content))
+    # A digest of all is the sum of its parts, and of status there is one already.
+    before, after = digests(old.content, new.content, _NOT_STATUS)
+    return States(added(before, compared.before), added(after, compared.after))
+
+
+class _Observes(msgspec.Struct, rename="camel"):
+    observed_generation: Any = None
+
+
+_observes_decoder: Final = msgspec.json.Decoder(_Observes | None)
+
+
+def _observes(raw: msgspec.Raw | None) -> bool:
+    try:
+        found = None if raw is None else _observes_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return False
+    return found is not None and found.observed_generation is not None

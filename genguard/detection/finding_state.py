@@ -7,13 +7,12 @@ import msgspec
 
 from genguard.detection.damage import Damage
 from genguard.detection.detectors.detector import Blame, Signal
-from genguard.detection.evidence import ResourceKind
+from genguard.detection.evidence import ResourceKind, rank_of
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Finding, Severity
 from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester, Write
-from genguard.detection.young import rank_of
 
 LOOP_COUNT: Final = 3
 CRITICAL_COUNT: Final = 20

@@ -28,12 +28,11 @@ import msgspec
 from genguard.admission.review import JoinKey, Phase
 from genguard.detection.correlate import Correlator, Unanswered, is_mostly_whole
 from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between
-from genguard.detection.digest import NO_DIGEST, Digest
 from genguard.detection.evidence import MOST_PLACES, ResourceKind
 from genguard.detection.fact import BYTES_OF_FACT, Fact
 from genguard.detection.history import History
-from genguard.detection.life_fact import LifeFact, blank_write
-from genguard.detection.lives import Lives
+from genguard.detection.lives import LifeFact, Lives, blank_write
+from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NOBODY, NODE_USER, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded
 

@@ -19,9 +19,8 @@ import msgspec
 
 from genguard.detection.changes import MOST_LEAVES, Change
 from genguard.detection.diff import Diff, PartDiffs
-from genguard.detection.digest import Digest
 from genguard.detection.metadata import FINALIZERS, OWNERS
-from genguard.detection.values import is_condition_type
+from genguard.detection.values import Digest, is_condition_type
 from genguard.detection.write import Write
 from genguard.objects.fields import Path, from_pointer
 from genguard.objects.shown import listed

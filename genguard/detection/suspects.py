@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from genguard.admission.review import AdmissionRequest, Phase, own_phase
-from genguard.detection.evidence import MOST_PLACES, Evidence, ResourceKind, Shared
+from genguard.detection.evidence import (
+    MOST_PLACES,
+    UNKNOWN_AGE,
+    Age,
+    Evidence,
+    ResourceKind,
+    Shared,
+    age_of,
+    rank_of,
+)
 from genguard.detection.finding import Actor, Confidence
 from genguard.detection.matching import (
     EVERYTHING,
@@ -21,6 +30,7 @@ from genguard.detection.matching import (
     Likeness,
     Matched,
     NotEvaluated,
+    Policy,
     Writes,
     matched,
     matches_rules,
@@ -29,9 +39,7 @@ from genguard.detection.matching import (
     selects,
     shown_to_rules,
 )
-from genguard.detection.policies import Policy
 from genguard.detection.write import NOBODY, Acted, Called
-from genguard.detection.young import UNKNOWN_AGE, Age, age_of, rank_of
 from genguard.objects.bounded import Bounded
 from genguard.objects.selectors import Truth, every
 

@@ -4,15 +4,54 @@ Always shown are numbers, booleans, times, empty values, and the words of condit
 (True, False, Unknown), a type, and a reason that reads like words (`MinimumReplicasAvailable`). Any
 other value may be somebody's secret: without --show-values only that it differs is known. Of a
 Secret nothing is shown, whatever the flags say.
+
+A digest says whether two values are equal, and nothing else about the values.
 """
 
 import re
+import zlib
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import msgspec
 
 from genguard.objects.fields import Path
+
+if TYPE_CHECKING:
+
+    @final
+    class Digest:
+        """Equal for equal values. mypy refuses to compare it with a value of an object.
+
+        Without that, a detector that waits for `change.after == 0` would never find anything.
+        """
+else:
+    Digest = int  # as it is encoded, and remembered with each leaf
+
+
+def as_digest(number: int) -> Digest:
+    """Return a number that is made of digests as a digest."""
+    return cast("Digest", number)
+
+
+def as_number(digest: Digest) -> int:
+    """Return a digest as the number that it is."""
+    return cast("int", digest)
+
+
+NO_DIGEST: Final = as_digest(0)
+"""Of nothing at all."""
+
+
+def digest_of(raw: bytes | msgspec.Raw) -> Digest:
+    """Return the digest of raw bytes, 32 bits."""
+    return as_digest(zlib.crc32(raw))
+
+
+def added(one: Digest, other: Digest) -> Digest:
+    """Return the digest of both parts of an object; their order does not matter."""
+    return as_digest(as_number(one) + as_number(other))
+
 
 LONGEST_SHOWN: Final = 256
 """Characters of a value as JSON. A longer one is not shown: a part would look like the whole."""

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from genguard.detection.policies import BINDING, POLICY, Policy
+from genguard.detection.matching import BINDING, POLICY, Policy
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy

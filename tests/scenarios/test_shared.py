@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import encode_fact
-from genguard.detection.life_fact import decode_any
-from genguard.detection.reduce import Reviewed
+from genguard.detection.fact import Reviewed, encode_fact
+from genguard.detection.lives import decode_any
 from genguard.detection.suspects import Suspects
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from genguard.detection.detection import Detection
 from genguard.detection.fact import encode_fact
-from genguard.detection.life_fact import AnyFact
+from genguard.detection.lives import AnyFact
 from genguard.objects.intended import EVERY_OBSERVED_GENERATION
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.admission.review import Phase
-from genguard.detection.matching import Writes, may_match
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import Writes, may_match, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.needed_phases import needs_of, rules_of
 from tests.unit.manifest_files import registrations

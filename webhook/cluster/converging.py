@@ -40,8 +40,7 @@ from genguard.converge.prepared import (
 )
 from genguard.converge.rounds import Asked, RefusedApplyError, converge
 from genguard.converge.status_samples import status_samples
-from genguard.detection.matching import Conditions, Matched, matched
-from genguard.detection.policies import Policy, read_policies
+from genguard.detection.matching import Conditions, Matched, Policy, matched, read_policies
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served

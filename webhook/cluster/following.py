@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 from kubernetes.aio import client
 
-from genguard.detection.policies import BINDING, POLICY, Policy, read_policies
+from genguard.detection.matching import BINDING, POLICY, Policy, read_policies
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from genguard.objects.fields import Fields

@@ -18,8 +18,7 @@ from msgspec import structs
 
 from genguard.admission.review import Phase
 from genguard.detection.finding import Confidence, Finding, Severity
-from genguard.detection.matching import NAME_LABEL, Matched, Writes, matches_rules
-from genguard.detection.policies import Policy
+from genguard.detection.matching import NAME_LABEL, Matched, Policy, Writes, matches_rules
 from genguard.detection.suspects import Registered
 from genguard.objects.selectors import Truth, matches_labels
 from webhook.cluster.registrations import Registrations

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 import certs
-from genguard.detection.policies import Policy
+from genguard.detection.matching import Policy
 from genguard.detection.suspects import Registered, Suspects
 from genguard.objects.fields import Fields
 from genguard.review_setup import ReviewSetup

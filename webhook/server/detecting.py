@@ -15,11 +15,10 @@ import msgspec
 
 from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import encode_fact
+from genguard.detection.fact import Reviewed, encode_fact
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
-from genguard.detection.life_fact import AnyFact
-from genguard.detection.reduce import Reviewed
+from genguard.detection.lives import AnyFact
 from genguard.review import Verdict
 from genguard.status.tracking import Tracking
 from webhook.alerts.change import Sink, TransitionTracker

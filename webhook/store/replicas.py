@@ -27,7 +27,7 @@ from cachetools import LRUCache
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import UnreadableFactError
-from genguard.detection.life_fact import AnyFact, decode_any
+from genguard.detection.lives import AnyFact, decode_any
 from genguard.objects.intended import Restored
 from webhook.election.leader import Leadership
 from webhook.store.address import ValkeyAddress

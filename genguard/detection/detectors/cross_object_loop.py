@@ -19,9 +19,8 @@ from statistics import correlation, fmean, median, pstdev
 from typing import ClassVar, Final, NamedTuple
 
 from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
-from genguard.detection.digest import Digest, digest_of
-from genguard.detection.history import ObjectHistory
-from genguard.detection.moves import Move, MovingObject
+from genguard.detection.history import Move, MovingObject, ObjectHistory
+from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import ObjectKey, Write
 
 _TURNS_WRITTEN: Final = 6

@@ -10,8 +10,7 @@ from genguard.admission.review import Phase
 from genguard.detection.damage import Damage
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.honesty import DishonestWriter
-from genguard.detection.life_fact import blank_write
-from genguard.detection.lives import Turns
+from genguard.detection.lives import Turns, blank_write
 from genguard.detection.refusals import Refusal
 from genguard.detection.write import Requester, Write
 

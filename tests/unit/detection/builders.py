@@ -8,9 +8,8 @@ from msgspec import structs
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Comparer
-from genguard.detection.fact import Fact
+from genguard.detection.fact import EarlierFacts, Fact, Reviewed, reduce
 from genguard.detection.ledger import Ledger, Row
-from genguard.detection.reduce import EarlierFacts, Reviewed, reduce
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Write
 from genguard.review import Dependencies, review

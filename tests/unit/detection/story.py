@@ -10,7 +10,7 @@ from genguard.detection.detectors import Detector
 from genguard.detection.finding import Finding
 from genguard.detection.honesty import Honesty
 from genguard.detection.ledger import Row
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge, make_review

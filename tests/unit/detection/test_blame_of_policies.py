@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Actor, Confidence
 from genguard.detection.finding_state import Requesters
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Acted, Requester
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, joined, spec, update

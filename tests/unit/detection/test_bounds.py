@@ -12,14 +12,13 @@ from genguard.admission.review import Phase
 from genguard.detection import changes, correlate, diff, ledger
 from genguard.detection.correlate import MOST_BYTES_PENDING
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Fact
+from genguard.detection.fact import Fact, Reviewed
 from genguard.detection.history import (
     MOST_BYTES,
     MOST_BYTES_OF_LEAVES,
     MOST_OBJECTS,
     History,
 )
-from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup

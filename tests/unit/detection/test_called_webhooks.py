@@ -3,7 +3,7 @@
 import pytest
 
 from genguard.detection.detection import Detection
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, status, update
 from tests.unit.detection.evaluating import CONDITIONS, Evaluated

@@ -7,7 +7,7 @@ from genguard.detection.detection import (
 )
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import Fact, decode_fact, encode_fact
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import (
     INTENT,

@@ -11,10 +11,16 @@ from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import NOT_COMPARED, Compared, digests
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.fact import VERSION, States, UnreadableFactError, decode_fact, encode_fact
-from genguard.detection.life_fact import decode_any
-from genguard.detection.policies import read_policies
-from genguard.detection.reduce import Reviewed
+from genguard.detection.fact import (
+    VERSION,
+    Reviewed,
+    States,
+    UnreadableFactError,
+    decode_fact,
+    encode_fact,
+)
+from genguard.detection.lives import decode_any
+from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Acted, Requester
 from genguard.generation import CustomResource, StatusSubresource

@@ -13,8 +13,7 @@ from genguard.detection.detection import Detection
 from genguard.detection.fact import UnreadableFactError, encode_fact
 from genguard.detection.finding import Severity
 from genguard.detection.history import History
-from genguard.detection.life_fact import VERSION, LifeFact, decode_any
-from genguard.detection.lives import MOST_ENDED, MOST_LIVES, Lives
+from genguard.detection.lives import MOST_ENDED, MOST_LIVES, VERSION, LifeFact, Lives, decode_any
 from genguard.detection.refusals import MOST_ATTEMPTED, Refusals
 from tests.reviews import make_review
 from tests.unit.detection.builders import (

@@ -4,8 +4,7 @@ import pytest
 
 from genguard.detection.detection import Detection
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.matching import NotEvaluated, reads_object
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import NotEvaluated, read_policies, reads_object
 from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import INTENT, reviewed, update
 from tests.unit.detection.evaluating import CONDITIONS

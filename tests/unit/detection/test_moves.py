@@ -3,8 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from genguard.detection.history import History
-from genguard.detection.moves import MOST_MOVES, MOST_MOVING
+from genguard.detection.history import MOST_MOVES, MOST_MOVING, History
 from genguard.detection.write import Requester
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
 

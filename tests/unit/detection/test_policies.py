@@ -2,8 +2,7 @@
 
 import pytest
 
-from genguard.detection.matching import Matched
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import Matched, read_policies
 from genguard.objects.selectors import Truth
 from tests.cases_loader import table
 from tests.unit.detection.policies import apply, binding, patch, policy, rule

@@ -11,8 +11,7 @@ from genguard.detection import evidence
 from genguard.detection import suspects as suspects_module
 from genguard.detection.evidence import ResourceKind, share
 from genguard.detection.finding import Confidence
-from genguard.detection.matching import NAME_LABEL, Matched
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import NAME_LABEL, Matched, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import NOBODY
 from tests.reviews import make_review

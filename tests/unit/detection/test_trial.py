@@ -10,8 +10,7 @@ from msgspec import structs
 
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding, FoundObject, Trial
-from genguard.detection.fix import Installation, _condition, fix
-from genguard.detection.trial import NOT_KEPT, Trials
+from genguard.detection.fix import NOT_KEPT, Installation, Trials, _condition, fix
 from genguard.objects.selectors import Truth
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, update
 from tests.unit.detection.evaluating import CONDITIONS

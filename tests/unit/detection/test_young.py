@@ -7,13 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from genguard.detection.detectors.detector import Blame, Signal
-from genguard.detection.evidence import share
+from genguard.detection.evidence import UNKNOWN_AGE, YOUNG_SECONDS, Age, age_of, share
 from genguard.detection.finding import Confidence
 from genguard.detection.ledger import Ledger
-from genguard.detection.policies import read_policies
+from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Acted, Called, Requester
-from genguard.detection.young import UNKNOWN_AGE, YOUNG_SECONDS, Age, age_of
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.policies import binding, policy
 from tests.unit.detection.test_suspects import HERE, OWN, hook
