@@ -11,15 +11,11 @@ from genguard.admission.review import Phase
 from genguard.detection.correlate import (
     MOST_AT_ONCE,
     MOST_OF_KEY,
-    MOST_PENDING,
     SECONDS_WAITED,
     SECONDS_WITHOUT_OUTCOMES,
     Correlator,
 )
 from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Compared
-from genguard.detection.fact import decode_fact, encode_fact
-from genguard.detection.suspects import Suspects, read_configurations
-from genguard.detection.write import NOBODY
 from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge
 from tests.unit.detection.builders import (
@@ -37,8 +33,6 @@ from tests.unit.detection.builders import (
     update,
     with_content,
 )
-from tests.unit.detection.evaluating import CONDITIONS
-from tests.unit.detection.test_suspects import hook
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
@@ -46,48 +40,10 @@ EARLIER = (OUTCOME, update(NEW, OLD, "6"))
 """An earlier write: since it had an outcome, the outcomes of later writes are awaited."""
 
 
-def test_three_phases_make_one_write():
-    one = update(NEW, OLD)
-    (write,) = joined((INTENT, one), (MUTATE, one), (OUTCOME, one))
-    assert write.content.requested == write.content.admitted
-    assert write.content.webhook == NO_DIFF
-    assert [change.pointer for change in write.content.admitted] == ["/spec/replicas"]
-
-
-def test_the_content_hash_of_a_write_is_that_of_what_was_requested():
-    one = update(NEW, OLD)
-    (write,) = joined((OUTCOME, one))
-    assert write.content_hash == write.content.admitted.content_hash is not None
-
-
-def test_what_other_webhooks_changed_stands_between_intent_and_mutate():
-    asked, made = update(NEW, OLD), update(OTHER, OLD)
-    (write,) = joined((INTENT, asked), (MUTATE, made), (OUTCOME, made))
-    assert [change.pointer for change in write.content.webhook or ()] == ["/spec/replicas"]
-
-
 def test_a_second_mutate_call_is_round_one():
     one, other = update(NEW, OLD), update(OTHER, OLD)
     (write,) = joined((INTENT, one), (MUTATE, one), (MUTATE, other), (OUTCOME, other))
     assert [change.pointer for change in write.content.reinvocation] == ["/spec/replicas"]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "is_told", "because"),
-    [
-        ([INTENT], [OUTCOME], True, "all three phases are seen"),
-        ([INTENT], [], True, "an intent begins a write"),
-        ([], [OUTCOME], True, "an outcome ends one"),
-        ([], [], False, "a PATCH is run again: two writes, for all that is known"),
-    ],
-)
-def test_rounds_are_told_from_writes_by_where_a_write_begins_or_ends(
-    before, after, is_told, because
-):
-    one, other = update(NEW, OLD), update(OTHER, OLD)
-    calls = [*((phase, one) for phase in before), (MUTATE, one), (MUTATE, other)]
-    (write,) = joined(*calls, *((phase, other) for phase in after))
-    assert bool(write.content.reinvocation) is is_told, because
 
 
 READY = {"type": "Ready"}
@@ -121,32 +77,6 @@ def test_what_genguard_repaired_itself_is_no_change_of_round_one(first, second, 
         )
     )
     assert [change.pointer for change in write.content.reinvocation] == told, because
-
-
-def test_three_mutate_calls_are_several_writes_and_no_rounds():
-    one, other = update(NEW, OLD), update(OTHER, OLD)
-    calls = [(MUTATE, one), (MUTATE, other), (MUTATE, one)]
-    (write,) = joined((INTENT, one), *calls, (OUTCOME, one))
-    assert write.content.reinvocation == NO_DIFF
-
-
-def test_any_number_of_mutate_calls_is_counted_as_what_is_kept_of_them():
-    correlator, asked = Correlator(), (update(spec(replicas=number), OLD) for number in range(9))
-    for one in asked:
-        correlator.see(fact(MUTATE, one))
-    correlator.see(fact(OUTCOME, update(NEW, OLD)))
-    assert correlator.bytes == 0
-
-
-def test_a_reinvocation_that_was_not_compared_is_a_change_without_leaves():
-    correlator = Correlator()
-    for phase, new in ((INTENT, NEW), (MUTATE, NEW), (MUTATE, OTHER), (OUTCOME, OTHER)):
-        one = fact(phase, update(new, OLD))
-        compared = msgspec.structs.replace(one.compared, diff=NOT_COMPARED)
-        writes = correlator.see(msgspec.structs.replace(one, compared=compared))
-    (write,) = writes
-    assert write.content.reinvocation == NOT_COMPARED
-    assert write.is_changed
 
 
 @pytest.mark.parametrize(
@@ -214,31 +144,6 @@ def test_a_stale_put_is_no_write():
     assert not joined((INTENT, one), (MUTATE, one))
 
 
-def test_without_outcomes_the_mutate_call_is_the_write():
-    one = update(NEW, OLD)
-    (write,) = joined((MUTATE, one))
-    assert write.has_outcome is False
-    assert (write.generation_after, write.generation_predicted) == (2, None)  # nobody has seen it
-
-
-def test_without_outcomes_an_intent_after_a_mutate_call_begins_another_write():
-    first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
-    begun = (INTENT, first), (MUTATE, first), (INTENT, second)
-    (write,) = joined(*begun, (MUTATE, second))
-    assert write.content.requested == write.content.admitted == fact(INTENT, second).compared.diff
-
-
-def test_where_outcomes_are_seen_a_mutate_call_alone_is_forgotten():
-    one, refused = update(NEW, OLD, "7"), update(OTHER, OLD, "8")
-    assert len(joined((INTENT, one), (MUTATE, one), (OUTCOME, one), (MUTATE, refused))) == 1
-
-
-def test_a_create_with_a_generated_name_is_not_joined():
-    one = update(NEW, OLD)
-    one["request"] |= {"operation": "CREATE", "oldObject": None, "name": ""}
-    assert not joined((INTENT, one), (MUTATE, one), (OUTCOME, one))
-
-
 def test_after_a_burst_a_review_ends_only_some_of_the_writes_that_have_waited():
     detection = Judging()
     for number in range(3 * MOST_AT_ONCE):
@@ -269,77 +174,10 @@ BOTH = {
 }
 
 
-def test_an_intent_that_was_judged_by_another_definition_is_as_good_as_none():
-    (write,) = learnt((UNKNOWN, PRESENT, PRESENT), **BOTH)
-    assert (write.content.requested, write.content.webhook) == (None, None)
-
-
-def test_a_mutate_call_that_was_is_not_compared_with_its_intent():
-    (write,) = learnt((PRESENT, UNKNOWN, PRESENT), **BOTH)
-    assert write.content.requested is not None
-    assert write.content.webhook is None
-
-
 def test_a_status_that_the_server_took_was_no_subresource_whatever_was_known_before():
     (write,) = learnt((PRESENT, PRESENT, UNKNOWN), **BOTH)
     assert write.writes_status
     assert [one.pointer for one in write.content.admitted] == ["/spec/a", "/status/b"]
-
-
-def test_a_status_that_the_server_took_was_taken_of_every_phase():
-    (write,) = learnt((UNKNOWN, UNKNOWN, UNKNOWN), **BOTH)
-    assert write.content.requested == write.content.admitted
-    assert write.content.webhook == NO_DIFF
-    assert [one.pointer for one in write.content.admitted] == ["/spec/a", "/status/b"]
-
-
-def test_mutate_calls_that_were_judged_by_two_definitions_are_not_compared():
-    new, old = {"spec": {"a": 2}, "status": {"b": 2}}, {"spec": {"a": 1}}
-    phases = MUTATE, MUTATE, OUTCOME
-    (write,) = learnt((PRESENT, ABSENT, ABSENT), phases, new=new, old=old)
-    assert write.content.reinvocation == NO_DIFF
-
-
-@pytest.mark.parametrize(
-    ("definition", "subresource", "counts", "because"),
-    [
-        (ABSENT, "", True, "without the subresource any field is"),
-        (PRESENT, "", False, "with it the status that is sent is not even taken"),
-        (PRESENT, "status", False, "nor does a write of the subresource count"),
-        (ABSENT, "scale", False, "nor one of another"),
-    ],
-)
-def test_whether_a_status_is_part_of_what_is_counted(definition, subresource, counts, because):
-    detection = Judging()
-    custom = [CustomResource(*KINDS["widgets"], definition)]
-    one = update(BOTH["new"], BOTH["old"], resource="widgets", subresource=subresource)
-    see(detection, OUTCOME, reviewed(one, OUTCOME, judge(audit_only=True, custom=custom)), 100.0)
-    assert [write.status_counts for write in detection.writes] == [counts], because
-
-
-def test_a_call_that_waits_for_its_outcome_ends_no_other_before_its_time():
-    detection = Judging()
-    one, other = update(NEW, OLD, "7"), update(NEW, OLD, "8")
-    for phase, asked, now in (
-        (OUTCOME, one, 0.0),
-        (MUTATE, other, 1.0),
-        (INTENT, one, 1.0 + SECONDS_WITHOUT_OUTCOMES),
-        (OUTCOME, other, 1.0 + SECONDS_WITHOUT_OUTCOMES),
-    ):
-        feed(detection, phase, asked, now)
-    assert [write.base for write in detection.writes] == ["7", "8"]
-
-
-def test_resources_with_outcomes_are_remembered_up_to_a_bound():
-    correlator, seen = Correlator(), fact(OUTCOME, update(NEW, OLD))
-    of = [
-        msgspec.structs.replace(seen, key=msgspec.structs.replace(seen.key, resource=f"r{number}"))
-        for number in range(MOST_PENDING + 1)
-    ]
-    for one in of:
-        correlator.see(one)
-    known = [correlator.known(one.key).awaits_outcome for one in (of[0], of[-1])]
-    assert known == [True, False]
 
 
 def waited(first: float, then: float, *, with_outcomes: bool) -> int:
@@ -357,11 +195,6 @@ def test_without_outcomes_a_write_is_judged_when_no_round_can_follow():
     assert waited(100.0, 99.9 + SECONDS_WITHOUT_OUTCOMES, with_outcomes=False) == 0
 
 
-def test_where_outcomes_are_seen_a_write_without_one_is_forgotten_and_never_judged():
-    for seconds in (SECONDS_WITHOUT_OUTCOMES, SECONDS_WAITED, 2 * SECONDS_WAITED):
-        assert waited(100.0, 100.0 + seconds, with_outcomes=True) == 0
-
-
 def test_an_outcome_joins_its_mutate_call_as_long_as_that_is_waited_for():
     asked, made = update(NEW, OLD, "7"), update(OTHER, OLD, "7")
     for seconds, is_joined in ((SECONDS_WAITED - 0.1, True), (SECONDS_WAITED, False)):
@@ -371,82 +204,6 @@ def test_an_outcome_joins_its_mutate_call_as_long_as_that_is_waited_for():
         feed(detection, MUTATE, made, 100.0)
         feed(detection, OUTCOME, made, 100.0 + seconds)
         assert (detection.writes[-1].content.webhook is not None) is is_joined
-
-
-def test_an_outcome_joins_its_mutate_call_where_the_intent_was_not_seen():
-    sent, made = (
-        update(status(n=1, **observes), status(n=0), "7", subresource="status")
-        for observes in ({"observedGeneration": 1}, {})
-    )
-    detection = Judging()
-    feed(detection, OUTCOME, update(NEW, OLD, "6"), 100.0)
-    feed(detection, MUTATE, sent, 100.0)
-    feed(detection, OUTCOME, made, 99.9 + SECONDS_WAITED)
-    last = detection.writes[-1]
-    assert (last.observed_sent.own, last.observed_after.own) == (1, None)
-
-
-@pytest.mark.parametrize(("subresource", "more"), [("", True), ("scale", True), ("status", False)])
-def test_more_than_status_is_written_unless_it_is_status_that_is_written(subresource, more):
-    (write,) = joined((OUTCOME, update(NEW, OLD, subresource=subresource)))
-    assert write.writes_more is more
-
-
-def test_an_outcome_alone_is_a_write_of_which_only_the_result_is_known():
-    detection = Judging()
-    feed(detection, OUTCOME, update(NEW, OLD), 100.0)
-    (write,) = detection.writes
-    assert (write.content.requested, write.content.webhook) == (None, None)
-
-
-def test_of_an_outcome_alone_those_are_suspects_whom_rules_call():
-    detection = Judging(Suspects(read_configurations([hook("aaa", ("*",))]), conditions=CONDITIONS))
-    feed(detection, OUTCOME, update(NEW, OLD), 100.0)
-    assert [write.called.first for write in detection.writes] == [("aaa/h.example.org",)]
-
-
-def test_an_outcome_of_another_replica_need_not_tell_what_is_stored_nor_who_was_called():
-    seen = msgspec.structs.replace(fact(OUTCOME, update(NEW, OLD)), states=None, called=None)
-    (write,) = Correlator().see(seen)
-    assert (write.state_before, write.state_after, write.called) == (0, 0, NOBODY)
-
-
-def test_what_phases_have_in_common_is_kept_once():
-    correlator, one = Correlator(), status(observedGeneration=1)
-    for phase in (INTENT, MUTATE, OUTCOME):
-        seen = fact(phase, update(one, status(), subresource="status"))
-        writes = correlator.see(decode_fact(encode_fact(seen)))  # each apart, as of another replica
-    (write,) = writes
-    assert write.observed_asked.own == 1
-    assert write.observed_asked is write.observed_sent is write.observed_after
-
-
-@pytest.mark.parametrize("observing", [INTENT, MUTATE, OUTCOME])
-def test_a_status_observes_when_it_does_so_in_any_phase(observing):
-    phases = INTENT, MUTATE, OUTCOME
-    shown = [{"observedGeneration": 0} if phase is observing else {} for phase in phases]
-    (write,) = joined(
-        *(
-            (phase, update(status(n=1, **more), status(n=0), subresource="status"))
-            for phase, more in zip(phases, shown, strict=True)
-        )
-    )
-    assert write.observes
-
-
-def test_of_too_many_writes_that_wait_the_oldest_are_judged_early(monkeypatch):
-    monkeypatch.setattr("genguard.detection.correlate.MOST_PENDING", 2)
-    detection = Judging()
-    for base in ("1", "2", "3", "4"):
-        feed(detection, MUTATE, update(NEW, OLD, base), 100.0)
-    assert [write.base for write in detection.writes] == ["1"]
-
-
-def test_whether_an_outcome_is_awaited_is_known_by_its_resource():
-    correlator, seen = Correlator(), fact(OUTCOME, update(NEW, OLD))
-    assert correlator.known(seen.key).awaits_outcome is False
-    correlator.see(seen)
-    assert correlator.known(seen.key).awaits_outcome is True
 
 
 @given(data())

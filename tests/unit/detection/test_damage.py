@@ -1,9 +1,6 @@
 """What stays wrong in a stored object: is it still, and what puts it back."""
 
-import functools
 import json
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import jsonpatch
@@ -110,13 +107,6 @@ def test_values_are_lost_where_they_are_cleared_or_where_only_an_older_one_was_p
 def test_a_condition_without_a_type_is_left_alone():
     sent = observed({"conditions": [{"observedGeneration": 2}]})
     assert lost_values(sent, observed({"conditions": [{}]})) == ()
-
-
-def test_conditions_of_one_type_cannot_be_told_apart_and_are_left_alone():
-    sent = observed({"conditions": [{"type": "A", "observedGeneration": 2}]})
-    twice = [{"type": "A"}, {"type": "A"}]
-    assert lost_values(sent, observed({"conditions": twice})) == ()
-    assert repair_patch(READY, stored({"conditions": [{"type": "Ready"}] * 2})) is None
 
 
 def test_a_repair_puts_back_the_values_of_this_very_version_and_nothing_else():
@@ -373,49 +363,6 @@ def test_a_mutate_call_of_a_replica_that_awaits_an_outcome_is_not_the_last_one()
     waiting = replace(fact(MUTATE, update({"status": {"a": 1}}, {"status": {}})), states=None)
     correlator = Correlator()
     assert correlator.see(waiting) == correlator.finish() == []
-
-
-def test_a_look_at_a_finding_that_is_gone_changes_nothing():
-    detection = clobbered()
-    before = only(detection)
-    (damaged,) = detection.ledger.damaged()
-    for gone in (
-        damaged._replace(finding="another"),
-        damaged._replace(object=msgspec.structs.replace(damaged.object, uid="another")),
-    ):
-        detection.ledger.see_damage(gone, is_broken=False, now=200.0)
-    assert only(detection) == before
-
-
-def _lines_run(call: Callable[[], None]) -> int:
-    count = 0
-
-    def trace(*_: Any) -> Any:
-        nonlocal count
-        count += 1
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-    return count
-
-
-def test_a_look_at_one_object_costs_the_same_however_many_are_damaged():
-    (write,) = joined((OUTCOME, update({"status": {"a": 1}}, {"status": {}}, subresource="status")))
-    sign = Signal(Blame.OTHERS, (), "lost", damage=OWN)
-    costs = set()
-    for most in (5, 500):
-        ledger = Ledger(Suspects())
-        for number in range(most):
-            other = replace(write, object=replace(write.object, uid=f"{number}"))
-            ledger.add("observed-generation-cleared", sign, other)
-        *_, last = ledger.damaged()
-        costs.add(_lines_run(functools.partial(ledger.see_damage, last, is_broken=True, now=200.0)))
-    assert len(costs) == 1
 
 
 def test_of_too_many_damaged_objects_those_that_still_are_stay_known(monkeypatch):

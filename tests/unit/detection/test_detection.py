@@ -6,15 +6,13 @@ from genguard.detection.detection import (
     Detection,
 )
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.fact import Fact, decode_fact, encode_fact
+from genguard.detection.fact import Fact
 from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
-    fact,
-    feed,
     reviewed,
     status,
     update,
@@ -60,10 +58,6 @@ def shown(detection: Detection, phase, new, base="7") -> Fact:
     return found
 
 
-def from_another_replica(phase, new):
-    return decode_fact(encode_fact(fact(phase, asked(new), 100.0)))
-
-
 @pytest.mark.parametrize(
     ("phases", "told", "because"),
     [
@@ -89,38 +83,6 @@ def test_what_a_write_says_of_webhooks(phases, told, because):
     for phase, new in phases:
         detection.see(shown(elsewhere, phase, new))
     assert list(dict.fromkeys(suspects.told)) == told, because
-
-
-@pytest.mark.parametrize(
-    ("new", "told"), [(SENT, []), (LEFT, CHANGED)], ids=["as it was asked", "another"]
-)
-def test_that_a_write_was_changed_is_learnt_with_its_mutate_call(new, told):
-    """Loops turn faster than outcomes come, and from replica to replica they take longer."""
-    here, from_elsewhere = Noting(), Noting()
-    detection = Detection(here)
-    feed(detection, INTENT, asked(SENT), 100.0)
-    feed(detection, MUTATE, asked(new), 100.0)
-    assert here.told == told
-    detection = Detection(from_elsewhere)
-    for phase, one in ((INTENT, SENT), (MUTATE, new)):
-        detection.see(from_another_replica(phase, one))
-    assert from_elsewhere.told == told
-
-
-def test_after_that_conditions_are_asked():
-    detection = Detection(Noting())
-    assert shown(detection, INTENT, SENT).unmet == ()
-    for phase, new in ((INTENT, SENT), (MUTATE, LEFT)):
-        detection.see(from_another_replica(phase, new))
-    assert shown(detection, INTENT, SENT, "8").unmet == (AAA,)
-
-
-def test_an_intent_begins_a_write_whatever_is_known():
-    detection = Detection(Noting())
-    feed(detection, INTENT, asked(SENT), 100.0)
-    again = shown(detection, INTENT, SENT)
-    assert again.unmet is not None
-    assert again.policies is not None
 
 
 def test_what_is_taken_waits_to_be_judged_all_of_it_and_once():

@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from genguard.detection.changes import Change
 from genguard.detection.detectors import ALL
 from genguard.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
-from genguard.detection.diff import diff_of
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from tests.cases_loader import FOLDER, Case, load
-from tests.unit.detection.builders import OUTCOME, joined, spec, status, update, with_content
+from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.story import Story
 
 KEYS = ("resource", "object", "steps", "finds")
@@ -57,16 +55,6 @@ def test_every_detector_has_a_case_that_finds_and_one_that_must_not():
         assert found == {True, False}
 
 
-def test_what_a_detector_has_no_method_for_it_finds_nothing_in():
-    (write,) = joined((OUTCOME, update(spec(a=2), spec(a=1))))
-    history = History()
-    assert list(DetectorRunner([Detector()]).judge(write, history)) == []
-    past = history.of(write.object)
-    one = Detector()
-    for judge in (one.judge, one.judge_stored):
-        assert tuple(judge(write, past)) == ()
-
-
 class Told(Detector):
     """Finds something in every write, and reads what it is asked for."""
 
@@ -79,26 +67,6 @@ class Told(Detector):
     def judge_stored(self, write, past):
         del write, past
         yield Signal(Blame.SERVER, (), "stored")
-
-
-class ToldOfStatus(Told):
-    """The same, of status alone."""
-
-    only_if = stored_only_if = "writes_status"
-
-
-@pytest.mark.parametrize("subresource", ["", "status"])
-def test_a_detector_is_asked_about_its_sort_of_writes_alone(subresource):
-    (one,) = joined((OUTCOME, update(status(n=2), status(n=1), subresource=subresource)))
-    change = diff_of((Change(("status", "n"), "/status/n", 1, 2, 1),))
-    one = with_content(one, admitted=change)
-    history, panel = History(), DetectorRunner([ToldOfStatus()])
-    found = [
-        sign.message
-        for base in ("1", "2")
-        for _, sign, _ in panel.judge(replace(one, base=base), history)
-    ]
-    assert found == (["asked", "stored", "asked"] if subresource else [])
 
 
 def test_of_writes_upon_one_version_the_one_is_judged_as_stored_whose_state_is_there():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genguard.detection.evidence import BlameScore, Evidence, ResourceKind, share
+from genguard.detection.evidence import BlameScore, ResourceKind
 
 HERE, ELSEWHERE = (ResourceKind("apps", one, "status") for one in ("deployments", "replicasets"))
 NOBODY_KNOWS = BlameScore(True, 0, 0, 0, 0)
@@ -29,16 +29,3 @@ NOBODY_KNOWS = BlameScore(True, 0, 0, 0, 0)
 def test_who_stands_out_from_another(one, other, stands_out, because):
     first, second = (NOBODY_KNOWS._replace(**known) for known in (one, other))
     assert first.stands_out_from(second) is stands_out, because
-
-
-def test_each_is_weighed_by_what_it_left_alone_how_well_it_is_known_and_where_it_was():
-    evidence = Evidence()
-    evidence.record_unchanged(["a"], HERE)
-    evidence.record_unchanged(["a", "b"], ELSEWHERE)
-    evidence.record_unchanged(["a", "b"], HERE._replace(subresource=""))
-    shared = share([["a", "b"], ["b"], ["b", "c"]])
-    assert evidence.weigh(["a", "b", "d"], shared, HERE, {"a": 3}) == {
-        "a": BlameScore(True, 1, 2, 3, -1),
-        "b": BlameScore(False, 0, 1, 0, -3),
-        "d": BlameScore(True, 0, 0, 0, 0),
-    }

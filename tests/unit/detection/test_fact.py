@@ -4,17 +4,16 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.diff import NOT_COMPARED, Compared, digests
+from genguard.detection.diff import NOT_COMPARED, Compared
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import (
     VERSION,
     Reviewed,
-    States,
     UnreadableFactError,
     decode_fact,
     encode_fact,
@@ -22,9 +21,8 @@ from genguard.detection.fact import (
 from genguard.detection.lives import decode_any
 from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
-from genguard.detection.write import Acted, Requester
+from genguard.detection.write import Requester
 from genguard.generation import CustomResource, StatusSubresource
-from genguard.generation.prediction import Cause, Prediction
 from genguard.review import review
 from tests.cases_loader import Case, table
 from tests.property.test_changes import VALUES
@@ -43,7 +41,7 @@ from tests.unit.detection.builders import (
     update,
 )
 from tests.unit.detection.evaluating import CONDITIONS
-from tests.unit.detection.policies import binding, policy, rule
+from tests.unit.detection.policies import binding, policy
 from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import hook
 
@@ -210,36 +208,6 @@ def _told(compared: Compared) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("phase", "awaits_outcome", "is_last"),
-    [
-        (INTENT, False, False),
-        (MUTATE, False, True),
-        (MUTATE, True, False),
-        (OUTCOME, False, True),
-        (OUTCOME, True, True),
-    ],
-)
-@pytest.mark.parametrize("shares", [True, False])
-def test_the_last_phase_tells_what_is_stored_and_who_was_called(
-    phase, awaits_outcome, is_last, shares
-):
-    detection = Detection(
-        Suspects(read_configurations([hook("aaa", ("*",))]), conditions=CONDITIONS)
-    )
-    if awaits_outcome:
-        feed(detection, OUTCOME, update(spec(a=1), spec(a=2), "6"), 100.0)
-    one = update(spec(a=1), spec(a=2))
-    if shares:
-        feed(detection, INTENT, one, 100.0)
-    found = detection.fact(phase, reviewed(one, phase), 100.0)
-    assert found is not None
-    # Without its intent it is not known here whether others have changed it.
-    may_be_changed = phase is MUTATE and not shares
-    assert (found.states is not None) == is_last
-    assert (found.called is not None) == (is_last or may_be_changed)
-
-
-@pytest.mark.parametrize(
     ("options", "manager"),
     [
         ({"fieldManager": "kubectl"}, "kubectl"),
@@ -257,51 +225,6 @@ def test_who_asked_is_told_with_the_field_manager(options, manager):
     assert fact(OUTCOME, one).requester == Requester("someone", manager)
 
 
-@given(OBJECTS, OBJECTS, SUBRESOURCES, RESOURCES)
-@example({"spec": {"a": 1}, "status": {}}, {"spec": {"a": 2}, "status": {"n": 1}}, "status", "pods")
-@example({"spec": {"a": 1}, "status": {}}, {"spec": {"a": 2}, "status": {"n": 1}}, "", "pods")
-def test_states_are_of_all_but_metadata_whatever_was_written(old, new, subresource, resource):
-    one = update(new, old, subresource=subresource, resource=resource)
-    request = reviewed(one, OUTCOME).request
-    assert request.old_object is not None
-    assert request.object is not None
-    content = request.old_object.content, request.object.content
-    assert fact(OUTCOME, one).states == States(*digests(*content))
-
-
-def test_an_object_that_tells_neither_uid_nor_version_is_nobody_elses():
-    """No API server sends one; other servers do."""
-    one = update(spec(a=1), spec(a=2))
-    one["request"]["oldObject"]["metadata"] = {}
-    found = fact(OUTCOME, one)
-    assert (found.object.uid, found.key.resource_version) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("phase", "unmet"),
-    [(INTENT, ("aaa/h.example.org",)), (MUTATE, ("aaa/h.example.org",)), (OUTCOME, None)],
-)
-def test_conditions_are_asked_as_long_as_webhooks_are_called(phase, unmet):
-    suspects = Suspects(
-        read_configurations([hook("aaa", ("*",), **only_if("false"))]), conditions=CONDITIONS
-    )
-    suspects.changed(ResourceKind("apps", "deployments", ""))
-    one = reviewed(update(spec(a=1), spec(a=2)), phase)
-    found = Detection(suspects).fact(phase, one, 100.0)
-    assert found is not None
-    assert found.unmet == unmet
-
-
-def test_policies_are_asked_where_it_may_be_that_status_is_taken():
-    documents = [policy(rules=[rule("*")]), binding()]
-    one = update(status(a=1), status(a=2), resource="widgets")
-    detection = Detection(Suspects((), read_policies(documents), conditions=CONDITIONS))
-    found = detection.fact(INTENT, reviewed(one, INTENT), 100.0)
-    assert found is not None
-    assert not found.compared.diff
-    assert found.policies == (Acted("pins", is_sure=True),)
-
-
 def test_a_write_with_a_field_that_cannot_be_decoded_is_counted_and_seen_without_its_leaves():
     one = update(status(a=1), status(a=2), subresource="status")
     body = json.dumps(one).replace('"a": 1}', '"a": 1e999}').encode()
@@ -314,30 +237,6 @@ def test_a_write_with_a_field_that_cannot_be_decoded_is_counted_and_seen_without
     assert found is not None
     assert found.compared.diff == NOT_COMPARED
     assert detection.unreadable == 1
-
-
-@pytest.mark.parametrize("subresource", ["", "status", "scale"])
-def test_a_phase_that_shows_the_same_as_one_before_shares_its_comparison(subresource):
-    detection, one = Detection(), update(SENT, STORED, subresource=subresource)
-    intent = detection.fact(INTENT, reviewed(one, INTENT), 100.0)
-    assert intent is not None
-    detection.see(intent)
-    mutate = detection.fact(MUTATE, reviewed(one, MUTATE), 100.0)
-    assert mutate is not None
-    assert mutate.compared is intent.compared
-    assert (mutate.unmet, mutate.policies) == (None, None), "an earlier phase has told"
-
-
-def test_all_but_the_comparison_is_told_anew():
-    """A definition may be learnt between two phases."""
-    detection, one = Detection(), update(status(a=1), status(a=2), subresource="status")
-    feed(detection, INTENT, one, 100.0)
-    later = Prediction(9, 1, Cause.SPEC_CHANGED)
-    asked = reviewed(one, OUTCOME)._replace(status=StatusSubresource.ABSENT, prediction=later)
-    shared, alone = (each.fact(OUTCOME, asked, 200.0) for each in (detection, Detection()))
-    assert alone is not None
-    assert shared == msgspec.structs.replace(alone, policies=None)
-    assert shared.predicted == 9
 
 
 def test_labels_that_are_none_are_counted_where_selectors_ask_for_them():
@@ -359,8 +258,3 @@ def test_annotations_of_a_deployment_are_compared_for_they_count(resource, told)
     )
     found = fact(OUTCOME, make_review("UPDATE", resource, new, old))
     assert [one.pointer for one in found.compared.diff] == told
-
-
-def test_a_status_that_is_no_object_observes_nothing():
-    one = update({"status": "fine"}, {"status": {}}, subresource="status")
-    assert not fact(OUTCOME, one).observes

@@ -14,7 +14,6 @@ from genguard.detection.history import (
     History,
     ObjectHistory,
 )
-from genguard.detection.write import NOBODY, Called, Requester
 from tests.unit.detection.builders import OUTCOME, joined, status, update, with_content
 
 (WRITE,) = joined(
@@ -78,7 +77,6 @@ def changing(*keys: tuple[str, ...], after: int | None = 1) -> Diff:
 
 
 REPLICAS, PHASE = ("spec", "replicas"), ("status", "phase")
-RESULT = changing(REPLICAS)
 
 
 @given(
@@ -100,32 +98,6 @@ def test_the_bytes_that_are_counted_are_those_of_what_is_kept(steps, most_bytes)
         assert set(map(id, past.stored)) <= set(map(id, past.writes))
 
 
-def test_leaves_that_writes_of_a_loop_share_are_counted_once():
-    past, up, down = ObjectHistory(), changing(PHASE), changing(PHASE, after=2)
-    for turn in range(2 * WRITES_OF_AN_OBJECT):
-        made = (up, down)[turn % 2]
-        past.add(with_content(replace(WRITE, time=turn), admitted=made, requested=made))
-    assert past.leaf_bytes == up.size + down.size
-
-
-def test_equal_changes_by_a_webhook_are_kept_once():
-    past = ObjectHistory()
-    for _ in range(3):
-        past.add(with_content(WRITE, webhook=changing(PHASE), reinvocation=changing(REPLICAS)))
-    assert len({id(one.content.webhook) for one in past.writes}) == 1
-    assert len({id(one.content.reinvocation) for one in past.writes}) == 1
-
-
-def test_each_difference_of_a_write_is_counted():
-    named = ("requested", "webhook", "reinvocation", "admitted")
-    for count in range(len(named) + 1):
-        past = ObjectHistory()
-        none = {"requested": None, "webhook": None, "reinvocation": NO_DIFF}
-        some = {name: changing((name,)) for name in named[:count]}
-        past.add(with_content(WRITE, **{**none, "admitted": NO_DIFF, **some}))
-        assert past.leaf_bytes == sum(one.size for one in some.values())
-
-
 def test_of_too_many_leaves_those_of_the_longest_unwritten_object_are_forgotten():
     one = changing(PHASE)
     history = History(most_leaf_bytes=2 * one.size)
@@ -145,13 +117,6 @@ def test_of_too_many_leaves_those_of_the_longest_unwritten_object_are_forgotten(
     assert history.leaf_bytes == 2 * one.size
     add(history, with_content(write(4, 2.0), admitted=NO_DIFF, requested=None))
     assert history.leaf_bytes == 2 * one.size, "it brings none"
-
-
-def test_the_newest_leaves_are_kept_whatever_they_take():
-    history = History(most_leaf_bytes=1)
-    for number in (1, 2):
-        add(history, with_content(write(number, 1.0), admitted=RESULT, requested=None))
-    assert history.leaf_bytes == RESULT.size
 
 
 @pytest.mark.parametrize(
@@ -191,84 +156,6 @@ def test_a_write_that_changes_nothing_is_not_stored():
     past = ObjectHistory()
     past.add(with_content(write(1, 0.0), admitted=NO_DIFF))
     assert past.confirm(later("2")) is None
-
-
-@pytest.mark.parametrize(
-    ("writers", "several", "because"),
-    [
-        ([("a", "status"), ("a", "status")], (False, False), "one and the same"),
-        ([("a", "status"), ("b", "status")], (True, False), "two write status"),
-        ([("a", "status"), ("b", "status"), ("b", "status")], (True, False), "and one again"),
-        ([("a", "spec"), ("b", "status")], (False, False), "each a part of its own"),
-        ([("a", "spec"), ("b", "spec")], (False, True), "two write the rest"),
-        ([("a", "both"), ("b", "status")], (True, False), "who writes all writes status, too"),
-        ([("a", "both"), ("b", "spec")], (False, True), "and the rest"),
-        ([("a", "spec"), ("a", "status")], (False, False), "one writes both"),
-    ],
-)
-def test_whether_several_wrote_a_part_of_an_object(writers, several, because):
-    past = ObjectHistory()
-    for user, part in writers:
-        subresource = "status" if part == "status" else ""
-        asker = Requester(user, "")
-        takes = part != "spec"
-        past.add(replace(WRITE, requester=asker, subresource=subresource, writes_status=takes))
-    assert (past.several_wrote_status, past.several_wrote) == several, because
-
-
-@pytest.mark.parametrize(
-    ("writes", "user", "leaf", "setter", "because"),
-    [
-        ([("a", REPLICAS, 1)], "b", REPLICAS, "a", "a set it"),
-        ([("a", REPLICAS, 1)], "a", REPLICAS, None, "the same one did"),
-        (
-            [("a", REPLICAS, 1), ("b", REPLICAS, None)],
-            "b",
-            REPLICAS,
-            "a",
-            "to remove is not to set",
-        ),
-        ([("a", REPLICAS, 1), ("b", REPLICAS, 2)], "b", REPLICAS, None, "it was set once more"),
-        ([("a", REPLICAS, 1), ("b", REPLICAS, 2)], "c", REPLICAS, "b", "the last one counts"),
-        ([("a", REPLICAS, 1), ("b", PHASE, 2)], "c", REPLICAS, "a", "another leaf"),
-        ([("a", PHASE, 1), ("b", REPLICAS, 2)], "c", PHASE, "a", "another leaf of spec"),
-        ([("a", PHASE, 1)], "b", PHASE, "a", "of status, too"),
-        ([("a", REPLICAS, 1), ("b", PHASE, 2)], "a", PHASE, "b", "it only writes spec itself"),
-        ([("a", PHASE, 1), ("b", REPLICAS, 2)], "a", REPLICAS, "b", "it only writes status"),
-        ([], "b", PHASE, None, "nobody did"),
-    ],
-)
-def test_who_last_set_a_leaf(writes, user, leaf, setter, because):
-    past = ObjectHistory()
-    for name, key, after in writes:
-        sent = changing(key, after=after)
-        takes = key is PHASE
-        past.add(
-            replace(with_content(WRITE, requested=sent, admitted=sent),
-                    requester=Requester(name, ""),
-                    writes_status=takes, subresource="status" if takes else "")
-        )  # fmt: skip
-    found = past.last_setter_but(user, leaf)
-    assert (found and found.user) == setter, because
-
-
-def test_a_status_that_the_server_does_not_take_sets_nothing():
-    past, sent = ObjectHistory(), changing(PHASE)
-    for user, takes in (("a", True), ("b", False)):
-        one = replace(WRITE, requester=Requester(user, ""), writes_status=takes)
-        past.add(with_content(one, requested=sent))
-    assert past.last_setter_but("c", PHASE) == Requester("a", "")
-
-
-def test_what_writes_have_in_common_is_kept_once_and_who_was_called_is_not():
-    past = ObjectHistory()
-    for version in ("v1", "v1", "v1beta1"):
-        where = replace(WRITE.object, version=version)
-        past.add(replace(WRITE, object=where, called=Called(("a",), ())))
-    first, second, other = past.writes
-    assert first.object is second.object
-    assert other.object.version == "v1beta1"
-    assert {one.called for one in past.writes} == {NOBODY}
 
 
 def size() -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genguard.detection.honesty import HOW, MOST_WRITERS
+from genguard.detection.honesty import HOW
 from tests.unit.detection.story import Story
 
 SPEC = ("alice", "", {"spec": {"a": "$n"}})
@@ -47,15 +47,3 @@ def test_how_the_number_is_raised_is_counted_by_writer(named):
     (writer,) = story.honesty.writers()
     assert (writer.user, writer.group, writer.resource) == ("operator", "apps", "deployments")
     assert {how: getattr(writer, how) for how in HOW if getattr(writer, how)} == expected
-
-
-def test_of_too_many_writers_those_are_kept_that_were_seen_last():
-    story = Story(resource="deployments", found={"metadata": {"generation": 1}, "spec": {"a": 0}})
-    for number in range(MOST_WRITERS + 5):
-        user, place, asks = status("$n")
-        step = {"at": 9 * number, "by": ["alice", f"{user}-{number}"], "to": ["", place]}
-        story.play({**step, "times": 2, "asks": [SPEC[2], asks]})
-    users = {one.user for one in story.honesty.writers()}
-    assert len(users) == MOST_WRITERS
-    assert f"operator-{MOST_WRITERS + 4}" in users
-    assert "operator-0" not in users

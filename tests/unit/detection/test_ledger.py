@@ -1,7 +1,6 @@
 """From signs to findings."""
 
 import dataclasses
-from hashlib import blake2b
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +12,6 @@ from genguard.detection.finding import Severity
 from genguard.detection.finding_state import (
     CRITICAL_COUNT,
     CRITICAL_SECONDS,
-    MOST_PATHS,
     QUIET_SECONDS,
     WINDOW_SECONDS,
 )
@@ -151,26 +149,6 @@ def test_a_scale_is_a_view_of_its_object_and_no_other_subresource_is():
     assert counts == {"": 2, "status": 1}
 
 
-def test_an_id_is_the_same_on_every_replica_and_after_every_start():
-    (finding,) = ledger_of(0).findings()
-    name = b"spec-fight\0apps\0deployments\0object-1\0"
-    assert finding.id == blake2b(name, digest_size=8).hexdigest()
-
-
-def test_findings_are_made_anew_only_where_a_sign_was_added():
-    ledger = ledger_of(0)
-    other = replace(WRITE, object=replace(WRITE.object, uid="another"), time=1)
-    ledger.add("spec-fight", SIGN, other)
-    first, second = before = ledger.findings()
-    assert ledger.findings() is before
-    ledger.add("spec-fight", SIGN, replace(other, time=2))
-    (kept, counted) = ledger.findings()
-    assert kept is first
-    assert (second.count, counted.count) == (1, 2)
-    list(ledger.settle(QUIET_SECONDS))
-    assert [one.state for one in ledger.findings()] == ["resolved", "open"]
-
-
 def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
     suspects = Suspects(read_configurations([hook("aaa", ("*/status",)), hook("bbb")]))
     ledger = Ledger(suspects)
@@ -198,24 +176,6 @@ def test_whether_it_came_back_is_told_by_the_times_of_writes_and_not_by_who_look
     assert [list(ledger.settle(early)) for ledger in (settled, unseen)] == [[], []]
 
 
-def test_a_clock_that_is_behind_turns_no_finding_back():
-    (finding,) = ledger_of(10, 9, 11, 10).findings()
-    assert (finding.first_seen, finding.last_seen) == (
-        "1970-01-01T00:00:09Z",
-        "1970-01-01T00:00:11Z",
-    )
-
-
-def test_of_many_paths_the_first_are_told():
-    one, other = (
-        dataclasses.replace(SIGN, paths=tuple(f"/{name}/{n}" for n in range(15))) for name in "ab"
-    )
-    ledger = ledger_of(0, sign=one)
-    ledger.add("spec-fight", other, replace(WRITE, time=1))
-    (finding,) = ledger.findings()
-    assert finding.paths == (*one.paths, *other.paths[: MOST_PATHS - 15])
-
-
 def test_of_too_many_findings_the_longest_unchanged_goes(monkeypatch):
     monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 2)
     ledger = Ledger(Suspects())
@@ -239,16 +199,6 @@ def test_of_findings_that_are_restored_the_longest_unchanged_goes_first(monkeypa
     assert [one.object.uid for one in after.findings()] == ["a", "c"]
 
 
-def test_what_can_be_told_again_is_not_exported():
-    ledger = Ledger(Suspects())
-    for uid, called in (("a", ("aaa/h",)), ("b", ("aaa/h", "bbb/h"))):
-        write = replace(WRITE, object=of(uid), called=Called(called, ()))
-        ledger.add("status-clobbered", dataclasses.replace(SIGN, blame=Blame.OTHERS), write)
-    before = rows_of(ledger)
-    assert ledger.findings()
-    assert rows_of(ledger) == before
-
-
 def test_the_worst_and_latest_are_saved_first_and_a_change_is_told(monkeypatch):
     ledger = ledger_of(0, 1, 2)
     (before,) = ledger.snapshot()
@@ -260,11 +210,6 @@ def test_the_worst_and_latest_are_saved_first_and_a_change_is_told(monkeypatch):
         for time in times:
             ledger.add("spec-fight", SIGN, replace(WRITE, object=of(uid), time=time))
     assert [one.name.split("\0")[3] for one in ledger.snapshot()][::3] == ["new", "info"]
-
-
-def test_nothing_of_another_kind_is_written_into_a_row():
-    with pytest.raises(NotImplementedError):
-        ledger_module._plain(object())
 
 
 HERE = ResourceKind("apps", "deployments", "")
@@ -305,20 +250,6 @@ def named(ledger: Ledger) -> list[list[tuple[str, str]]]:
 EQUAL, BBB = [("aaa", "possible"), ("bbb", "possible")], [("bbb", "likely"), ("aaa", "possible")]
 
 
-def test_of_two_findings_with_the_same_doubt_both_are_told_alike_and_it_is_weighed_once():
-    suspects = Counting()
-    both = ("status-clobbered", Blame.OTHERS, PAIR), ("status-clobbered", Blame.OTHERS, PAIR)
-    assert named(in_doubt(*both, suspects=suspects)) == [EQUAL, EQUAL]
-    assert suspects.asked == [PAIR]
-
-
-def test_where_one_or_none_can_have_done_it_nothing_is_weighed():
-    suspects = Counting()
-    clear = ("spec-fight", Blame.OTHERS, PAIR[1:]), ("spec-fight", Blame.REQUESTER, PAIR)
-    assert named(in_doubt(*clear, suspects=suspects)) == [[("bbb", "certain")], []]
-    assert suspects.asked == []
-
-
 @pytest.mark.parametrize(
     ("other", "expected", "because"),
     [
@@ -339,15 +270,6 @@ def test_what_was_left_alone_at_the_very_place_counts_most():
         for _ in range(times):
             suspects.record_unchanged([name], where)
     assert named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), suspects=suspects)) == [BBB]
-
-
-def test_kinds_of_findings_do_not_share_what_is_told_of_a_doubt():
-    found = in_doubt(
-        ("spec-fight", Blame.OTHERS, PAIR),
-        ("spec-fight", Blame.OTHERS, PAIR[1:]),
-        ("status-clobbered", Blame.OTHERS, PAIR),
-    )
-    assert named(found) == [BBB, [("bbb", "certain")], EQUAL]
 
 
 def test_a_finding_of_which_nobody_knows_whose_it_is_resolves_like_any_other():

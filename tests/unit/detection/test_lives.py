@@ -87,14 +87,6 @@ def test_owners_that_cannot_be_decoded_are_counted():
     assert detection.unreadable == 1
 
 
-def test_the_manager_of_a_creation_is_known_and_bounded():
-    asked = life("CREATE", "u")
-    asked["request"]["options"] = {"fieldManager": "m" * 500}
-    found = Detection().fact(OUTCOME, reviewed(asked, OUTCOME), 100.0)
-    assert isinstance(found, LifeFact)
-    assert found.requester.manager == "m" * 128
-
-
 @pytest.mark.slow
 def test_lives_are_bounded_in_number():
     lives = Lives()
@@ -111,22 +103,6 @@ def test_lives_are_bounded_in_number():
     assert lives._ended.bytes <= lives_module.MOST_BYTES_ENDED
 
 
-def test_deletions_of_one_place_that_nothing_follows_are_bounded():
-    lives = Lives()
-    for number in range(100):
-        lives.create(made(f"u{number}", 0.0))
-    for number in range(100):
-        lives.delete(gone(f"u{number}", 1.0))
-    (_, ended) = lives._ended.oldest()
-    assert len(ended.turns) == 40
-
-
-def test_a_creation_whose_uid_is_not_known_is_not_remembered():
-    lives = Lives()
-    lives.create(made("", 0.0))
-    assert len(lives) == 0
-
-
 @pytest.mark.slow
 def test_attempts_are_bounded():
     refusals = Refusals(Lives(), History(), Correlator())
@@ -134,18 +110,6 @@ def test_attempts_are_bounded():
         refusals.create(made("", number / 1_000, name=f"n{number}", phase=INTENT))
     assert len(refusals) <= MOST_ATTEMPTED
     assert refusals._creations.bytes <= refusals_module.MOST_BYTES
-
-
-def test_what_webhooks_changed_is_bounded(monkeypatch):
-    monkeypatch.setattr(refusals_module, "MOST_PLACES", 2)
-    refusals = Refusals(Lives(), History(), Correlator())
-    for number in range(9):
-        resource = f"kind{number}"
-        for phase, content in ((INTENT, 1), (OUTCOME, 2)):
-            fact = made("", 1.0, phase=phase)
-            key = msgspec.structs.replace(fact.key, resource=resource)
-            refusals.create(msgspec.structs.replace(fact, key=key, content=content))
-    assert len(refusals._passed) == len(refusals._with_outcomes) == 2
 
 
 def test_a_built_in_kind_has_outcomes_where_another_one_has():

@@ -1,14 +1,12 @@
 """Labels, annotations, finalizers and owners: how they are compared, joined and remembered."""
 
 import pytest
-from msgspec.structs import replace
 
 from genguard.detection import detection as module
 from genguard.detection.detection import COUNTED_WRITES
-from genguard.detection.diff import NO_DIFF, NOT_COMPARED, NOTHING_DIFFERS
+from genguard.detection.diff import NO_DIFF, NOT_COMPARED
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import decode_fact, encode_fact
-from genguard.detection.history import History, ObjectHistory
 from genguard.detection.metadata import BOOKKEEPING
 from genguard.detection.suspects import Suspects
 from tests.reviews import make_review
@@ -20,7 +18,6 @@ from tests.unit.detection.builders import (
     fact,
     feed,
     joined,
-    with_content,
 )
 
 SECRET = "d41d8cd98f00"  # noqa: S105 - a value that must not be found anywhere
@@ -142,18 +139,6 @@ def test_no_value_of_metadata_is_in_a_fact_and_of_finalizers_and_owners_no_name(
     assert found.size > fact(INTENT, update(old, old)).size
 
 
-def test_metadata_is_a_value_of_its_own_beside_what_else_is_written():
-    (quiet,) = joined((OUTCOME, update({}, {}, resource="widgets", content={"spec": {"a": 1}})))
-    beats = update(notes(a="1"), {}, resource="widgets", content={"spec": {"a": 1}})
-    (beating,) = joined((INTENT, beats), (MUTATE, beats), (OUTCOME, beats))
-    unseen = with_content(beating, requested=None, webhook=None)
-    bare = {"metadata": NOTHING_DIFFERS, "metadata_before": None, "metadata_after": None}
-    assert replace(unseen, **bare) == quiet
-    assert beating.changed_metadata
-    assert not beating.changed_something
-    assert beating.size > quiet.size
-
-
 @pytest.mark.parametrize("resource", ["configmaps", "secrets", "serviceaccounts"])
 def test_objects_without_spec_are_suspects_by_the_same_rules(monkeypatch, resource):
     monkeypatch.setattr(module, "COUNTED_WRITES", COUNTED_WRITES)
@@ -204,15 +189,6 @@ def test_what_another_webhook_makes_of_metadata_is_told_from_what_was_asked():
     assert write.all_pointers() == ("/metadata/annotations/a", "/metadata/annotations/b")
 
 
-def test_without_an_intent_only_the_result_is_known():
-    made = update(notes(a="11"), notes(a="1"))
-    (write,) = joined((MUTATE, made), (OUTCOME, made))
-    assert write.metadata.requested is write.metadata.webhook is None
-    assert write.metadata.grown == ()
-    assert write.metadata.admitted
-    assert write.all_of_webhooks() is None
-
-
 def test_calls_with_one_key_that_differ_in_metadata_are_joined_with_those_that_show_the_same():
     old = labels(a="0")
     one, other = update(labels(a="1"), old), update(labels(a="2"), old)
@@ -238,67 +214,6 @@ def written(value, base, now, stored="-"):
     one = update(labels(a=value), labels(a=stored), base, user=f"user-{value}")
     (write,) = joined((OUTCOME, one), now=now)
     return write
-
-
-@pytest.mark.parametrize(
-    ("candidates", "shows", "stored", "because"),
-    [
-        ([("x", "1")], ("y", "2", "x"), ["x"], "another version is there now"),
-        ([("x", "1")], ("y", "1", "-"), [], "still the one that it was written on"),
-        ([("x", "1"), ("y", "1")], ("z", "2", "y"), ["y"], "of two rivals the one that is there"),
-        ([("x", "1"), ("y", "1")], ("z", "2", "w"), [], "neither is there"),
-        ([("x", "1"), ("y", "1")], ("w", "2", "w"), [], "nothing tells which of them"),
-        ([("x", "1"), ("y", "2")], ("z", "3", "y"), ["x", "y"], "one after the other"),
-        ([("-", "1")], ("y", "2", "-"), [], "it changed nothing"),
-    ],
-)
-def test_which_writes_changed_the_stored_metadata_is_told_by_what_is_there_later(
-    candidates, shows, stored, because
-):
-    past, found = ObjectHistory(), []
-    for number, (value, base) in enumerate(candidates):
-        write = written(value, base, float(number))
-        found.append(past.confirm(write))
-        past.add(write)
-    last = written(shows[0], shows[1], 9.0, shows[2])
-    found.append(past.confirm(last))
-    users = [f"user-{value}" for value in stored]
-    assert [one.requester.user for one in found if one is not None] == users, because
-    assert [one.requester.user for one in past.stored] == users, because
-    assert past.confirm(last) is None, "it is told once"
-
-
-@pytest.mark.parametrize(("state", "stored"), [(0, "user-x"), (5, "user--"), (6, None)])
-def test_of_a_rival_that_changed_something_else_the_state_tells_whether_it_was_kept(state, stored):
-    past = ObjectHistory()
-    past.add(written("x", "1", 0.0))
-    past.add(with_content(replace(written("-", "1", 1.0), state_after=5), admitted=NOT_COMPARED))
-    found = past.confirm(replace(written("-", "2", 2.0), state_before=state))
-    assert (found and found.requester.user) == stored
-
-
-def test_leaves_of_metadata_are_counted_and_forgotten_like_all_others():
-    history = History(most_leaf_bytes=1)
-    write = written("x", "1", 0.0)
-    past = history.of(write.object)
-    history.add(past, write)
-    assert past.leaf_bytes == history.leaf_bytes == write.metadata.admitted.size
-    past.confirm(written("y", "2", 1.0, "x"))
-    other = replace(write, object=replace(write.object, uid="other"))
-    history.add(history.of(other.object), other)
-    assert past.leaf_bytes == 0
-    assert past.writes[0].metadata.admitted is NOT_COMPARED
-    assert past.stored == past.writes
-
-
-def test_an_object_keeps_no_more_stored_changes_of_metadata_than_writes():
-    past = ObjectHistory()
-    for number in range(100):
-        write = written(str(number % 2), str(number), float(number), str(1 - number % 2))
-        past.confirm(write)
-        past.add(write)
-    assert set(map(id, past.stored)) <= set(map(id, past.writes))
-    assert len(past.stored) == len(past.writes) - 1
 
 
 def test_what_cannot_be_read_is_counted():

@@ -1,6 +1,5 @@
 """Paths and pointers of leaves, made once, and what of them may stand in a shared store."""
 
-import zlib
 from hashlib import blake2b
 
 import pytest
@@ -24,21 +23,11 @@ def test_a_name_that_ends_in_time_says_when(path, holds_time):
     assert (salt(path) == 0) is holds_time
 
 
-def test_salts_are_those_of_every_replica():
-    path = ("spec", "replicas")
-    assert salt(path) == zlib.crc32(b"('spec', 'replicas')") % 65_535 + 1
-
-
 def test_a_place_has_a_path_by_what_items_are_and_a_pointer_by_where_they_are():
     place = PathTree().root()["status"]["conditions"]["type", "Ready", 2]["a/b"]
     assert place.path == ("status", "conditions", "type=Ready", "a/b")
     assert place.pointer == "/status/conditions/2/a~1b"
     assert place.salt == salt(place.path)
-
-
-def test_an_item_that_nothing_tells_from_others_is_told_by_where_it_is():
-    place = PathTree().root()["spec"]["args"]["", 3, 3]
-    assert (place.path, place.pointer) == (("spec", "args", 3), "/spec/args/3")
 
 
 def test_the_name_of_an_item_is_content_and_stands_in_no_path():
@@ -47,13 +36,6 @@ def test_the_name_of_an_item_is_content_and_stands_in_no_path():
     assert "secret" not in repr(one.path)
     assert one.path != other.path
     assert one.path == PathTree().root()["a"]["name", "secret", 9].path
-
-
-def test_each_place_is_made_and_counted_once():
-    tree = PathTree()
-    assert tree.root()["a"]["b"] is tree.root()["a"]["b"]
-    assert tree.places == 2
-    assert (tree.root().path, tree.root().pointer) == ((), "")
 
 
 def test_a_new_tree_is_begun_when_there_are_too_many_places(monkeypatch):

@@ -1,19 +1,15 @@
 """Which webhooks can have acted, and which of several is named first."""
 
 import json
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from genguard.admission.decode import decode_review
-from genguard.detection import evidence
-from genguard.detection import suspects as suspects_module
 from genguard.detection.evidence import ResourceKind, share
 from genguard.detection.finding import Confidence
 from genguard.detection.matching import NAME_LABEL, Matched, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
-from genguard.detection.write import NOBODY
 from tests.reviews import make_review
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
@@ -101,38 +97,7 @@ def test_who_stood_alone_in_another_finding_is_named_first():
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
 
 
-def chosen(*labels: str, expressions: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
-    """A namespaceSelector."""
-    selector = {"matchLabels": dict.fromkeys(labels, "x"), "matchExpressions": [*expressions]}
-    return {"namespaceSelector": selector}
-
-
 BY_NAME, BY_TEAM = {"key": NAME_LABEL, "operator": "Exists"}, {"key": "team", "operator": "Exists"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "doubtful", "because"),
-    [
-        ({}, 0, "a review shows all that it depends on"),
-        (chosen(NAME_LABEL), 0, "the name of the namespace, too"),
-        (chosen(expressions=(BY_NAME,)), 0, "either way"),
-        (chosen("team"), 2, "but no other label of it"),
-        (chosen(expressions=(BY_TEAM,)), 2, "either way"),
-        (chosen("team", expressions=(BY_NAME,)), 2, "nor that beside the name"),
-        (chosen(NAME_LABEL, expressions=(BY_NAME, BY_TEAM)), 2, "wherever it stands"),
-        (chosen(expressions=({},)), 2, "what no API server would take"),
-        ({"matchConditions": [{"expression": "true"}]}, 2, "conditions may be about anything"),
-        ({"resources": ("*/*",)}, 1, "it is for everything"),
-        ({"resources": ("pods", "*")}, 1, "among other things"),
-        ({"rules": []}, 1, "it is for nothing in particular"),
-        ({"rules": [{"resources": ["*"]}, {"resources": ["pods"]}]}, 0, "it is for something, too"),
-        ({"rules": [{"resources": None}]}, 0, "what no API server would take"),
-        ({"resources": ("*",), **chosen("team")}, 3, "both"),
-    ],
-)
-def test_how_much_of_a_webhook_no_review_shows(settings, doubtful, because):
-    (found,) = read_configurations([hook("mmm", **settings)])
-    assert found.doubtful == doubtful, because
 
 
 def test_who_left_this_place_alone_is_less_likely_than_who_was_seldom_there():
@@ -140,16 +105,6 @@ def test_who_left_this_place_alone_is_less_likely_than_who_was_seldom_there():
     pair = both.called(STATUS).first
     for _ in range(2):
         both.record_unchanged(pair[:1], HERE)
-    (first, sure), _ = both.accused(pair, share([pair]), HERE)
-    assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
-
-
-def test_what_speaks_for_webhooks_is_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr(evidence, "MOST_PLACES", 1)
-    both = suspects(hook("aaa"), hook("bbb"))
-    pair = both.called(STATUS).first
-    for _ in range(9):
-        both.record_unchanged(pair, HERE)  # of the second nothing is counted any more
     (first, sure), _ = both.accused(pair, share([pair]), HERE)
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
 
@@ -165,25 +120,6 @@ def test_registrations_and_policies_of_now_are_told_by_name():
     assert [one.name for one in found.others] == ["mmm/h.example.org"]
     found.learn_policies(read_policies([policy("b"), binding("b"), policy("a"), binding("a")]))
     assert [one.name for one in found.policies] == ["a", "b"]
-
-
-def test_who_is_called_is_remembered_for_so_many_sorts_of_writes(monkeypatch):
-    monkeypatch.setattr(suspects_module, "_MOST_CALLED", 1)
-    found = suspects(hook("mmm", ("*",)))
-    for resource in ("pods", "deployments", "pods"):
-        request = decode_review(json.dumps(make_review("UPDATE", resource, {}, {})).encode())
-        assert names(found.called_in(request).first) == ["mmm"]
-        assert len(found._called) == 1
-
-
-def test_places_where_writes_are_changed_are_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr(suspects_module, "MOST_PLACES", 1)
-    never = hook("mmm", matchConditions=[{"name": "c", "expression": "false"}])
-    found = suspects(never)
-    found.changed(ResourceKind("", "pods", "status"))
-    found.changed(HERE)
-    asked = make_review("UPDATE", "deployments", {}, {}, subresource="status")
-    assert found.unmet_in(decode_review(json.dumps(asked).encode())) == ()
 
 
 @pytest.mark.parametrize(
@@ -227,13 +163,6 @@ def test_another_genguard_is_known_by_its_label_and_never_a_suspect(labels, path
     assert (found in suspects(one).others) is (phase == "")
 
 
-def test_what_is_passed_over_hides_nothing_behind_it():
-    observer = hook("aaa")
-    observer["metadata"]["labels"] = {"genguard.io/trace": "1"}
-    found = read_configurations([None, {"kind": "Pod"}, observer, hook("mmm")])
-    assert [one.name for one in found] == ["mmm/h.example.org"]
-
-
 @pytest.mark.parametrize(("policy_", "is_called"), [("Exact", False), ("Equivalent", True)])
 def test_another_version_of_the_resource_is_matched_where_it_is_asked_for(policy_, is_called):
     one = hook("mmm", matchPolicy=policy_)
@@ -249,16 +178,6 @@ def test_who_is_called_for_one_name_alone_is_told_by_the_name():
         asked = make_review("UPDATE", "deployments", {}, {}, name=name)
         request = decode_review(json.dumps(asked).encode())
         assert names(found.called_in(request).first) == called
-
-
-def test_writes_of_one_sort_are_matched_once(monkeypatch):
-    found = suspects(hook("mmm", ("*",)))
-    seen = []
-    monkeypatch.setattr(found, "called", lambda write: seen.append(write) or NOBODY)
-    for name in ("web", "other"):
-        asked = make_review("UPDATE", "deployments", {}, {}, name=name)
-        found.called_in(decode_review(json.dumps(asked).encode()))
-    assert len(seen) == 1
 
 
 def test_conditions_are_not_asked_in_another_version_of_the_object():

@@ -60,14 +60,6 @@ def test_a_change_is_a_change_of_what_a_webhook_does(managed, changed, because):
 
 
 @pytest.mark.parametrize(
-    "metadata",
-    [None, "x", {}, {"creationTimestamp": 7, "managedFields": {}}, {"managedFields": ["x"]}],
-)
-def test_without_times_an_age_is_unknown(metadata):
-    assert age_of({"metadata": metadata}, "webhooks") == UNKNOWN_AGE
-
-
-@pytest.mark.parametrize(
     ("age", "before"),
     [
         (UNKNOWN_AGE, None),
@@ -152,16 +144,6 @@ def test_a_loop_that_began_before_says_nothing_of_a_webhook_created_since():
     finding = told(suspects(hook("aaa"), born(hook("bbb"), BEGAN + 40)))
     assert [one.name for one in finding.actors] == [*PAIR]
     assert notes(finding) == []
-
-
-def test_findings_that_began_at_other_times_choose_each_for_itself():
-    found = suspects(born(hook("aaa"), BEGAN - 40), born(hook("bbb"), BEGAN + 5_000))
-    ledger = Ledger(found)
-    for number, began in enumerate((BEGAN, BEGAN + 5_040)):
-        where = replace(WRITE.object, name=str(number), uid=str(number))
-        one = replace(WRITE, time=began, object=where, called=Called(PAIR, ()))
-        ledger.add("status-clobbered", Signal(Blame.OTHERS, ("/spec",), "lost"), one)
-    assert [one.actors[0].name for one in ledger.findings()] == [*PAIR]
 
 
 def test_of_equal_policies_the_young_one_comes_first():
