@@ -3,7 +3,6 @@
 import os
 import pty
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,13 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
-from tests.controlplane.build import binary, cache_home
+from tests.controlplane.build import binary
 from tests.controlplane.client import wait_until
-from tests.controlplane.options import FULL_CLUSTER
 from tests.e2e.genguard import ROOT
-from tools.demo.__main__ import build, chosen, needed
 from tools.demo.picture import draw
 
 _SECONDS = 200.0
@@ -139,45 +134,3 @@ def test_the_end_of_input_at_a_question_ends_it_in_order() -> None:
         wait_until(lambda: not run.left(), what="nothing left behind")
     os.close(terminal)
     os.close(stdin)
-
-
-def test_what_go_keeps_for_the_build_goes_when_all_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go = tmp_path / "bin" / "go"
-    go.parent.mkdir()
-    go.write_text(
-        """#!/bin/sh
-echo "$1 $2" >> "$XDG_CACHE_HOME/asked"
-mkdir -p "$GOCACHE" "$GOMODCACHE"
-while [ $# -gt 0 ]; do [ "$1" = -o ] && echo binary > "$2"; shift; done
-"""
-    )
-    go.chmod(0o755)
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    for name, value in (("XDG_CACHE_HOME", tmp_path), ("PATH", f"{go.parent}:/usr/bin:/bin")):
-        monkeypatch.setenv(name, str(value))
-    for name in ("GOCACHE", "GOMODCACHE"):
-        monkeypatch.setenv(name, "what the user has")
-    options = chosen()
-    count = len(needed(options))
-    assert options == FULL_CLUSTER
-    build(options)
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert asked == ["build -buildvcs=false"] * count + ["clean -cache"]
-    assert [path.name for path in cache_home().iterdir()] == ["controlplane"]
-    build(options)
-    assert len((tmp_path / "asked").read_text().splitlines()) == count + 1
-
-
-def test_one_verb_removes_all_that_is_left(tmp_path: Path) -> None:
-    cache = tmp_path / "genguard" / "go" / "modules"
-    cache.mkdir(parents=True)
-    (cache / "go.mod").touch()
-    cache.chmod(0o555)  # as Go leaves it
-    copied = shutil.copy(ROOT / "Makefile", tmp_path)
-    (tmp_path / ".venv").mkdir()
-    clean = ["make", "--directory", str(tmp_path), f"--file={copied}", "clean-all"]
-    variables = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-    subprocess.run(clean, env=variables, check=True, capture_output=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["Makefile"]

@@ -17,8 +17,6 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import deployment
-from tests.scenarios.policies import bound
-from tests.scenarios.scene import Policy
 
 PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 N = itertools.count()
@@ -153,21 +151,3 @@ def test_a_webhook_is_not_called_again(
     assert one == configuration["webhooks"][0]
     assert two["reinvocationPolicy"] == "Never"
     assert two["rules"] == configuration["webhooks"][1]["rules"]
-
-
-def test_a_condition_is_added_to_a_policy(apiserver: ControlPlane) -> None:
-    sets = {
-        "patchType": "JSONPatch",
-        "jsonPatch": {"expression": '[JSONPatch{op: "add", path: "/spec/paused", value: true}]'},
-    }
-    policy = Policy("pins", ("deployments",), "request.name == 'x'", sets)
-    apiserver.client.post("/api/v1/namespaces", {"metadata": {"name": "fixed"}})
-    with bound(apiserver, "fixed", policy):
-        step, _ = fix(finding("spec-fight", "policy", ""))
-        name = step.command.split()[3]
-        run(apiserver, step.command)
-        path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
-        found = apiserver.client.get(f"{path}/{name}").body["spec"]["matchConditions"]
-        names = {each["name"] for each in found}
-        assert len(names) == 2
-        assert "not-deployments-shop-web" in names

@@ -101,32 +101,6 @@ def test_where_doctor_cannot_be_run_up_fails(tools: Pretended) -> None:
     assert tools.run("up").returncode == 1
 
 
-@pytest.mark.parametrize(("tool", "told"), [("kind", "kind is not there: https://kind.sigs")])
-def test_what_is_not_there_is_told_with_where_to_get_it(
-    tools: Pretended, tool: str, told: str
-) -> None:
-    tools.without(tool)
-    failed = tools.run("up")
-    assert failed.returncode == 1
-    assert failed.stderr.startswith(f"kind.sh: {told}")
-
-
-def test_a_docker_that_does_not_answer_is_told(tools: Pretended) -> None:
-    tools.fail("docker info")
-    failed = tools.run("up")
-    assert failed.returncode == 1
-    assert failed.stderr == "kind.sh: docker does not answer: start it, and look at 'docker info'\n"
-
-
-@pytest.mark.parametrize("arguments", [(), ("sideways",)])
-def test_without_a_verb_it_says_what_it_does(tools: Pretended, arguments: tuple[str, ...]) -> None:
-    told = tools.run(*arguments)
-    assert told.returncode == 2
-    assert "manifests/kind/kind.sh up [flags of `genguard install`" in told.stderr
-    assert "readonly" not in told.stderr
-    assert tools.calls() == []
-
-
 def test_the_readme_shows_the_script_s_own_verbs() -> None:
     assert set(re.findall(r"^manifests/kind/kind\.sh (\w+)", README, re.MULTILINE)) == {
         "up",

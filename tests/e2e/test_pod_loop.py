@@ -104,22 +104,6 @@ def undisturbed(plane: ControlPlane, namespace: NamespaceFactory) -> int:
         return calm.move()
 
 
-def test_a_pod_made_while_genguard_enforces_never_loops(
-    cluster: ControlPlane, namespace: NamespaceFactory
-) -> None:
-    name = namespace(cluster)
-    with (
-        old_operator(cluster, name) as guarded,
-        Genguard() as guard,
-        registered(cluster, name, guard),
-    ):
-        guarded.run()
-        wait_until(guarded.is_quiet, every=0)
-        assert guarded.writes <= 4  # accepted, running, ready, and one to spare
-        assert guarded.observed() == 1
-        assert guard.metric("genguard_mends_total", rule="restore-intent", resource="pods") >= 1
-
-
 def test_without_the_intent_hook_a_value_that_was_never_stored_cannot_be_restored(
     cluster: ControlPlane, namespace: NamespaceFactory
 ) -> None:
@@ -134,18 +118,3 @@ def test_without_the_intent_hook_a_value_that_was_never_stored_cannot_be_restore
         assert looping.observed() is None
         assert not guard.metric("genguard_mends_total", rule="restore-intent")
         assert not guard.metric("genguard_mends_total", rule="preserve-observed-generation")
-
-
-def test_with_audit_only_the_loop_goes_on(
-    cluster: ControlPlane, namespace: NamespaceFactory
-) -> None:
-    name = namespace(cluster)
-    with (
-        old_operator(cluster, name) as looping,
-        Genguard("--audit-only") as guard,
-        registered(cluster, name, guard),
-    ):
-        looping.run()
-        assert looping.writes_within(QUIET_SECONDS) >= 2
-        assert looping.observed() is None
-        assert guard.metric("genguard_mends_total", rule="restore-intent", mode="would") >= 5

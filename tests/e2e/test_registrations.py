@@ -22,7 +22,6 @@ from webhook.cluster.registrations import KEPT_SECONDS
 _API = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _STATUS = Writes("apps", "deployments/status", "UPDATE")
 _SECONDS_TO_WIDEN = 2.0
-_WRITES_TO_FIND = 10
 Json = dict[str, Any]
 
 

@@ -489,13 +489,3 @@ def test_a_server_knows_what_was_reconciled_before_anybody_asked(shop: Shop) -> 
     gone = shop.run("deploy/web", f"--server={guard.ops_url}")
     assert gone.exit_code == 1
     assert "no answer from /api/objects" in gone.stderr
-
-
-def test_what_is_not_there_or_not_served_is_told(shop: Shop) -> None:
-    missing = shop.run("deploy/nobody")
-    assert (missing.exit_code, missing.stdout) == (1, "")
-    where = f"there is no deployments.apps/nobody in namespace {shop.namespace}\n"
-    assert missing.stderr == where
-    unknown = shop.run("gadget/x")
-    assert unknown.exit_code == 1
-    assert "there is no kind 'gadget'" in unknown.stderr

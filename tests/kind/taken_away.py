@@ -86,20 +86,11 @@ def drain(cluster: Cluster, pod: Json) -> Undo:
 
 def stop_the_node(cluster: Cluster, pod: Json) -> Undo:
     """Take the power from its node."""
-    return _without_node(cluster, pod, "kill", "start")
-
-
-def freeze_the_node(cluster: Cluster, pod: Json) -> Undo:
-    """Let its node stand still: nobody closes its connections."""
-    return _without_node(cluster, pod, "pause", "unpause")
-
-
-def _without_node(cluster: Cluster, pod: Json, end: str, begin: str) -> Undo:
     node = pod["spec"]["nodeName"]
-    cluster.run("docker", end, node)
+    cluster.run("docker", "kill", node)
 
     def undo() -> None:
-        cluster.run("docker", begin, node)
+        cluster.run("docker", "start", node)
         cluster.kubectl("wait", "--for=condition=Ready", f"node/{node}", "--timeout=180s")
         cluster.rolled_out()
 

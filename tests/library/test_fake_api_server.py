@@ -58,22 +58,6 @@ def ask(
             return error.code, json.loads(error.read())
 
 
-@pytest.mark.parametrize(
-    ("resource", "moves"), [("widgets.example.org", False), ("gadgets.example.org", True)]
-)
-def test_status_counts_where_it_is_no_subresource(server, resource: str, moves: bool):
-    kind = {"widgets.example.org": "Widget", "gadgets.example.org": "Gadget"}[resource]
-    server.create(widget(kind=kind))
-    changed = server.patch(resource, "one", {"status": {"replicas": 1}})
-    assert (generation(changed), "status" in changed) == (1 + moves, moves)
-
-
-def test_a_generation_that_a_client_sends_is_not_stored(server):
-    server.create(widget())
-    sent = {"metadata": {"generation": 77}, "spec": {"size": 2}}
-    assert generation(server.patch(WIDGETS, "one", sent)) == 2
-
-
 def test_scale_counts_and_refuses_a_stale_version(server):
     made = server.create(widget())
     path = "/apis/example.org/v1/namespaces/default/widgets/one/scale"
@@ -85,17 +69,6 @@ def test_scale_counts_and_refuses_a_stale_version(server):
     stale = {**scale, "metadata": {"name": "one", "resourceVersion": "1"}}
     assert made["metadata"]["resourceVersion"] != "1"
     assert ask(server, "PUT", path, stale)[0] == 409
-
-
-def test_a_finalizer_keeps_an_object_and_deletion_counts_once(server):
-    server.create(widget(metadata={"name": "one", "finalizers": ["example.org/hold"]}))
-    for _ in range(2):
-        server.delete(WIDGETS, "one")
-        assert generation(server.get(WIDGETS, "one")) == 2
-    with pytest.raises(RequestRefusedError, match="no new finalizers can be added"):
-        server.patch(WIDGETS, "one", {"metadata": {"finalizers": ["example.org/hold", "a.b/c"]}})
-    server.patch(WIDGETS, "one", {"metadata": {"finalizers": None}})
-    assert server.list(WIDGETS) == []
 
 
 def test_a_bound_pod_is_given_its_grace_period(server):
@@ -120,15 +93,6 @@ def test_an_eviction_keeps_its_preconditions_and_its_dry_run(server):
         body = {"metadata": {"name": "one"}, "deleteOptions": options}
         assert ask(server, "POST", f"{path}{query}", body)[0] == status
         assert len(server.list("pods")) == left
-
-
-def test_a_dry_run_shows_the_generation_and_stores_nothing(server):
-    server.create(widget())
-    path = "/apis/example.org/v1/namespaces/default/widgets/one?dryRun=All"
-    merge = "application/merge-patch+json"
-    status, shown = ask(server, "PATCH", path, {"spec": {"size": 2}}, merge)
-    assert (status, generation(shown)) == (200, 2)
-    assert generation(server.get(WIDGETS, "one")) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ import sys
 from webhook.cli import main
 from webhook.store import client
 
-NEVER_SLOW = (sys.executable, "-m", "tests.store.patient", "60")
-"""`within` of a Genguard: no answer is too late."""
 SELDOM_SLOW = (sys.executable, "-m", "tests.store.patient", "0.25")
 """An answer that a test holds back for half a second is too late."""
 

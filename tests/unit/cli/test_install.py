@@ -13,8 +13,6 @@ from webhook.manifest.rendering import Choices, is_registration, pair_files, ren
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 
-_STORE = "valkey://db/0"
-
 
 def run(*arguments: str):
     return CliRunner().invoke(main, ["install", *arguments], env={"KUBECONFIG": "/nowhere"})
@@ -102,11 +100,6 @@ def test_yaml_sends_alerts_to_an_alertmanager_and_lets_them_out(url, way_out):
     assert f"--alertmanager={url}" in container["args"]
     (policy,) = (one for one in documents if one["kind"] == "NetworkPolicy")
     assert policy["spec"]["egress"][-1] == way_out
-
-
-def deployment_of(documents):
-    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
-    return deployment["spec"]["template"]
 
 
 def test_yaml_needs_no_certificate_of_anybody_s():
