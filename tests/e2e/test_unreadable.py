@@ -72,7 +72,7 @@ def test_wait_reaches_what_can_be_read(apiserver: ControlPlane, shop: str) -> No
 
 def test_blame_says_that_it_is_unreadable(apiserver: ControlPlane, shop: str) -> None:
     done = run(apiserver, "blame", "deploy/deep", "-n", shop, code=1)
-    assert "is unreadable: the object is nested deeper than" in done.err
+    assert "deployments/deep cannot be read: it is nested too deep" in done.err
     assert "spec.replicas" in run(apiserver, "blame", "deploy/well", "-n", shop).out
 
 
