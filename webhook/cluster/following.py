@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 from kubernetes.aio import client
@@ -35,7 +35,9 @@ from webhook.cluster.watch import (
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
-from webhook.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from webhook.telemetry.metrics import Metrics  # verbs that follow a cluster have none
 
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ADMISSION: Final = "admissionregistration.k8s.io"
@@ -119,7 +121,7 @@ class ClusterListeners(NamedTuple):
 
 @asynccontextmanager
 async def follow_cluster(
-    kubeconfig: str, listeners: ClusterListeners, metrics: Metrics, supervisor: Supervisor
+    kubeconfig: str, listeners: ClusterListeners, metrics: "Metrics", supervisor: Supervisor
 ) -> AsyncIterator[client.ApiClient]:
     """Call the listeners now and at each change while entered; yield the connection.
 
