@@ -1,5 +1,6 @@
 """Connects to the Kubernetes API by kubeconfig; says who this server, and who a token is there."""
 
+import asyncio
 import base64
 import json
 import logging
@@ -12,7 +13,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
 from kubernetes.aio import client, config
+from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
 from webhook.cluster.kubeconfig import NoClusterError, check_kubeconfig
@@ -26,6 +29,8 @@ _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_TICK: Final = 0.01
+_MOST_CLOSING_TICKS: Final = 200
 
 
 @asynccontextmanager
@@ -43,6 +48,7 @@ async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterato
             check_kubeconfig(kubeconfig, context)
             await _load(kubeconfig, context, settings)
         api = client.ApiClient(configuration=settings)
+        api.rest_client = calls = _Calls(settings)
     except ssl.SSLError as error:
         told = "its certificates or its key cannot be used: they are no PEM, or do not fit"
         raise NoClusterError(f"--kubeconfig {kubeconfig}: {told}") from error
@@ -50,8 +56,37 @@ async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterato
         raise NoClusterError(f"--kubeconfig {kubeconfig}: {error}") from error
     except (AttributeError, KeyError, TypeError) as error:
         raise NoClusterError(f"--kubeconfig {kubeconfig}: its user cannot be read") from error
-    async with api:
-        yield api
+    try:
+        async with api:
+            yield api
+    finally:
+        await calls.wait_closed()
+
+
+class _Calls(RESTClientObject):
+    """Knows its sockets: a cancelled call still closes its TLS after close() has returned."""
+
+    def __init__(self, settings: client.Configuration) -> None:
+        super().__init__(settings)
+        self._sockets: Final[list[socket.socket]] = []
+
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        """Return a connector with this factory; the client's documented way to override it."""
+        return aiohttp.TCPConnector(
+            limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket
+        )
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        self._sockets[:] = [one for one in self._sockets if one.fileno() >= 0]
+        self._sockets.append(socket.socket(*address[:3]))
+        return self._sockets[-1]
+
+    async def wait_closed(self) -> None:
+        """Wait until every socket is closed, for two seconds at most."""
+        for _ in range(_MOST_CLOSING_TICKS):
+            if all(one.fileno() < 0 for one in self._sockets):
+                return
+            await asyncio.sleep(_TICK)
 
 
 async def _load(kubeconfig: str, context: str | None, settings: client.Configuration) -> None:

@@ -237,9 +237,6 @@ class Rest:
         try:
             yield response
         finally:
-            # A cancelled watch would wait for the end of TLS longer than the event loop lasts.
-            if response.connection is not None and response.connection.transport is not None:
-                response.connection.transport.abort()
             response.close()
 
     async def websocket(
