@@ -40,7 +40,6 @@ ON_DELETE: Final = _TEXTS["delete"]
 PROPAGATION: Final = _TEXTS["propagation"]
 PREDICATE: Final = _TEXTS["predicate"]
 _KEPT: Final = _TEXTS["kept"]
-_SUBRESOURCE_OF_STATUS: Final = _TEXTS["statusSubresource"]
 """What is said of each rule of the table, and of each verdict."""
 _SAID: Final = _TEXTS["said"]
 

@@ -18,6 +18,7 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener
+from tests.integration.test_controlplane import pod
 from tests.scenarios.recording import DEFINITIONS
 from webhook.cli import main
 
@@ -40,15 +41,6 @@ def clears(request: Mapping[str, Any]) -> Patch:
     if "observedGeneration" not in (request["object"].get("status") or {}):
         return ()
     return [{"op": "remove", "path": "/status/observedGeneration"}]
-
-
-def pod(name: str = "one", **annotations: str) -> dict[str, Any]:
-    marked = {f"genguard.io/test-{key.replace('_', '-')}": v for key, v in annotations.items()}
-    containers = [{"name": "c", "image": "image:1", "resources": {"requests": {"cpu": "100m"}}}]
-    return {
-        "metadata": {"name": name, "labels": {"app": "a"}, "annotations": marked},
-        "spec": {"containers": containers, "restartPolicy": "Never"},
-    }
 
 
 def template(name: str, **spec: Any) -> dict[str, Any]:
