@@ -21,7 +21,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 import msgspec
 from cachetools import LRUCache
 
-from genguard.admission.review import AdmissionRequest, ReviewedObject
+from genguard.admission.review import AdmissionRequest
 from genguard.objects.selectors import Truth
 from genguard.status.health_rules import HealthRule, HealthRules, Key, RuleAnswers
 from genguard.status.trees import group_and_kind
@@ -34,7 +34,7 @@ T = TypeVar("T")
 LONGEST: Final = 4_096
 """Characters of one expression."""
 MOST_BYTES: Final = 128 * 1024
-"""Of object and oldObject together, and of the rest: larger requests are not evaluated."""
+"""Of a request with its objects: larger ones are not evaluated."""
 MOST_REMEMBERED: Final = 1_000
 _TOLD: Final = 200
 _ANSWER_SECONDS: Final = 5.0
@@ -205,26 +205,15 @@ class Evaluator:
 
 
 def reviewed_request(request: AdmissionRequest) -> worker.ReviewedRequest | None:
-    """What conditions read of a request; None where it is too large or cannot be decoded."""
+    """What conditions read of a request; None where it is too large or cannot be encoded."""
+    objects = (None if one is None else one.fields for one in (request.object, request.old_object))
     try:
-        attributes = msgspec.json.encode(request.attributes)
-        if len(attributes) > MOST_BYTES:
-            return None
-        size = _size(request.object) + _size(request.old_object)
-        both = (_json(request.object), _json(request.old_object)) if size <= MOST_BYTES else None
+        parts = [msgspec.json.encode(one) for one in (request.attributes, *objects)]
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return worker.ReviewedRequest(bool(request.wire.namespace), attributes, both)
-
-
-def _size(found: ReviewedObject | None) -> int:
-    """Bytes."""
-    fields = () if found is None else found.fields.values()
-    return sum(memoryview(raw).nbytes for raw in fields)
-
-
-def _json(found: ReviewedObject | None) -> bytes:
-    return msgspec.json.encode(None if found is None else found.fields)
+    if sum(map(len, parts)) > MOST_BYTES:
+        return None
+    return worker.ReviewedRequest(bool(request.wire.namespace), *parts)
 
 
 class RuleJudge:

@@ -12,7 +12,7 @@ Source  apiserver pkg/admission/plugin/cel (compile.go for the names of the vari
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -35,43 +35,30 @@ _UNDECLARED: Final = re.compile(r"undeclared reference to '([A-Za-z_]\w*)")
 _ERROR: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _MEANT: Final = 0.7
 """How alike a name is that was probably meant."""
-_READS_EITHER: Final = re.compile(r"(?<![\w.])(?:object|oldObject)\b")
 _BAD_VALUE: Final = (RuntimeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 """What the binding makes of a syntax error, and of a value that no API server sends."""
 _CONDITION: Final = ("object", "oldObject", "request", "params", "namespaceObject")
 """The names that conditions may use; authorizer is not one of them."""
+_READ: Final = {"request": "request", "object": "object", "oldObject": "old_object"}
+"""The field of a ReviewedRequest that each is read from."""
 
 
-class Variables:
-    """The variables of the expressions over one request, converted once and only when needed."""
+@lru_cache(1)
+def variables_of(asked: ReviewedRequest) -> cel.Activation | None:
+    """The variables of the conditions over one request, which come one after the other.
 
-    def __init__(self, asked: ReviewedRequest) -> None:
-        self._asked: Final = asked
-
-    @property
-    def has_objects(self) -> bool:
-        """Whether expressions that read an object can be evaluated."""
-        return self._asked.objects is not None
-
-    @cached_property
-    def request(self) -> cel.Activation:
-        """For conditions that read no object; raises what cannot be decoded or converted."""
-        return _environment(_CONDITION).Activation(self._common())
-
-    @cached_property
-    def objects(self) -> cel.Activation:
-        """For all conditions; raises likewise."""
-        names, found = ("object", "oldObject"), self._asked.objects or ()
-        both = {name: msgspec.json.decode(raw) for name, raw in zip(names, found, strict=True)}
-        return _environment(_CONDITION).Activation(self._common() | both)
-
-    def _common(self) -> dict[str, Any]:
+    None where they cannot be decoded or converted.
+    """
+    try:
         # As on the wire: what is empty is not there (k8s.io/api admission/v1/types.go).
-        request = msgspec.json.decode(self._asked.request)
-        variables: dict[str, Any] = {"request": request, "params": None}
-        if not self._asked.namespaced:
-            variables["namespaceObject"] = None  # of the others the labels are not known
-        return variables
+        given: dict[str, Any] = {
+            name: msgspec.json.decode(getattr(asked, field)) for name, field in _READ.items()
+        }
+        if not asked.namespaced:
+            given["namespaceObject"] = None  # of the others the labels are not known
+        return _environment(_CONDITION).Activation({**given, "params": None})
+    except _BAD_VALUE:
+        return None
 
 
 @cache
@@ -87,54 +74,34 @@ def _environment(names: tuple[str, ...]) -> cel.Env:
     )
 
 
-variables_of = lru_cache(1)(Variables)
-"""The expressions of one request come one after the other."""
-
-
 @lru_cache(1)
 def decoded(document: bytes) -> Mapping[str, Any]:
     """Decode an object; the expressions of its rule come one after the other."""
     return msgspec.json.decode(document, type=dict[str, Any])
 
 
-class _Condition(NamedTuple):
-    expression: cel.Expression
-    reads_objects: bool
-
-    def variables(self, given: Variables) -> cel.Activation | None:
-        """The variables that it reads; None for objects too large, or that cannot be converted."""
-        if self.reads_objects and not given.has_objects:
-            return None
-        try:
-            return given.objects if self.reads_objects else given.request
-        except _BAD_VALUE:
-            return None
-
-
-def holds(expression: str, given: Variables) -> Truth:
+def holds(expression: str, variables: cel.Activation | None) -> Truth:
     """Whether the expression is true of these variables.
 
     Unknown is an error, and a function that only Kubernetes has (authorizer, quantity).
     Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
     """
     program = condition(expression)
-    variables = program and program.variables(given)
     if program is None or variables is None:
         return Truth.UNKNOWN
-    found = program.expression.eval(variables)
+    found = program.eval(variables)
     if found.type() != cel.Type.BOOL:
         return Truth.UNKNOWN
     return Truth.TRUE if found.plain_value() else Truth.FALSE
 
 
 @lru_cache(MOST_CONDITIONS)
-def condition(expression: str) -> _Condition | None:
+def condition(expression: str) -> cel.Expression | None:
     """The program of an expression; None for one that cannot be compiled."""
     try:
-        program = _environment(_CONDITION).compile(expression)
+        return _environment(_CONDITION).compile(expression)
     except _BAD_VALUE:
         return None
-    return _Condition(program, bool(_READS_EITHER.search(expression)))
 
 
 class _Rule(NamedTuple):

@@ -32,13 +32,13 @@ class ReviewedRequest(NamedTuple):
     """What matchConditions read.
 
     namespaced   whether the object is in a namespace
-    request      `request` of the review without its objects, in JSON
-    objects      `object` and `oldObject` in JSON; None where they are too large to be evaluated
+    request      `request` of the review without its objects, in JSON, as are the objects
     """
 
     namespaced: bool
     request: bytes
-    objects: tuple[bytes, bytes] | None
+    object: bytes
+    old_object: bytes
 
 
 _cpu_seconds = MOST_CPU_SECONDS

@@ -135,12 +135,6 @@ def test_a_worker_that_does_not_answer_is_ended_and_another_one_is_asked(evaluat
         ("true" + " " * (LONGEST - 4), SMALL, Truth.TRUE, "just short enough"),
         ("true" + " " * (LONGEST - 3), SMALL, Truth.UNKNOWN, "too long"),
         ("object != null", {**SMALL, "spec": "x" * MOST_BYTES}, Truth.UNKNOWN, "too large"),
-        (
-            "request.operation == 'UPDATE'",
-            {**SMALL, "spec": "x" * MOST_BYTES},
-            Truth.TRUE,
-            "unread",
-        ),
     ],
 )
 def test_what_is_too_long_or_too_large_is_not_evaluated(
