@@ -42,9 +42,9 @@ from webhook.cluster.tracing import (
     sending_dry_runs,
     this_process,
 )
-from webhook.serve.flags import HTTPS_URL, LISTEN_ADDRESS, duration
+from webhook.server.flags import HTTPS_URL, LISTEN_ADDRESS, duration
 from webhook.server.tls import ServingCertificate
-from webhook.server.trace_listener import ObserverListener, Reach
+from webhook.server.trace_listener import Reach, observing
 
 _GRACE: Final = timedelta(minutes=3)
 """How long after the end of --timeout other runs leave the registrations alone."""
@@ -132,11 +132,12 @@ async def _observing(
     """
     now = datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="genguard-trace-") as folder:
-        made = certs.ensure(Path(folder), names=(*reach.names, *reach.ips), at=now)
+        made = certs.ensure(Path(folder), names=(reach.host,), at=now)
         serving = ServingCertificate(certs.PairFiles.in_folder(Path(folder)), at=now)
-    async with ObserverListener(reach.address, reach.port, serving.context, on_view) as listener:
+    listening = observing(reach.address, reach.port, serving.context, on_view)
+    async with listening as (port, path):
         ca_bundle = base64.b64encode(made.pair.ca_pem or b"").decode()
-        at = Endpoint(reach.url(listener.port) + listener.path, ca_bundle)
+        at = Endpoint(reach.url(port) + path, ca_bundle)
         expires = now + timedelta(seconds=seconds) + _GRACE
         try:
             for document in registrations(plan, at, this_process(), expires):

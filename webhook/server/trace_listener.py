@@ -4,10 +4,9 @@ import asyncio
 import secrets
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Final, Self
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -20,49 +19,22 @@ from genguard.admission.decode import (
 )
 from genguard.admission.encode import encode_allowed
 from genguard.admission.review import AdmissionRequest
-from webhook.server.connection import ListenError, naming_flags
+from webhook.server.connection import naming_flags
 
 OnView = Callable[[int, AdmissionRequest], None]
 
 
-class ObserverListener:
-    """A context manager: serves POST /SECRET/POSITION over TLS while it is entered."""
+@asynccontextmanager
+async def observing(
+    address: str, port: int, context: ssl.SSLContext, on_view: OnView
+) -> AsyncIterator[tuple[int, str]]:
+    """Serve POST PATH/POSITION over TLS; yields the port and the path, which nobody can guess.
 
-    def __init__(self, address: str, port: int, context: ssl.SSLContext, on_view: OnView) -> None:
-        """`on_view` is called after the answer is made, in the order of the calls."""
-        self._address: Final = address
-        self._port: Final = port
-        self._context: Final = context
-        self._on_view: Final = on_view
-        self._secret: Final = secrets.token_hex(16)
-        application = web.Application(client_max_size=MAX_BODY_BYTES)
-        application.router.add_post(f"/{self._secret}/{{position:[0-9]+}}", self._answer)
-        self._runner: Final = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        self.port = 0
+    `on_view` is called after the answer is made, in the order of the calls. Raises ListenError
+    when the address is taken.
+    """
 
-    @property
-    def path(self) -> str:
-        """The path of the observers' URLs without the position: nobody else can guess it."""
-        return f"/{self._secret}"
-
-    async def __aenter__(self) -> Self:
-        """Listen; raises ListenError when the address is taken."""
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._address, self._port, ssl_context=self._context)
-        try:
-            with naming_flags(("--listen", self._address), ("--listen", self._port)):
-                await site.start()
-        except ListenError:
-            await self._runner.cleanup()
-            raise
-        self.port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Finish what is being answered, and close."""
-        await self._runner.cleanup()
-
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.Response:
         body = await request.read()
         try:
             try:
@@ -73,8 +45,20 @@ class ObserverListener:
         except UndecodableReviewError as error:
             raise web.HTTPBadRequest(text=error.code) from error
         position = int(request.match_info["position"])
-        asyncio.get_running_loop().call_soon(self._on_view, position, review)
+        asyncio.get_running_loop().call_soon(on_view, position, review)
         return _allowed(review.api_version, review.wire.uid)
+
+    path = f"/{secrets.token_hex(16)}"
+    application = web.Application(client_max_size=MAX_BODY_BYTES)
+    application.router.add_post(f"{path}/{{position:[0-9]+}}", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        with naming_flags(("--listen", address), ("--listen", port)):
+            await web.TCPSite(runner, address, port, ssl_context=context).start()
+        yield runner.addresses[0][1], path
+    finally:
+        await runner.cleanup()  # what is being answered is finished
 
 
 def _allowed(api_version: str, uid: str) -> web.Response:
@@ -107,19 +91,6 @@ class Reach:
         """What the API server dials, when `port` is what we listen on."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"https://{host}:{self.dialled or port}"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """DNS names for the certificate."""
-        return () if self.ips else (self.host,)
-
-    @property
-    def ips(self) -> tuple[str, ...]:
-        """IP addresses for the certificate."""
-        try:
-            return (str(ip_address(self.host)),)
-        except ValueError:
-            return ()
 
 
 def _own_address(server: str) -> str:
