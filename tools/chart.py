@@ -29,8 +29,8 @@ from tools.template_tree import Choice, Lines, Template, When, merged, template
 from tools.wheel import ROOT
 from webhook.cli.install import install
 from webhook.manifest.documents import arguments_of
-from webhook.serve.flags import FILE, FOLDER, NAMES, name_of
-from webhook.serve.settings import Settings
+from webhook.server.flags import FILE, FOLDER, NAMES, name_of
+from webhook.server.settings import Settings
 
 _ICON = ROOT / "webhook" / "dashboard" / "static" / "icon.svg"
 CHART = ROOT / "charts" / "genguard"

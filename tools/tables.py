@@ -10,8 +10,8 @@ import msgspec
 
 from tests.readme.commands import DOCUMENTS
 from tools.schemas import OUTPUTS, schema_of
-from webhook.serve.flags import table_of
-from webhook.serve.settings import Settings
+from webhook.server.flags import table_of
+from webhook.server.settings import Settings
 from webhook.telemetry.metrics import declared
 
 ROOT = Path(__file__).parents[1]
@@ -36,9 +36,8 @@ def flags_document() -> Path:
 
 
 def wanted_flags() -> list[str]:
-    """The table as it follows from Settings, and the one flag that is about the others."""
-    config = "| `--config FILE` | none | YAML with these flags as keys. The command line wins. |"
-    return [*table_of(Settings), config]
+    """The table as it follows from Settings."""
+    return table_of(Settings)
 
 
 def written_flags() -> list[str]:

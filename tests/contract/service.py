@@ -20,7 +20,8 @@ from webhook.server.access import Access
 from webhook.server.collectors import TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
-from webhook.server.options import Limits, ServerOptions
+from webhook.server.options import Limits
+from webhook.server.settings import Settings
 from webhook.server.watching import Watching
 from webhook.store.intents import SharedIntents
 from webhook.telemetry.metrics import Metrics
@@ -192,17 +193,15 @@ async def serving(
     setup = ReviewSetup(options or ReviewOptions(generation_patch=GenerationPatch.NEVER))
     metrics = Metrics(setup.knows)
     suspects = suspects or Suspects()
-    options = ServerOptions(
+    settings = Settings(
         secure_port=0,
         ops_port=0,
         shutdown_delay=shutdown_delay,
         ops_tls=ops_tls,
         cert_dir=folder,
-        names=("localhost",),
         client_ca_file=client_ca_file,
-        client_names=frozenset(client_names),
+        client_name=tuple(client_names),
         record=record,
-        limits=limits or PATIENT,
     )
     detecting = Detecting(Detection(suspects), {}, Tracking())
     role = {"role": "standby", "active": stands_by_for} if stands_by_for else {}
@@ -222,7 +221,7 @@ async def serving(
     )
     dashboard = Dashboard(sources)
     service = AdmissionService(
-        options,
+        settings,
         lambda: setup.dependencies,
         metrics,
         detecting,
@@ -232,6 +231,7 @@ async def serving(
         remote_intents=remote_intents,
         spans=spans,
         keeps_clients=keeps_clients,
+        limits=limits or PATIENT,
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))

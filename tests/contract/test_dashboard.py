@@ -11,8 +11,8 @@ from tests.dashboard.stories import Story
 from tests.monitoring.rules import RUNBOOKS
 from tests.waiting import patiently
 from webhook.dashboard.routes import PAGES
-from webhook.serve.settings import Settings
 from webhook.server.access import ByToken, TokenFile
+from webhook.server.settings import Settings
 
 OPEN = ("/livez", "/readyz")
 SHOWN = [

@@ -136,8 +136,9 @@ async def test_others_are_answered_while_a_large_review_is_judged(running, body)
 
 
 async def test_more_than_may_wait_are_asked_to_come_again(tmp_path):
-    async with serving(tmp_path, limits=replace(PATIENT, large_reviews=1)) as run:
-        rule, body = hold(run), json.dumps(large("CREATE")).encode()
+    body = json.dumps(large("CREATE")).encode()
+    async with serving(tmp_path, limits=replace(PATIENT, large_bytes=len(body))) as run:
+        rule = hold(run)
         slow = asyncio.create_task(run.post(body))
         await asyncio.to_thread(rule.begun.wait, PATIENCE)
         shed = await run.post(body)

@@ -25,7 +25,7 @@ from tests.store.server import StoreServer
 from tests.throwing import FaultySupervisor
 from tests.waiting import PATIENCE
 from webhook.serve.app import App, build
-from webhook.serve.settings import Settings
+from webhook.server.settings import Settings
 
 CLUSTER, AUDIT, STORE = "a cluster", "audit-only", "a shared store"
 SINKS = ("log", "events", "alertmanager")

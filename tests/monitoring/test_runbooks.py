@@ -11,7 +11,7 @@ from genguard.detection.detectors import ALL
 from tests.monitoring.queries import families
 from tests.monitoring.rules import MONITORING, RUNBOOKS, alerts
 from webhook.cli import main
-from webhook.serve.settings import Settings
+from webhook.server.settings import Settings
 
 PAGES = sorted(RUNBOOKS.iterdir())
 DETECTORS = {detector.name for detector in ALL}

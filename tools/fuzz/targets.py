@@ -38,7 +38,6 @@ from genguard.review import review
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract_of_answers import violations
 from tests.reviews import judge
-from webhook.server.options import BadOpsAuthError, parse_ops_auth
 from webhook.server.watching import NotWatchableError, parse_watched
 from webhook.store.address import BadStoreError, parse_store
 
@@ -186,7 +185,6 @@ def selectors(data: bytes) -> None:
 
 _FLAGS: Final[tuple[tuple[Callable[[str], object], type[Exception]], ...]] = (
     (lambda text: parse_store(text, is_here=False), BadStoreError),
-    (parse_ops_auth, BadOpsAuthError),
     (parse_restored, NotRestorableError),
     (parse_watched, NotWatchableError),
 )

@@ -43,7 +43,7 @@ EXPECTED: Final = {
     ),
     ExitCode.USAGE: frozenset(
         {
-            "BadDefinitionError", "BadFileError", "BadOpsAuthError", "BadSettingsError",
+            "BadDefinitionError", "BadFileError", "BadSettingsError",
             "BadStoreError", "BadTokenFileError", "BadTracingError", "NotFlippableError",
             "NotRestorableError", "NotWatchableError", "UnknownServerVersionError",
         }

@@ -19,7 +19,7 @@ from webhook.cli import output as terminal
 from webhook.cli.options import FINDING, OUTPUT, Access, asks_server, examples, finding_id
 from webhook.cli.rules import RULES, judging
 from webhook.files.given import read_definitions
-from webhook.serve.flags import FILE
+from webhook.server.flags import FILE
 
 _WIDEST = 100
 _NOT_BUILT_IN = (

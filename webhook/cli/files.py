@@ -41,7 +41,7 @@ from genguard.generation.table import DEFAULT_SERVER_VERSION
 from genguard.objects.shown import printable
 from webhook.cli.options import F, with_flags
 from webhook.cli.output import tell
-from webhook.serve.flags import FILE
+from webhook.server.flags import FILE
 
 _REPAIR: Final = "correct it and try again"
 Position = Callable[[], int]

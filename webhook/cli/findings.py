@@ -25,7 +25,7 @@ from webhook.cli import output as terminal
 from webhook.cli.errors import ExitCode, why_it_ended
 from webhook.cli.options import Access, asks_server, examples
 from webhook.cli.output import Again, Format, Listing, lists, tell
-from webhook.serve.flags import duration
+from webhook.server.flags import duration
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Server

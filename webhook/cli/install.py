@@ -31,7 +31,7 @@ from webhook.manifest.rendering import (
     SharedStore,
     as_yaml,
 )
-from webhook.serve.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed, duration
+from webhook.server.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed, duration
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -17,7 +17,7 @@ from webhook.cli.options import F, examples
 from webhook.cli.output import say
 from webhook.files.given import BadFileError
 from webhook.files.rules import load_rules, read_rule_file, refusals
-from webhook.serve.flags import FILE, PATH
+from webhook.server.flags import FILE, PATH
 
 _ACTIONS: Final = ("test", "check", "list")
 _Cases = Sequence[tuple[str, Case]]

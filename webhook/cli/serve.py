@@ -7,22 +7,13 @@ import click
 
 from webhook.cli.options import examples
 from webhook.serve.app import build
-from webhook.serve.flags import FILE, options_of, read_config
-from webhook.serve.settings import Settings
+from webhook.server.flags import options_of
+from webhook.server.settings import Settings
 from webhook.tasks.supervisor import Supervisor
-
-_CONFIG = click.Option(
-    ["--config"],
-    type=FILE,
-    callback=read_config,
-    is_eager=True,
-    expose_value=False,
-    help="YAML with these flags as keys.",
-)
 
 
 @click.command(
-    params=[*options_of(Settings), _CONFIG],
+    params=options_of(Settings),
     epilog=examples(
         ("Try it on this machine", "genguard serve --cert-dir certs"),
         (

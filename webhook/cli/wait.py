@@ -13,7 +13,7 @@ from webhook.cli.files import MAX_LINE, FileObjects
 from webhook.cli.options import FILENAME_HELP, RECURSIVE, Access, asks_objects, examples
 from webhook.cli.output import say
 from webhook.cli.rules import RULES, judging
-from webhook.serve.flags import duration
+from webhook.server.flags import duration
 
 
 def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Goal, ...]:

@@ -24,7 +24,7 @@ from webhook.cluster.discovery import discover
 from webhook.cluster.following import see_versions
 from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
-from webhook.serve.flags import duration
+from webhook.server.flags import duration
 from webhook.tasks.supervisor import Supervisor
 
 _TICK: Final = 1.0

@@ -85,7 +85,6 @@ async def load_home(context: PageContext, query: Mapping[str, str], now: float) 
         **data.values,
         "tracked": tracked,
         "connected": sources.connected,
-        "repair": sources.detecting.latest_repair,
         **await _first_screen(context, asked, shown),
     }
     return data._replace(values=values)
@@ -137,7 +136,6 @@ def home(
         "usual_order": USUAL_ORDER,
         "again": min((left for one in known for left in _changes_in(one, now)), default=""),
         "connected": True,
-        "repair": None,
         "happenings": {},
         "first": None,
         "first_step": None,

@@ -1,1 +1,1 @@
-"""`genguard serve`: its flags, and how the parts of the server are connected."""
+"""`genguard serve`: how the parts of the server are connected."""

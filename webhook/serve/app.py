@@ -6,7 +6,7 @@ What needs a cluster is in connected.py, which loads the client of the Kubernete
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from genguard.detection.detection import Detection
@@ -24,7 +24,6 @@ from webhook.dashboard.page import Forwarding, Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.election.leader import LeaderElection, taking_part
 from webhook.files.rules import ServerRules, parse_place
-from webhook.serve.settings import Settings
 from webhook.server.access import (
     Access,
     ByToken,
@@ -36,7 +35,8 @@ from webhook.server.access import (
 from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
-from webhook.server.options import LOOPBACK, TOKEN_FILE, BadOpsAuthError, fit, raise_limit
+from webhook.server.options import Limits, fit, raise_limit
+from webhook.server.settings import LOOPBACK, Settings
 from webhook.server.watching import Watching, parse_watched
 from webhook.store.address import SqliteAddress, ValkeyAddress, parse_store
 from webhook.store.persister import DAMAGED, kept_in_file
@@ -68,12 +68,11 @@ class App:
         self.supervisor: Final = supervisor
         self._stack: Final = stack
         review_options = settings.review_options()
-        self.options = settings.server_options()
         self._watched: Final = parse_watched(settings.watch)
         self._fights: Final = parse_watched(settings.watch_fights, "--watch-fights")
         self._store: Final = parse_store(settings.store)
         stack.enter_context(logging_to_stderr(settings.log_level))
-        self.options = replace(self.options, limits=fit(self.options.limits, raise_limit()))
+        self._limits: Final = fit(Limits(), raise_limit())
 
         # What is found in writes.
         self._evaluator: Final = stack.enter_context(Evaluator())
@@ -110,9 +109,9 @@ class App:
         await self._elect()
         self.setup.describe_server(self._describe)
         cluster, leader, replicas = self.cluster, self.leader, self.replicas
+        pair = None
         if cluster is not None and leader is not None and settings.cert_secret is not None:
-            pair = await cluster.certificate(settings.cert_secret, self.options, leader)
-            self.options = replace(self.options, pair=pair)
+            pair = await cluster.certificate(settings.cert_secret, settings, leader)
 
         # Who makes findings, logs them and sends alerts; the others show what it has saved.
         finder = leader if replicas is not None else self.pods
@@ -134,7 +133,7 @@ class App:
         terminating = TerminatingMetrics(self.watching, settings.object_metrics)
         standby = self.pods if replicas is None else None
         self.service = AdmissionService(
-            self.options,
+            settings,
             lambda: self.setup.dependencies,
             self.metrics,
             detecting,
@@ -145,6 +144,8 @@ class App:
             spans=await enter(exporting_spans(self.metrics)),
             supervisor=self.supervisor,
             keeps_clients=None if standby is None else lambda: standby.keeps_clients,
+            pair=pair,
+            limits=self._limits,
         )
 
     def _counted(self) -> Metrics:
@@ -287,27 +288,25 @@ class App:
             )
             sources = sources._replace(registrations=lambda: follower.registered)
         if pods is not None:
-            tls = self.options.ops_tls
+            tls = settings.ops_tls
             sources = sources._replace(forwarding=Forwarding(lambda: pods.active_ops, tls=tls))
         return sources
 
     def _access(self) -> Access:
         """Who may see what the ops port shows; raises BadTokenFileError."""
-        way, file = self.options.ops_auth
-        is_far = not is_loopback(self.options.ops_address)
-        if way == LOOPBACK:
+        settings = self.settings
+        is_far = not is_loopback(settings.ops_address)
+        if settings.ops_auth == LOOPBACK:
             if is_far:
                 facts = {"shown": "within this host alone", "toOthers": "with --ops-auth"}
                 LOGGER.info("dashboard", extra={"facts": facts})
             return WithinHost()
-        if is_far and not self.options.ops_tls:
+        if is_far and not settings.ops_tls:
             facts = {"action": "--ops-tls"}
             LOGGER.warning("tokens are sent in plain text", extra={"facts": facts})
-        if way == TOKEN_FILE:
-            return ByToken(TokenFile(file))
-        if self.cluster is None:
-            raise BadOpsAuthError("--ops-auth kubernetes needs a cluster: give --kubeconfig")
-        return ByToken(ReviewedTokens(self.cluster.tokens))
+        if self.cluster is not None and settings.token_file is None:
+            return ByToken(ReviewedTokens(self.cluster.tokens))
+        return ByToken(TokenFile(settings.token_file or Path()))
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -41,7 +42,7 @@ from webhook.cluster.standby import StandbyElection
 from webhook.cluster.stored_objects import StoredObjects, event_creator
 from webhook.election.leader import Leadership
 from webhook.server.detecting import Detecting
-from webhook.server.options import ServerOptions
+from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair, until_good
 from webhook.server.watching import Watching
 from webhook.store.persister import Persister, Succession
@@ -106,15 +107,17 @@ class ConnectedCluster:
         return election
 
     async def certificate(
-        self, secret: str, options: ServerOptions, leadership: Leadership
+        self, secret: str, settings: Settings, leadership: Leadership
     ) -> HeldPair:
         """Follow the certificate of a Secret, and renew it while this replica leads.
 
-        The files of the options are served until the Secret has been read. Waits until there is a
+        The files of the flags are served until the Secret has been read. Waits until there is a
         certificate to serve; raises CertificateError when none comes in time.
         """
-        names = (*certs.installed_names(_SERVICE, self._namespace), *options.names)
-        renewed = RenewedSecret(self._namespace, secret, names, options.lifetime)
+        names = certs.installed_names(_SERVICE, self._namespace)
+        names = (*names, "localhost", *settings.dns_name)
+        lifetime = timedelta(seconds=settings.cert_lifetime)
+        renewed = RenewedSecret(self._namespace, secret, names, lifetime)
         renewing = Reconciler(
             "renewal of the certificate",
             Certificates(self._rest, renewed).step,
@@ -124,8 +127,8 @@ class ConnectedCluster:
         failing = "genguard_certificate_rotation_failing"
         self._metrics.gauge(failing, lambda: float(renewing.is_failing))
         first = None
-        if options.cert_file is not None and options.key_file is not None:
-            first = certs.PairFiles.beside(options.cert_file, options.key_file)
+        if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
+            first = certs.PairFiles.beside(settings.tls_cert_file, settings.tls_private_key_file)
         held = HeldPair(f"{secret} -n {self._namespace}", first)
 
         def seen(found: Fields | None) -> None:

@@ -34,8 +34,6 @@ from typing import Final, NamedTuple, Protocol
 from aiohttp import web
 from cachetools import TLRUCache
 
-from webhook.telemetry.logs import LOGGER
-
 ALLOWED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 10.0
 MOST_KEPT: Final = 1_000
@@ -65,22 +63,8 @@ class Refusal(NamedTuple):
     asks: bool = False
 
 
-class Access(Protocol):
-    """Decides who may read what."""
-
-    async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
-        """None where the request may be answered. Never raises."""
-
-
-class Tokens(Protocol):
-    """Decides about tokens."""
-
-    async def refuses(self, token: str, part: Part) -> Refusal | None:
-        """None where the user of the token may see that part. Never raises."""
-
-
 class WithinHost:
-    """An Access without tokens: metrics for all, the rest for loopback connections."""
+    """Metrics for all, the rest for loopback connections; without tokens."""
 
     async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
         """Both ends of the connection count, and so does the name that was dialled.
@@ -97,20 +81,6 @@ class WithinHost:
         if not _is_local_name(request.headers.get("Host", "")):
             return Refusal(403, _OTHER_NAME)
         return None
-
-
-class ByToken:
-    """An Access for which everything but the probes takes a token, loopback included."""
-
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens: Final = tokens
-
-    async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
-        """None for a good token; without one, in UTF-8, the refusal says which kinds there are."""
-        token = bearer(request.headers.get("Authorization", ""))
-        if not token:
-            return Refusal(401, _TAKES_ONE, asks=True)
-        return await self._tokens.refuses(token, part)
 
 
 def bearer(authorization: str) -> str:
@@ -255,7 +225,6 @@ def _not_granted(user: str, verb: str, path: str) -> Refusal:
 SHORTEST_TOKEN: Final = 16
 """Characters; shorter ones can be tried out."""
 _MOST_BYTES: Final = 8_192
-_UNUSABLE: Final = Refusal(503, "genguard: its token file cannot be used; its log says why.\n")
 _WRONG: Final = Refusal(401, "genguard: this is not the token.\n", asks=True)
 
 
@@ -264,47 +233,52 @@ class BadTokenFileError(ValueError):
 
 
 class TokenFile:
-    """The Tokens of a file, which is read at each request."""
+    """The Tokens of a file, which is read once."""
 
     def __init__(self, path: Path) -> None:
-        """Raise BadTokenFileError when there is no usable token at the start."""
-        self._path: Final = path
-        self._told = ""
-        self._read()
-
-    async def refuses(self, token: str, part: Part) -> Refusal | None:
-        """None for the token of the file, which is good for everything."""
-        del part
+        """Raise BadTokenFileError when there is no usable token."""
         try:
-            digest, self._told = self._read(), ""
-        except BadTokenFileError as error:
-            if str(error) != self._told:
-                self._told = str(error)
-                LOGGER.error("token file refused", extra={"facts": {"reason": self._told}})
-            return _UNUSABLE  # the file may have been taken away on purpose
-        return None if hmac.compare_digest(_digest(token), digest) else _WRONG
-
-    def _read(self) -> bytes:
-        try:
-            with self._path.open("rb") as file:
+            with path.open("rb") as file:
                 mode, content = os.fstat(file.fileno()).st_mode, file.read(_MOST_BYTES + 1)
         except OSError as error:
-            raise BadTokenFileError(f"{self._path}: {error.strerror}") from error
+            raise BadTokenFileError(f"{path}: {error.strerror}") from error
         if mode & stat.S_IRWXO:
             raise BadTokenFileError(
-                f"{self._path}: everybody on this machine can read it; chmod o= {self._path}, or "
+                f"{path}: everybody on this machine can read it; chmod o= {path}, or "
                 "defaultMode: 0440 of a mounted Secret"
             )
         token = content.decode(errors="replace").strip()
         is_long_enough = SHORTEST_TOKEN <= len(token) <= len(content) <= _MOST_BYTES
         if not is_long_enough or "\ufffd" in token or not token.isprintable():
             raise BadTokenFileError(
-                f"{self._path}: it must hold one token of {SHORTEST_TOKEN} characters at least; "
+                f"{path}: it must hold one token of {SHORTEST_TOKEN} characters at least; "
                 "make one with: openssl rand -hex 32"
             )
-        return _digest(token)
+        self._token: Final = token.encode()
+
+    async def refuses(self, token: str, part: Part) -> Refusal | None:
+        """None for the token of the file, which is good for everything."""
+        del part
+        return None if hmac.compare_digest(token.encode(), self._token) else _WRONG
 
 
-def _digest(token: str) -> bytes:
-    """A hash, of equal length whatever the token: the time of a comparison shows nothing of it."""
-    return hashlib.sha256(token.encode()).digest()
+Tokens = ReviewedTokens | TokenFile
+"""Decide who the user of a token is, and what that user may see. Never raise."""
+
+
+class ByToken:
+    """Everything but the probes takes a token, loopback included."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens: Final = tokens
+
+    async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
+        """None for a good token; without one, in UTF-8, the refusal says which kinds there are."""
+        token = bearer(request.headers.get("Authorization", ""))
+        if not token:
+            return Refusal(401, _TAKES_ONE, asks=True)
+        return await self._tokens.refuses(token, part)
+
+
+Access = WithinHost | ByToken
+"""Decide which requests may be answered. Never raise."""

@@ -25,7 +25,7 @@ from webhook.server.body import (
 )
 from webhook.server.certificate import Refusal
 from webhook.server.connection import Connection, connection_of
-from webhook.server.observe import Answered, Observations
+from webhook.server.observe import Observations
 from webhook.server.options import RETRY_AFTER_SECONDS, Limits
 from webhook.server.overload import Overload, Rejected
 from webhook.tasks.threads import in_thread
@@ -88,9 +88,9 @@ class AdmissionHandler:
             response = _refusal(error)
             if isinstance(error, OverloadedError):
                 self._overload.count(error.rejected)
-                self._observer.shed()
+                self._observer.detecting.shed(None)
             else:
-                self._observer.refused(error.code)
+                self._observer.metrics.refuse(error.code)
             if self._spans is not None and phase is not None:
                 reason = error.rejected if isinstance(error, OverloadedError) else error.code
                 self._spans.rejected(request.headers, arrived, phase, reason, error.status)
@@ -135,8 +135,8 @@ class AdmissionHandler:
                 raise
             self._overload.count(error.rejected)
             reply = review(body, phase, deps, begun, skip=Skipped.OVERLOADED)
-        answer = Answered(phase, body, reply, deps.audit_only, is_costly)
-        self._observer.answered(answer, time.monotonic() - begun)
+        seconds, audits = time.monotonic() - begun, deps.audit_only
+        self._observer.answered(phase, body, reply, seconds, audit_only=audits, is_large=is_costly)
         if self._spans is not None:
             self._spans.reviewed(request.headers, arrived, phase, reply, audit_only=deps.audit_only)
         return web.Response(body=reply.body, status=reply.status, headers=_JSON)

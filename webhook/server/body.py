@@ -11,7 +11,6 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 
 from aiohttp import HttpVersion11, StreamReader, web
@@ -144,25 +143,22 @@ def is_large(body: bytes, limits: Limits) -> bool:
 
 
 class LargeReviews:
-    """Lets one large review at a time be judged; those that wait are bounded in count and bytes."""
+    """Lets one large review at a time be judged; those that wait are bounded in bytes."""
 
     def __init__(self, limits: Limits) -> None:
-        self._places = limits.large_reviews
         self._bytes = limits.large_bytes
         self._one: Final = asyncio.Semaphore(1)
 
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:
         """Wait for the turn of a body of `size` bytes. Raises OverloadedError."""
-        if not self._places or size > self._bytes:
+        if size > self._bytes:
             raise OverloadedError(Rejected.LARGE)
-        self._places -= 1
         self._bytes -= size
         try:
             async with self._one:
                 yield
         finally:
-            self._places += 1
             self._bytes += size
 
 
@@ -177,22 +173,20 @@ def for_thread(deps: Dependencies) -> Dependencies:
         deps,
         intents=_OnLoop(deps.intents, loop),
         rounds=_OnLoop(deps.rounds, loop),
-        about=lambda: _on_loop(loop, deps.about),
+        about=_on_loop(loop, deps.about),
     )
 
 
-def _on_loop(
-    loop: asyncio.AbstractEventLoop,
-    function: Callable[P, T],
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> T:
-    """Run a function on an event loop, from another thread; return or raise what it does."""
+def _on_loop(loop: asyncio.AbstractEventLoop, function: Callable[P, T]) -> Callable[P, T]:
+    """The function, run on an event loop by a call from another thread."""
 
-    async def run() -> T:
-        return function(*args, **kwargs)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        async def run() -> T:
+            return function(*args, **kwargs)
 
-    return asyncio.run_coroutine_threadsafe(run(), loop).result()
+        return asyncio.run_coroutine_threadsafe(run(), loop).result()
+
+    return call
 
 
 class _OnLoop:
@@ -203,4 +197,4 @@ class _OnLoop:
         self._loop: Final = loop
 
     def __getattr__(self, name: str) -> Any:
-        return partial(_on_loop, self._loop, getattr(self._found, name))
+        return _on_loop(self._loop, getattr(self._found, name))

@@ -18,9 +18,9 @@ from typing import Final
 import certs
 from certs import CertificateError, PairFileError
 from certs.files import read_file
-from webhook.server.options import ServerOptions
 from webhook.server.overload import Episode
-from webhook.server.tls import PairSource, ServingCertificate
+from webhook.server.settings import Settings
+from webhook.server.tls import HeldPair, PairSource, ServingCertificate
 from webhook.telemetry.logs import LOGGER
 
 QUIET_SECONDS: Final = 60.0
@@ -81,31 +81,31 @@ def names_of(certificate: dict[str, object] | None) -> frozenset[str]:
 
 
 class CertificateKeeper:
-    """The certificate files or folder of the options, and the certificate that is served."""
+    """The certificate files or folder of the flags, and the certificate that is served."""
 
-    def __init__(self, options: ServerOptions) -> None:
-        """Raise CertificateError or OSError when there is no usable certificate."""
+    def __init__(self, settings: Settings, held: HeldPair | None = None) -> None:
+        """`held` comes before --tls-cert-file, and this before --cert-dir.
+
+        Raise CertificateError or OSError when there is no usable certificate.
+        """
         now = datetime.now(UTC)
-        self._own: Final = None if options.pair or options.cert_file else options.cert_dir
-        self._held: Final = options.pair
-        self._names: Final = options.names
-        self._lifetime: Final = options.lifetime
-        self._renewal: Final = min(_RENEWAL, options.lifetime * _SHORTEST_RENEWAL)
+        self._own: Path | None = None
+        self._held: Final = held
+        self._names: Final = ("localhost", *settings.dns_name)
+        self._lifetime: Final = timedelta(seconds=settings.cert_lifetime)
+        self._renewal: Final = min(_RENEWAL, self._lifetime * _SHORTEST_RENEWAL)
         self._next_renewal = now + self._renewal
         self._told: Final[dict[str, str]] = {}
-        self._client_file: Final = options.client_ca_file
+        self._client_file: Final = settings.client_ca_file
         self._client_ca = None if self._client_file is None else read_authorities(self._client_file)
-        source = self._source(options, now)
+        source = held or self._source(settings, now)
         self.serving: Final = ServingCertificate(source, at=now, client_ca=self._client_ca)
         _warn(self.serving.first_warnings)
 
-    def _source(self, options: ServerOptions, now: datetime) -> PairSource:
-        if options.pair is not None:
-            return options.pair
-        if options.cert_file is not None and options.key_file is not None:
-            return certs.PairFiles.beside(options.cert_file, options.key_file)
-        if self._own is None:
-            raise ValueError("neither certificate files nor a folder for them")
+    def _source(self, settings: Settings, now: datetime) -> PairSource:
+        if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
+            return certs.PairFiles.beside(settings.tls_cert_file, settings.tls_private_key_file)
+        self._own = settings.own_folder
         self._ensure(self._own, now)
         return certs.PairFiles.in_folder(self._own)
 

@@ -5,8 +5,8 @@ client that does not read its answer. Here each connection has one deadline, for
 at the moment, and those that are overdue are dropped.
 
 asyncio's server hands a connection over after the TLS handshake: clients that never begin one would
-hold descriptors that nobody counts. So a connection is accepted without TLS and counted, and its
-socket is then handed to asyncio once more, with TLS.
+hold descriptors that nobody counts. So connections are accepted and counted here, before asyncio
+has them.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from webhook.telemetry.logs import LOGGER
 
 TOO_MANY: Final = "too-many-connections"
 _SWEEP_SECONDS: Final = 1.0
-_AT_ONCE: Final = 4
-"""Connections that are accepted in one turn of the event loop: each takes two descriptors then."""
+_PAUSE_SECONDS: Final = 1.0
+"""Until connections are accepted again where no descriptor was left."""
 _FAILED: Final = encode_refusal("genguard failed; its log says where", "", "internal")
 
 
@@ -177,25 +177,6 @@ def connection_of(request: web.BaseRequest) -> Connection:
     return cast(Connection, request.protocol)
 
 
-class _Accepted(asyncio.Protocol):
-    """A connection of which nothing has been read: it is taken from its transport, or dropped."""
-
-    def __init__(self, take: Callable[[socket.socket], None] | None = None) -> None:
-        """`take` is given the socket; None drops the connection."""
-        self._take: Final = take
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the socket from its transport, which would begin to read it."""
-        if self._take is not None:
-            try:
-                number = transport.get_extra_info("socket").fileno()
-                self._take(socket.socket(fileno=os.dup(number)))
-            except OSError as error:  # no descriptor is left
-                facts = {"error": type(error).__name__, "action": "raise ulimit -n"}
-                LOGGER.error("no connection can be accepted", extra={"facts": facts})
-        cast(asyncio.Transport, transport).abort()
-
-
 class Port:
     """A port that listens, and its open connections; drops those that are overdue."""
 
@@ -224,7 +205,7 @@ class Port:
         self.number = 0
         """The number of the port; of several addresses that of the first."""
         self._open: Final[set[Connection]] = set()
-        self._listening: Final[list[asyncio.Server]] = []
+        self._listening: Final[list[asyncio.Task[None]]] = []
         self._loop: Final = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
 
@@ -234,18 +215,26 @@ class Port:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         for family, _, _, _, address in dict.fromkeys(found):
-            sock = socket.create_server(address, family=family)
-            server = await self._loop.create_server(
-                self._plain if self.context is None else lambda: _Accepted(self._take),
-                sock=sock,
-                backlog=_AT_ONCE,
-            )
-            sock.listen(self.limits.backlog)  # asyncio accepts at once as many as it lets wait
-            self._listening.append(server)
+            sock = socket.create_server(address, family=family, backlog=self.limits.backlog)
+            sock.settimeout(0)
+            self._listening.append(asyncio.create_task(self._accept(sock)))
             self.number = self.number or sock.getsockname()[1]
 
-    def _plain(self) -> asyncio.Protocol:
-        return self._admit() or _Accepted()
+    async def _accept(self, listening: socket.socket) -> None:
+        """Accept one connection in each turn of the event loop."""
+        with listening:
+            while True:
+                try:
+                    accepted, _ = await self._loop.sock_accept(listening)
+                except ConnectionError:  # the client has gone
+                    continue
+                except OSError as error:  # no descriptor is left
+                    facts = {"error": type(error).__name__, "action": "raise ulimit -n"}
+                    LOGGER.error("no connection can be accepted", extra={"facts": facts})
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                else:
+                    self._take(accepted)
+                    await asyncio.sleep(0)
 
     def _take(self, accepted: socket.socket) -> None:
         """Begin the TLS handshake of a connection."""
@@ -260,16 +249,16 @@ class Port:
                 connection.connection_lost(None)
                 accepted.close()
 
-        connection.handshake = asyncio.create_task(self._encrypt(connection, accepted))
+        connection.handshake = asyncio.create_task(self._begin(connection, accepted))
         connection.handshake.add_done_callback(end)
 
-    async def _encrypt(self, connection: Connection, accepted: socket.socket) -> None:
+    async def _begin(self, connection: Connection, accepted: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection,
                 accepted,
                 ssl=self.context,
-                ssl_handshake_timeout=self.limits.handshake,
+                ssl_handshake_timeout=None if self.context is None else self.limits.handshake,
             )
         except OSError as error:  # the client has gone, or speaks no TLS, or is too slow for it
             connection.connection_lost(error)
@@ -278,8 +267,8 @@ class Port:
 
     def close(self) -> None:
         """Accept no more. Connections that are open stay, those in their handshake do not."""
-        for server in self._listening:
-            server.close()
+        for task in self._listening:
+            task.cancel()
         for each in [each for each in self._open if each.handshake is not None]:
             each.abort()
 
@@ -293,7 +282,7 @@ class Port:
     @property
     def is_serving(self) -> bool:
         """Whether new connections are accepted."""
-        return bool(self._listening) and all(one.is_serving() for one in self._listening)
+        return bool(self._listening) and not any(each.cancelling() for each in self._listening)
 
     @property
     def busy(self) -> bool:

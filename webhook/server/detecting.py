@@ -9,16 +9,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import Reviewed, encode_fact
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
-from genguard.detection.lives import AnyFact
 from genguard.review import Verdict
 from genguard.status.tracking import Tracking
 from webhook.alerts.change import Sink, TransitionTracker
@@ -52,44 +49,14 @@ def _finalizers(request: AdmissionRequest) -> int:
     return sum([len(one.metadata.finalizers or ()) for one in objects if one is not None])
 
 
-class TimeOfDay:
-    """The time of day beside the monotonic clock, which nobody can put."""
+class _Waiting(NamedTuple):
+    """An answered review that waits; `at` in Unix seconds."""
 
-    def __init__(
-        self,
-        wall: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`wall` gives seconds since the epoch, `monotonic` seconds."""
-        self._wall: Final = wall
-        self._monotonic: Final = monotonic
-        self._ahead = wall() - monotonic()
-
-    def read(self) -> tuple[float, float]:
-        """Return the seconds since the epoch, and by how many it was put forth since the last call.
-
-        Less than 0: back. A machine that slept counts as put forth: its monotonic clock stood
-        still.
-        """
-        now = self._wall()
-        ahead = now - self._monotonic()
-        step = ahead - self._ahead
-        if abs(step) < _LEAST_STEP:
-            return now, 0.0
-        self._ahead = ahead
-        return now, step
-
-
-class LatestRepair(NamedTuple):
-    """What was last repaired, as the log names it; it would be, where `is_done` is false.
-
-    fields  the first of them, and their values where a log may show these
-    """
-
+    phase: Phase
+    reviewed: Reviewed
     at: float
-    fields: Mapping[str, Any]
-    where: Mapping[str, str]
-    is_done: bool
+    weight: int
+    is_large: bool
 
 
 class Detecting:
@@ -104,25 +71,25 @@ class Detecting:
         *,
         active: Leadership | None = None,
         supervisor: Supervisor | None = None,
-        clock: TimeOfDay | None = None,
+        clocks: tuple[Callable[[], float], Callable[[], float]] = (time.time, time.monotonic),
         limits: Limits | None = None,
     ) -> None:
         """`sinks` by name.
 
         tracking  the objects that watches show; their times move with the clock
+        clocks    the time of day in Unix seconds, and seconds that nobody can put
         active    leads while findings are made here; else those of the active pod are shown
         """
         self._active: Final = active
         self.detection: Final = detection
         self.tracking: Final = tracking
         self._supervisor: Final = supervisor or Supervisor()
-        self._clock: Final = clock or TimeOfDay()
+        self._wall, self._monotonic = clocks
+        self._ahead = self._wall() - self._monotonic()
         self._limits: Final = limits or Limits()
-        self._put_forth = 0.0
-        """By how many seconds the clock was put forth in all. Times in the queue are without it."""
         self.sinks: Final = tuple(QueuedSink(name, sink) for name, sink in sinks.items())
         self._shared: Final = shared
-        self._queue: deque[tuple[Phase, Reviewed, float, int, bool]] = deque()
+        self._queue: deque[_Waiting] = deque()
         self._bytes = 0
         self._wake: Final = asyncio.Event()
         self.shown_at = 0.0
@@ -130,8 +97,6 @@ class Detecting:
         self._turns: Final = TransitionTracker()
         self.latest: tuple[Finding, ...] = ()
         """All findings, at most a second old."""
-        self.latest_repair: LatestRepair | None = None
-        """The last one of a review that was sent to this replica."""
         self.dropped = 0
         self.last_shed = 0.0
         """When there was last no time to judge a review, in Unix seconds; 0: never."""
@@ -165,7 +130,7 @@ class Detecting:
             return
         self._bytes += weight
         reviewed = Reviewed(request, prediction, verdict.status)
-        self._queue.append((phase, reviewed, now - self._put_forth, weight, is_large))
+        self._queue.append(_Waiting(phase, reviewed, now, weight, is_large))
         self._wake.set()
 
     def see_version(self, reviewed: Reviewed, now: float) -> None:
@@ -230,12 +195,17 @@ class Detecting:
         return self.detection.findings()
 
     def _now(self) -> float:
-        """Return the time in Unix seconds, after all known times were moved where it was put."""
-        now, step = self._clock.read()
-        if step:
+        """Return the time in Unix seconds, after all known times were moved where it was put.
+
+        A machine that slept counts as put forth: its monotonic clock stood still.
+        """
+        now = self._wall()
+        step = now - self._monotonic() - self._ahead
+        if abs(step) >= _LEAST_STEP:
+            self._ahead += step
             LOGGER.warning("clock was put", extra={"facts": {"seconds": round(step)}})
             self._judge()  # the times of these writes are from before
-            self._put_forth += step
+            self._queue = deque(one._replace(at=one.at + step) for one in self._queue)
             if self.judges:
                 self.detection.shift(step, now)
             self.tracking.shift(step, now)
@@ -255,10 +225,10 @@ class Detecting:
     async def _take_batch(self) -> None:
         end = time.perf_counter() + _BATCH_SECONDS
         while self._queue and time.perf_counter() < end and self.detection.unjudged < _BATCH_WRITES:
-            phase, reviewed, queued_at, weight, is_large = self._queue.popleft()
-            self._bytes -= weight
+            waiting = self._queue.popleft()
+            self._bytes -= waiting.weight
             with self._supervisor.guard("reviews"):
-                await self._detect(phase, reviewed, queued_at, is_large=is_large)
+                await self._detect(waiting)
         self._judge()
 
     def _judge(self) -> None:
@@ -267,11 +237,8 @@ class Detecting:
             with self._supervisor.guard("writes"):
                 self.detection.judge()
 
-    async def _detect(
-        self, phase: Phase, reviewed: Reviewed, queued_at: float, *, is_large: bool
-    ) -> None:
-        """`queued_at` is without what the clock was put forth by."""
-        now = queued_at + self._put_forth
+    async def _detect(self, waiting: _Waiting) -> None:
+        phase, reviewed, now, _, is_large = waiting
         if reviewed.request.operation is Operation.CONNECT:
             return
         if self._shared is not None and phase is Phase.OUTCOME:
@@ -281,11 +248,6 @@ class Detecting:
         else:
             # Answers do not wait for it; the reviews behind it do: facts are in order.
             fact = await in_thread(self.detection.fact, phase, reviewed, now)
-            if fact is not None and now != queued_at + self._put_forth:
-                fact = msgspec.structs.replace(fact, time=queued_at + self._put_forth)
-        self._take(fact)
-
-    def _take(self, fact: AnyFact | None) -> None:
         if fact is None:
             return
         if self._shared is None:

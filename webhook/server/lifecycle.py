@@ -31,8 +31,10 @@ from webhook.server.connection import Port, PortLimits, naming_flags
 from webhook.server.detecting import Detecting
 from webhook.server.observe import Observations, Recorder
 from webhook.server.ops import Readiness, ops_application
-from webhook.server.options import KEEPALIVE_SECONDS, ServerOptions
-from webhook.server.overload import LoopLag, Overload, Watchdog
+from webhook.server.options import KEEPALIVE_SECONDS, Limits
+from webhook.server.overload import LoopLag, Overload
+from webhook.server.settings import Settings
+from webhook.server.tls import HeldPair
 from webhook.tasks.supervisor import FailingTask, Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
@@ -52,13 +54,10 @@ _IDLE_SECONDS: Final = 2.0
 reuses it in that very moment loses its request. So the time counts from the start of draining:
 under load a client has used all its connections by then, and each was closed with its answer."""
 _YOUNG_OBJECTS: Final = 700
-"""More new objects than were freed before Python's garbage collector looks at the youngest. Where
-reviews are of ever new objects nearly all are freed again: that is after some 1,200 reviews."""
 _MIDDLE_ROUNDS: Final = 5
-"""After so many rounds it also looks at the objects that survived one. With 100,000 objects
-remembered and 10,000 findings open the longest rounds take 1.5 ms, 9 ms then, and 27 ms for all
-objects; with 2,000 new objects and 10 rounds they take 8 ms and 23 ms."""
-
+"""More new objects than were freed, and rounds, before Python's garbage collector looks. With
+100,000 objects remembered and 10,000 findings open the longest rounds take 1.5 ms, 9 ms where older
+objects are looked at, and 27 ms for all."""
 _SWITCH_SECONDS: Final = 0.000_5
 """After so long a thread that works on a large review lets the event loop go on; Python's default
 is 5 ms, several times in each small review. Under all attacks of `make memory-attack` at once the
@@ -105,7 +104,7 @@ class AdmissionService:
 
     def __init__(
         self,
-        options: ServerOptions,
+        settings: Settings,
         dependencies: Callable[[], Dependencies],
         metrics: Metrics,
         detecting: Detecting,
@@ -117,27 +116,33 @@ class AdmissionService:
         spans: ExportedSpans | None = None,
         supervisor: Supervisor | None = None,
         keeps_clients: Callable[[], bool] | None = None,
+        pair: HeldPair | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """`collectors`: more to show at /metrics. `access`: to the ops port, if not WithinHost.
 
-        `keeps_clients`: whether clients may keep their connections; None: always.
+        `keeps_clients`: whether clients may keep their connections; None: always. `pair`: the
+        certificate, if it is in a Secret.
 
         Raises certs.CertificateError or OSError when certificate or recording cannot be.
         """
-        self._options: Final = options
+        self._settings: Final = settings
+        self._limits: Final = limits or Limits()
         self._supervisor: Final = supervisor or Supervisor()
-        self._keeper: Final = CertificateKeeper(options)
+        self._keeper: Final = CertificateKeeper(settings, pair)
         self._certificate: Final = self._keeper.serving
         self._clients: Final = (
-            Clients(options.client_names, metrics.refuse) if options.client_ca_file else None
+            Clients(frozenset(settings.client_name), metrics.refuse)
+            if settings.client_ca_file
+            else None
         )
-        self._recorder: Final = Recorder(options.record) if options.record else None
+        self._recorder: Final = Recorder(settings.record) if settings.record else None
         self._metrics: Final = metrics
         self._detecting: Final = detecting
         self._pages: Final = pages
         self._access: Final = access or WithinHost()
         self._collectors: Final = tuple(collectors)
-        limits = options.limits
+        limits = self._limits
         observer = Observations(metrics, self._recorder, detecting)
         self._overload: Final = Overload(limits.overload_quiet_seconds)
         self._handler: Final = AdmissionHandler(
@@ -172,11 +177,11 @@ class AdmissionService:
 
     async def start(self) -> None:
         """Listen on both ports. Raises OSError when an address is taken."""
-        options = self._options
+        settings = self._settings
         with naming_flags(
-            ("--bind-address", options.bind_address), ("--secure-port", options.secure_port)
+            ("--bind-address", settings.bind_address), ("--secure-port", settings.secure_port)
         ):
-            await self._port.open(options.bind_address, options.secure_port)
+            await self._port.open(settings.bind_address, settings.secure_port)
         self.secure_port = self._port.number
         self._measure()
         trust = await self._start_ops()
@@ -187,8 +192,8 @@ class AdmissionService:
             "serving",
             extra={
                 "facts": {
-                    "admission": f"https://{options.bind_address}:{self.secure_port}",
-                    "ops": f"{'https' if trust else 'http'}://{options.ops_address}:{self.ops_port}",
+                    "admission": f"https://{settings.bind_address}:{self.secure_port}",
+                    "ops": f"{'https' if trust else 'http'}://{settings.ops_address}:{self.ops_port}",
                     "certificate": self.fingerprint,
                     "notAfter": self.not_after.isoformat(),
                 }
@@ -210,7 +215,7 @@ class AdmissionService:
 
     async def _start_ops(self) -> ssl.SSLContext | None:
         """Listen on the ops port, over TLS if a context is returned."""
-        options, limits = self._options, self._options.limits
+        settings, limits = self._settings, self._limits
         registry = self._metrics.registry
         for collector in (FindingMetrics(self._detecting), *self._collectors):
             registry.register(collector)
@@ -222,7 +227,7 @@ class AdmissionService:
             "genguard_ops_refused_connections_total",
             lambda: [((reason,), count) for reason, count in refused.items()],
         )
-        trust = self._certificate.context if options.ops_tls else None
+        trust = self._certificate.context if settings.ops_tls else None
         self._ops_port = Port(
             cast(web.Server, self._ops.server),
             PortLimits(
@@ -238,8 +243,10 @@ class AdmissionService:
             lambda reason: refused.update((reason,)),
             context=trust,
         )
-        with naming_flags(("--ops-address", options.ops_address), ("--ops-port", options.ops_port)):
-            await self._ops_port.open(options.ops_address, options.ops_port)
+        with naming_flags(
+            ("--ops-address", settings.ops_address), ("--ops-port", settings.ops_port)
+        ):
+            await self._ops_port.open(settings.ops_address, settings.ops_port)
         self.ops_port = self._ops_port.number
         return trust
 
@@ -274,7 +281,7 @@ class AdmissionService:
         of them, and the three calls of one write would reach this server and the one that takes its
         place.
         """
-        limits, delay = self._options.limits, self._options.shutdown_delay
+        limits, delay = self._limits, self._settings.shutdown_delay
         self._handler.draining = True
         began = time.monotonic()
         LOGGER.info("draining")
@@ -313,7 +320,7 @@ class AdmissionService:
 
     async def _finish(self) -> None:
         """Answer what has begun; aiohttp's own shutdown reads no more of a body."""
-        port, seconds = self._port, self._options.limits.body_seconds
+        port, seconds = self._port, self._limits.body_seconds
         port.close()
         self._handler.draining = True
         for _ in range(int(seconds / _POLL_SECONDS)):
@@ -341,15 +348,14 @@ class AdmissionService:
         await self.start()
         _freeze_garbage()
         sys.setswitchinterval(_SWITCH_SECONDS)
-        with Watchdog(self._options.limits.stuck_seconds):
-            try:
-                await asked.wait()
-                tasks = [asyncio.create_task(one) for one in (self.drain(), forced.wait())]
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:
-                    task.cancel()
-            finally:
-                await self.stop()
+        try:
+            await asked.wait()
+            tasks = [asyncio.create_task(one) for one in (self.drain(), forced.wait())]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+        finally:
+            await self.stop()
 
     def _seconds_to_expiry(self) -> float:
         return (self.not_after - datetime.now(UTC)).total_seconds()

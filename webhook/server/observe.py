@@ -12,13 +12,12 @@ are dropped and counted: recording never delays an answer.
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from genguard.admission.review import Phase
 from genguard.objects.fields import to_field_path
@@ -26,83 +25,62 @@ from genguard.review import Reply, Skipped, Verdict
 from genguard.rules.annotations import MOST_SHOWN
 from genguard.rules.assign_generation import AssignGeneration
 from webhook.files.private import keep_private
-from webhook.server.detecting import Detecting, LatestRepair
+from webhook.server.detecting import Detecting
 from webhook.telemetry.logs import LOGGER, is_heard
 from webhook.telemetry.metrics import Metrics
 
 _LONGEST_NAME: Final = 256
 
 
-class Answered(NamedTuple):
-    """One answered review; `is_large`: working on it would hold the event loop."""
-
-    phase: Phase
-    body: bytes
-    reply: Reply
-    audit_only: bool
-    is_large: bool
-
-
 class Observations:
     """Gets every answer. Neither blocks nor raises."""
 
     def __init__(self, metrics: Metrics, recorder: "Recorder | None", detecting: Detecting) -> None:
-        self._metrics: Final = metrics
+        self.metrics: Final = metrics
         self._recorder: Final = recorder
-        self._detecting: Final = detecting
+        self.detecting: Final = detecting
 
-    def answered(self, answer: Answered, seconds: float) -> None:
-        """Count a review; log it when something was repaired, dropped or not judged."""
-        phase, body, reply, audit_only, is_large = answer
+    def answered(
+        self,
+        phase: Phase,
+        body: bytes,
+        reply: Reply,
+        seconds: float,
+        *,
+        audit_only: bool,
+        is_large: bool,
+    ) -> None:
+        """Count a review; log it when something was repaired, dropped or not judged.
+
+        is_large  working on it would hold the event loop
+        """
         verdict = reply.verdict
-        self._metrics.record(phase, reply, seconds, audit_only=audit_only)
+        self.metrics.record(phase, reply, seconds, audit_only=audit_only)
         if verdict.refused is not None:
-            facts: dict[str, Any] = {
-                "phase": phase,
-                "field": verdict.refused.field,
-                "code": verdict.refused.code,
-            }
+            field, code = verdict.refused.field, verdict.refused.code
+            facts = {"phase": phase, "field": field, "code": code}
             LOGGER.warning("undecodable", extra={"facts": facts})
             return
         if self._recorder is not None:
             self._recorder.record(phase, body)
-        self._detecting.put(phase, verdict, len(body), is_large=is_large)
+        self.detecting.put(phase, verdict, len(body), is_large=is_large)
         if verdict.skipped is Skipped.OVERLOADED:
-            self._detecting.shed(verdict.request)
+            self.detecting.shed(verdict.request)
         # webhook/server/overload.py logs an overload once: it is no time for many lines.
-        if verdict.skipped is not None and verdict.skipped is not Skipped.OVERLOADED:
+        elif verdict.skipped is not None:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
             LOGGER.warning("not judged", extra={"facts": facts})
+        message = "would repair" if audit_only else "repaired"
         for repair in verdict.repairs:
             # It acts on every counted write: its lines are for debugging.
             level = logging.DEBUG if repair.rule == AssignGeneration.name else logging.INFO
-            message = "would repair" if audit_only else "repaired"
-            is_logged = is_heard(level, message)
-            if level == logging.DEBUG and not is_logged:
-                continue
-            shown = {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
-            where = _where(verdict)
-            if level == logging.INFO:
-                self._detecting.latest_repair = LatestRepair(
-                    time.time(), shown, where, is_done=not audit_only
-                )
-            if is_logged:
-                facts = {"rule": repair.rule, "edits": len(repair.edits), "set": shown, **where}
-                LOGGER.log(level, message, extra={"facts": facts})
+            if is_heard(level, message):
+                shown = {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
+                done = {"rule": repair.rule, "edits": len(repair.edits), "set": shown}
+                LOGGER.log(level, message, extra={"facts": {**done, **_where(verdict)}})
         if verdict.dropped:
-            facts = {
-                "fields": [to_field_path(edit.path) for edit in verdict.dropped],
-                **_where(verdict),
-            }
-            LOGGER.error("patch dropped", extra={"facts": facts})
-
-    def shed(self) -> None:
-        """Tell detection that there was no time to judge a review."""
-        self._detecting.shed(None)
-
-    def refused(self, reason: str) -> None:
-        """Count a request that was refused before its body was decoded."""
-        self._metrics.refuse(reason)
+            fields = [to_field_path(edit.path) for edit in verdict.dropped]
+            LOGGER.error("patch dropped", extra={"facts": {"fields": fields, **_where(verdict)}})
 
 
 def _where(verdict: Verdict) -> dict[str, str]:

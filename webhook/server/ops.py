@@ -15,8 +15,6 @@ from webhook.server.access import Access, Part
 from webhook.server.connection import Connection, connection_of
 from webhook.tasks.threads import in_thread
 
-_REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
-_READY: Final[web.AppKey[Callable[[], "Readiness"]]] = web.AppKey("ready")
 _OPEN: Final = frozenset({"/livez", "/readyz"})
 _METRICS: Final = "/metrics"
 
@@ -62,15 +60,34 @@ def ops_application(
 
     `ready` says whether the server is ready.
     """
+
+    async def livez(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        missing, failing = ready()
+        if missing is None:
+            return web.Response(text="".join(f"{line}\n" for line in ("ok", *failing)))
+        return web.Response(
+            status=503, text=json.dumps({"ready": False, "missing": missing}) + "\n"
+        )
+
+    async def metrics(_: web.Request) -> web.Response:
+        # Read on the event loop, where the counters are used. Formatting takes far longer where
+        # objects have names, and reviews must not wait for it.
+        collected = _Collected(tuple(registry.collect()))
+        return web.Response(
+            body=await in_thread(generate_latest, collected),
+            headers={"Content-Type": CONTENT_TYPE_LATEST},
+        )
+
     application = web.Application(middlewares=[_guard(access)])
-    application[_REGISTRY] = registry
-    application[_READY] = ready
     application.on_response_prepare.append(_secure)
     application.add_routes(
         [
-            web.get("/livez", _livez),
-            web.get("/readyz", _readyz),
-            web.get(_METRICS, _metrics),
+            web.get("/livez", livez),
+            web.get("/readyz", readyz),
+            web.get(_METRICS, metrics),
             *pages,
         ]
     )
@@ -96,7 +113,8 @@ def _guard(access: Access) -> Middleware:
                 crowded = web.Response(status=503, text=_CROWDED, headers={"Retry-After": "2"})
                 crowded.force_close()
                 return crowded
-            refusal = await access.refuses(request, _part(request))
+            part = Part.METRICS if request.path == _METRICS else Part.OBSERVED
+            refusal = await access.refuses(request, part)
             if refusal is not None:
                 response = web.Response(status=refusal.status, text=refusal.why)
                 for challenge in _CHALLENGES if refusal.asks else ():
@@ -109,23 +127,8 @@ def _guard(access: Access) -> Middleware:
     return guard
 
 
-def _part(request: web.Request) -> Part:
-    return Part.METRICS if request.path == _METRICS else Part.OBSERVED
-
-
 async def _secure(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(SECURITY)
-
-
-async def _livez(_: web.Request) -> web.Response:
-    return web.Response(text="ok\n")
-
-
-async def _readyz(request: web.Request) -> web.Response:
-    missing, failing = request.app[_READY]()
-    if missing is None:
-        return web.Response(text="".join(f"{line}\n" for line in ("ok", *failing)))
-    return web.Response(status=503, text=json.dumps({"ready": False, "missing": missing}) + "\n")
 
 
 class _Collected(NamedTuple):
@@ -135,13 +138,3 @@ class _Collected(NamedTuple):
 
     def collect(self) -> tuple[Metric, ...]:
         return self.families
-
-
-async def _metrics(request: web.Request) -> web.Response:
-    # Read on the event loop, where the counters are used. Formatting takes far longer where objects
-    # have names, and reviews must not wait for it.
-    collected = _Collected(tuple(request.app[_REGISTRY].collect()))
-    return web.Response(
-        body=await in_thread(generate_latest, collected),
-        headers={"Content-Type": CONTENT_TYPE_LATEST},
-    )

@@ -1,14 +1,10 @@
-"""Where and how the server listens, to whom its ops port shows what, and every limit."""
+"""Every limit of the server, and how many connections the descriptors allow."""
 
 import resource
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from pathlib import Path
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final
 
-from certs import LEAF_LIFETIME
-from webhook.server.tls import HeldPair
 from webhook.telemetry.logs import LOGGER
 
 KEEPALIVE_SECONDS: Final = 180.0
@@ -42,13 +38,11 @@ class Limits:
     body_bytes_in_flight: int = 64 * 1024 * 1024  # what slow senders may occupy all together
     large_from: int = LARGE_BYTES
     large_values: int = LARGE_VALUES
-    large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
-    large_bytes: int = 24 * 1024 * 1024  # of their bodies
+    large_bytes: int = 24 * 1024 * 1024  # of large bodies judged or waiting for it
     answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=
     overload_quiet_seconds: float = 10.0  # nothing was rejected for so long: an overload is over
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more
     drain_seconds: float = 30.0
-    stuck_seconds: float = 30.0  # an event loop that has not turned for so long never will
     detection_queue: int = 5_000  # reviews that wait for detection, and the bytes of their bodies
     detection_queue_bytes: int = 24 * 1024 * 1024
 
@@ -87,56 +81,3 @@ def fit(limits: Limits, descriptors: int) -> Limits:
     facts = {"connections": fitted.connections, "action": "raise ulimit -n"}
     LOGGER.warning("few descriptors: fewer connections are accepted", extra={"facts": facts})
     return fitted
-
-
-LOOPBACK: Final = "loopback"
-KUBERNETES: Final = "kubernetes"
-TOKEN_FILE: Final = "token-file"  # noqa: S105 - the word of a flag
-
-
-class BadOpsAuthError(ValueError):
-    """The value of `--ops-auth` is unknown; the message says which values there are."""
-
-
-class OpsAuth(NamedTuple):
-    """How clients of the ops port are authorized; `file` is for TOKEN_FILE."""
-
-    way: str = LOOPBACK
-    file: Path = Path()
-
-
-def parse_ops_auth(text: str) -> OpsAuth:
-    """`loopback`, `kubernetes` or `token-file=FILE`; raises BadOpsAuthError."""
-    way, _, file = text.partition("=")
-    if (way == TOKEN_FILE and file) or text in (LOOPBACK, KUBERNETES):
-        return OpsAuth(way, Path(file))
-    raise BadOpsAuthError(f"--ops-auth {text}: it is {LOOPBACK}, {KUBERNETES} or {TOKEN_FILE}=FILE")
-
-
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """What the flags of `serve` say; paths as given, ports 0 for any free one.
-
-    pair      comes before cert_file and key_file, these before cert_dir
-    lifetime  of a certificate that is made in cert_dir
-    shutdown_delay  seconds after SIGTERM in which the server is ready and takes new connections
-    client_ca_file  whose certificates a client must have, of one of client_names if there are any
-    """
-
-    bind_address: str = "127.0.0.1"
-    secure_port: int = 8443
-    ops_address: str = "127.0.0.1"
-    ops_port: int = 8080
-    ops_tls: bool = False
-    ops_auth: OpsAuth = field(default_factory=OpsAuth)
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    cert_dir: Path | None = None
-    names: tuple[str, ...] = ()
-    lifetime: timedelta = LEAF_LIFETIME
-    pair: HeldPair | None = None
-    client_ca_file: Path | None = None
-    client_names: frozenset[str] = frozenset()
-    record: Path | None = None
-    shutdown_delay: float = 0.0
-    limits: Limits = field(default_factory=Limits)

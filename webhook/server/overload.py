@@ -12,15 +12,11 @@ everybody for minutes.
 """
 
 import asyncio
-import faulthandler
-import os
-import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final
 
 from webhook.telemetry.logs import LOGGER
 
@@ -96,12 +92,8 @@ class Overload:
 
 
 _EVERY_SECONDS: Final = 0.05
-_LOOKS: Final = 20
-_WRITE_SECONDS: Final = 1.0
-EXIT_STUCK: Final = 70
-"""EX_SOFTWARE of sysexits.h."""
-_WINDOW_SECONDS: Final = 15.0
-"""For how long the longest lag is shown: no shorter than the time between two scrapes."""
+_MEASURES: Final = 300
+"""Of which the longest lag is shown: those of 15 s, no shorter than between two scrapes."""
 
 
 class LoopLag:
@@ -114,13 +106,13 @@ class LoopLag:
 
     def __init__(self) -> None:
         self._loop: Final = asyncio.get_running_loop()
-        self._lags: Final[deque[tuple[float, float]]] = deque()
+        self._lags: Final = deque([0.0], maxlen=_MEASURES)
         self._due = self.before_last = time.monotonic()
         self._next: asyncio.TimerHandle = self._plan(self._due)
 
     def longest(self) -> float:
         """The longest lag of the last seconds, in seconds, for the metric."""
-        return self._lags[0][1] if self._lags else 0.0
+        return max(self._lags)
 
     def stop(self) -> None:
         """Measure no more."""
@@ -132,62 +124,5 @@ class LoopLag:
 
     def _measure(self) -> None:
         now = time.monotonic()
-        lag = max(now - self._due, 0.0)
-        # Only what is longer than all after it can still become the longest.
-        while self._lags and self._lags[-1][1] <= lag:
-            self._lags.pop()
-        self._lags.append((now, lag))
-        while self._lags[0][0] < now - _WINDOW_SECONDS:
-            self._lags.popleft()
+        self._lags.append(max(now - self._due, 0.0))
         self._next = self._plan(now)
-
-
-class Watchdog:
-    """A thread that ends the process when its event loop has not turned for too long.
-
-    Such a process answers nothing and holds its connections open, and its Lease runs out; a new one
-    does better. The log says where each thread was. A thread that was not scheduled itself begins
-    to count anew: a process that was stopped, or a machine that slept, is no loop that hangs.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        """`seconds` is how long the loop may stand still."""
-        self._seconds: Final = seconds
-        self._every: Final = seconds / _LOOKS
-        self._loop: Final = asyncio.get_running_loop()
-        self._ends: Final = threading.Event()
-        self._has_turned = True
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-
-    def _turn(self) -> None:
-        self._has_turned = True
-
-    def _watch(self) -> None:
-        looked = since = time.monotonic()
-        while not self._ends.wait(self._every):
-            now = time.monotonic()
-            if self._has_turned or now - looked > 2 * self._every:
-                self._has_turned, since = False, now
-                try:
-                    self._loop.call_soon_threadsafe(self._turn)
-                except RuntimeError:  # the loop is closed
-                    return
-            elif now - since >= self._seconds:
-                self._end_process(now - since)
-            looked = now
-
-    def _end_process(self, seconds: float) -> None:
-        with tempfile.TemporaryFile() as file:
-            faulthandler.dump_traceback(file)
-            file.seek(0)
-            stacks = file.read().decode(errors="replace").splitlines()
-        facts = {"seconds": round(seconds), "stacks": stacks}
-        LOGGER.critical("the event loop stands still: the process ends", extra={"facts": facts})
-        time.sleep(_WRITE_SECONDS)  # another thread writes it
-        os._exit(EXIT_STUCK)

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 from certs import CertificateError, PairFiles, PairSnapshot, inspect
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
@@ -32,14 +32,55 @@ _HAS_MEMORY_FILES: Final = hasattr(os, "memfd_create")
 _CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
-class PairSource(Protocol):
-    """Where the pair comes from: files, or a Secret."""
+_FILES: Final[Mapping[Part, str]] = {"certificate": CERT_FILE, "key": KEY_FILE, "ca": CA_FILE}
+
+
+class HeldPair:
+    """The pair that was last seen in a Secret.
+
+    Until the Secret has been seen it is the pair of files, where they are given.
+    """
+
+    def __init__(self, secret: str, first: PairFiles | None) -> None:
+        """`secret` is how kubectl names it: genguard-tls -n genguard-system."""
+        self._secret: Final = secret
+        self._first: Final = first
+        self._held: Mapping[str, bytes] | None = None
+        self._changed: Final = asyncio.Event()
+
+    def take(self, held: Mapping[str, bytes]) -> None:
+        """Remember the present contents of the Secret."""
+        self._held = held
+        self._changed.set()
+
+    async def changed(self, seconds: float) -> None:
+        """Wait until the Secret has changed, but no longer than so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        self._changed.clear()
 
     def read(self) -> PairSnapshot:
         """Read the present pair; raises CertificateError where there is none."""
+        if self._held is None:
+            if self._first is not None:
+                return self._first.read()
+            raise CertificateError(f"secret {self._secret} has not been seen yet")
+        for name in (CERT_FILE, KEY_FILE):
+            if not self._held.get(name):
+                raise CertificateError(f"secret {self._secret} has no {name}")
+        held = self._held
+        return PairSnapshot(held[CERT_FILE], held[KEY_FILE], held.get(CA_FILE))
 
     def place(self, part: Part) -> str:
         """Where a part of the pair is, for messages to those who have to repair it."""
+        if self._held is None and self._first is not None:
+            return self._first.place(part)
+        return f"secret {self._secret}: {_FILES[part]}"
+
+
+PairSource = PairFiles | HeldPair
+"""Where the pair comes from: files, or a Secret."""
 
 
 class ServingCertificate:
@@ -146,53 +187,6 @@ class ServingCertificate:
         """Let the handshake go on with the current pair, whatever name was asked for."""
         del name, first
         connection.context = self._current
-
-
-_FILES: Final[Mapping[Part, str]] = {"certificate": CERT_FILE, "key": KEY_FILE, "ca": CA_FILE}
-
-
-class HeldPair:
-    """A PairSource: the pair that was last seen in a Secret.
-
-    Until the Secret has been seen it is the pair of files, where they are given.
-    """
-
-    def __init__(self, secret: str, first: PairFiles | None) -> None:
-        """`secret` is how kubectl names it: genguard-tls -n genguard-system."""
-        self._secret: Final = secret
-        self._first: Final = first
-        self._held: Mapping[str, bytes] | None = None
-        self._changed: Final = asyncio.Event()
-
-    def take(self, held: Mapping[str, bytes]) -> None:
-        """Remember the present contents of the Secret."""
-        self._held = held
-        self._changed.set()
-
-    async def changed(self, seconds: float) -> None:
-        """Wait until the Secret has changed, but no longer than so many seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        self._changed.clear()
-
-    def read(self) -> PairSnapshot:
-        """As PairSource."""
-        if self._held is None:
-            if self._first is not None:
-                return self._first.read()
-            raise CertificateError(f"secret {self._secret} has not been seen yet")
-        for name in (CERT_FILE, KEY_FILE):
-            if not self._held.get(name):
-                raise CertificateError(f"secret {self._secret} has no {name}")
-        held = self._held
-        return PairSnapshot(held[CERT_FILE], held[KEY_FILE], held.get(CA_FILE))
-
-    def place(self, part: Part) -> str:
-        """As PairSource."""
-        if self._held is None and self._first is not None:
-            return self._first.place(part)
-        return f"secret {self._secret}: {_FILES[part]}"
 
 
 async def until_good(pair: HeldPair, seconds: float) -> None:

@@ -110,11 +110,6 @@ class Watching:
         self._wake: Final = asyncio.Event()
         self.dropped = 0
 
-    @property
-    def waiting(self) -> int:
-        """How many objects wait for their rule in CEL."""
-        return len(self._waiting)
-
     def seen(self, resource: str, found: Fields) -> None:
         """Take in a version of an object, whole."""
         with self._supervisor.guard("watched objects"):

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from genguard.status.drawing import Cell, Tone
 from webhook.cli import main, output
-from webhook.serve.flags import duration
+from webhook.server.flags import duration
 
 NAMED = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
 

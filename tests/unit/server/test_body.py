@@ -97,11 +97,8 @@ async def test_what_fails_on_the_event_loop_is_raised_in_the_thread():
         await asyncio.to_thread(deps.about)
 
 
-@pytest.mark.parametrize(
-    "limits", [{"large_reviews": 2}, {"large_bytes": 29}], ids=["places", "bytes"]
-)
-async def test_one_is_judged_at_a_time_and_more_than_may_wait_are_asked_to_come_again(limits):
-    turns, begun, let_go = LargeReviews(Limits(**limits)), [], asyncio.Event()
+async def test_one_is_judged_at_a_time_and_more_than_may_wait_are_asked_to_come_again():
+    turns, begun, let_go = LargeReviews(Limits(large_bytes=29)), [], asyncio.Event()
 
     async def come(name):
         async with turns.turn(10):

@@ -11,7 +11,7 @@ from certs import CertificateError, PairFiles, inspect, issue, write_files
 from tests.contract.hostile import GOOD
 from tests.contract.service import serving
 from webhook.server.certificate import CertificateKeeper
-from webhook.server.options import ServerOptions
+from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair, until_good
 
 NOW = datetime.now(UTC)
@@ -31,12 +31,12 @@ def put(folder: Path, at: datetime = NOW) -> None:
 
 
 def own(folder: Path) -> CertificateKeeper:
-    return CertificateKeeper(ServerOptions(cert_dir=folder, names=("localhost",)))
+    return CertificateKeeper(Settings(cert_dir=folder))
 
 
 def given(folder: Path) -> CertificateKeeper:
-    files = {"cert_file": folder / "tls.crt", "key_file": folder / "tls.key"}
-    return CertificateKeeper(ServerOptions(**files))
+    files = {"tls_cert_file": folder / "tls.crt", "tls_private_key_file": folder / "tls.key"}
+    return CertificateKeeper(Settings(**files))
 
 
 def test_one_of_our_own_is_made_where_there_is_none_and_kept_where_there_is(tmp_path):
@@ -109,8 +109,6 @@ def test_a_renewal_that_cannot_be_written_leaves_the_old_one_served(tmp_path, ca
 
 
 def test_without_any_there_is_no_server(tmp_path):
-    with pytest.raises(ValueError, match="neither certificate files nor a folder"):
-        CertificateKeeper(ServerOptions())
     with pytest.raises(CertificateError):
         given(tmp_path)
 
@@ -153,7 +151,7 @@ def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_p
 def test_what_is_spoilt_is_told_and_the_last_good_pair_is_served_on(caplog):
     pair = HeldPair("genguard-tls", None)
     pair.take(held(FIRST))
-    keeper = CertificateKeeper(ServerOptions(pair=pair))
+    keeper = CertificateKeeper(Settings(), pair)
     good = keeper.serving.fingerprint
     for spoilt in ({"tls.crt": b"spoilt"}, {"tls.key": b""}):
         pair.take(held(FIRST) | spoilt)

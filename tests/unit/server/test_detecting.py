@@ -22,7 +22,7 @@ from tests.unit.detection.test_ledger_restore import looping
 from tests.waiting import until
 from webhook.alerts.change import Change, Transition
 from webhook.server import detecting as module
-from webhook.server.detecting import Detecting, TimeOfDay
+from webhook.server.detecting import Detecting
 from webhook.server.options import Limits
 
 
@@ -57,7 +57,7 @@ class Clocks:
 
     def __init__(self) -> None:
         self.wall, self.monotonic = 1_800_000_000.0, 100.0
-        self.time = TimeOfDay(lambda: self.wall, lambda: self.monotonic)
+        self.clocks = (lambda: self.wall, lambda: self.monotonic)
 
     def put(self, seconds: float) -> None:
         self.wall += seconds
@@ -220,7 +220,7 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
 ):
     shared, detection, clocks = Stream(), Detection(), Clocks()
     active = Leads(is_leader=judges)
-    detecting = Detecting(detection, {}, Tracking(), shared, active=active, clock=clocks.time)
+    detecting = Detecting(detection, {}, Tracking(), shared, active=active, clocks=clocks.clocks)
     detecting.start()
     for version in range(5):
         for phase, verdict in clobbered_write(version):
@@ -259,7 +259,7 @@ async def test_a_loop_goes_on_through_a_jump_of_the_clock_and_ends_in_its_usual_
     jump, phases, after
 ):
     clocks = Clocks()
-    detecting = Detecting(Detection(), {}, Tracking(), clock=clocks.time)
+    detecting = Detecting(Detection(), {}, Tracking(), clocks=clocks.clocks)
     detecting.start()
 
     async def loop(first: int) -> None:
@@ -293,7 +293,7 @@ async def test_a_loop_goes_on_through_a_jump_of_the_clock_and_ends_in_its_usual_
 
 async def test_reviews_that_wait_while_the_clock_is_put_are_of_the_same_loop():
     clocks = Clocks()
-    detecting = Detecting(Detection(), {}, Tracking(), clock=clocks.time)
+    detecting = Detecting(Detection(), {}, Tracking(), clocks=clocks.clocks)
     for version in range(5):
         for phase, verdict in clobbered_write(version):
             detecting.put(phase, verdict, 1_000)

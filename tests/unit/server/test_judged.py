@@ -69,7 +69,7 @@ async def test_a_watched_object_is_tracked_once_its_rule_has_spoken(watched):
     assert state(tracking) is None
     async with watching.judging():
         await until(lambda: state(tracking) == (True, True))
-    assert (watching.waiting, watching._bytes) == (0, 0)
+    assert (len(watching._waiting), watching._bytes) == (0, 0)
 
 
 async def test_of_an_object_that_waits_the_latest_state_alone_is_judged(watched):
@@ -88,7 +88,7 @@ async def test_an_object_that_is_deleted_while_its_rule_is_asked_does_not_come_b
     see(watching, widget(done=True))
     see(watching, widget(uid="v", done=True))
     async with watching.judging():
-        rules_done = lambda: len(rules.asked) == 2 and not watching.waiting  # noqa: E731
+        rules_done = lambda: len(rules.asked) == 2 and not watching._waiting  # noqa: E731
         await until(rules_done)
         await until(lambda: state(tracking, "v") is not None)
     assert state(tracking) is None
@@ -99,8 +99,8 @@ async def test_what_waits_is_bounded_in_number_and_bytes(watched, monkeypatch, c
     monkeypatch.setattr(module, "MOST_WAITING", 3)
     for number in range(5):
         see(watching, widget(uid=f"u{number}", done=True))
-    assert (watching.waiting, watching.dropped) == (3, 2)
+    assert (len(watching._waiting), watching.dropped) == (3, 2)
     monkeypatch.setattr(module, "MOST_WAITING_BYTES", 10)
     see(watching, widget(uid="more", done=True))
-    assert (watching.waiting, watching._bytes) == (0, 0)
+    assert (len(watching._waiting), watching._bytes) == (0, 0)
     assert [one.message for one in caplog.records] == ["objects not judged: too many at once"]

@@ -1,13 +1,12 @@
 """The flags of `genguard serve`, each declared once, and what follows from them.
 
-flags.py makes options, keys of a file and rows of the documents out of these declarations.
+flags.py makes options and rows of the documents out of these declarations.
 """
 # ruff: noqa: RUF009 - flag() makes a dataclasses.field
 
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +18,8 @@ from genguard.review_setup import GenerationPatch, ReviewOptions
 from genguard.status.counts import MOST_SUMMARIES
 from webhook.files.given import load_definitions
 from webhook.files.rules import parse_place
-from webhook.serve.flags import (
+from webhook.server.access import is_loopback
+from webhook.server.flags import (
     ALERTMANAGER_URL,
     FILE,
     FOLDER,
@@ -28,8 +28,6 @@ from webhook.serve.flags import (
     duration,
     flag,
 )
-from webhook.server.access import is_loopback
-from webhook.server.options import KUBERNETES, LOOPBACK, ServerOptions, parse_ops_auth
 
 _YEAR_HOURS: Final = 8_760
 _PORT: Final = click.IntRange(0, 65535)
@@ -44,6 +42,9 @@ _OF_CLUSTER: Final = (
 )
 """Flags that need a cluster."""
 _AUTO: Final = "auto"
+LOOPBACK: Final = "loopback"
+KUBERNETES: Final = "kubernetes"
+TOKEN_FILE: Final = "token-file="  # noqa: S105 - the word of a flag
 
 
 class BadSettingsError(ValueError):
@@ -53,15 +54,9 @@ class BadSettingsError(ValueError):
 def _address_from(variable: str) -> Callable[[], str]:
     """The default of an address: what an environment variable says, else 127.0.0.1.
 
-    Command line and --config win over the environment, which the image sets.
+    The command line wins over the environment, which the image sets.
     """
     return lambda: os.environ.get(variable) or "127.0.0.1"
-
-
-def _state_folder() -> Path:
-    """The folder of a self-made certificate, after the XDG Base Directory Specification."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "genguard" / "certs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +296,10 @@ class Settings:
             is_lost = bool(is_given) and not self.kubeconfig
             yield is_lost, f"{what} needs a cluster: give --kubeconfig"
         yield (
+            self.ops_auth not in (LOOPBACK, KUBERNETES) and self.token_file is None,
+            f"--ops-auth {self.ops_auth}: it is {LOOPBACK}, {KUBERNETES} or {TOKEN_FILE}FILE",
+        )
+        yield (
             self.heal and self.audit_only,
             "--heal changes objects and --audit-only nothing: leave one out",
         )
@@ -320,6 +319,18 @@ class Settings:
             bool(self.object_metrics) and not self.watch,
             "--object-metrics shows what is watched: give --watch",
         )
+
+    @property
+    def own_folder(self) -> Path:
+        """The folder of a self-made certificate: --cert-dir, or one where XDG keeps state."""
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return self.cert_dir or Path(state) / "genguard" / "certs"
+
+    @property
+    def token_file(self) -> Path | None:
+        """The file of --ops-auth token-file=FILE."""
+        name = self.ops_auth.removeprefix(TOKEN_FILE)
+        return Path(name) if name and name != self.ops_auth else None
 
     @property
     def shares(self) -> bool:
@@ -358,24 +369,4 @@ class Settings:
             flipped_resources=self.flip_status,
             connects=bool(self.kubeconfig),
             custom_resources=load_definitions(self.crds) if self.crds else (),
-        )
-
-    def server_options(self) -> ServerOptions:
-        """Where and how the server listens. Raises BadOpsAuthError."""
-        return ServerOptions(
-            bind_address=self.bind_address,
-            secure_port=self.secure_port,
-            ops_address=self.ops_address,
-            ops_port=self.ops_port,
-            ops_tls=self.ops_tls,
-            ops_auth=parse_ops_auth(self.ops_auth),
-            cert_file=self.tls_cert_file,
-            key_file=self.tls_private_key_file,
-            cert_dir=self.cert_dir or _state_folder(),
-            names=("localhost", *self.dns_name),
-            lifetime=timedelta(seconds=self.cert_lifetime),
-            client_ca_file=self.client_ca_file,
-            client_names=frozenset(self.client_name),
-            record=self.record,
-            shutdown_delay=self.shutdown_delay,
         )

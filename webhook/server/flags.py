@@ -1,8 +1,7 @@
 """Declares command line flags as fields of a frozen class, and reads their values.
 
 A class whose fields are made by `flag()` is the one place where a flag is described. From it follow
-the options of click (`options_of`), the keys of a configuration file (`read_config`) and the table
-in the documents (`table_of`).
+the options of click (`options_of`) and the table in the documents (`table_of`).
 """
 
 import re
@@ -14,7 +13,6 @@ from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import click
-import yaml
 
 from genguard.objects.shown import without_credentials
 
@@ -100,42 +98,6 @@ def table_of(settings: type[Any]) -> list[str]:
             default = "none"
         rows.append(f"| `{name}` | {default} | {f'{one.help} {one.note}'.strip()} |")
     return rows
-
-
-def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
-    """Make the values of a YAML file the defaults of the flags that are its keys.
-
-    The callback of the option --config. The command line wins over the file.
-    """
-    if path is None:
-        return None
-    try:
-        # Every value as text: 1.30 is a version and not the number 1.3.
-        values = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader) or {}  # noqa: S506
-    except OSError as error:
-        raise click.BadParameter(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise click.BadParameter(f"{path}: not YAML") from error
-    names = {p.opts[0].removeprefix("--"): p for p in ctx.command.params if p.name}
-    if not isinstance(values, dict):
-        raise click.BadParameter(f"{path}: expected flags as keys, such as 'audit-only: true'")
-    unknown = sorted(str(key) for key in values if key not in names or key == "config")
-    if unknown:
-        known = ", ".join(sorted(name for name in names if name != "config"))
-        raise click.BadParameter(f"{path}: unknown {', '.join(unknown)}; known are {known}")
-    defaults = {
-        names[key].name: _config_value(path, names[key], value) for key, value in values.items()
-    }
-    ctx.default_map = {**defaults, **(ctx.default_map or {})}  # there: flags before the verb
-    return path
-
-
-def _config_value(path: Path, parameter: click.Parameter, value: Any) -> Any:
-    """A value as the command line would give it: a list is a,b or the flag repeated."""
-    items = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str) for one in items):
-        raise click.BadParameter(f"{path}: {parameter.opts[0]} takes a value or a list of them")
-    return items if parameter.multiple else ",".join(items)
 
 
 class Parsed(click.ParamType[T]):
