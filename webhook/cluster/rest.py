@@ -187,7 +187,11 @@ class Rest:
             except UnreadableError:
                 _decoded(path, text)  # says if it is no answer of an API server at all
                 raise
-            page.check(path, kind=kind, is_whole=accept == _JSON)
+            is_whole = accept == _JSON
+            if is_whole:
+                check_version(path, page.api_version)
+            for one in page.objects:
+                checked(path, one, kind, is_whole=is_whole)
             yield page, cut
             following = page.metadata.following
             if not following:
@@ -204,7 +208,9 @@ class Rest:
     ) -> Any:
         """Send one request, and return the decoded answer. Raises RefusedError or UNREACHED."""
         async with asyncio.timeout(_SECONDS):
-            response = await self._send(method, path, body, params or {}, content_type)
+            response = await self._granted(
+                method, path, body, params or {}, content_type=content_type
+            )
             found = _decoded(path, await _content(response, path))
         if method in _READS and _OBJECT.fullmatch(path):
             metadata = found.get("metadata")
@@ -218,22 +224,22 @@ class Rest:
     ) -> RawAnswer:
         """Send one request, and return its answer even if it is a refusal. Raises UNREACHED."""
         async with asyncio.timeout(_SECONDS):
-            response = await self._request(method, path, body, params or {}, _JSON)
-            content = await _content(response, path)
+            response = await self._send(method, path, body, params or {})
+            message = await _message(response, path)
         warnings = tuple(map(_warning, response.headers.getall("Warning", ())))
-        date = response.headers.get("Date", "")
-        return RawAnswer(response.status, _message(content), warnings, date)
+        return RawAnswer(response.status, message, warnings, response.headers.get("Date", ""))
 
     async def read(self, path: str, *, accept: str = _JSON, **params: str) -> bytes:
         """Read a long answer, undecoded. Raises as `call` does."""
         async with asyncio.timeout(_LONG_SECONDS):
-            return await _content(await self._send("GET", path, None, params, accept=accept), path)
+            response = await self._granted("GET", path, None, params, accept=accept)
+            return await _content(response, path)
 
     @asynccontextmanager
     async def stream(self, path: str, **params: str) -> AsyncIterator[aiohttp.ClientResponse]:
         """Read an endless answer while the context is entered. Raises as `call` does."""
         async with asyncio.timeout(_SECONDS):
-            response = await self._send("GET", path, None, params)
+            response = await self._granted("GET", path, None, params)
         try:
             yield response
         finally:
@@ -269,46 +275,37 @@ class Rest:
             raise RefusedError(error.status, f"{path}: {reason}") from error
         return opened
 
+    async def _granted(
+        self, method: str, path: str, body: Any, params: dict[str, str], **kinds: str
+    ) -> aiohttp.ClientResponse:
+        response = await self._send(method, path, body, params, **kinds)
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            message = await _message(response, path) or str(response.reason)
+            raise RefusedError(response.status, message)
+        return response
+
     async def _send(
         self,
         method: str,
         path: str,
         body: Any,
         params: dict[str, str],
+        *,
         content_type: str = _JSON,
-        *,
-        accept: str = _JSON,
-    ) -> aiohttp.ClientResponse:
-        response = await self._request(method, path, body, params, content_type, accept=accept)
-        if response.status >= HTTPStatus.BAD_REQUEST:
-            raise RefusedError(
-                response.status, _message(await _content(response, path)) or str(response.reason)
-            )
-        return response
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        params: dict[str, str],
-        content_type: str,
-        *,
         accept: str = _JSON,
     ) -> aiohttp.ClientResponse:
         """Send a request, and again as long as it is put off and the deadline is not near."""
         loop = asyncio.get_running_loop()
         end = loop.time() + _SECONDS - 1
-        headers = {"Accept": accept, "Content-Type": content_type}
+        serialized = await self._api.param_serialize(
+            method,
+            path,
+            query_params=list(params.items()),
+            header_params={"Accept": accept, "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
         while True:
-            serialized = await self._api.param_serialize(
-                method,
-                path,
-                query_params=list(params.items()),
-                header_params=dict(headers),
-                body=body,
-                auth_settings=["BearerToken"],
-            )
             answer = await self._api.call_api(*serialized[:4])
             response: aiohttp.ClientResponse = answer.response
             wait = _put_off(response)
@@ -388,21 +385,17 @@ class Page(msgspec.Struct, rename="camel"):
         typed = {"apiVersion": self.api_version, "kind": self.kind.removesuffix("List")}
         return (fields_of(typed) | one for one in self.items or ())
 
-    def check(self, path: str, *, kind: str, is_whole: bool) -> None:
-        """Raise UnreadableError for another kind than is asked for, or an object without a name.
 
-        is_whole  whole objects were asked for, and not their metadata
-        """
-        if is_whole:
-            check_version(path, self.api_version)
-        for one in self.objects:
-            metadata_of(path, one)
-            if is_whole:
-                check_type(path, one, kind)
+def checked(path: str, found: Fields, kind: str = "", *, is_whole: bool = True) -> Metadata:
+    """Return the metadata of an object, which has a name.
 
-
-def metadata_of(path: str, found: Fields) -> Metadata:
-    """Return the metadata of an object; raises UnreadableError where it has no name."""
+    is_whole  it is of the group of the path, and of the kind where one is given
+    Raises UnreadableError.
+    """
+    if is_whole:
+        check_version(path, decode_cut(found.get("apiVersion", b"null")))
+        if kind and decode_cut(found.get("kind", b"null")) != kind:
+            raise UnreadableError(path, f"it has an object that is no {kind}")
     try:
         metadata = _metadata.decode(found.get("metadata", b"{}"))
     except msgspec.MsgspecError as error:
@@ -410,13 +403,6 @@ def metadata_of(path: str, found: Fields) -> Metadata:
     if not metadata.name:
         raise UnreadableError(path, "an object has no metadata.name")
     return metadata
-
-
-def check_type(path: str, found: Fields, kind: str) -> None:
-    """Raise UnreadableError for an object of another group, or kind where one is given."""
-    check_version(path, decode_cut(found.get("apiVersion", b"null")))
-    if kind and decode_cut(found.get("kind", b"null")) != kind:
-        raise UnreadableError(path, f"it has an object that is no {kind}")
 
 
 async def decode(path: str, text: bytes | msgspec.Raw, form: type[T]) -> tuple[T, frozenset[int]]:
@@ -447,10 +433,10 @@ def _warning(header: str) -> str:
     return re.sub(r"\\(.)", r"\1", quoted.rpartition('"')[0])
 
 
-def _message(content: bytes) -> str:
+async def _message(response: aiohttp.ClientResponse, path: str) -> str:
     """Return the message of a metav1.Status, "" for anything else."""
     try:
-        status = msgspec.json.decode(content)
+        status = msgspec.json.decode(await _content(response, path))
     except msgspec.DecodeError:
         return ""
     return str(status.get("message", "")) if isinstance(status, dict) else ""

@@ -28,9 +28,8 @@ from webhook.cluster.rest import (
     Rest,
     TooLongError,
     UnreadableError,
-    check_type,
+    checked,
     decode,
-    metadata_of,
 )
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
@@ -119,7 +118,7 @@ class Collection:
         version = ""
         async for page, cut in self._rest.pages(self._path, self._chosen, kind=self._kind):
             for index, item in enumerate(page.objects):
-                uid = metadata_of(self._path, item).uid
+                uid = checked(self._path, item, is_whole=False).uid
                 listed.add(uid)
                 self._known.add(uid)
                 yield Change(ChangeKind.SEEN, uid, item, index in cut)
@@ -153,8 +152,7 @@ class Collection:
                     self._version = bookmark.metadata.resource_version
                     continue
                 found, _ = await decode(self._path, event.object, Fields)
-                check_type(self._path, found, self._kind)
-                metadata = metadata_of(self._path, found)
+                metadata = checked(self._path, found, self._kind)
                 if event.type == "DELETED":
                     self._known.discard(metadata.uid)
                     yield Change(ChangeKind.GONE, metadata.uid)
