@@ -186,7 +186,7 @@ async def _nodes(rest: Rest) -> dict[str, str] | None:
     genguard itself needs no right to them, so that is no fault.
     """
     try:
-        nodes = await rest.list_all("/api/v1/nodes", kind="Node")
+        nodes = await rest.list_all("/api/v1/nodes")
     except RefusedError:
         return None
     return {

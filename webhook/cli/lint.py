@@ -132,6 +132,6 @@ async def _of_cluster(access: Access, only: str | None) -> list[Any]:
     found: list[Any] = []
     async with access.connected() as rest:
         for kind in _CONFIGURATIONS if only != _CRDS else ():
-            found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s", kind=kind)
+            found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s")
         found += await definitions(rest) if only != _WEBHOOKS else ()
     return found

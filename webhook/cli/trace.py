@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -39,7 +39,7 @@ from webhook.cluster.tracing import (
     configurations,
     remove,
     resolve,
-    sending_dry_runs,
+    send_dry_runs,
     this_process,
 )
 from webhook.server.flags import HTTPS_URL, LISTEN_ADDRESS, duration
@@ -103,9 +103,11 @@ async def _observe(
             reach = Reach.of(url, listen, await advertised_url(rest, str(api.configuration.host)))
             async with _observing(rest, plan, reach, seconds, on_view):
                 tell(f"{len(plan.observers)} observers registered; watching {plan.traced}")
-                async with sending_dry_runs(rest, plan.traced, tell) if poke else nullcontext():
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(over.wait(), seconds)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        if poke:
+                            await send_dry_runs(rest, plan.traced, tell, over)
+                        await over.wait()
     return watch, received[0] if received else 0
 
 

@@ -47,23 +47,20 @@ class RenewedSecret:
     lifetime: timedelta
 
 
+@dataclass(slots=True)
 class Certificates:
-    """Renews a certificate: `step` is that of a Reconciler."""
+    """Renews a certificate: `step` is that of a Reconciler.
 
-    def __init__(
-        self,
-        calls: Rest,
-        renewed: RenewedSecret,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`now` gives the time in UTC, `clock` monotonic seconds."""
-        self._calls: Final = calls
-        self._renewed: Final = renewed
-        self._now: Final = now
-        self._clock: Final = clock
-        self._spread_at = float("-inf")
-        self._left = ""
+    now    gives the time in UTC
+    clock  gives monotonic seconds
+    """
+
+    calls: Rest
+    renewed: RenewedSecret
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    clock: Callable[[], float] = time.monotonic
+    _spread_at: float = float("-inf")
+    _left: str = ""
 
     async def step(self) -> float:
         """Write what is due; return the seconds until the next step.
@@ -77,10 +74,10 @@ class Certificates:
         due = certs.renewal(
             files,
             bundles,
-            self._now(),
-            names=self._renewed.names,
-            lifetime=self._renewed.lifetime,
-            may_sign=self._clock() - self._spread_at >= SPREAD_SECONDS,
+            self.now(),
+            names=self.renewed.names,
+            lifetime=self.renewed.lifetime,
+            may_sign=self.clock() - self._spread_at >= SPREAD_SECONDS,
         )
         if left := _injected((*registrations, secret)) or due.left:
             if left != self._left:
@@ -94,29 +91,29 @@ class Certificates:
         trusted = due.files.get("ca.crt", b"")
         for one in registrations:
             if any(bundle != trusted for bundle in _bundles(one)):
-                self._spread_at = self._clock()
+                self._spread_at = self.clock()
                 await self._put(_inject(one, trusted))
                 name = {"configuration": one["metadata"]["name"]}
                 LOGGER.info("certificate trusted", extra={"facts": name})
         return _SOON_SECONDS if due.reason else LONGEST_SECONDS
 
     async def _secret(self) -> Document:
-        path = path_of(secret_of(self._renewed.namespace, self._renewed.secret))
-        found: Document | None = await if_there(self._calls.call("GET", path))
+        path = path_of(secret_of(self.renewed.namespace, self.renewed.secret))
+        found: Document | None = await if_there(self.calls.call("GET", path))
         if found is None:
-            text = f"there is no Secret {self._renewed.secret}; genguard install makes it"
+            text = f"there is no Secret {self.renewed.secret}; genguard install makes it"
             raise RefusedError(HTTPStatus.NOT_FOUND, text)
         return found
 
     async def _registrations(self) -> list[Document]:
         """Return the registrations that exist."""
         paths = [path_of(registration_of(*named)) for named in REGISTRATIONS]
-        found = [await if_there(self._calls.call("GET", path)) for path in paths]
+        found = [await if_there(self.calls.call("GET", path)) for path in paths]
         return [one for one in found if one is not None]
 
     async def _put(self, document: Document) -> None:
         params = {"fieldManager": _MANAGER}
-        await self._calls.call("PUT", path_of(document), document, params=params)
+        await self.calls.call("PUT", path_of(document), document, params=params)
 
 
 def _bundles(registration: Document) -> Iterator[bytes]:

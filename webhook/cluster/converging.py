@@ -88,74 +88,54 @@ async def read_admission(rest: Rest, acting: Rest) -> Admission:
         for hook in document.get("webhooks") or ()
     }
     others = {one.name: one for one in read_configurations(documents) if not one.phase}
-    return Admission(others, hooks, await _policies(rest), await _user(acting))
-
-
-async def _policies(rest: Rest) -> tuple[Policy, ...]:
-    """Return the policies; () where the API server has no such."""
     found = []
-    for kind, plural in POLICY_PLURALS.items():
+    for plural in POLICY_PLURALS.values():  # an API server may have none
         path = await if_there(collection_path(rest, f"{plural}.{ADMISSION}"))
         if path is not None:
-            found += await rest.list_all(path, kind=kind)
-    return read_policies(found)
-
-
-async def _user(rest: Rest) -> Mapping[str, Any]:
+            found += await rest.list_all(path)
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await rest.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
-    found: Mapping[str, Any] = answer["status"]["userInfo"]
-    return found
+    answer = await acting.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+    return Admission(others, hooks, read_policies(found), answer["status"]["userInfo"])
 
 
+@dataclass(slots=True)
 class DryRuns:
-    """A cluster as genguard.converge.rounds asks it, for one object of a manifest."""
+    """A cluster as genguard.converge.rounds asks it, for one object of a manifest.
 
-    def __init__(
-        self,
-        rest: Rest,
-        acting: Rest,
-        served: Served,
-        admission: Admission,
-        *,
-        conditions: Conditions,
-        namespace_labels: Mapping[str, str],
-        manager: str,
-    ) -> None:
-        """`acting` is the client of the user who applies, and `manager` the field manager."""
-        self._rest: Final = rest
-        self._acting: Final = acting
-        self._served: Final = served
-        self._admission: Final = admission
-        self._conditions: Final = conditions
-        self._namespace_labels: Final = dict(namespace_labels)
-        self._manager: Final = manager
-        # Of this group webhooks are never called, lest one could lock out all others.
-        known = () if served.group == ADMISSION else admission.registered.values()
-        self._links: Final = tuple(Link(one.name, one.reinvoked) for one in known)
-        self._left_out: dict[str, str] = {}
-        self._is_namespace: Final = (served.group, served.resource) == ("", "namespaces")
+    acting   the client of the user who applies
+    manager  the field manager
+    """
+
+    rest: Rest
+    acting: Rest
+    served: Served
+    admission: Admission
+    conditions: Conditions
+    namespace_labels: dict[str, str]
+    manager: str
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def links(self) -> Sequence[Link]:
         """See Cluster.links."""
-        return self._links
+        if self.served.group == ADMISSION:
+            return ()  # of it webhooks are never called, lest one could lock out all others
+        return [Link(one.name, one.reinvoked) for one in self.admission.registered.values()]
 
     @property
-    def left_out(self) -> Mapping[str, str]:
-        """See Cluster.left_out."""
-        return self._left_out
+    def _is_namespace(self) -> bool:
+        return self.served.of == ("", "namespaces")
 
     def path(self, manifest: Document) -> str:
         """Return where the API server has the object."""
         # Nothing of a manifest may become a part of the query, which says that nothing is stored.
         metadata = manifest["metadata"]
-        collection = self._served.path(quote(metadata.get("namespace", ""), safe=""))
+        collection = self.served.path(quote(metadata.get("namespace", ""), safe=""))
         return f"{collection}/{quote(metadata['name'], safe='')}"
 
     async def find(self, manifest: Document) -> Document | None:
         """Return the stored object, None where there is none. Raises RefusedError or UNREACHED."""
-        found: Document | None = await if_there(self._rest.get(self.path(manifest)))
+        found: Document | None = await if_there(self.rest.get(self.path(manifest)))
         return found
 
     async def pause(self) -> None:
@@ -164,9 +144,9 @@ class DryRuns:
 
     async def apply(self, manifest: Document) -> Document:
         """See Cluster.apply. What no webhook lets pass as a dry run is taken as it is asked for."""
-        params = {"dryRun": "All", "force": "true", "fieldManager": self._manager}
+        params = {"dryRun": "All", "force": "true", "fieldManager": self.manager}
         try:
-            applied: Document = await self._acting.call(
+            applied: Document = await self.acting.call(
                 "PATCH", self.path(manifest), manifest, params=params, content_type=APPLY_PATCH
             )
         except RefusedError as error:
@@ -174,16 +154,16 @@ class DryRuns:
                 raise
             if _NO_DRY_RUN not in str(error):
                 raise RefusedApplyError(str(error)) from error
-            self._left_out["the API server"] = f"defaults and policies are not seen: {error}"
+            self.left_out["the API server"] = f"defaults and policies are not seen: {error}"
             return manifest
         return applied
 
     def matches(self, webhook: str, review: Document) -> bool:
         """See Cluster.matches."""
-        found, one = _read(review), self._admission.registered[webhook]
+        found, one = _read(review), self.admission.registered[webhook]
         if found is None or not self._acts(one, *found):
             return False
-        hook = self._admission.hooks[webhook]
+        hook = self.admission.hooks[webhook]
         reason = "" if hook.get("sideEffects") in _SAFE else _NO_SIDE_EFFECTS
         if not one.is_exact(found[1]):
             reason = _OTHER_VERSION
@@ -191,29 +171,29 @@ class DryRuns:
         if versions and _REVIEW_VERSION not in versions:
             reason = _OLD_REVIEWS
         if reason:
-            self._left_out[webhook] = reason
+            self.left_out[webhook] = reason
         return not reason
 
     def policies(self, review: Document, pointer: str) -> Sequence[str]:
         """See Cluster.policies."""
-        asked = [one for one in self._admission.policies if one.sets(pointer)]
+        asked = [one for one in self.admission.policies if one.sets(pointer)]
         found = _read(review) if asked else None
         return [] if found is None else [one.name for one in asked if self._acts(one, *found)]
 
     def _acts(self, one: Registered | Policy, request: AdmissionRequest, write: Matched) -> bool:
         # A namespace is matched by its own labels.
-        labels = write.labels if self._is_namespace else self._namespace_labels
+        labels = write.labels if self._is_namespace else self.namespace_labels
         covered = one.covers(msgspec.structs.replace(write, namespace_labels=labels))
         if covered is Truth.FALSE:
             return False
-        truths = self._conditions.evaluate(one.conditions, request) if one.conditions else {}
+        truths = self.conditions.evaluate(one.conditions, request) if one.conditions else {}
         return every(truths[text] for text in one.conditions) is not Truth.FALSE
 
     def review(
         self, operation: str, new: Document, old: Document | None, subresource: str = ""
     ) -> Document:
         """See Cluster.review."""
-        served = self._served
+        served = self.served
         version = {"group": served.group, "version": served.version}
         kind, resource = {**version, "kind": served.kind}, {**version, "resource": served.resource}
         metadata = new.get("metadata") or {}
@@ -229,23 +209,23 @@ class DryRuns:
             "name": metadata.get("name", ""),
             **({"namespace": namespace} if namespace else {}),
             "operation": operation,
-            "userInfo": self._admission.user,
+            "userInfo": self.admission.user,
             "object": new,
             "oldObject": old,
             "dryRun": True,
-            "options": {**options, "fieldManager": self._manager, "dryRun": ["All"]},
+            "options": {**options, "fieldManager": self.manager, "dryRun": ["All"]},
         }
         return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
     async def call(self, webhook: str, review: Document) -> Any:
         """See Cluster.call."""
-        at = self._admission.hooks[webhook].get("clientConfig") or {}
-        seconds = self._admission.registered[webhook].timeout_seconds
+        at = self.admission.hooks[webhook].get("clientConfig") or {}
+        seconds = self.admission.registered[webhook].timeout_seconds
         try:
             async with asyncio.timeout(seconds):
                 if at.get("url"):
                     return await _post(at["url"], at.get("caBundle") or "", review)
-                return await self._rest.call("POST", _proxy(at.get("service") or {}), review)
+                return await self.rest.call("POST", _proxy(at.get("service") or {}), review)
         except TimeoutError as error:
             raise NotCalledError(f"no answer within {seconds} s") from error
         except (RefusedError, *UNREACHED, OSError, ValueError) as error:
@@ -347,7 +327,7 @@ class Convergence:
         found: T = self._reads[key]
         return found
 
-    async def _labels(self, namespace: str) -> Mapping[str, str]:
+    async def _labels(self, namespace: str) -> dict[str, str]:
         """Return the labels of a namespace; {} for one that is not there yet, or for none."""
         if not namespace:
             return {}

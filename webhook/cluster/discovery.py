@@ -21,7 +21,7 @@ async def discover(rest: Rest) -> list[Served]:
 
     Raises RefusedError or one of UNREACHED.
     """
-    listed = await rest.get("/apis", kind="APIGroupList")
+    listed = await rest.get("/apis")
     try:
         roots = [one for group in listed["groups"] for one in _versions(group)]
     except (KeyError, TypeError) as error:
@@ -38,7 +38,7 @@ def _versions(group: Mapping[str, Any]) -> list[str]:
 
 async def _resources(rest: Rest, root: str) -> list[Served]:
     try:
-        listed = await rest.get(root, kind="APIResourceList")
+        listed = await rest.get(root)
         return list(read_resources(root.removeprefix("/apis/").removeprefix("/api/"), listed))
     except UnreadableError:
         raise
@@ -56,9 +56,9 @@ async def collection_path(rest: Rest, resource: str) -> str:
     Raises RefusedError, with status 404 where no version has it, or one of UNREACHED.
     """
     name, _, group = resource.partition(".")
-    roots = _versions(await rest.get(f"/apis/{group}", kind="APIGroup")) if group else ["/api/v1"]
+    roots = _versions(await rest.get(f"/apis/{group}")) if group else ["/api/v1"]
     for root in roots:
-        for one in (await rest.get(root, kind="APIResourceList")).get("resources") or ():
+        for one in (await rest.get(root)).get("resources") or ():
             if one["name"] == name:
                 if "watch" not in one["verbs"]:
                     raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{resource}: has no watch")

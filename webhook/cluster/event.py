@@ -8,6 +8,7 @@ finding.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -80,21 +81,19 @@ async def tell(create: CreateEvent, namespace: str, event: Mapping[str, Any], **
         LOGGER.warning("event not created", extra={"facts": facts})
 
 
+@dataclass(slots=True)
 class KubeEventSink:
-    """Creates Events. One that fails is logged and not tried again."""
+    """Creates Events. One that fails is logged and not tried again.
 
-    def __init__(
-        self,
-        create: CreateEvent,
-        kind_of: Callable[[FoundObject], str],
-        clock: Callable[[], datetime] | None = None,
-    ) -> None:
-        """`kind_of` returns the kind of an object's resource, "" for an unknown one."""
-        self._create: Final = create
-        self._kind_of: Final = kind_of
-        self._clock: Final = clock or (lambda: datetime.now(UTC))
-        self._buckets: Final[LRUCache[str, tuple[float, float]]] = LRUCache(_OBJECTS)
-        """Tokens left and the time of that, by object."""
+    kind_of  returns the kind of an object's resource, "" for an unknown one
+    clock    gives the time in UTC
+    """
+
+    create: CreateEvent
+    kind_of: Callable[[FoundObject], str]
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _buckets: LRUCache[str, tuple[float, float]] = field(default_factory=lambda: LRUCache(_OBJECTS))
+    """Tokens left, and when that was."""
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
         """Create one Event for each change, within the limits.
@@ -104,10 +103,10 @@ class KubeEventSink:
         del findings
         end = asyncio.get_running_loop().time() + _SECONDS
         for transition, finding in changes:
-            now = self._clock()
+            now = self.clock()
             if finding.severity is not Severity.INFO and self._take_token(finding, now):
                 body = self._event(transition, finding, now)
-                await tell(self._create, finding.subject.namespace, body, finding=finding.id)
+                await tell(self.create, finding.subject.namespace, body, finding=finding.id)
             if asyncio.get_running_loop().time() >= end:
                 LOGGER.warning("events not created", extra={"facts": {"reason": "TimeoutError"}})
                 return
@@ -130,7 +129,7 @@ class KubeEventSink:
             note=note,
             regarding={
                 "apiVersion": where.api_version,
-                "kind": self._kind_of(where),
+                "kind": self.kind_of(where),
                 "namespace": where.namespace,
                 "name": where.name,
                 "uid": where.uid,

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -135,10 +135,8 @@ async def follow_cluster(
         def on_facts(facts: ClusterFacts) -> None:
             listeners.facts(facts)
             if not has_facts.is_set():
-                known = {
-                    "version": facts.server_version,
-                    "customResources": len(facts.custom_resources),
-                }
+                version, custom = facts
+                known = {"version": version, "customResources": len(custom)}
                 LOGGER.info("cluster connected", extra={"facts": known})
             has_facts.set()
 
@@ -194,10 +192,9 @@ class Watcher(Protocol):
         """Take whether all objects of a resource were seen and every change arrives."""
 
 
-@asynccontextmanager
-async def follow_objects(
+def follow_objects(
     rest: Rest, resources: Iterable[str], watcher: Watcher, supervisor: Supervisor
-) -> AsyncIterator[None]:
+) -> AbstractAsyncContextManager[None]:
     """Watch every object of these resources in all namespaces while the context is entered.
 
     `resources` are named as in kubectl: pods, deployments.apps. A resource that the API server does
@@ -215,13 +212,19 @@ async def follow_objects(
             case ChangeKind.CAUGHT_UP:
                 watcher.current(resource, is_current=True)
 
+    def watch(one: str) -> AbstractAsyncContextManager[None]:
+        found = Collection(rest, partial(collection_path, rest, one))
+        lost = partial(watcher.current, one, is_current=False)
+        return informing(f"watch {one}", found, partial(on_change, one), supervisor, lost)
+
+    return _all(map(watch, resources))
+
+
+@asynccontextmanager
+async def _all(several: Iterable[AbstractAsyncContextManager[None]]) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
-        for one in resources:
-            found = Collection(rest, partial(collection_path, rest, one))
-            lost = partial(watcher.current, one, is_current=False)
-            seen = partial(on_change, one)
-            watching = informing(f"watch {one}", found, seen, supervisor, lost)
-            await stack.enter_async_context(watching)
+        for one in several:
+            await stack.enter_async_context(one)
         yield
 
 
@@ -237,31 +240,29 @@ def see_versions(resource: str, versions: Versions, supervisor: Supervisor, chan
             versions.see(resource.partition(".")[0], change.object, time.time())
 
 
-@asynccontextmanager
-async def watching_versions(
+def watching_versions(
     rest: Rest, resources: Iterable[str], versions: Versions, supervisor: Supervisor
-) -> AsyncIterator[None]:
+) -> AbstractAsyncContextManager[None]:
     """Judge the versions of what is sent to no webhook, and of these, while entered.
 
     What the API server does not have is asked for again every ten minutes.
     """
-    async with AsyncExitStack() as stack:
-        for one in (*SENT_TO_NO_WEBHOOK, *resources):
-            found = Collection(rest, partial(once_served, rest, one))
-            seen = partial(see_versions, one, versions, supervisor)
-            watching = informing(f"versions of {one}", found, seen, supervisor)
-            await stack.enter_async_context(watching)
-        yield
+
+    def watch(one: str) -> AbstractAsyncContextManager[None]:
+        found = Collection(rest, partial(once_served, rest, one))
+        seen = partial(see_versions, one, versions, supervisor)
+        return informing(f"versions of {one}", found, seen, supervisor)
+
+    return _all(map(watch, (*SENT_TO_NO_WEBHOOK, *resources)))
 
 
-@asynccontextmanager
-async def follow_object(
+def follow_object(
     rest: Rest,
     resource: str,
     place: tuple[str, str],
     seen: Callable[[Fields | None], None],
     supervisor: Supervisor,
-) -> AsyncIterator[None]:
+) -> AbstractAsyncContextManager[None]:
     """Call `seen` with one object now and at each change while entered; None: it is not there.
 
     resource  as in a path of the core group: secrets
@@ -283,8 +284,7 @@ async def follow_object(
     # requestinfo.go takes the name from it.
     path = f"/api/v1/namespaces/{namespace}/{resource}"
     found = Collection(rest, path, fieldSelector=f"metadata.name={name}")
-    async with informing(f"watch of {resource}/{name}", found, on_change, supervisor):
-        yield
+    return informing(f"watch of {resource}/{name}", found, on_change, supervisor)
 
 
 @asynccontextmanager

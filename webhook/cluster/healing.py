@@ -11,7 +11,8 @@ object's own writer send it, and only in the very object that was read.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from http import HTTPStatus
@@ -81,35 +82,38 @@ class Result(StrEnum):
     FAILED = "failed"
 
 
+_RESULTS: Final[dict[int, Result]] = {
+    HTTPStatus.NOT_FOUND: Result.GONE,
+    HTTPStatus.CONFLICT: Result.CONFLICT,
+    # So it answers if a `test` of the patch fails, and for what is not valid:
+    # apiserver pkg/endpoints/handlers/patch.go:applyJSPatch.
+    HTTPStatus.UNPROCESSABLE_ENTITY: Result.CONFLICT,
+}
+
+
 class _Attempts(NamedTuple):
     """Undone attempts in a row for one finding: their number, time of the last, and wait."""
 
-    damage: Damage | None
-    attempts: int
-    at: float
-    wait: float
+    damage: Damage
+    number: int = 0
+    at: float = float("-inf")
+    wait: float = 0.0
 
 
-_NONE: Final = _Attempts(None, 0, float("-inf"), 0.0)
-
-
+@dataclass(slots=True)
 class Healing:
-    """The Healer of Rechecking. Rechecks are limited in number, and so are its patches."""
+    """The Healer of Rechecking. Rechecks are limited in number, and so are its patches.
 
-    def __init__(
-        self,
-        objects: StoredObjects,
-        leadership: Leadership,
-        create: CreateEvent,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`create` creates an Event; `clock` gives monotonic seconds."""
-        self._objects: Final = objects
-        self._leadership: Final = leadership
-        self._create: Final = create
-        self._clock: Final = clock
-        self._attempts: Final[LRUCache[str, _Attempts]] = LRUCache(_MOST_REMEMBERED)
-        self._counts: Final[Counter[str]] = Counter({one.value: 0 for one in Result})
+    create  creates an Event
+    clock   gives monotonic seconds
+    """
+
+    objects: StoredObjects
+    leadership: Leadership
+    create: CreateEvent
+    clock: Callable[[], float] = time.monotonic
+    _attempts: LRUCache[str, _Attempts] = field(default_factory=lambda: LRUCache(_MOST_REMEMBERED))
+    _counts: Counter[str] = field(default_factory=lambda: Counter({one.value: 0 for one in Result}))
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield the number of attempts by result."""
@@ -118,71 +122,55 @@ class Healing:
 
     async def heal(self, one: Damaged, stored: Stored) -> Stored | None:
         """Restore lost values, if that may be done now. Never raises."""
-        if not self._leadership.is_leader or one.subresource != _STATUS or not one.object.uid:
+        if not self.leadership.is_leader or one.subresource != _STATUS or not one.object.uid:
             return None
-        before, now = self._before(one), self._clock()
-        if before.attempts >= MOST_ATTEMPTS and before.wait < _FOR_EVER:
-            self._note(one, before._replace(wait=_FOR_EVER))
-            facts = {**_facts(one), "attempts": before.attempts}
+        before, now = self._before(one), self.clock()
+        if before.number >= MOST_ATTEMPTS and before.wait < _FOR_EVER:
+            self._attempts[one.finding] = before._replace(wait=_FOR_EVER)
+            facts = {**_facts(one), "attempts": before.number}
             LOGGER.warning("status is not healed any more until it changes", extra={"facts": facts})
             return None
-        if now < before.at + before.wait:
-            return None
         operations = repair_patch(one.damage, stored)
-        if not operations:
+        if now < before.at + before.wait or not operations:
             return None
         # Before it is sent: a cancelled patch may have been stored.
-        wait = FIRST_WAIT_SECONDS * 2.0**before.attempts
-        self._note(one, _Attempts(one.damage, before.attempts + 1, now, wait))
+        wait = FIRST_WAIT_SECONDS * 2.0**before.number
+        self._attempts[one.finding] = _Attempts(one.damage, before.number + 1, now, wait)
         healed: Stored | None = None
+        reason = ""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                healed = await self._objects.patch_status(one.object, operations)
-        except RefusedError as error:
-            result = self._refused(one, error, before)
-        except (msgspec.MsgspecError, *UNREACHED) as error:
-            self._note(one, before)
-            result = self._failed(one, type(error).__name__)
+                healed = await self.objects.patch_status(one.object, operations)
+        except (RefusedError, msgspec.MsgspecError, *UNREACHED) as error:
+            status = error.status if isinstance(error, RefusedError) else 0
+            reason = str(status or type(error).__name__)
+            is_final = isinstance(error, RefusedError) and not error.is_passing
+            result = _RESULTS.get(status, Result.REFUSED) if is_final else Result.FAILED
+            self._attempts[one.finding] = before  # nothing was stored
+            if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+                self._attempts[one.finding] = before._replace(
+                    number=before.number + 1, at=now, wait=AGAIN_SECONDS
+                )
+            elif result is Result.REFUSED:
+                self._attempts[one.finding] = before._replace(at=now, wait=REFUSED_SECONDS)
         else:
             is_lost = is_broken(one.damage, healed)
-            result = self._failed(one, "cleared again at once") if is_lost else Result.HEALED
+            result = Result.FAILED if is_lost else Result.HEALED
+            reason = "cleared again at once"
         self._counts[result.value] += 1
         if result is Result.HEALED:
             await self._report(one, stored, operations)
+        elif result in (Result.FAILED, Result.REFUSED):
+            facts = {**_facts(one), "reason": reason}
+            LOGGER.warning("status not healed", extra={"facts": facts})
         return healed
 
     def _before(self, one: Damaged) -> _Attempts:
         """Return the attempts that still count."""
-        before = self._attempts.get(one.finding, _NONE)
-        has_held = self._clock() - before.at >= HELD_SECONDS and before.wait < HELD_SECONDS
-        return _NONE if before.damage != one.damage or has_held else before
-
-    def _note(self, one: Damaged, attempts: _Attempts) -> None:
-        self._attempts[one.finding] = attempts
-
-    def _refused(self, one: Damaged, error: RefusedError, before: _Attempts) -> Result:
-        """Return what a refusal means. It hardly counts as an attempt: nothing was stored."""
-        self._note(one, before)
-        if error.status == HTTPStatus.NOT_FOUND:
-            return Result.GONE
-        if error.status == HTTPStatus.CONFLICT:
-            return Result.CONFLICT
-        if error.is_passing:
-            return self._failed(one, f"{error.status}")
-        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            # So it answers if a `test` of the patch fails, and for what is not valid:
-            # apiserver pkg/endpoints/handlers/patch.go:applyJSPatch.
-            attempts = _Attempts(one.damage, before.attempts + 1, self._clock(), AGAIN_SECONDS)
-            self._note(one, attempts)
-            return Result.CONFLICT
-        self._note(one, _Attempts(one.damage, before.attempts, self._clock(), REFUSED_SECONDS))
-        facts = {**_facts(one), "status": error.status}
-        LOGGER.warning("status not healed: the API server refused", extra={"facts": facts})
-        return Result.REFUSED
-
-    def _failed(self, one: Damaged, reason: str) -> Result:
-        LOGGER.warning("status not healed", extra={"facts": {**_facts(one), "reason": reason}})
-        return Result.FAILED
+        none = _Attempts(one.damage)
+        before = self._attempts.get(one.finding, none)
+        has_held = self.clock() - before.at >= HELD_SECONDS and before.wait < HELD_SECONDS
+        return none if before.damage != one.damage or has_held else before
 
     async def _report(self, one: Damaged, stored: Stored, operations: Operations) -> None:
         values = dict(_values(stored, operations))
@@ -196,62 +184,59 @@ class Healing:
             reason="StatusHealed",
             is_good=True,
             note=f"Put back {restored}, as {one.damage.writer} had sent it; finding {one.finding}.",
-            regarding=_regarding(one.object, stored),
+            regarding={
+                "apiVersion": stored["apiVersion"],
+                "kind": stored["kind"],
+                "namespace": one.object.namespace,
+                "name": one.object.name,
+                "uid": one.object.uid,
+            },
         )
-        await tell(self._create, one.object.namespace, body, finding=one.finding)
+        await tell(self.create, one.object.namespace, body, finding=one.finding)
 
 
+@dataclass(slots=True)
 class Rechecking:
-    """Rechecks damaged objects."""
+    """Rechecks damaged objects.
 
-    def __init__(
-        self,
-        findings: Ledger,
-        objects: StoredObjects,
-        healer: Healing | None = None,
-        clock: Callable[[], float] = time.time,
-        *,
-        supervisor: Supervisor | None = None,
-        lost_at: Callable[[], float] | None = None,
-    ) -> None:
-        """`clock` gives seconds since the epoch.
+    clock    gives seconds since the epoch
+    lost_at  when a replica that answered was lost, in monotonic seconds: writes may have passed
+             unseen
+    """
 
-        lost_at  when a replica that answered was lost, in monotonic seconds: writes may have passed
-                 unseen
-        """
-        self._lost_at: Final = lost_at
-        self._doubted = float("-inf")
-        """The loss after which restored values were taken for damaged."""
-        self._supervisor: Final = supervisor or Supervisor()
-        self._findings: Final = findings
-        self._objects: Final = objects
-        self._healer: Final = healer
-        self._clock: Final = clock
-        self._read_at: dict[FoundObject, float] = {}
+    findings: Ledger
+    objects: StoredObjects
+    healer: Healing | None = None
+    clock: Callable[[], float] = time.time
+    supervisor: Supervisor = field(default_factory=Supervisor)
+    lost_at: Callable[[], float] | None = None
+    _doubted: float = float("-inf")
+    """The loss after which restored values were taken for damaged."""
+    _read_at: dict[FoundObject, float] = field(default_factory=dict)
 
     async def recheck(self) -> float:
         """Read the objects that are due, those first that were not read for longest.
 
         Raises one of UNREACHED.
         """
-        lost_at = float("-inf") if self._lost_at is None else self._lost_at()
+        lost_at = float("-inf") if self.lost_at is None else self.lost_at()
         in_doubt = time.monotonic() < lost_at + DOUBT_SECONDS
         if in_doubt and lost_at != self._doubted:
-            self._findings.doubt()
+            self.findings.doubt()
             self._doubted = lost_at
         damaged: dict[FoundObject, list[Damaged]] = {}
-        for one in self._findings.damaged(in_doubt=in_doubt):
+        for one in self.findings.damaged(in_doubt=in_doubt):
             damaged.setdefault(one.object, []).append(one)
         # Times of objects that are no longer damaged are removed: memory is bounded by findings.
         self._read_at = {thing: at for thing, at in self._read_at.items() if thing in damaged}
-        now = self._clock()
+        now = self.clock()
         pause = AGAIN_IN_DOUBT_SECONDS if in_doubt else AGAIN_SECONDS
         due = [one for one, several in damaged.items() if self._is_due(one, several, now, pause)]
         due.sort(key=lambda thing: self._read_at.get(thing, 0.0))
         for thing in due[:MOST_READS]:
-            self._read_at[thing] = self._clock()
+            self._read_at[thing] = self.clock()
             unreached: Exception | None = None
-            with self._supervisor.guard("damaged objects"):
+            with self.supervisor.guard("damaged objects"):
                 unreached = await self._recheck(thing, damaged[thing])
             if unreached is not None:
                 raise unreached  # the next read would wait as long
@@ -268,15 +253,15 @@ class Rechecking:
         """Read an object, and have it healed; return why the API server was not reached."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                stored = await self._objects.read(thing)
+                stored = await self.objects.read(thing)
         except (RefusedError, msgspec.MsgspecError):
             return None
         except UNREACHED as error:
             return error
         for one in damaged:
             remains = self._record(one, stored)
-            if remains and stored is not None and self._healer is not None:
-                healed = await self._healer.heal(one, stored)
+            if remains and stored is not None and self.healer is not None:
+                healed = await self.healer.heal(one, stored)
                 if healed is not None:
                     stored = healed
                     self._record(one, stored)
@@ -284,7 +269,7 @@ class Rechecking:
 
     def _record(self, one: Damaged, stored: Stored | None) -> bool:
         remains = stored is not None and is_broken(one.damage, stored)
-        self._findings.see_damage(one, is_broken=remains, now=self._clock())
+        self.findings.see_damage(one, is_broken=remains, now=self.clock())
         return remains
 
 
@@ -310,13 +295,3 @@ def _values(stored: Stored, operations: Operations) -> Iterator[tuple[str, Any]]
             yield f"status.conditions[{condition.get('type')}].{last}", one["value"]
         else:
             yield f"status.{last}", one["value"]
-
-
-def _regarding(thing: FoundObject, stored: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "apiVersion": str(stored.get("apiVersion", "")),
-        "kind": str(stored.get("kind", "")),
-        "namespace": thing.namespace,
-        "name": thing.name,
-        "uid": thing.uid,
-    }

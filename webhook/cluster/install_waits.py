@@ -5,8 +5,6 @@ pods are ready, pods of an earlier template have ended, cert-manager has filled 
 """
 
 import asyncio
-import base64
-import binascii
 import secrets
 import time
 from collections.abc import Collection, Mapping
@@ -16,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from certs import PairSnapshot
 from genguard.admission.probe import Seen, read_answers
 from genguard.status.views.rollout import Rollout, rollout
+from webhook.cluster.certificates import decoded
 from webhook.cluster.installation import find, list_objects
 from webhook.cluster.reconcile import until
 from webhook.cluster.rest import RefusedError, Rest
@@ -160,11 +159,7 @@ async def until_bundle(rest: Rest, secret: Mapping[str, Any], seconds: float) ->
 
 def read_pair(secret: Mapping[str, Any] | None) -> PairSnapshot | None:
     """Return the certificate and key in a Secret; None where it holds none."""
-    data = (secret or {}).get("data") or {}
-    try:
-        read = {name: base64.b64decode(value, validate=True) for name, value in data.items()}
-    except (binascii.Error, TypeError):
-        return None
+    read = decoded(secret or {})
     if "tls.crt" not in read or "tls.key" not in read:
         return None
     return PairSnapshot(read["tls.crt"], read["tls.key"], read.get("ca.crt"))

@@ -7,7 +7,7 @@ one more matchCondition or an objectSelector would decide whether genguard is ca
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -126,7 +126,7 @@ async def put_back(rest: Rest, document: Document, before: Document | None) -> N
 async def list_objects(rest: Rest, like: Mapping[str, Any], selector: str = "") -> list[Document]:
     """Return all objects of the kind and namespace of `like`, with the kind that lists omit."""
     params = {"labelSelector": selector} if selector else {}
-    return await rest.list_all(collection_of(like), params, kind=like["kind"])
+    return await rest.list_all(collection_of(like), params)
 
 
 async def leftovers(rest: Rest) -> list[Document]:
@@ -140,13 +140,13 @@ async def leftovers(rest: Rest) -> list[Document]:
     return [one for one in found if "deletionTimestamp" not in one["metadata"]]
 
 
+@dataclass(slots=True)
 class OwnInstallation:
     """How this server was installed, once a step of it has been taken."""
 
-    def __init__(self, rest: Rest, namespace: str) -> None:
-        self._rest: Final = rest
-        self._namespace: Final = namespace
-        self._command = ""
+    rest: Rest
+    namespace: str
+    _command: str = ""
 
     def enforce(self) -> str:
         """The command that makes it enforcing; "" as long as it is not known."""
@@ -154,7 +154,7 @@ class OwnInstallation:
 
     async def read(self) -> float:
         """Read it once. Raises RefusedError or one of UNREACHED."""
-        self._command = await enforcing_command(self._rest, self._namespace)
+        self._command = await enforcing_command(self.rest, self.namespace)
         return NEVER
 
 
@@ -163,26 +163,16 @@ async def enforcing_command(rest: Rest, namespace: str) -> str:
 
     Raises RefusedError or UNREACHED.
     """
-    head = deployment_of(namespace)
-    deployment = await find(rest, head)
+    deployment = await find(rest, deployment_of(namespace))
     if deployment is None:
         return ""
-    deployment = {**head, **deployment}
     configurations = await list_objects(rest, {"apiVersion": _ADMISSION, "kind": MUTATING})
     choices = replace(choices_of(deployment, namespace), cert_manager=is_injected(configurations))
     expected = await asyncio.to_thread(render, choices, manifests.read, pair_files(NO_PAIR))
-    parts = [one for one in expected if one["kind"] in _PARTS]
-    live = {path_of(one): await find(rest, one) for one in parts}
-    live = {path: one and {**_head(parts, path), **one} for path, one in live.items()}
+    live = {path_of(one): await find(rest, one) for one in expected if one["kind"] in _PARTS}
     return install_command(
         namespace, expected, live, is_injected=choices.cert_manager, enforces=True
     )
-
-
-def _head(parts: Iterable[Document], path: str) -> dict[str, Any]:
-    """Return type and name of the part at a path: answers may lack the type."""
-    found = next(one for one in parts if path_of(one) == path)
-    return {"apiVersion": found["apiVersion"], "kind": found["kind"]}
 
 
 def choices_of(deployment: Document, namespace: str) -> Choices:

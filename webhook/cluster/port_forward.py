@@ -16,8 +16,9 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import aiohttp
 
@@ -45,34 +46,35 @@ class OpsPort(NamedTuple):
         return f"pod {self.pod} in namespace {self.namespace}"
 
 
+@dataclass(slots=True)
 class Forward:
     """A forwarded port."""
 
-    def __init__(self, rest: Rest, to: OpsPort) -> None:
-        self._rest: Final = rest
-        self._to = to
-        self.near: Path | int = 0
-        """Each connection to it reaches the port: a Unix socket or, with TLS, a TCP port."""
-        self.trouble = ""
-        """Why the last connection failed, "" if it did not."""
+    rest: Rest
+    to: OpsPort
+    near: Path | int = 0
+    """Each connection to it reaches the port: a Unix socket or, with TLS, a TCP port."""
+    trouble: str = ""
+    """Why the last connection failed, "" if it did not."""
 
     def lead_to(self, to: OpsPort) -> None:
         """Lead the next connections to the port of another pod."""
-        self._to = to
+        self.to = to
         self.trouble = ""
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection until one of its sides ends it."""
-        where = f"/api/v1/namespaces/{self._to.namespace}/pods/{self._to.pod}/portforward"
+        where = f"/api/v1/namespaces/{self.to.namespace}/pods/{self.to.pod}/portforward"
         try:
-            far = await self._rest.websocket(where, _PROTOCOL, ports=str(self._to.port))
+            far = await self.rest.websocket(where, _PROTOCOL, ports=str(self.to.port))
+            sending = asyncio.create_task(self._send(reader, far))
             try:
-                await _either(self._send(reader, far), self._receive(far, writer))
+                await self._receive(far, writer)  # until the far end, or the near one, ends it
             finally:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
                 await far.close()
-        except RefusedError as error:
-            self.trouble = str(error)
-        except UNREACHED as error:
+        except (RefusedError, *UNREACHED) as error:
             self.trouble = str(error) or type(error).__name__
         finally:
             writer.close()
@@ -84,6 +86,7 @@ class Forward:
     ) -> None:
         while piece := await reader.read(_PIECE):
             await far.send_bytes(bytes((_DATA,)) + piece)
+        await far.close()
 
     async def _receive(
         self, far: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter
@@ -109,7 +112,7 @@ async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
     Raises as Rest does.
     """
     path = f"/api/v1/namespaces/{namespace}/pods"
-    listed = await rest.list_all(path, OURS, kind="Pod")
+    listed = await rest.list_all(path, OURS)
     usable = [one for one in map(read_pod, listed) if one.can_answer]
     if not usable:
         return None
@@ -152,16 +155,3 @@ async def forwarded(rest: Rest, to: OpsPort, port: int | None = None) -> AsyncIt
             for task in tuple(carried):
                 task.cancel()
             await asyncio.gather(*carried, return_exceptions=True)
-
-
-async def _either(*ends: Any) -> None:
-    """Run until one of them ends, and end the others; raises what that one raised."""
-    tasks = [asyncio.ensure_future(one) for one in ends]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -3,7 +3,7 @@
 The validating registration, /outcome, says what is watched, and stays as it is. Of the others, a
 phase is added as soon as a webhook or policy appears that may change a write, and taken away once
 nothing has needed it for a minute. The leader alone writes. Where somebody writes back what it has
-taken away, as a GitOps tool does, it stops: all phases are registered then, which is never wrong.
+taken away, as a GitOps tool does, it takes nothing away for an hour, which is never wrong.
 
 Validation, policies, quotas and conflicts refuse a write before validating webhooks are called.
 Where /outcome is all that is registered, nothing of it is seen: RefusedWrites reads the metrics of
@@ -15,6 +15,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from genguard.admission.review import Phase
@@ -33,10 +34,8 @@ LOOK_SECONDS: Final = 10.0
 """Between two looks while nothing changes."""
 KEPT_SECONDS: Final = 60.0
 """For so long a phase stays registered that nothing needs."""
-MOST_REVERTS: Final = 2
-"""After so many the registrations are left as they are."""
-HELD_SECONDS: Final = 3600.0
-"""So long after a revert without another it is forgotten."""
+LEFT_SECONDS: Final = 3600.0
+"""For so long nothing is taken away after somebody has written it back."""
 _PATHS: Final = {
     Phase(phase): path_of(registration_of(*named))
     for phase, named in zip(PHASES, REGISTRATIONS, strict=True)
@@ -61,7 +60,7 @@ class News:
     """Says when webhooks or policies of the cluster change, and whether both are known."""
 
     def __init__(self) -> None:
-        self.changed: Callable[[], None] | None = None
+        self.changed: Callable[[], object] = bool
         """Called when something has changed."""
         self._learnt: Final[set[str]] = set()
 
@@ -73,12 +72,7 @@ class News:
     def learn(self, what: str) -> None:
         """Note that `webhooks` or `policies` were read, or have changed."""
         self._learnt.add(what)
-        self.tell()
-
-    def tell(self) -> None:
-        """Have it looked at now what registrations are needed."""
-        if self.changed is not None:
-            self.changed()
+        self.changed()
 
 
 class Registrations(NamedTuple):
@@ -94,34 +88,28 @@ class Registrations(NamedTuple):
     reverted_by: str = ""
 
 
+@dataclass(slots=True)
 class Follower:
-    """Narrows and widens the registrations; `registered` is what they were at the last look."""
+    """Narrows and widens the registrations.
 
-    def __init__(
-        self,
-        calls: Rest,
-        news: News,
-        suspects: Suspects,
-        leadership: Leadership,
-        *,
-        enforcing: bool,
-        refused: Callable[[Writes], bool],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`refused` as in needs_of; `clock` gives monotonic seconds."""
-        self._calls: Final = calls
-        self._news: Final = news
-        self._suspects: Final = suspects
-        self._leadership: Final = leadership
-        self._enforcing: Final = enforcing
-        self._refused: Final = refused
-        self._clock: Final = clock
-        self._unneeded: dict[tuple[Phase, Writes], float] = {}
-        """Since when a phase is registered for writes that do not need it."""
-        self._left: Final[dict[Phase, frozenset[Writes]]] = {}
-        """What a phase was registered for when this replica last wrote it."""
-        self._reverts, self._reverted_at = 0, float("-inf")
-        self.registered = Registrations()
+    refused     as in needs_of
+    clock       gives monotonic seconds
+    registered  what they were at the last look
+    """
+
+    calls: Rest
+    news: News
+    suspects: Suspects
+    leadership: Leadership
+    enforcing: bool
+    refused: Callable[[Writes], bool]
+    clock: Callable[[], float] = time.monotonic
+    registered: Registrations = field(default_factory=Registrations)
+    _unneeded: dict[tuple[Phase, Writes], float] = field(default_factory=dict)
+    """Since when a phase is registered for writes that do not need it."""
+    _left: dict[Phase, frozenset[Writes]] = field(default_factory=dict)
+    """What a phase was registered for when this replica last wrote it."""
+    _reverted_at: float = float("-inf")
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield how many of the watched writes have each phase, by phase and why they have it."""
@@ -129,12 +117,12 @@ class Follower:
         found = Counter((Phase.OUTCOME.value, "watched") for _ in needs)
         for one in needs:
             for phase in phases.get(one.writes, ()):
-                found[phase.value, why(one, phase, enforcing=self._enforcing)] += 1
+                found[phase.value, why(one, phase, enforcing=self.enforcing)] += 1
         yield from found.items()
 
     async def step(self) -> float:
         """Look, if webhooks and policies are known. Raises as `look` does."""
-        if self._news.is_known:
+        if self.news.is_known:
             await self.look()
         return LOOK_SECONDS
 
@@ -148,16 +136,16 @@ class Follower:
             return  # an installation is going on, or is still to come
         outcome = _rules(found[Phase.OUTCOME], Phase.OUTCOME)
         needs = needs_of(
-            outcome, self._suspects.may_change, enforcing=self._enforcing, refused=self._refused
+            outcome, self.suspects.may_change, enforcing=self.enforcing, refused=self.refused
         )
         present = {phase: _rules(found[phase], phase) for phase in _MUTATING}
         now = {phase: _covered(rules, needs) for phase, rules in present.items()}
         self._see_reverts(found, now)
-        if not self._leadership.is_leader:
+        if not self.leadership.is_leader:
             self._left.clear()
             self._unneeded.clear()
-            self._reverts = 0
-        elif self._reverts < MOST_REVERTS:
+            self._reverted_at = float("-inf")
+        else:
             kept = tuple(self._keep(needs, now))
             for phase in _MUTATING:
                 rules = rules_of(phase, outcome, present[phase], kept)
@@ -177,7 +165,7 @@ class Follower:
         """Return the three registrations; None if one of them is not there."""
         found: dict[Phase, Document] = {}
         for phase, path in _PATHS.items():
-            one = await if_there(self._calls.call("GET", path))
+            one = await if_there(self.calls.call("GET", path))
             if one is None:
                 return None
             found[phase] = one
@@ -186,41 +174,38 @@ class Follower:
     def _keep(
         self, needs: Iterable[Need], now: Mapping[Phase, frozenset[Writes]]
     ) -> Iterator[Need]:
-        """Yield the needs, with what is registered and was needed until a minute ago."""
+        """Yield the needs, with what is registered and was needed until a minute ago.
+
+        After a revert that is all that is registered.
+        """
         before, self._unneeded = self._unneeded, {}
-        at = self._clock()
+        at = self.clock()
+        is_left = at - self._reverted_at < LEFT_SECONDS
         for one in needs:
             kept = []
             for phase in _MUTATING:
                 if phase in one.phases or one.writes not in now[phase]:
                     continue
                 since = self._unneeded[phase, one.writes] = before.get((phase, one.writes), at)
-                if at - since < KEPT_SECONDS:
+                if is_left or at - since < KEPT_SECONDS:
                     kept.append(phase)
             yield one._replace(phases=(*one.phases, *kept))
 
     def _see_reverts(
         self, found: Mapping[Phase, Document], now: Mapping[Phase, frozenset[Writes]]
     ) -> None:
-        """Count who has written back what this replica had left out."""
-        at = self._clock()
-        reverted = [phase for phase, left in self._left.items() if not now[phase] <= left]
-        for phase in reverted:
+        """Note who has written back what this replica had left out."""
+        at = self.clock()
+        for phase in [one for one, left in self._left.items() if not now[one] <= left]:
             del self._left[phase]
             by = next((one.rules_writer for one in read_hooks([found[phase]])), "") or "unknown"
             if by == GENGUARD:
                 continue  # `genguard install` has proven all phases again
-            if at - self._reverted_at >= KEPT_SECONDS:  # both registrations are one revert
-                self._reverts, self._reverted_at = self._reverts + 1, at
+            self._reverted_at = at
             self.registered = self.registered._replace(reverted_by=by)
-            facts = {
-                "configuration": found[phase]["metadata"]["name"],
-                "by": by,
-                "given up": self._reverts >= MOST_REVERTS,
-            }
+            facts = {"configuration": found[phase]["metadata"]["name"], "by": by}
             LOGGER.warning("registrations are reverted", extra={"facts": facts})
-        if 0 < self._reverts < MOST_REVERTS and at - self._reverted_at > HELD_SECONDS:
-            self._reverts = 0
+        if at - self._reverted_at >= LEFT_SECONDS:
             self.registered = self.registered._replace(reverted_by="")
 
     async def _write(self, phase: Phase, found: Document, rules: list[Rule]) -> None:
@@ -230,7 +215,7 @@ class Follower:
         old = found["metadata"]
         metadata = {**old, "annotations": {**(old.get("annotations") or {}), FOLLOWED: "follow"}}
         body = {**found, "metadata": metadata, "webhooks": webhooks}
-        await self._calls.call("PUT", _PATHS[phase], body, params={"fieldManager": GENGUARD})
+        await self.calls.call("PUT", _PATHS[phase], body, params={"fieldManager": GENGUARD})
         facts = {"configuration": old["name"], "rules": len(rules)}
         LOGGER.info("registration follows need", extra={"facts": facts})
 
@@ -256,29 +241,27 @@ def _covered(rules: Iterable[Rule], needs: Iterable[Need]) -> frozenset[Writes]:
     return frozenset(one.writes for one in needs if may_match(rules, one.writes))
 
 
+@dataclass(slots=True)
 class RefusedWrites:
-    """Reads the metrics of an API server again and again."""
+    """Reads the metrics of an API server again and again.
 
-    def __init__(
-        self,
-        calls: Rest,
-        changed: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`changed` is called when writes are refused that were not before."""
-        self._calls: Final = calls
-        self._changed: Final = changed
-        self._clock: Final = clock
-        self._counts: Mapping[Writes, float] | None = None
-        self._until: dict[Writes, float] = {}
+    changed  is called when writes are refused that were not before
+    clock    gives monotonic seconds
+    """
+
+    calls: Rest
+    changed: Callable[[], object] = bool
+    clock: Callable[[], float] = time.monotonic
+    _counts: Mapping[Writes, float] | None = None
+    _until: dict[Writes, float] = field(default_factory=dict)
 
     def is_refused(self, writes: Writes) -> bool:
         """Whether such writes were refused lately."""
-        return self._until.get(writes, 0.0) > self._clock()
+        return self._until.get(writes, 0.0) > self.clock()
 
     async def step(self) -> float:
         """Look at the metrics. Raises RefusedError or one of UNREACHED."""
-        text = await self._calls.read("/metrics")
+        text = await self.calls.read("/metrics")
         self.see(await in_thread(refusals, text))  # some megabytes
         return METRICS_SECONDS
 
@@ -287,7 +270,7 @@ class RefusedWrites:
         before, self._counts = self._counts, counts
         if before is None:
             return
-        now = self._clock()
+        now = self.clock()
         self._until = {one: until for one, until in self._until.items() if until > now}
         # Another API server may have answered: then counts differ by chance, and a call too many
         # is made for a while.
@@ -295,7 +278,7 @@ class RefusedWrites:
         is_new = any(one not in self._until for one in more)
         self._until |= dict.fromkeys(more[:_MOST], now + REFUSED_SECONDS)
         if is_new:
-            self._changed()
+            self.changed()
 
 
 def refusals(text: bytes) -> dict[Writes, float]:

@@ -2,7 +2,7 @@
 
 A call that the API server puts off (429, or 5xx with Retry-After) is sent again after that time,
 within the deadline of the call (client-go rest/with_retry.go). A list is read in pages. An answer
-has a bound, and must be of the kind that was asked for: the rest of the code may rely on it.
+has a bound, and each object of a list has a name: the rest of the code may rely on it.
 """
 
 import asyncio
@@ -43,11 +43,6 @@ _LACKING: Final = re.compile(
 """How the API server names a right (apiserver pkg/endpoints/handlers/responsewriters/errors.go)."""
 UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """The errors of a call that the API server did not answer."""
-_READS: Final = frozenset({"GET", "PUT", "PATCH"})
-"""What is answered by the object itself."""
-_OBJECT: Final = re.compile(
-    "/(?:api|apis/[^/]+)/[^/]+/(?:namespaces/[^/]+/)?[^/]+/[^/]+(?:/status)?"
-)
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _MARKS: Final = frozenset({"kind", "gitVersion"})
 """Each answer of an API server has a kind, but for that about its version."""
@@ -123,39 +118,27 @@ class Rest:
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Final = api
 
-    async def get(self, path: str, *, kind: str = "", **params: str) -> Any:
-        """Read an object or a discovery document, of this kind if one is given.
-
-        Raises as `call` does.
-        """
-        found = await self.call("GET", path, params=params)
-        if kind and found.get("kind") != kind:
-            raise UnreadableError(path, f"it is a {found.get('kind')!r:.80}, and no {kind}")
-        return found
+    async def get(self, path: str, **params: str) -> Any:
+        """Read an object or a discovery document. Raises as `call` does."""
+        return await self.call("GET", path, params=params)
 
     async def list_all(
-        self,
-        path: str,
-        params: Mapping[str, str] = _NOTHING,
-        *,
-        kind: str = "",
-        only_metadata: bool = False,
+        self, path: str, params: Mapping[str, str] = _NOTHING, *, only_metadata: bool = False
     ) -> list[dict[str, Any]]:
         """Read every object of a collection, each with its kind, page by page.
 
-        kind  of the objects, where it is known. What is nested too deep to decode is null.
-        Raises as `call` does.
+        What is nested too deep to decode is null. Raises as `call` does.
         """
         accept = _METADATA if only_metadata else _JSON
         return [
             {key: decode_cut(raw) for key, raw in one.items()}
-            async for page, _ in self.pages(path, params, kind=kind, accept=accept)
+            async for page, _ in self.pages(path, params, accept=accept)
             for one in page.objects
         ]
 
-    async def try_list(self, path: str, params: Mapping[str, str] = _NOTHING, *, kind: str) -> None:
+    async def try_list(self, path: str, params: Mapping[str, str] = _NOTHING) -> None:
         """Read one object of a collection, to raise at once what `list_all` would."""
-        async for _ in self.pages(path, params, kind=kind, most=1):
+        async for _ in self.pages(path, params, most=1):
             return
 
     async def pages(
@@ -163,7 +146,6 @@ class Rest:
         path: str,
         params: Mapping[str, str] = _NOTHING,
         *,
-        kind: str = "",
         accept: str = _JSON,
         most: int = PAGE,
     ) -> "AsyncIterator[tuple[Page, frozenset[int]]]":
@@ -187,11 +169,8 @@ class Rest:
             except UnreadableError:
                 _decoded(path, text)  # says if it is no answer of an API server at all
                 raise
-            is_whole = accept == _JSON
-            if is_whole:
-                check_version(path, page.api_version)
             for one in page.objects:
-                checked(path, one, kind, is_whole=is_whole)
+                metadata_of(path, one)
             yield page, cut
             following = page.metadata.following
             if not following:
@@ -211,13 +190,7 @@ class Rest:
             response = await self._granted(
                 method, path, body, params or {}, content_type=content_type
             )
-            found = _decoded(path, await _content(response, path))
-        if method in _READS and _OBJECT.fullmatch(path):
-            metadata = found.get("metadata")
-            if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-                raise UnreadableError(path, "it has no metadata.name")
-            check_version(path, found.get("apiVersion"))
-        return found
+            return _decoded(path, await _content(response, path))
 
     async def call_raw(
         self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
@@ -347,18 +320,10 @@ def _decoded(path: str, content: bytes) -> Any:
     return found
 
 
-def check_version(path: str, found: object) -> None:
-    """Raise UnreadableError for an object of another group and version than those of the path."""
-    root, group, *version = path.removeprefix("/").split("/")
-    wanted = group if root == "api" else f"{group}/{version[0]}"
-    if found != wanted:
-        raise UnreadableError(path, f"it is of {found!r:.80}, and not of {wanted}")
-
-
 class Metadata(msgspec.Struct, rename="camel"):
-    """What is read of the metadata of each object; of a bookmark the version alone."""
+    """What is read of the metadata of each object."""
 
-    name: str = ""
+    name: str
     resource_version: str = ""
     uid: str = ""
 
@@ -386,23 +351,12 @@ class Page(msgspec.Struct, rename="camel"):
         return (fields_of(typed) | one for one in self.items or ())
 
 
-def checked(path: str, found: Fields, kind: str = "", *, is_whole: bool = True) -> Metadata:
-    """Return the metadata of an object, which has a name.
-
-    is_whole  it is of the group of the path, and of the kind where one is given
-    Raises UnreadableError.
-    """
-    if is_whole:
-        check_version(path, decode_cut(found.get("apiVersion", b"null")))
-        if kind and decode_cut(found.get("kind", b"null")) != kind:
-            raise UnreadableError(path, f"it has an object that is no {kind}")
+def metadata_of(path: str, found: Fields) -> Metadata:
+    """Return the metadata of an object; raises UnreadableError where it has no name."""
     try:
-        metadata = _metadata.decode(found.get("metadata", b"{}"))
+        return _metadata.decode(found.get("metadata", b"{}"))
     except msgspec.MsgspecError as error:
         raise UnreadableError(path, f"an object has bad metadata: {error}") from error
-    if not metadata.name:
-        raise UnreadableError(path, "an object has no metadata.name")
-    return metadata
 
 
 async def decode(path: str, text: bytes | msgspec.Raw, form: type[T]) -> tuple[T, frozenset[int]]:

@@ -6,7 +6,8 @@ what is to be healed, while the damage stays.
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -51,12 +52,8 @@ class FindingsConfigMap:
 
     async def load(self) -> Sequence[Row] | None:
         """Return its rows; none where the ConfigMap does not exist or is empty."""
-        try:
+        with _translated():
             found = await if_there(self._calls.call("GET", self._path))
-        except RefusedError as error:
-            raise NotSavedError(str(error.status)) from error
-        except UNREACHED as error:
-            raise NotSavedError(type(error).__name__) from error
         if found is None:
             self._metadata, self._read = {}, None
             return ()
@@ -90,16 +87,23 @@ class FindingsConfigMap:
             "binaryData": {_KEY: base64.b64encode(block).decode()},
         }
         method, path = ("PUT", self._path) if was else ("POST", self._folder)
-        try:
+        with _translated():
             written = await self._calls.call(method, path, body)
-        except RefusedError as error:
-            kind = ChangedError if error.status in _CHANGED else NotSavedError
-            raise kind(str(error.status)) from error
-        except UNREACHED as error:
-            raise NotSavedError(type(error).__name__) from error
         self._metadata = written["metadata"]
         self._read = self._metadata.get("resourceVersion")
         return left_out
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise NotSavedError for what a call raises."""
+    try:
+        yield
+    except RefusedError as error:
+        kind = ChangedError if error.status in _CHANGED else NotSavedError
+        raise kind(str(error.status)) from error
+    except UNREACHED as error:
+        raise NotSavedError(type(error).__name__) from error
 
 
 class _Rows(msgspec.Struct, frozen=True, array_like=True, tag="findings1"):

@@ -229,7 +229,7 @@ class StandbyElection(LeaseElection):
         return [one for one in self._seen_pods if self._reached.get(one.name) is not False]
 
     async def _read(self) -> None:
-        listed = await self._rest.list_all(self._pods_path, OURS, kind="Pod")
+        listed = await self._rest.list_all(self._pods_path, OURS)
         self.see(tuple(map(read_pod, listed)))
 
     async def _mark(self, *, reads: bool) -> None:

@@ -6,7 +6,7 @@ says so once and leaves this condition of this object alone until the process en
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -43,6 +43,7 @@ REFUSED_SECONDS: Final = 300.0
 """The wait after a refusal: somebody may grant the missing right, or correct the schema."""
 _FAILED_SECONDS: Final = 30.0
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_NAMES: Final = ("name", "namespace", "uid")
 _CONFLICT: Final = "Apply failed with"
 """How the message of a conflict of fields begins; a conflict of versions has another
 (apimachinery pkg/util/managedfields/internal/conflict.go:NewConflictError)."""
@@ -53,13 +54,8 @@ class _Object:
     """What is remembered of one object that has opted in."""
 
     served: Served
-    namespace: str
-    name: str
+    document: Document
     stored: StoredConditions
-    version: int
-    """The resourceVersion of `stored`."""
-    api_version: str = ""
-    kind: str = ""
     ours: set[str] = field(default_factory=set)
     """The conditions that this process has seen as its own."""
     stopped: set[str] = field(default_factory=set)
@@ -70,23 +66,20 @@ class _Object:
     """Monotonic seconds; nothing is written before."""
 
 
+@dataclass(slots=True)
 class StatusPublisher:
-    """Keeps the conditions of all objects that have opted in. It forgets those that are gone."""
+    """Keeps the conditions of all objects that have opted in. It forgets those that are gone.
 
-    def __init__(
-        self,
-        calls: Rest,
-        create: CreateEvent,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        """`create` creates an Event; `clock` gives monotonic seconds, `now` the time in UTC."""
-        self._calls: Final = calls
-        self._create: Final = create
-        self._clock: Final = clock
-        self._now: Final = now
-        self._schemas: Final[dict[Served, ConditionSchema]] = {}
-        self._objects: Final[dict[str, _Object]] = {}
+    create  creates an Event
+    clock   gives monotonic seconds, `now` the time in UTC
+    """
+
+    calls: Rest
+    create: CreateEvent
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _schemas: dict[Served, ConditionSchema] = field(default_factory=dict)
+    _objects: dict[str, _Object] = field(default_factory=dict)
 
     async def learn(self, served: Served) -> None:
         """Read what a kind's conditions may be.
@@ -94,7 +87,7 @@ class StatusPublisher:
         Raises NotPublishableError, RefusedError or one of UNREACHED.
         """
         path = f"{_DEFINITIONS}/{served}"
-        definition = await if_there(self._calls.call("GET", path))
+        definition = await if_there(self.calls.call("GET", path))
         if definition is None:
             text = "it is no custom resource: its own controller in Kubernetes writes its status"
             raise NotPublishableError(f"{served}: {text}")
@@ -102,33 +95,27 @@ class StatusPublisher:
 
     def see(self, served: Served, uid: str, document: Document) -> None:
         """Remember the stored state of an object, before its own conditions are left out."""
-        metadata = document["metadata"]
-        stored, version = read_stored(document), version_number(metadata.get("resourceVersion"))
-        found = self._objects.get(uid)
-        if found is None:
-            namespace = metadata.get("namespace") or ""
-            found = _Object(served, namespace, metadata["name"], stored, version)
-            self._objects[uid] = found
-        found.stored, found.version = stored, version
-        found.api_version, found.kind = document["apiVersion"], document["kind"]
+        stored = read_stored(document)
+        found = self._objects.setdefault(uid, _Object(served, document, stored))
+        found.document, found.stored = document, stored
 
     async def publish(self, judged: Assessment) -> None:
         """Write the conditions of an object, if its verdict has changed. Never raises."""
         view = judged.view
         found = self._objects.get(view.uid)
-        if found is None or found.version < found.written or view.deleting:
+        if found is None or view.deleting or _version(found.document) < found.written:
             return
-        if version_number(get(judged.document, "metadata", "resourceVersion")) != found.version:
+        if _version(judged.document) != _version(found.document):
             return  # it has changed since: the next look judges the new state
-        await self._leave_to_others(view.uid, found)
-        if self._clock() < found.next_at:
+        await self._leave_to_others(found)
+        if self.clock() < found.next_at:
             return
         wanted = {
             name: verdict for name, verdict in verdicts(view).items() if name not in found.stopped
         }
-        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         items = items_to_apply(found.stored, wanted, self._schemas[found.served], now)
-        if items is not None and await self._apply(view.uid, found, items):
+        if items is not None and await self._apply(found, items):
             found.ours.update(wanted)
             said = {one.type.lower(): one.status for one in wanted.values()}
             LOGGER.info("status published", extra={"facts": {**_facts(found), **said}})
@@ -138,9 +125,9 @@ class StatusPublisher:
         for uid in [one for one in self._objects if one not in uids]:
             found = self._objects.pop(uid)
             if found.ours:
-                await self._release(uid, found)
+                await self._release(found)
 
-    async def _leave_to_others(self, uid: str, found: _Object) -> None:
+    async def _leave_to_others(self, found: _Object) -> None:
         """Stop writing the conditions that somebody else has written or removed."""
         for name in TYPES:
             if name in found.stopped:
@@ -149,49 +136,47 @@ class StatusPublisher:
             if who is None and name in found.ours and name not in found.stored.items:
                 who = "another writer of the status"
             if who is not None:
-                await self._stop(uid, found, name, who)
+                await self._stop(found, name, who)
             elif name in found.stored.items:
                 found.ours.add(name)
 
-    async def _stop(self, uid: str, found: _Object, name: str, who: str) -> None:
+    async def _stop(self, found: _Object, name: str, who: str) -> None:
         found.stopped.add(name)
-        was_ours = name in found.ours or bool(_own_leaves(found.stored, name))
+        owners = found.stored.owners.get(name)
+        was_ours = name in found.ours or bool(owners and owners.mine)
         found.ours.discard(name)
         facts = {**_facts(found), "condition": name, "writer": who}
         if not was_ours:
             LOGGER.info("condition is written by somebody else: left to it", extra={"facts": facts})
             return
         LOGGER.warning("condition was changed back: not published any more", extra={"facts": facts})
+        metadata = found.document["metadata"]
         note = f"{who} changed the condition {name} back: genguard does not publish it any more."
         body = event(
-            self._now(),
+            self.now(),
             "genguard.io/publish-status",
             action="Publish",
             reason="StatusNotPublished",
             is_good=False,
             note=note,
-            regarding={
-                "apiVersion": found.api_version,
-                "kind": found.kind,
-                "namespace": found.namespace,
-                "name": found.name,
-                "uid": uid,
-            },
+            regarding=_typed(found) | {key: metadata[key] for key in _NAMES if key in metadata},
         )
-        await tell(self._create, found.namespace, body)
+        await tell(self.create, metadata.get("namespace", ""), body)
 
-    async def _apply(self, uid: str, found: _Object, items: list[dict[str, Any]]) -> bool:
+    async def _apply(self, found: _Object, items: list[dict[str, Any]]) -> bool:
         """Apply conditions to the state that was judged; return whether they are stored."""
-        found.next_at = self._clock() + SHORTEST_SECONDS
+        wait = SHORTEST_SECONDS
         try:
-            stored = await self._send(uid, found, items, found.version)
+            stored = await self._send(found, found.document, items)
+            found.written = _version(stored)
         except (RefusedError, *UNREACHED) as error:
-            found.next_at = self._clock() + await self._wait_after(uid, found, error)
+            wait = await self._wait_after(found, error)
             return False
-        found.written = version_number(get(stored, "metadata", "resourceVersion"))
+        finally:
+            found.next_at = self.clock() + wait
         return True
 
-    async def _wait_after(self, uid: str, found: _Object, error: Exception) -> float:
+    async def _wait_after(self, found: _Object, error: Exception) -> float:
         """Return the seconds until the next attempt after a refusal, or without an answer."""
         status = error.status if isinstance(error, RefusedError) else 0
         if status == HTTPStatus.CONFLICT:
@@ -199,44 +184,40 @@ class StatusPublisher:
                 return 0.0  # it was written meanwhile: the next look judges the new state
             for name in TYPES:
                 if name not in found.stopped:
-                    await self._stop(uid, found, name, "another field manager")
+                    await self._stop(found, name, "another field manager")
             return REFUSED_SECONDS
-        if status != HTTPStatus.NOT_FOUND:
-            facts = {**_facts(found), "reason": str(status or type(error).__name__)}
-            LOGGER.warning("status not published", extra={"facts": facts})
+        if status == HTTPStatus.NOT_FOUND:
+            return _FAILED_SECONDS
+        _warn("status not published", found, error)
         is_final = isinstance(error, RefusedError) and not error.is_passing
-        return REFUSED_SECONDS if is_final and status != HTTPStatus.NOT_FOUND else _FAILED_SECONDS
+        return REFUSED_SECONDS if is_final else _FAILED_SECONDS
 
-    async def _release(self, uid: str, found: _Object) -> None:
+    async def _release(self, found: _Object) -> None:
         """Remove our conditions from an object that exists but has opted out."""
         try:
-            document = await if_there(self._calls.call("GET", _path(found)))
+            document = await if_there(self.calls.call("GET", _path(found)))
             opted_in = get(document, "metadata", "labels", LABEL) == "true"
+            uid = found.document["metadata"]["uid"]
             if document is None or get(document, "metadata", "uid") != uid or opted_in:
                 return
             items = items_to_release(read_stored(document))
             if items is not None:
-                version = version_number(document["metadata"].get("resourceVersion"))
-                _ = await self._send(uid, found, items, version)
+                _ = await self._send(found, document, items)
                 LOGGER.info("published status removed", extra={"facts": _facts(found)})
         except (RefusedError, *UNREACHED) as error:
-            facts = {**_facts(found), "reason": type(error).__name__}
-            LOGGER.warning("published status not removed", extra={"facts": facts})
+            _warn("published status not removed", found, error)
 
     async def _send(
-        self, uid: str, found: _Object, items: list[dict[str, Any]], version: int
-    ) -> Mapping[str, Any]:
+        self, found: _Object, document: Document, items: list[dict[str, Any]]
+    ) -> Document:
         """Apply to this very version of this very object; another one is a conflict."""
-        metadata = {"name": found.name, "uid": uid, "resourceVersion": str(version)}
-        if found.namespace:
-            metadata["namespace"] = found.namespace
+        metadata = {key: document["metadata"].get(key) for key in (*_NAMES, "resourceVersion")}
         body = {
-            "apiVersion": found.api_version,
-            "kind": found.kind,
-            "metadata": metadata,
+            **_typed(found),
+            "metadata": {key: value for key, value in metadata.items() if value},
             "status": {"conditions": items} if items else {},
         }
-        stored: Mapping[str, Any] = await self._calls.call(
+        stored: Document = await self.calls.call(
             "PATCH",
             f"{_path(found)}/status",
             msgspec.to_builtins(body),
@@ -246,19 +227,30 @@ class StatusPublisher:
         return stored
 
 
-def _own_leaves(stored: StoredConditions, name: str) -> frozenset[str]:
-    owners = stored.owners.get(name)
-    return owners.mine if owners is not None else frozenset()
+def _version(document: Document) -> int:
+    return version_number(get(document, "metadata", "resourceVersion"))
+
+
+def _typed(found: _Object) -> dict[str, Any]:
+    return {key: found.document[key] for key in ("apiVersion", "kind")}
 
 
 def _path(found: _Object) -> str:
-    return f"{found.served.path(found.namespace)}/{quote(found.name, safe='')}"
+    metadata = found.document["metadata"]
+    collection = found.served.path(metadata.get("namespace", ""))
+    return f"{collection}/{quote(metadata['name'], safe='')}"
 
 
 def _facts(found: _Object) -> dict[str, Any]:
+    metadata = found.document["metadata"]
     return {
         "group": found.served.group,
         "kind": found.served.kind,
-        "namespace": found.namespace,
-        "name": found.name,
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata["name"],
     }
+
+
+def _warn(text: str, found: _Object, error: Exception) -> None:
+    reason = str(error.status) if isinstance(error, RefusedError) else type(error).__name__
+    LOGGER.warning(text, extra={"facts": {**_facts(found), "reason": reason}})

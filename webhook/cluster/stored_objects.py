@@ -1,6 +1,7 @@
 """Looks up and reads stored objects, patches their status, and creates Events about them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,12 +20,12 @@ _ELSEWHERE: Final = frozenset({".", ".."})
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
+@dataclass(slots=True)
 class StoredObjects:
     """Reads objects and patches their status. Needs the rights to `get` and `patch` them."""
 
-    def __init__(self, calls: Rest) -> None:
-        self._calls: Final = calls
-        self._refused: Final[set[tuple[str, str]]] = set()
+    calls: Rest
+    _refused: set[tuple[str, str]] = field(default_factory=set)
 
     async def exists(self, thing: FoundObject) -> bool | None:
         """Return whether the object exists with this uid; None where the API cannot say.
@@ -52,7 +53,7 @@ class StoredObjects:
         if path is None:
             return None
         try:
-            content = await if_there(self._calls.read(path, **asked))
+            content = await if_there(self.calls.read(path, **asked))
         except RefusedError as error:
             resource = (thing.group, thing.resource)
             if not error.is_passing and resource not in self._refused:  # told once for each
@@ -74,7 +75,7 @@ class StoredObjects:
 
         Raises RefusedError or one of UNREACHED.
         """
-        found: dict[str, Any] = await self._calls.call(
+        found: dict[str, Any] = await self.calls.call(
             "PATCH",
             f"{object_path(thing)}/status",
             list(operations),

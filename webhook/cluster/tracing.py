@@ -9,7 +9,7 @@ Relies on the label: a registration whose answer was lost is found by it
 A killed process cannot clean up. So each registration names the process that made it, and a later
 run on the same machine removes those whose process has ended; all others expire.
 
-`sending_dry_runs` sends merge patches as dry runs, so that webhooks are called at once. They are
+`send_dry_runs` sends merge patches as dry runs, so that webhooks are called at once. They are
 empty, but for an observedGeneration that the stored object has lost: without it in the request
 nobody could be seen to clear it. A dry run reaches every webhook: the API server accepts only those
 whose sideEffects are None or NoneOnDryRun.
@@ -17,13 +17,13 @@ whose sideEffects are None or NoneOnDryRun.
 
 import asyncio
 import os
-import platform
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -85,7 +85,7 @@ async def advertised_url(rest: Rest, url: str) -> str:
 
 async def configurations(rest: Rest) -> list[dict[str, Any]]:
     """Return every MutatingWebhookConfiguration, with the kind that lists omit."""
-    return await rest.list_all(CONFIGURATIONS, kind="MutatingWebhookConfiguration")
+    return await rest.list_all(CONFIGURATIONS)
 
 
 async def check_rights(rest: Rest) -> None:
@@ -93,9 +93,9 @@ async def check_rights(rest: Rest) -> None:
 
     Checked before the first is created: without the right to delete, it would be left behind.
     """
+    group, resource = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
     missing = []
     for verb in _NEEDED:
-        group, resource = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
         attributes = {"verb": verb, "group": group, "resource": resource}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -106,27 +106,28 @@ async def check_rights(rest: Rest) -> None:
         if not answer["status"].get("allowed"):
             missing.append(verb)
     if missing:
-        raise NoTargetError(
-            f"you may not {' or '.join(missing)} mutatingwebhookconfigurations"
-            ".admissionregistration.k8s.io; a trace must list, create and delete them"
-        )
+        wanted = "a trace must list, create and delete them"
+        raise NoTargetError(f"you may not {' or '.join(missing)} {resource}.{group}; {wanted}")
 
 
 def this_process() -> str:
-    """Return the identity of this process: machine and pid."""
-    return f"{platform.node()} {os.getpid()}"
+    """Return the identity of this process: boot of the machine, namespace of pids, and pid.
+
+    "" where that is not known, as on macOS.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()} {os.getpid()}"
+    except OSError:
+        return ""
 
 
 def has_ended(owner: str) -> bool:
     """Whether a process is known to have ended; False when that is unknown."""
-    machine, _, pid = owner.rpartition(" ")
-    if machine != platform.node() or not pid.isdigit():
+    where, _, pid = owner.rpartition(" ")
+    if not where or where != this_process().rpartition(" ")[0] or not pid.isdigit():
         return False
-    try:
-        os.kill(int(pid), 0)
-    except OSError as error:  # not permitted: it is another user's
-        return isinstance(error, ProcessLookupError)
-    return False
+    return not Path("/proc", pid).exists()
 
 
 class StillRegisteredError(Exception):
@@ -201,24 +202,15 @@ async def changed_since(rest: Rest, before: Iterable[Mapping[str, Any]]) -> list
     return sorted({name for name, _, _ in now ^ then})
 
 
-@asynccontextmanager
-async def sending_dry_runs(
-    rest: Rest, traced: Traced, tell: Callable[[str], None]
-) -> AsyncIterator[None]:
-    """Send dry runs to the object and its status while entered; `tell` each new refusal once."""
-    task = asyncio.create_task(_send_dry_runs(rest, traced, tell))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+async def send_dry_runs(
+    rest: Rest, traced: Traced, tell: Callable[[str], None], over: asyncio.Event
+) -> None:
+    """Send dry runs to the object and its status until it is `over`; `tell` each new refusal once.
 
-
-async def _send_dry_runs(rest: Rest, traced: Traced, tell: Callable[[str], None]) -> None:
-    # Again and again: the API server takes a moment to know the observers.
+    Again and again: the API server takes a moment to know the observers.
+    """
     reported = ""
-    while True:
+    while not over.is_set():
         for subresource in traced.subresources:
             try:
                 await _send_dry_run(rest, traced, subresource)
@@ -227,7 +219,9 @@ async def _send_dry_runs(rest: Rest, traced: Traced, tell: Callable[[str], None]
                 if reason != reported:
                     tell(reason)
                 reported = reason
-        await asyncio.sleep(_EVERY_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_EVERY_SECONDS):
+                await over.wait()
 
 
 async def _send_dry_run(rest: Rest, traced: Traced, subresource: str) -> None:

@@ -23,13 +23,12 @@ from genguard.formats.nesting import decode_cut
 from genguard.objects.fields import Fields
 from webhook.cluster.rest import (
     UNREACHED,
-    Metadata,
     RefusedError,
     Rest,
     TooLongError,
     UnreadableError,
-    checked,
     decode,
+    metadata_of,
 )
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
@@ -72,15 +71,11 @@ class Change(NamedTuple):
 class Collection:
     """A collection and how far it was followed: `changes` may be called again and again."""
 
-    def __init__(
-        self, rest: Rest, path: str | Callable[[], Awaitable[str]], kind: str = "", **chosen: str
-    ) -> None:
+    def __init__(self, rest: Rest, path: str | Callable[[], Awaitable[str]], **chosen: str) -> None:
         """`path`, such as /apis/apps/v1/deployments, or what returns it before each list.
 
-        kind    of the objects, where it is known: others are an error
         chosen  labelSelector and fieldSelector, for a part of the collection
         """
-        self._kind: Final = kind
         self._rest: Final = rest
         self._locate: Final = path
         self._chosen: Final = chosen
@@ -116,9 +111,9 @@ class Collection:
         self._path = self._locate if isinstance(self._locate, str) else await self._locate()
         listed: set[str] = set()
         version = ""
-        async for page, cut in self._rest.pages(self._path, self._chosen, kind=self._kind):
+        async for page, cut in self._rest.pages(self._path, self._chosen):
             for index, item in enumerate(page.objects):
-                uid = checked(self._path, item, is_whole=False).uid
+                uid = metadata_of(self._path, item).uid
                 listed.add(uid)
                 self._known.add(uid)
                 yield Change(ChangeKind.SEEN, uid, item, index in cut)
@@ -152,7 +147,7 @@ class Collection:
                     self._version = bookmark.metadata.resource_version
                     continue
                 found, _ = await decode(self._path, event.object, Fields)
-                metadata = checked(self._path, found, self._kind)
+                metadata = metadata_of(self._path, found)
                 if event.type == "DELETED":
                     self._known.discard(metadata.uid)
                     yield Change(ChangeKind.GONE, metadata.uid)
@@ -251,8 +246,12 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _Version(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
 class _Bookmark(msgspec.Struct):
-    metadata: Metadata
+    metadata: _Version
 
 
 class _MetaStatus(msgspec.Struct):

@@ -179,7 +179,7 @@ class ConnectedCluster:
         self, suspects: Suspects, leadership: Leadership, *, enforcing: bool
     ) -> Follower:
         """Keep the registrations as narrow as what they can show."""
-        refused = RefusedWrites(self._rest, self._news.tell)
+        refused = RefusedWrites(self._rest)
         follower = Follower(
             self._rest,
             self._news,
@@ -192,7 +192,7 @@ class ConnectedCluster:
         reverted = "genguard_registrations_reverted"
         self._metrics.gauge(reverted, lambda: float(bool(follower.registered.reverted_by)))
         following = Reconciler("registrations that follow need", follower.step)
-        self._news.changed = following.wake
+        self._news.changed = refused.changed = following.wake
         await self._run(following)
         if not enforcing:  # enforcing, each write has its /mutate
             await self._run(Reconciler("look at refused writes", refused.step, leadership))
