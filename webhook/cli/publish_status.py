@@ -18,6 +18,7 @@ from webhook.cli.rules import RULES, judging
 from webhook.cluster.connection import server_identity
 from webhook.cluster.discovery import discover
 from webhook.cluster.lease import LeaseElection
+from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.rest import Rest
 from webhook.cluster.status_publisher import StatusPublisher
 from webhook.cluster.stored_objects import event_creator
@@ -30,9 +31,6 @@ _TICK: Final = 5.0
 """Seconds after which time alone may have changed a verdict."""
 _APART: Final = 1.0
 """Seconds between two looks: each judges every object that has opted in."""
-_LEADING_APART: Final = 0.5
-PUBLISHING: Final = "publishing"
-"""The name of the task."""
 
 
 @click.command(
@@ -91,13 +89,12 @@ async def _run(
         election = LeaseElection(rest, where, LEASE, server_identity())
         supervisor = Supervisor()
 
-        async def publish() -> None:
-            while True:
-                if election.is_leader:
-                    await _lead(rest, served, targets, election, judge=judge, supervisor=supervisor)
-                await asyncio.sleep(_LEADING_APART)
+        async def publish() -> float:
+            await _lead(rest, served, targets, election, judge=judge, supervisor=supervisor)
+            return 0.0
 
-        async with taking_part(election, supervisor), supervisor.running({PUBLISHING: publish}):
+        publishing = Reconciler("publishing", publish, election)
+        async with taking_part(election, supervisor), publishing.running(supervisor):
             await asyncio.Event().wait()
 
 
