@@ -7,8 +7,8 @@ it is. Annotations hold the patches of webhooks (genguard/audit/event.py).
 State is kept for one object only, in each namespace that has one of this name. Bounded.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -106,16 +106,6 @@ class AuditBlame:
         )
 
 
-@dataclass(slots=True)
-class _Field:
-    """What is known of one field: see BlamedField."""
-
-    writer: Writer | None = None
-    is_removed: bool = False
-    changers: tuple[Changer, ...] = ()
-    in_turn: tuple[Writer, ...] = ()
-
-
 class Story:
     """What the events so far say of one object."""
 
@@ -123,12 +113,11 @@ class Story:
         self.where = where
         self.document: dict[str, Any] | None = None
         """The last that was seen; it may be older than the last write."""
-        self.unseen = 0
-        """Writes of which the audit level shows no field."""
         self._stored: dict[str, Any] | None = None
         """The object after the last event; None where that is not known."""
-        self._fields: dict[Place, _Field] = {}
+        self._fields: dict[Place, BlamedField] = {}
         self._deeds: Final[list[Deed]] = []
+        self._unseen = 0
         self._is_gone = False
         self._began_earlier = False
 
@@ -158,50 +147,39 @@ class Story:
         elif where.subresource == "scale":
             self._see_scaling(after or decode_object(event.request_object), by)
         elif where.subresource == "binding":
-            self._claim({("spec", "nodeName"): False}, by)
+            self._claim(("spec", "nodeName"), by)
         else:
             self._see_write(event, where, after, by)
 
     def report(self, field: str = "") -> Blame:
         """Return the report; raises NoSuchFieldError."""
         document = self.document or {}
-        owned = _owners(document)
-        there = _written(document)
-        rows = []
+        owned, there, rows = _owners(document), _written(document), []
         for place in choose(field, dict.fromkeys((*there, *self._fields))):
-            known = self._fields.get(place, _Field())
-            owning = [Writer.of(one) for one in owned.get(place, ())]
-            writers = [known.writer] if known.writer else owning
-            row = BlamedField(
-                field=show(place),
+            known = self._fields.get(place) or BlamedField(show(place), "", None)
+            writers = [known.writer, *map(Writer.of, owned.get(place, ()))]
+            row = msgspec.structs.replace(
+                known,
                 pointer=pointer_of(place) if place in there else "",
-                writer=writers[0] if writers else None,
-                also=tuple(writers[1:]),
-                changed_by=known.changers,
-                removed=known.is_removed,
-                in_turn=known.in_turn,
+                writer=next(filter(None, writers), None),
+                also=() if known.writer else tuple(filter(None, writers[2:])),
             )
             rows.append(row)
-        return Blame(
-            self.where,
-            exists=not self._is_gone,
-            fields=tuple(rows),
-            deeds=tuple(self._deeds),
-            notes=tuple(self._notes(rows)),
-        )
-
-    def _notes(self, rows: Sequence[BlamedField]) -> Iterator[str]:
-        if self.unseen:
-            yield (
-                f"{self.unseen} writes are logged below level RequestResponse, and show no fields: "
-                "the last writer of a field may be one of them"
-            )
+        notes = [*notes_on(rows)]
         if self._began_earlier:
-            yield (
+            notes.insert(
+                0,
                 "the first write in the log is an update: what it changed is not known; older "
-                "fields are told by managedFields where the log has them"
+                "fields are told by managedFields where the log has them",
             )
-        yield from notes_on(rows)
+        if self._unseen:
+            notes.insert(
+                0,
+                f"{self._unseen} writes are logged below level RequestResponse, and show no "
+                "fields: the last writer of a field may be one of them",
+            )
+        deeds = tuple(self._deeds)
+        return Blame(self.where, not self._is_gone, tuple(rows), deeds, tuple(notes))
 
     def _do(self, what: str, by: Writer, text: str = "") -> None:
         last = self._deeds[-1] if self._deeds else None
@@ -217,7 +195,7 @@ class Story:
         replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None
         if replicas is not None and replicas == get(self._stored, *_REPLICAS):
             return
-        self._claim({_REPLICAS: False}, by)
+        self._claim(_REPLICAS, by)
         self._do("scaled", by)
         held = get(self.document, "spec")
         if replicas is not None and isinstance(held, dict):
@@ -237,13 +215,12 @@ class Story:
         self._is_gone = not waits
 
     def _see_deletion_of_many(self, items: Any, by: Writer) -> None:
-        if not isinstance(items, list):
-            if self.knows_anything:
-                text = "of the whole collection or by labels: perhaps of it"
-                self._do("deletion of many", by, text)
-        elif self.where.name in [get(one, "metadata", "name") for one in items]:
-            self._do("deleted", by, _WHY_DELETED.get(by.user, ""))
-            self._is_gone = True
+        if isinstance(items, list):
+            if self.where.name in [get(one, "metadata", "name") for one in items]:
+                self._see_deletion(None, by)
+        elif self.knows_anything:
+            text = "of the whole collection or by labels: perhaps of it"
+            self._do("deletion of many", by, text)
 
     def _see_write(
         self, event: Event, where: ObjectReference, after: dict[str, Any] | None, by: Writer
@@ -251,29 +228,34 @@ class Story:
         is_new = operation_of(event) is Operation.CREATE and not where.subresource
         if is_new:
             self._stored, self.document, self._fields = {}, None, {}
-            self._is_gone, self._began_earlier, self.unseen = False, False, 0
+            self._is_gone, self._began_earlier, self._unseen = False, False, 0
             self._do("created", by)
         if after is None:
-            self.unseen += 1
+            self._unseen += 1
             self._stored = None
             if not is_new:
                 self._do("written", by, "at a level that shows no fields")
             return
-        now = _written(after)
-        if self._stored is None:
-            self._began_earlier |= not self._fields
-            changed = dict.fromkeys(_asked(event, now, after), False)
+        now, is_compared = _written(after), self._stored is not None
+        if is_compared:
+            old = _written(self._stored or {})
+            places = dict.fromkeys((*now, *old))
+            changed = [one for one in places if now.get(one, ABSENT) != old.get(one, ABSENT)]
         else:
-            old = _written(self._stored)
-            changed = {
-                place: place not in now
-                for place in (*now, *(one for one in old if one not in now))
-                if now.get(place, ABSENT) != old.get(place, ABSENT)
-            }
-        self._claim(changed, by)
-        by_webhooks = self._note_calls(read_calls(event.annotations), now, after)
-        for place in changed.keys() - by_webhooks if self._stored is not None else ():
-            self._fields[place].in_turn = next_in_turn(self._fields[place].in_turn, by)
+            self._began_earlier |= not self._fields
+            # An apply often changes nothing: of a field with an owner managedFields say more.
+            sent = decode_object(event.request_object) if event.verb == "patch" else None
+            named, owned = dict(leaves(sent)), _owners(after)
+            changed = [one for one in now if one in named and one not in owned]
+        calls = read_calls(event.annotations)
+        by_webhooks = _changers(calls, (*now, *self._fields, *changed), after)
+        for place in changed:
+            self._claim(place, by, removed=place not in now)
+            if is_compared and place not in by_webhooks:
+                row = self._fields[place]
+                self._note(place, in_turn=next_in_turn(row.in_turn, by))
+        for place, changers in by_webhooks.items():
+            self._note(place, changed_by=tuple(changers))
         if _REPLICAS in changed and not is_new:
             self._do("scaled", by)
         self._stored = self.document = after
@@ -282,27 +264,26 @@ class Story:
             self._do("deleted", by, "removed the last finalizer")
             self._is_gone = True
 
-    def _claim(self, changed: Mapping[Place, bool], by: Writer) -> None:
-        """Note who wrote places; of each whether it was removed."""
-        for place, is_removed in changed.items():
-            before = self._fields.get(place, _Field())
-            self._fields[place] = _Field(by, is_removed, (), before.in_turn)
+    def _claim(self, place: Place, by: Writer, *, removed: bool = False) -> None:
+        self._note(place, writer=by, removed=removed, changed_by=())
 
-    def _note_calls(
-        self, calls: Iterable[Call], now: Mapping[Place, Any], after: Mapping[str, Any]
-    ) -> set[Place]:
-        """Note which webhooks changed which fields, also where the stored value stayed the same."""
-        found: dict[Place, dict[Changer, None]] = {}
-        for call in calls:
-            for operation in (call.operations or ()) if call.mutated else ():
-                touched = place_of_pointer(operation.path, after)
-                for place in (*now, *self._fields) if touched else ():
-                    if place[: len(touched or ())] == touched:
-                        changer = Changer("webhook", call.name, Confidence.CERTAIN)
-                        found.setdefault(place, {})[changer] = None
-        for place, changers in found.items():
-            self._fields.setdefault(place, _Field()).changers = tuple(changers)
-        return set(found)
+    def _note(self, place: Place, **known: Any) -> None:
+        row = self._fields.get(place) or BlamedField(show(place), "", None)
+        self._fields[place] = msgspec.structs.replace(row, **known)
+
+
+def _changers(
+    calls: Iterable[Call], places: Iterable[Place], after: Mapping[str, Any]
+) -> Mapping[Place, dict[Changer, None]]:
+    """Return which webhooks changed which fields, also where the stored value stayed the same."""
+    found: defaultdict[Place, dict[Changer, None]] = defaultdict(dict)
+    for call in calls:
+        for operation in (call.operations or ()) if call.mutated else ():
+            touched = place_of_pointer(operation.path, after)
+            for place in places if touched else ():
+                if place[: len(touched or ())] == touched:
+                    found[place][Changer("webhook", call.name, Confidence.CERTAIN)] = None
+    return found
 
 
 def _written(document: Mapping[str, Any]) -> dict[Place, Any]:
@@ -314,23 +295,6 @@ def _owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
         return owners(document)
     except UnreadableFieldsError:
         return {}
-
-
-def _asked(event: Event, now: Iterable[Place], after: Mapping[str, Any]) -> Iterator[Place]:
-    """Yield the leaves that a patch names and nobody owns; keys of list items aside.
-
-    An apply often changes nothing: of a field with an owner the entry in managedFields says more.
-    """
-    sent = decode_object(event.request_object) if event.verb == "patch" else None
-    named = {place for place, value in leaves(sent) if place[-2:-1] != (value,)}
-    operations = sent if isinstance(sent, list) else []
-    pointers = [get(one, "path") for one in operations if get(one, "op") != "test"]
-    below = [place_of_pointer(one, after) for one in pointers if isinstance(one, str)]
-    owned = _owners(after)
-    for place in now:
-        is_named = place in named or any(one == place[: len(one)] for one in below if one)
-        if is_named and place not in owned:
-            yield place
 
 
 def _waits(deleted: Mapping[str, Any]) -> bool:

@@ -27,16 +27,9 @@ def table(found: Blame) -> list[Row]:
         rows += map(_row, found.fields)
     for one in found.deeds:
         tone = _TONES.get(one.what, Tone.PLAIN)
-        when = one.by.time or _NOBODY
         text = "; ".join(filter(None, (one.by.through, one.text)))
-        rows.append(
-            (
-                Cell(printable(f"({one.what})"), tone),
-                Cell(printable(one.by.name), tone),
-                Cell(printable(when)),
-                Cell(printable(text)),
-            )
-        )
+        named = [Cell(printable(each), tone) for each in (f"({one.what})", one.by.name)]
+        rows.append((*named, *(Cell(printable(each)) for each in (one.by.time or _NOBODY, text))))
     return rows
 
 

@@ -70,7 +70,13 @@ def owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
                         managers.append(manager)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise UnreadableFieldsError(f"metadata.managedFields cannot be read: {error}") from error
-    return {place: _latest_first(managers) for place, (_, managers) in found.items()}
+    return {
+        # An update before an apply of the same second; without a time comes last.
+        place: tuple(
+            sorted(all_, key=lambda one: (one.time or "", one.operation != "Apply"), reverse=True)
+        )
+        for place, (_, all_) in found.items()
+    }
 
 
 def _claims(fields: Mapping[str, Any], value: Any, place: Place) -> Iterator[tuple[Place, Any]]:
@@ -109,9 +115,3 @@ def _is(sort: str, wanted: Any, item: Any, index: int) -> bool:
     if not (isinstance(wanted, dict) and isinstance(item, dict)):
         return False
     return all(item.get(key, KEY_DEFAULTS.get(key)) == value for key, value in wanted.items())
-
-
-def _latest_first(managers: list[Manager]) -> tuple[Manager, ...]:
-    """Sort by time, an update before an apply of the same second; without a time comes last."""
-    found = sorted(managers, key=lambda one: one.operation == "Apply")
-    return tuple(sorted(found, key=lambda one: one.time or "", reverse=True))

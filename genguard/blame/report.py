@@ -69,34 +69,25 @@ class ObjectAnswer(msgspec.Struct):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """Everything that a server knows of one object, the latest write first.
+    """Everything that a server knows of one object.
 
-    writes    those that changed something
-    attempts  those that changed nothing in the end: webhooks took back what was asked for
+    writes    the latest first, with those whose changes webhooks took back
     findings  those that are not resolved
     called    the webhooks that may change a write, by subresource: "" and "status"
     """
 
     writes: tuple[SeenWrite, ...] = ()
-    attempts: tuple[SeenWrite, ...] = ()
     findings: tuple[SeenFinding, ...] = ()
     called: Mapping[str, tuple[str, ...]] = {}
 
     @classmethod
     def of(cls, answer: ObjectAnswer, called: Mapping[str, tuple[str, ...]]) -> Self:
         """Make it from a server's answers."""
-        latest = sorted(answer.writes, key=lambda one: one.time, reverse=True)
         return cls(
-            tuple(one for one in latest if one.stored != _NOT_STORED),
-            tuple(one for one in latest if one.stored == _NOT_STORED),
+            tuple(sorted(answer.writes, key=lambda one: one.time, reverse=True)),
             tuple(one for one in answer.findings if one.state != "resolved"),
             called,
         )
-
-    @property
-    def every_write(self) -> list[SeenWrite]:
-        """Writes and attempts, the latest first."""
-        return sorted((*self.writes, *self.attempts), key=lambda one: one.time, reverse=True)
 
 
 def rfc3339(at: float) -> str:
@@ -252,7 +243,7 @@ def _gone(
 ) -> dict[Place, str]:
     """Return the places that the object has no more, of findings and perhaps of all writes."""
     pointers = [path for one in seen.findings for path in one.paths]
-    for one in seen.every_write if every_write else ():
+    for one in seen.writes if every_write else ():
         pointers += (*one.changed, *(one.others or ()))
     has = {place[:end] for place in there for end in range(len(place) + 1)}
     found = {place_of_pointer(one, document) or (): one for one in pointers}
@@ -276,14 +267,12 @@ def _row(
     pointer = gone.get(place) or pointer_of(place)
     findings = [one for one in seen.findings if _covers(one.paths, pointer)]
     changers = tuple(_changers(pointer, seen, findings))
-    writes = [one for one in seen.writes if _covers(one.changed, pointer)]
-    asked = writes
-    if is_gone:
-        asked = [
-            one
-            for one in seen.every_write
-            if _covers((one.others or ()) if changers else one.changed, pointer)
-        ]
+    asked = [one for one in seen.writes if _covers(one.changed, pointer)]
+    writes = [one for one in asked if one.stored != _NOT_STORED]
+    if not is_gone:
+        asked = writes
+    elif changers:
+        asked = [one for one in seen.writes if _covers(one.others or (), pointer)]
     writers = [_writer(one, writes) for one in managers or ()] or [*map(_of_write, asked[:1])]
     in_turn: tuple[Writer, ...] = ()
     for one in reversed(writes):
@@ -355,7 +344,7 @@ def _changers(pointer: str, seen: Seen, findings: Sequence[SeenFinding]) -> Iter
         for actor in reversed(one.actors)
         if actor.type != "user"
     }
-    changed = (one for one in (*seen.writes, *seen.attempts) if _covers(one.others or (), pointer))
+    changed = (one for one in seen.writes if _covers(one.others or (), pointer))
     if found:
         yield from sorted(found.values(), key=lambda one: tuple(Confidence).index(one.confidence))
     elif write := next(changed, None):
@@ -377,8 +366,8 @@ def _notes(
             "by managedFields alone: a webhook's changes count as its requester's, and there are "
             "no users; give --server URL of a genguard serve, or -f AUDIT-LOG"
         )
-    elif known.attempts and not known.writes:
-        users = few(sorted({one.user for one in known.attempts}))
+    elif all(one.stored == _NOT_STORED for one in known.writes) and known.writes:
+        users = few(sorted({one.user for one in known.writes}))
         yield f"the server remembers writes by {users}, and none changed what is stored"
     elif not known.writes:
         more = ", only findings" if known.findings else ": users and webhooks are not known"

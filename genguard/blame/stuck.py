@@ -4,8 +4,10 @@ A finding is about an object itself, about an owner of it, or about what it owns
 named where it begins: a consequence names its cause.
 """
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -23,25 +25,6 @@ MOST_LEVELS: Final = 8
 _SHOWN: Final = 2
 
 
-class _Index:
-    """Findings by the object that they are about, in the order in which they were added."""
-
-    def __init__(self, findings: Iterable[Finding] = ()) -> None:
-        self._known: Final[dict[str, Finding]] = {}
-        self._about: Final[dict[str, list[Finding]]] = {}
-        for one in findings:
-            self.add(one)
-
-    def add(self, one: Finding) -> None:
-        """Add a finding that is not resolved."""
-        self._known[one.id] = one
-        self._about.setdefault(one.object.identity, []).append(one)
-
-    def cause(self, one: Finding) -> Finding:
-        """Return the finding from which another follows, or itself."""
-        return self._known.get(one.above, one)
-
-
 class Culprit(msgspec.Struct, frozen=True, rename="camel"):
     """One open finding about an object, and who causes it; `finding` is its id.
 
@@ -57,48 +40,48 @@ class Culprit(msgspec.Struct, frozen=True, rename="camel"):
     message: str
     over: bool
 
-    @classmethod
-    def of(cls, one: Finding, *, over: bool) -> "Culprit":
-        """Return what is shown of a finding."""
-        said = one.detector, one.severity, one.state, one.count, one.actors, one.message
-        return cls(one.id, *said, over=over)
-
     def __str__(self) -> str:
         who = ", ".join(one.label for one in self.actors[:_SHOWN]) or "not known who"
         over = "over: " if self.over else ""
         return printable(f"{over}{who}: {self.message}; genguard explain finding/{self.finding}")
 
 
-class Culprits(_Index):
+class Culprits:
     """The open findings of a server about what a verb shows."""
 
     def __init__(
-        self,
-        findings: Iterable[Finding],
-        kinds: Iterable[Served],
-        clock: Callable[[], float],
+        self, findings: Iterable[Finding], kinds: Iterable[Served], clock: Callable[[], float]
     ) -> None:
         """`kinds` is what a cluster serves beside the known ones; `clock` gives Unix seconds."""
-        super().__init__(one for one in findings if one.state != "resolved")
         self._clock: Final = clock
-        self._resources: Final[dict[tuple[str, str], dict[str, None]]] = {}
+        self._known: Final = {one.id: one for one in findings if one.state != "resolved"}
+        self._about: Final[defaultdict[str, list[Finding]]] = defaultdict(list)
+        for one in self._known.values():
+            self._about[one.object.identity].append(one)
+        self._resources: Final[defaultdict[tuple[str, str], set[str]]] = defaultdict(set)
         names = [(row.group, row.kind, row.resource) for row in load_rows()]
         for group, kind, resource in (*names, *((k.group, k.kind, k.resource) for k in kinds)):
-            self._resources.setdefault((group, kind), {})[resource] = None
+            self._resources[group, kind].add(resource)
 
     def of(self, view: StatusView) -> tuple[Culprit, ...]:
         """Return the findings about one object, the worst first."""
         places = [view.uid]
-        for resource in self._resources.get((view.group, view.kind), ()):
+        for resource in sorted(self._resources.get((view.group, view.kind), ())):
             named = FoundObject(view.group, "", resource, view.namespace, view.name, "")
             places.append(named.identity)
         now = self._clock()
         over: dict[str, bool] = {}  # by cause, which may go on elsewhere
         for one in (one for place in places for one in self._about.get(place, ())):
-            name = self.cause(one).id
+            name = one.above if one.above in self._known else one.id
             over[name] = over.get(name, True) and one.is_ending(now)
         causes = sorted((self._known[name] for name in over), key=lambda one: -one.severity.rank)
-        return tuple(Culprit.of(one, over=over[one.id]) for one in causes)
+        return tuple(
+            Culprit(
+                one.id, one.detector, one.severity, one.state, one.count, one.actors, one.message,
+                over[one.id],
+            )
+            for one in causes
+        )  # fmt: skip
 
     def of_tree(self, root: Node) -> tuple[Culprit, ...]:
         """Return the findings about an object and what it owns, each once."""
@@ -111,79 +94,69 @@ class Culprits(_Index):
         return len({one.finding for one in about if one.severity is not Severity.INFO})
 
 
-class Member(NamedTuple):
-    """One object that is not settled."""
-
-    found: Tracked
-    stuck_since: float | None
-    """When what blocks it began, where it is stuck."""
-
-
 class Family:
-    """Objects that are not settled below one root."""
+    """Objects that are not settled below one root.
 
-    __slots__ = ("count", "root", "root_uid", "shown", "stuck_since", "waiting_since")
+    shown        the one that blocks the others: the lowest that is stuck
+    stuck_since  when what blocks one of them began, None while all are in progress
+    """
 
     def __init__(self, root_uid: str) -> None:
         self.root_uid: Final = root_uid
-        self.root: Member | None = None
-        self.shown: Member | None = None
+        self.root: Tracked | None = None
+        self.shown: Tracked | None = None
         self.count = 0
         self.stuck_since: float | None = None
-        self.waiting_since: float | None = None
+        self.waiting_since = math.inf
+        self._rank: tuple[bool, bool, bool, float] = (True, True, True, math.inf)
 
-    def add(self, one: Member) -> None:
-        """Count one of its objects. Shown is what blocks the others: the lowest that is stuck."""
+    def add(self, one: Tracked, stuck_since: float | None) -> None:
+        """Count one of its objects; `stuck_since` is None while it is in progress."""
         self.count += 1
-        if one.found.uid == self.root_uid:
+        if one.uid == self.root_uid:
             self.root = one
-        since = one.found.state.blocked_since
-        if one.stuck_since is not None:
-            self.stuck_since = min(one.stuck_since, self.stuck_since or one.stuck_since)
-        self.waiting_since = min(since, self.waiting_since or since)
-        if self.shown is None or _explains(one) < _explains(self.shown):
-            self.shown = one
+        state, is_stuck = one.state, stuck_since is not None
+        if stuck_since is not None:
+            self.stuck_since = min(stuck_since, self.stuck_since or stuck_since)
+        self.waiting_since = min(self.waiting_since, state.blocked_since)
+        # A spec that nobody observes explains most, then what failed, then what is oldest.
+        is_red = state.health is Health.RED
+        rank = (not is_stuck, not state.is_unobserved, not is_red, state.blocked_since)
+        if self.shown is None or rank < self._rank:
+            self.shown, self._rank = one, rank
 
 
-def _explains(one: Member) -> tuple[bool, bool, bool, float]:
-    """Sorts what explains most first: a spec that nobody observes, what failed, what is oldest."""
-    is_stuck = one.stuck_since is not None
-    is_red = one.found.state.health is Health.RED
-    return (
-        not is_stuck,
-        not one.found.state.is_unobserved,
-        not is_red,
-        one.found.state.blocked_since,
-    )
-
-
-class Blames(_Index):
+class Blames:
     """The findings to blame for families. They are added by blame_rank: the first one counts."""
 
     def __init__(self, tracking: Tracking) -> None:
-        super().__init__()
         self._tracking: Final = tracking
+        self._known: Final[dict[str, Finding]] = {}
+        self._about: Final[dict[str, Finding]] = {}
         self._below: Final[dict[str, Finding]] = {}
 
     def add(self, one: Finding) -> None:
         """Add a finding that is not resolved."""
-        super().add(one)
+        self._known[one.id] = one
+        self._about.setdefault(one.object.identity, one)
         found = self._tracking.find(one.object.uid) if one.object.uid else None
         for owner in owners(self._tracking, found) if found is not None else ():
             self._below.setdefault(owner.uid, one)
 
     def find(self, family: Family) -> tuple[Finding | None, str]:
         """Return the finding to blame for objects that are not settled, and what it is about."""
-        members = [one.found for one in (family.shown, family.root) if one is not None]
-        above = [owner for one in members for owner in owners(self._tracking, one)]
-        for places, relation in ((members, "owned"), (above, "owner")):
-            for one in places:
-                if found := self._about.get(one.uid):
-                    is_root = one.uid == family.root_uid
-                    return self.cause(found[0]), "object" if is_root else relation
+        members = [one for one in (family.shown, family.root) if one is not None]
+        above = [(owner, "owner") for one in members for owner in owners(self._tracking, one)]
+        for one, relation in (*((one, "owned") for one in members), *above):
+            if found := self._about.get(one.uid):
+                is_root = one.uid == family.root_uid
+                return self._cause(found), "object" if is_root else relation
         if below := self._below.get(family.root_uid):
-            return self.cause(below), "owned"
+            return self._cause(below), "owned"
         return None, ""
+
+    def _cause(self, one: Finding) -> Finding:
+        return self._known.get(one.above, one)
 
 
 def owners(tracking: Tracking, found: Tracked) -> Iterator[Tracked]:

@@ -18,7 +18,6 @@ import msgspec
 from genguard.blame.stuck import (
     Blames,
     Family,
-    Member,
     blame_rank,
     damaged_objects,
     root_of,
@@ -172,7 +171,7 @@ async def find_broken(
     stuck = [one for one in families.values() if one.stuck_since is not None]
     waits = [one for one in families.values() if one.stuck_since is None]
     shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
-    proceeding = heapq.nsmallest(MOST_SHOWN, waits, key=lambda one: one.waiting_since or 0.0)
+    proceeding = heapq.nsmallest(MOST_SHOWN, waits, key=lambda one: one.waiting_since)
     blames = Blames(tracking)
     ranked = iter(active.ranked if families else ())
     while batch := list(islice(ranked, _BATCH_SIZE)):
@@ -253,7 +252,7 @@ async def _families(tracking: Tracking, about: frozenset[str], now: float) -> di
             family = families.get(root)
             if family is None:
                 family = families[root] = Family(root)
-            family.add(Member(found, stuck_since(tracking, found, about, now)))
+            family.add(found, stuck_since(tracking, found, about, now))
         await asyncio.sleep(0)
     return families
 
@@ -262,24 +261,22 @@ def _show(family: Family, blames: Blames) -> NotSettled:
     shown = family.shown
     assert shown is not None  # noqa: S101 - a family is made with its first member
     root = family.root or shown
-    state, kind = root.found.state, root.found.kind
+    state, kind = root.state, root.kind
     finding, relation = blames.find(family)
-    since = (
-        family.stuck_since if family.stuck_since is not None else shown.found.state.blocked_since
-    )
-    is_root = shown.found.uid == root.found.uid
+    since = shown.state.blocked_since if family.stuck_since is None else family.stuck_since
+    is_root = shown.uid == root.uid
     return NotSettled(
         group=kind.group,
         resource=kind.resource,
         kind=kind.kind,
         namespace=state.namespace,
         name=state.name,
-        uid=root.found.uid,
-        health=max((root.found.state.health, shown.found.state.health), key=_BY_HEALTH),
+        uid=root.uid,
+        health=max((root.state.health, shown.state.health), key=_BY_HEALTH),
         since=stamp_exactly(since),
-        blocks=shown.found.state.blocked_by,
-        blocked_object="" if is_root else f"{shown.found.kind.kind} {shown.found.state.name}",
-        more=family.count - len({shown.found.uid, root.found.uid}),
+        blocks=shown.state.blocked_by,
+        blocked_object="" if is_root else f"{shown.kind.kind} {shown.state.name}",
+        more=family.count - len({shown.uid, root.uid}),
         stuck=family.stuck_since is not None,
         finding="" if finding is None else finding.id,
         culprit="" if finding is None else culprit(finding).name,
