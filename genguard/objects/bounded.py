@@ -2,15 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class _Sized(NamedTuple, Generic[V]):
-    value: V
-    size: int
 
 
 class Bounded(Generic[K, V]):
@@ -19,7 +14,7 @@ class Bounded(Generic[K, V]):
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most: Final = most
         self._most_bytes: Final = most_bytes
-        self._kept: Final[OrderedDict[K, _Sized[V]]] = OrderedDict()
+        self._kept: Final[OrderedDict[K, tuple[V, int]]] = OrderedDict()
         self.bytes = 0
         self.dropped = 0
         """How many values were dropped to make room for others."""
@@ -30,33 +25,31 @@ class Bounded(Generic[K, V]):
     def put(self, key: K, value: V, size: int) -> None:
         """Keep a value as the newest; with its key it takes about `size` bytes."""
         self.pop(key)
-        self._kept[key] = _Sized(value, size)
+        self._kept[key] = value, size
         self.bytes += size
         while len(self._kept) > self._most or self.bytes > self._most_bytes:
-            _, oldest = self._kept.popitem(last=False)
-            self.bytes -= oldest.size
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self.bytes -= dropped
             self.dropped += 1
 
     def get(self, key: K) -> V | None:
         """The value of a key; reading does not make it newer."""
         found = self._kept.get(key)
-        return None if found is None else found.value
+        return None if found is None else found[0]
 
     def oldest(self) -> tuple[K, V] | None:
         """The entry that would be dropped first."""
-        for key, found in self._kept.items():
-            return key, found.value
-        return None
+        return next(((key, value) for key, (value, _) in self._kept.items()), None)
 
     def values(self) -> Iterator[V]:
         """Yield all values, the oldest first."""
-        return (one.value for one in self._kept.values())
+        return (value for value, _ in self._kept.values())
 
     def pop(self, key: K) -> None:
         """Remove an entry, if there is one."""
         found = self._kept.pop(key, None)
         if found is not None:
-            self.bytes -= found.size
+            self.bytes -= found[1]
 
     def clear(self) -> None:
         """Remove all entries."""

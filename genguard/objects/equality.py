@@ -59,28 +59,6 @@ def parse_quantity(text: str) -> Decimal | None:
     return None if scale is None else _EXACT.multiply(Decimal(number), scale)
 
 
-_NANO: Final = -9
-_GRAMMAR: Final = re.compile(r"[+-]?([0-9]*\.?[0-9]*)(?:[eE]([+-]?[0-9]{1,99})|([a-zA-Z]{0,2}))")
-
-
-def is_quantity(text: str) -> bool:
-    """Whether ParseQuantity takes the text, which it does for more than has a value here.
-
-    A number without a digit, as in `+`, `.` or `k`, is 0 there, but its scale must be one that
-    fits an int64.
-    """
-    match = _GRAMMAR.fullmatch(text)
-    if match is None or not text:
-        return False
-    number, exponent, suffix = match.groups()
-    written = number.strip(".") != ""
-    if exponent is None:
-        return suffix in _SUFFIXES and (written or suffix not in ("Pi", "Ei"))
-    power = int(exponent)
-    stored = (power + 2**31) % 2**32 - 2**31  # as an int32
-    return -(2**63) <= power < 2**63 and (written or stored >= _NANO)
-
-
 def same_quantity(a: object, b: object) -> bool:
     """Equal by value; a number counts as its text; what does not parse is equal only to itself."""
     if type(a) is type(b) and a == b:

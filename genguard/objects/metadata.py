@@ -47,9 +47,9 @@ _MOST_DIGITS: Final = 18
 
 def version_number(resource_version: str | None) -> int:
     """Return a resourceVersion as a number (KEP-5504); 0 when it is not one."""
-    if not resource_version or not (resource_version.isascii() and resource_version.isdecimal()):
-        return 0
-    return int(resource_version) if len(resource_version) <= _MOST_DIGITS else 0
+    text = resource_version or ""
+    is_one = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
+    return int(text) if is_one else 0
 
 
 _decoder = msgspec.json.Decoder(ObjectMeta)
@@ -112,9 +112,7 @@ def read_owner_uid(references: msgspec.Raw | msgspec.UnsetType) -> str:
         owners = read_owners(references)
     except msgspec.ValidationError:
         return ""
-    first = owners[0] if owners else None
-    found = next((owner for owner in owners if owner.controller), first)
-    uid = found.uid if found else ""
+    uid = controller_uid(owners) or (owners[0].uid if owners else "")
     return uid if len(uid.encode()) <= LONGEST_UID else ""
 
 

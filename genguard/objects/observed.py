@@ -94,24 +94,6 @@ class _UsualStatus(msgspec.Struct, rename="camel"):
 _usual_decoder: Final = msgspec.json.Decoder(_UsualStatus | None)
 
 
-class _Condition(msgspec.Struct, rename="camel"):
-    type: Any = None
-    observed_generation: Any = None
-
-
-# `Raw | None` would accept nothing but null, so absent is an empty Raw.
-_ABSENT: Final = msgspec.Raw()
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    observed_generation: Any = None
-    conditions: msgspec.Raw = _ABSENT
-
-
-_status_decoder: Final = msgspec.json.Decoder(_Status)
-_conditions_decoder: Final = msgspec.json.Decoder(list[_Condition] | None)
-
-
 def read_observed(status: msgspec.Raw | None) -> Observed | None:
     """Read a raw status; absent and null read as nothing observed, a wrong type as None.
 
@@ -145,25 +127,19 @@ def _once(found: Observed) -> Observed:
 
 def _read_any(status: msgspec.Raw) -> Observed | None:
     """A status with a value of another type somewhere: what can be read of it."""
-    try:
-        decoded = _status_decoder.decode(status)
-    except msgspec.ValidationError:
+    decoded = msgspec.json.decode(status)
+    if not isinstance(decoded, dict):
         return None
-    return Observed(_generation(decoded.observed_generation), _conditions(decoded.conditions))
-
-
-def _conditions(raw: msgspec.Raw) -> tuple[Condition, ...]:
-    if raw == _ABSENT:
-        return ()
-    try:
-        decoded = _conditions_decoder.decode(raw)
-    except msgspec.ValidationError:
-        return ()
-    if decoded is not None and len(decoded) > _MOST_CONDITIONS:
-        return ()
-    return tuple(
-        [Condition(_type(one.type), _generation(one.observed_generation)) for one in decoded or ()]
-    )
+    listed = decoded.get("conditions")
+    if not isinstance(listed, list) or len(listed) > _MOST_CONDITIONS:
+        listed = []
+    found = [
+        Condition(_type(one.get("type")), _generation(one.get("observedGeneration")))
+        for one in listed
+        if isinstance(one, dict)
+    ]
+    conditions = tuple(found) if len(found) == len(listed) else ()
+    return Observed(_generation(decoded.get("observedGeneration")), conditions)
 
 
 def _type(value: Any) -> str | None:

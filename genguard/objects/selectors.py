@@ -4,7 +4,7 @@ Source: apimachinery pkg/apis/meta/v1/types.go:LabelSelector; an empty or absent
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -23,10 +23,33 @@ class Truth(Enum):
 
 
 class Requirement(NamedTuple):
-    """One part of a selector as it is typed, and whether labels fit it."""
+    """One part of a selector: what the operator of an API object says of a label."""
 
     key: str
-    fits: Callable[[Mapping[str, str]], bool]
+    operator: str | None
+    values: Collection[str] = ()
+
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels fit it, all of which are given."""
+        return self.judge(labels, complete=True) is Truth.TRUE
+
+    def judge(self, labels: Mapping[str, str], *, complete: bool) -> Truth:
+        """Whether labels fit it; `complete` says that a label not given is not there."""
+        is_there = self.key in labels
+        if not is_there and not complete:
+            return Truth.UNKNOWN
+        match self.operator:
+            case "In":
+                fits = is_there and labels[self.key] in self.values
+            case "NotIn":
+                fits = not is_there or labels[self.key] not in self.values
+            case "Exists":
+                fits = is_there
+            case "DoesNotExist":
+                fits = not is_there
+            case _:
+                return Truth.UNKNOWN
+        return Truth.TRUE if fits else Truth.FALSE
 
 
 def parse_label_selector(text: str) -> list[Requirement]:
@@ -40,24 +63,17 @@ def parse_label_selector(text: str) -> list[Requirement]:
 
 
 def _parse_requirement(text: str) -> Requirement:
-    found = _SET.fullmatch(text)
-    if found:
+    if found := _SET.fullmatch(text):
         key, operator, listed = found.groups()
         values = {one.strip() for one in listed.split(",")}
-        if operator == "in":
-            return Requirement(key, lambda labels: key in labels and labels[key] in values)
-        return Requirement(key, lambda labels: labels.get(key) not in values)
-    found = EQUALITY.fullmatch(text)
-    if found:
+        return Requirement(key, "In" if operator == "in" else "NotIn", values)
+    if found := EQUALITY.fullmatch(text):
         key, operator, value = found.groups()
-        if operator == "!=":
-            return Requirement(key, lambda labels: labels.get(key) != value)
-        return Requirement(key, lambda labels: labels.get(key) == value)
+        return Requirement(key, "NotIn" if operator == "!=" else "In", (value,))
     found = _NAMED.fullmatch(text)
     if found is None:
         raise ValueError(f"unable to parse requirement: {text!r}")
-    absent, key = found.groups()
-    return Requirement(key, lambda labels: (key in labels) is not bool(absent))
+    return Requirement(found[2], "DoesNotExist" if found[1] else "Exists")
 
 
 def matches_labels(
@@ -66,15 +82,13 @@ def matches_labels(
     """Whether labels match; `complete` says that a label not given is not there."""
     if not selector:
         return Truth.TRUE
-    answers = [
-        _equals(labels, key, value, complete=complete)
-        for key, value in (selector.get("matchLabels") or {}).items()
-    ]
-    answers += [
-        _expression(one, labels, complete=complete)
+    equal = (selector.get("matchLabels") or {}).items()
+    wanted = [Requirement(key, "In", (value,)) for key, value in equal]
+    wanted += [
+        Requirement(one.get("key", ""), one.get("operator"), one.get("values") or ())
         for one in selector.get("matchExpressions") or ()
     ]
-    return every(answers)
+    return every(one.judge(labels, complete=complete) for one in wanted)
 
 
 def every(answers: Iterable[Truth]) -> Truth:
@@ -83,30 +97,3 @@ def every(answers: Iterable[Truth]) -> Truth:
     if Truth.FALSE in given:
         return Truth.FALSE
     return Truth.UNKNOWN if Truth.UNKNOWN in given else Truth.TRUE
-
-
-def _equals(labels: Mapping[str, str], key: str, value: str, *, complete: bool) -> Truth:
-    if key not in labels:
-        return Truth.FALSE if complete else Truth.UNKNOWN
-    return _truth(labels[key] == value)
-
-
-def _expression(one: Mapping[str, Any], labels: Mapping[str, str], *, complete: bool) -> Truth:
-    key, values = one.get("key", ""), one.get("values") or ()
-    if key not in labels and not complete:
-        return Truth.UNKNOWN
-    match one.get("operator"):
-        case "In":
-            return _truth(key in labels and labels[key] in values)
-        case "NotIn":
-            return _truth(key not in labels or labels[key] not in values)
-        case "Exists":
-            return _truth(key in labels)
-        case "DoesNotExist":
-            return _truth(key not in labels)
-        case _:
-            return Truth.UNKNOWN
-
-
-def _truth(value: bool) -> Truth:  # noqa: FBT001 - a converter of this one value
-    return Truth.TRUE if value else Truth.FALSE

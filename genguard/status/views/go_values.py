@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from genguard.objects.equality import is_quantity
+from genguard.objects.equality import parse_quantity
 from genguard.objects.fields import ABSENT, Absent
 
 Document = Mapping[str, Any]
@@ -229,7 +229,7 @@ def _int_or_string(value: Any) -> int | str | None:
 
 def _quantity(value: Any) -> str | float | None:
     if isinstance(value, str):
-        return value if is_quantity(value.strip(" ")) else None
+        return None if parse_quantity(value) is None else value
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -4,7 +4,6 @@ from datetime import datetime
 
 import pytest
 
-from genguard.objects.equality import is_quantity
 from genguard.status.assessment import assess as judge
 from genguard.status.views.argo import argo, assess
 from genguard.status.views.go_values import TypeMismatchError, convert, go_types, unix_nanoseconds
@@ -39,11 +38,6 @@ def test_where_tools_contradict_each_other_one_line_says_what_they_answer(status
 @table("status/times.yaml", "text", "nanoseconds")
 def test_times_are_read_as_go_reads_them(case):
     assert unix_nanoseconds(case["text"]) == case["nanoseconds"], case.because
-
-
-@table("equality/quantity_text.yaml", "text", "taken")
-def test_quantities_are_taken_as_go_takes_them(case):
-    assert is_quantity(case["text"]) is case["taken"], case.because
 
 
 @pytest.mark.parametrize(
