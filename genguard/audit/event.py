@@ -49,7 +49,9 @@ _TERMINATING: Final = "NamespaceTerminating"
 _DECISION: Final = "authorization.k8s.io/decision"
 _CUT: Final = "audit.k8s.io/truncated"
 """apiserver plugin/pkg/audit/truncate/truncate.go"""
-_MUTATION: Final = "mutation.webhook.admission.k8s.io/"
+_MUTATION: Final = re.compile(
+    r"mutation\.webhook\.admission\.k8s\.io/(round_([0-9]{1,3})_index_([0-9]{1,6}))"
+)
 _PATCH: Final = "patch.webhook.admission.k8s.io/"
 _FAILED_OPEN: Final = (
     "failed-open.mutation.webhook.admission.k8s.io/",
@@ -66,7 +68,6 @@ _END_OF_TIME: Final = 253_402_300_800
 """The year 10,000, in seconds since the epoch."""
 _Name = Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)]
 
-_PLACE: Final = re.compile(r"round_([0-9]{1,3})_index_([0-9]{1,6})")
 _OWN_WEBHOOKS: Final = ".genguard.io"
 
 
@@ -138,14 +139,14 @@ class Event(msgspec.Struct, rename="camel"):
         return self.stage_timestamp.timestamp() if self.stage_timestamp else 0.0
 
     @property
-    def username(self) -> str:
-        """The name of the user who acted."""
-        return intern(self._actor.username)
+    def actor(self) -> User:
+        """The user who acted: the impersonated user, if there is one."""
+        return self.impersonated_user or self.user
 
     @property
-    def extra(self) -> dict[str, tuple[str, ...]]:
-        """What else is known of the user who acted."""
-        return self._actor.extra or {}
+    def username(self) -> str:
+        """The name of the user who acted."""
+        return intern(self.actor.username)
 
     @property
     def manager(self) -> str:
@@ -153,11 +154,6 @@ class Event(msgspec.Struct, rename="camel"):
         given = self._query.get("fieldManager")
         manager = given[0] if given else self.user_agent.partition("/")[0]
         return intern(manager[:_LONGEST_MANAGER])
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The groups of the user who acted."""
-        return self._actor.groups
 
     @property
     def is_dry_run(self) -> bool:
@@ -204,11 +200,6 @@ class Event(msgspec.Struct, rename="camel"):
         fields = [_steps(one.field) for one in status.details.causes]
         patched = [_steps(one.path.strip("/").replace("/", ".")) for one in call.operations or ()]
         return any(one and one == field[: len(one)] for one in patched for field in fields)
-
-    @property
-    def _actor(self) -> User:
-        """The user who acted: the impersonated user, if there is one."""
-        return self.impersonated_user or self.user
 
     @property
     def _query(self) -> dict[str, list[str]]:
@@ -303,7 +294,6 @@ class _Patch(msgspec.Struct):
 
 
 _mutations: Final = msgspec.json.Decoder(_Mutation)
-
 _patches: Final = msgspec.json.Decoder(_Patch)
 
 
@@ -314,35 +304,23 @@ def read_calls(annotations: Mapping[str, str]) -> tuple[Call, ...]:
     """
     calls = []
     for key, value in annotations.items():
-        if not key.startswith(_MUTATION):
+        place = _MUTATION.fullmatch(key)
+        if place is None:
             continue
-        place = key[len(_MUTATION) :]
-        numbers = _PLACE.fullmatch(place)
-        if numbers is None:
-            continue
-        found = _mutations.decode(value)
-        patch = annotations.get(_PATCH + place)
-        if patch is not None:
+        found, operations = _mutations.decode(value), None
+        if (patch := annotations.get(_PATCH + place[1])) is not None:
             _check_values(patch.encode())  # in the event, escapes may have hidden them
-        operations = None if patch is None else _patches.decode(patch).patch or ()
-        calls.append(
-            Call(
-                int(numbers[1]),
-                int(numbers[2]),
-                found.configuration,
-                found.webhook,
-                found.mutated,
-                operations,
-            )
-        )
+            operations = _patches.decode(patch).patch or ()
+        at = int(place[2]), int(place[3])
+        calls.append(Call(*at, found.configuration, found.webhook, found.mutated, operations))
     return tuple(sorted(calls, key=lambda call: call[:2]))
 
 
-def failed_open(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the webhooks that could not be called and have failurePolicy Ignore."""
-    for key, value in annotations.items():
-        if key.startswith(_FAILED_OPEN):
-            yield value[:_LONGEST_NAME]
+def failed_open(annotations: Mapping[str, str]) -> list[str]:
+    """Return the webhooks that could not be called and have failurePolicy Ignore."""
+    return [
+        value[:_LONGEST_NAME] for key, value in annotations.items() if key.startswith(_FAILED_OPEN)
+    ]
 
 
 API_VERSION: Final = "audit.k8s.io/v1"
@@ -394,7 +372,10 @@ def see_events(document: bytes, kind: str, see: Callable[[bytes], None]) -> Iter
 
     Raises msgspec.ValidationError for a list that is none.
     """
-    for number, text in enumerate(_split(document, kind), start=1):
+    texts = iter((document,)) if kind == EVENT else _items(document)
+    for number, text in enumerate(texts, start=1):
+        if number > MOST_ITEMS:
+            raise msgspec.ValidationError(f"more than {MOST_ITEMS:,} events - at `$.items`")
         try:
             see(text)
         except Exception as error:  # noqa: BLE001 - one bad event must not end the others
@@ -429,18 +410,8 @@ def _place_of(error: Exception) -> str:
     return f"in {frame.name}, line {frame.lineno}"
 
 
-def _split(document: bytes, kind: str) -> Iterator[bytes]:
-    """Yield the document itself, or each item of a list; the last is cut where the list is."""
-    if kind == EVENT:
-        yield document
-        return
-    for number, text in enumerate(_items(document)):
-        if number == MOST_ITEMS:
-            raise msgspec.ValidationError(f"more than {MOST_ITEMS:,} events - at `$.items`")
-        yield text
-
-
 def _items(document: bytes) -> Iterator[bytes]:
+    """Yield each item of a list; the last is cut where the list is."""
     found = _ITEMS.search(document)
     if found is None:
         raise msgspec.ValidationError("Expected `array` - at `$.items`")

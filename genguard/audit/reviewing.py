@@ -44,7 +44,6 @@ from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields
 from genguard.objects.shown import few
 
-_MOST_GROUPS: Final = 1_000
 _WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
 """Their contents may be kept out of a log on purpose (docs/audit-logs.md)."""
 
@@ -78,7 +77,7 @@ _LEVELS: Final = frozenset({Unjudged.METADATA, Unjudged.REQUEST})
 
 
 class UnjudgedWrites:
-    """How many writes were not judged, by reason and API group. Bounded in groups."""
+    """How many writes were not judged, by reason and API group."""
 
     def __init__(self) -> None:
         self._groups: Final[dict[Unjudged, Counter[str]]] = {one: Counter() for one in Unjudged}
@@ -87,8 +86,7 @@ class UnjudgedWrites:
         """Count one write of an object."""
         groups, group = self._groups[reason], reference.api_group or '"" (core)'
         is_withheld = (reference.api_group, reference.resource) in _WITHHELD
-        is_kept = group in groups or len(groups) < _MOST_GROUPS
-        groups[group if is_kept and not is_withheld else ""] += 1
+        groups["" if is_withheld else group] += 1
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield for each reason how many writes it concerns, and a sentence for people."""
@@ -105,6 +103,8 @@ SHOWS_ALL: Final = "RequestResponse"
 """The only level that is judged."""
 _DELETE_ALL: Final = "deletecollection"
 _EVICTION: Final = "eviction"
+_BINDING: Final = "binding"
+_MUCH: Final = "*"
 _STATUS: Final = "status"
 _SCALE: Final = "scale"
 _WHOLE: Final = frozenset({"", _STATUS})
@@ -212,7 +212,7 @@ def _attributes(event: Event, wire: WireRequest) -> dict[str, Any]:
         "operation": wire.operation.value,
         "name": wire.name,
         "namespace": wire.namespace,
-        "userInfo": {"username": event.username, "groups": list(event.groups)},
+        "userInfo": {"username": event.username, "groups": list(event.actor.groups)},
     }
 
 
@@ -223,6 +223,9 @@ def _wire(
     options = msgspec.Raw(msgspec.json.encode({"fieldManager": event.manager}))
     if operation is Operation.DELETE:
         options = event.request_object or NO_RAW
+    # What says which process of the user acted, as a review would have it.
+    agent = {USER_AGENT: (event.user_agent,)} if event.user_agent else {}
+    extra = msgspec.json.encode({**agent, **(event.actor.extra or {})})
     return WireRequest(
         uid="",
         kind=GroupVersionKind(group, version, shown.kind),
@@ -233,15 +236,9 @@ def _wire(
         sub_resource=reference.subresource,
         name=reference.name or shown.identity.name,
         namespace=reference.namespace,
-        user_info=UserInfo(event.username, _extra(event)),
+        user_info=UserInfo(event.username, msgspec.Raw(extra)),
         options=options,
     )
-
-
-def _extra(event: Event) -> msgspec.Raw:
-    """Return what says which process of the user acted, as a review would have it."""
-    agent = {USER_AGENT: (event.user_agent,)} if event.user_agent else {}
-    return msgspec.Raw(msgspec.json.encode({**agent, **event.extra}))
 
 
 def _of_stored(
@@ -275,7 +272,7 @@ def _of_refused(
     if operation_of(event) is Operation.CREATE:
         is_known = read_object(event.request_object) is not None
         return reviews_of_write(event, reference, None, None, guilty) if is_known else None
-    if before is None or before.is_old or reference.subresource not in _WHOLE:
+    if before is None or before.missed or reference.subresource not in _WHOLE:
         before, calls = without_content(event, reference), guilty
     elif not is_based_on(event, before):
         return None
@@ -290,7 +287,9 @@ def _follows(
     Answers of two writers may be logged in another order than they were stored in, and a log may
     have gaps: then what somebody else changed would be taken for a part of this write.
     """
-    if before.is_old or before.kind != after.kind:
+    # What a binding sets, a node name and a condition, is shown by the first status after it.
+    is_bound = (before.missed, reference.subresource) == (_BINDING, _STATUS)
+    if (before.missed and not is_bound) or before.kind != after.kind:
         return False
     if not before.is_state_of(after) or after.is_before(before):
         return False
@@ -386,7 +385,9 @@ class Reviewing:
             self._stored.forget(reference)
         elif before is not None:
             # Who deletes it later is still of interest.
-            self._stored.put(reference, before._replace(is_old=True))
+            missed = reference.subresource or _MUCH
+            missed = missed if before.missed in ("", missed) else _MUCH
+            self._stored.put(reference, before._replace(missed=missed))
 
     def _take(self, reviews: Sequence[Review], event: Event) -> None:
         known: tuple[AdmissionRequest, Reviewed] | None = None

@@ -25,7 +25,6 @@ Json = Any
 """Decoded JSON."""
 _Path = tuple[str, ...]
 _DIRECTIVE: Final = "$"
-_DELETED: Final = {"$patch": "delete"}
 
 
 def applied(patch: Json, before: Json, after: Json) -> Json:
@@ -51,14 +50,14 @@ def applied(patch: Json, before: Json, after: Json) -> Json:
 
 
 def _applied_to_list(patch: list[Json], before: list[Json], after: list[Json]) -> list[Json]:
-    patch = [one for one in patch if not _is_deletion(one)]
     if any(not isinstance(one, dict) for one in (*patch, *before, *after)):
         return patch
+    patch = [one for one in patch if one.get("$patch") != "delete"]
     field, names = identities(patch)
     if not field:
         return patch
     sent = dict(zip(names, patch, strict=True))
-    old = _by_identity(before, field)
+    old = {one[field]: one for one in before if isinstance(one.get(field), str)}
     found = []
     for one in after:
         name = one.get(field)
@@ -69,14 +68,6 @@ def _applied_to_list(patch: list[Json], before: list[Json], after: list[Json]) -
         elif name in old:
             found.append(old[name])
     return [*found, *(applied(one, old.get(name), None) for name, one in sent.items())]
-
-
-def _is_deletion(one: Json) -> bool:
-    return isinstance(one, dict) and one.items() >= _DELETED.items()
-
-
-def _by_identity(values: Iterable[Json], field: str) -> dict[Any, Json]:
-    return {one[field]: one for one in values if isinstance(one.get(field), str)}
 
 
 def filled(sent: Json, shown: Json, touched: Sequence[_Path], at: _Path = ()) -> Json:

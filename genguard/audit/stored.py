@@ -33,14 +33,15 @@ class StoredObject(NamedTuple):
     """One state of an object.
 
     fields  without managedFields: nothing here reads them, and they are half of an object
-    is_old  a write since did not show its result: another state is stored
+    missed  the subresource of writes since that did not show their result, * for any other or
+            several, "" for none: then this is the state that is stored
     """
 
     api_version: str
     kind: str
     identity: Identity
     fields: Fields
-    is_old: bool = False
+    missed: str = ""
 
     def at(self, resource_version: str) -> "StoredObject":
         """Return the object with another resourceVersion."""

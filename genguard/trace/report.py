@@ -160,13 +160,10 @@ def _rows(report: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         manager = f" ({one['fieldManager']})" if one["fieldManager"] else ""
         yield from _field_rows(f"request of {one['user']}{manager}", one)
     for one in report["webhooks"]:
-        yield from _field_rows(" or ".join(map(_name, one["configurations"])), one)
+        names = [f"{each['name']}/{'+'.join(each['webhooks'])}" for each in one["configurations"]]
+        yield from _field_rows(" or ".join(names), one)
     for name in report["notSeen"]:
         yield name, "0", "0", "(not seen)"
-
-
-def _name(configuration: dict[str, Any]) -> str:
-    return f"{configuration['name']}/{'+'.join(configuration['webhooks'])}"
 
 
 def _field_rows(who: str, row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -184,8 +181,8 @@ def _field_text(one: dict[str, Any]) -> str:
     if one["subresource"]:
         text = f"{one['subresource']}: {text}"
     if "before" in one or "after" in one:
-        before, after = (_shown(one, name) for name in ("before", "after"))
-        text += f": {before} -> {after}"
+        shown = (json.dumps(one[key]) if key in one else "absent" for key in ("before", "after"))
+        text += f": {' -> '.join(shown)}"
     if one["count"] > 1:
         text += f" ({one['count']} times)"
     if one["observedGeneration"]:
@@ -193,10 +190,6 @@ def _field_text(one: dict[str, Any]) -> str:
     if one["discarded"]:
         text += " (no effect: the API server discards it)"
     return text
-
-
-def _shown(one: dict[str, Any], name: str) -> str:
-    return json.dumps(one[name]) if name in one else "absent"
 
 
 def _verdict(report: dict[str, Any]) -> Iterator[str]:
