@@ -115,9 +115,10 @@ class Story:
         """The last that was seen; it may be older than the last write."""
         self._stored: dict[str, Any] | None = None
         """The object after the last event; None where that is not known."""
+        self.unseen = 0
+        """Writes of which the audit level shows no field."""
         self._fields: dict[Place, BlamedField] = {}
         self._deeds: Final[list[Deed]] = []
-        self._unseen = 0
         self._is_gone = False
         self._began_earlier = False
 
@@ -172,10 +173,10 @@ class Story:
                 "the first write in the log is an update: what it changed is not known; older "
                 "fields are told by managedFields where the log has them",
             )
-        if self._unseen:
+        if self.unseen:
             notes.insert(
                 0,
-                f"{self._unseen} writes are logged below level RequestResponse, and show no "
+                f"{self.unseen} writes are logged below level RequestResponse, and show no "
                 "fields: the last writer of a field may be one of them",
             )
         deeds = tuple(self._deeds)
@@ -228,10 +229,10 @@ class Story:
         is_new = operation_of(event) is Operation.CREATE and not where.subresource
         if is_new:
             self._stored, self.document, self._fields = {}, None, {}
-            self._is_gone, self._began_earlier, self._unseen = False, False, 0
+            self._is_gone, self._began_earlier, self.unseen = False, False, 0
             self._do("created", by)
         if after is None:
-            self._unseen += 1
+            self.unseen += 1
             self._stored = None
             if not is_new:
                 self._do("written", by, "at a level that shows no fields")
