@@ -1,4 +1,4 @@
-"""Reads what a command line names: objects in files, folders and URLs, and events of audit logs."""
+"""Reads what a command line names: objects in files and folders, and events of audit logs."""
 
 import errno
 import gzip
@@ -6,16 +6,11 @@ import heapq
 import io
 import os
 import sys
-import time
-import urllib.request
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -44,7 +39,6 @@ from webhook.cli.output import tell
 from webhook.server.flags import FILE
 
 _REPAIR: Final = "correct it and try again"
-Position = Callable[[], int]
 UNREAD_FILE: Final = (OSError, EOFError, zlib.error)
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 MANIFESTS: Final = (".json", ".yaml", ".yml")
@@ -58,11 +52,6 @@ MAX_LINE: Final = click.option(
     show_default=True,
     help="Leave out lines of a file that are longer, and report them.",
 )
-_URLS: Final = ("http://", "https://")
-_MOST_URL_BYTES: Final = 64 << 20
-_URL_SECONDS: Final = 30.0
-_SILENT_SECONDS: Final = 10.0
-_PIECE: Final = 1 << 16
 
 
 class FileObjects:
@@ -107,7 +96,7 @@ class FileObjects:
 
 
 def expand(names: Iterable[str], endings: Sequence[str], *, recursive: bool) -> Iterator[str]:
-    """Yield the names of files, URLs and standard input; a folder becomes its files, sorted.
+    """Yield the names of files and standard input; a folder becomes its files, sorted.
 
     endings    which files of a folder are meant
     recursive  of the folders below it, too
@@ -115,7 +104,7 @@ def expand(names: Iterable[str], endings: Sequence[str], *, recursive: bool) -> 
     Raises OSError for a folder that cannot be read, or has no such file.
     """
     for name in names:
-        if name == "-" or name.startswith(_URLS) or not Path(name).is_dir():
+        if name == "-" or not Path(name).is_dir():
             yield name
             continue
         found = sorted(
@@ -133,7 +122,7 @@ def expand(names: Iterable[str], endings: Sequence[str], *, recursive: bool) -> 
 def texts_of(names: Iterable[str]) -> dict[str, str]:
     """Return the text of each file by its name, for the lines of its fields.
 
-    Standard input cannot be read again, and a URL is not asked twice: they have no lines.
+    Standard input cannot be read again: it has no lines.
     """
     return {
         name: Path(name).read_text("utf-8", errors="replace") if Path(name).is_file() else ""
@@ -142,8 +131,8 @@ def texts_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def open_named(name: str) -> AbstractContextManager[BinaryIO]:
-    """Open a file, an https URL, or standard input for `-`. Raises OSError."""
-    return nullcontext(_standard_input()) if name == "-" else _open(name)
+    """Open a file, or standard input for `-`. Raises OSError."""
+    return nullcontext(_standard_input()) if name == "-" else Path(name).open("rb")
 
 
 def unread_file(error: Exception) -> str:
@@ -158,53 +147,14 @@ def _standard_input() -> BinaryIO:
 
 
 @contextmanager
-def open_unpacked(name: str) -> Iterator[tuple[BinaryIO, Position]]:
-    """Open a file, plain or gzip; gives its lines, and a function: how many bytes are read."""
-    raw = _standard_input() if name == "-" else _open(name)
-    with io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
+def open_unpacked(name: str) -> Iterator[BinaryIO]:
+    """Open a file, plain or gzip."""
+    with open_named(name) as raw, io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
         if stream.peek(2)[:2] == _GZIP_MAGIC:
             with gzip.open(stream) as plain:  # closes itself alone
-                yield cast("BinaryIO", plain), stream.tell
+                yield cast("BinaryIO", plain)
         else:
-            yield cast("BinaryIO", stream), stream.tell
-
-
-def _open(name: str) -> BinaryIO:
-    return _fetch(name) if name.startswith(_URLS) else Path(name).open("rb")
-
-
-class _HttpsOnly(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect to a URL that anybody on the way could answer."""
-
-    def redirect_request(self, *given: Any) -> urllib.request.Request | None:
-        *_, url = given
-        if urlsplit(url).scheme != "https":
-            raise URLError("it leads to a URL without https")
-        return super().redirect_request(*given)
-
-
-def _fetch(url: str) -> BinaryIO:
-    """Read a URL into memory, as long as it is within bounds. Raises OSError."""
-    if not url.startswith("https://") or not urlsplit(url).hostname:
-        raise OSError(errno.EINVAL, "give an https URL")
-    end = time.monotonic() + _URL_SECONDS
-    kept = io.BytesIO()
-    try:
-        opener = urllib.request.build_opener(_HttpsOnly())
-        with opener.open(url, timeout=_SILENT_SECONDS) as answer:
-            while kept.tell() <= _MOST_URL_BYTES and time.monotonic() <= end:
-                if not (piece := answer.read1(_PIECE)):
-                    kept.seek(0)
-                    return kept
-                kept.write(piece)
-    except HTTPError as error:
-        raise OSError(errno.EIO, f"the server answers {error.code} {error.reason}") from error
-    except (OSError, HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
-        why = getattr(reason, "strerror", None) or f"not read: {reason or type(reason).__name__}"
-        raise OSError(errno.EIO, str(why)) from error
-    most = f"more than {_MOST_URL_BYTES >> 20} MiB, or more than {_URL_SECONDS:g} s"
-    raise OSError(errno.EFBIG, most)
+            yield cast("BinaryIO", stream)
 
 
 def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_line: int) -> int:
@@ -233,7 +183,7 @@ def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_lin
 
 def _events(name: str, max_line: int, report: Callable[[str, str], None]) -> Iterator[Event]:
     try:
-        with open_unpacked(name) as (stream, _):
+        with open_unpacked(name) as stream:
             for number, line in enumerate(bounded(stream, max_line), start=1):
                 found, troubles = _read_line(line)
                 for trouble in troubles:

@@ -11,7 +11,6 @@ import msgspec
 from genguard.audit.event import ObjectReference
 from genguard.blame.audited import kind_in_log
 from genguard.detection.causes import beneath_causes
-from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.detection.honesty import HOW, WriterHonesty
 from genguard.generation.table import load_rows
@@ -21,7 +20,6 @@ from genguard.objects.selectors import Requirement, parse_label_selector
 from genguard.objects.served import UnknownTargetError, split_target
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
-from webhook.cli import output as terminal
 from webhook.cli.errors import ExitCode, why_it_ended
 from webhook.cli.options import Access, asks_server, examples
 from webhook.cli.output import Again, Format, Listing, lists, tell
@@ -59,7 +57,6 @@ class FindingFilter(NamedTuple):
     namespace: str
     state: str
     severity: str | None
-    detector: str | None
     selector: tuple[Requirement, ...]
     seconds: float | None
     object: IsMeant | None
@@ -68,7 +65,7 @@ class FindingFilter(NamedTuple):
     @property
     def query(self) -> dict[str, str]:
         """What the server filters by itself."""
-        return {"namespace": self.namespace, "state": self.state, "detector": self.detector or ""}
+        return {"namespace": self.namespace, "state": self.state}
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
         """Return those that are meant, each that follows from another directly beneath it."""
@@ -91,7 +88,7 @@ class FindingFilter(NamedTuple):
         """`open findings in namespace shop`."""
         state = "" if self.state == "all" else f"{self.state} "
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        others = (self.severity, self.detector, self.selector, self.object, self.seconds)
+        others = (self.severity, self.selector, self.object, self.seconds)
         more = " that match the other flags" if any(others) else ""
         return f"{state}findings{where}{more}"
 
@@ -146,12 +143,6 @@ def _selector(_: click.Context, __: click.Parameter, text: str) -> tuple[Require
     "--severity",
     type=click.Choice([one.value for one in Severity]),
     help="The least severity.  [default: all]",
-)
-@click.option(
-    "--detector",
-    type=click.Choice(sorted(one.name for one in ALL)),
-    metavar="DETECTOR",
-    help="Of this detector alone, such as observed-generation-cleared.",
 )
 @click.option(
     "--since",
@@ -277,19 +268,7 @@ def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
     header = tuple(Cell(title, Tone.FAINT) for title in (_WIDE if wide else _NARROW))
     # In another order they do not stand beneath their cause.
     ids = set() if output.order else {one.id for one in found}
-    rows = [header, *(_row(one, now, wide=wide, below=one.above in ids) for one in found)]
-    if wide or terminal.fits(rows):
-        return rows
-    return [row for whole in rows for row in _stacked(whole)]
-
-
-def _stacked(row: Row) -> list[Row]:
-    """Put detector and culprit of a row beneath the rest of it: the object comes last."""
-    name, severity, state, detector, where, count, last, who = row
-    upper = (name, severity, state, count, last, where)
-    if name.text == _NARROW[0]:
-        return [upper]
-    return [upper, (Cell(f"    {detector.text}: {who.text}"),)]
+    return [header, *(_row(one, now, wide=wide, below=one.above in ids) for one in found)]
 
 
 def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:

@@ -66,7 +66,7 @@ _WANTED: Final = {
 )
 @RECURSIVE
 @MAX_LINE
-@click.argument("files", nargs=-1, metavar="[FILE|FOLDER|URL...|-]")
+@click.argument("files", nargs=-1, metavar="[FILE|FOLDER...|-]")
 def lint(
     files: tuple[str, ...],
     *,
@@ -81,7 +81,7 @@ def lint(
     """Check webhook configurations and CustomResourceDefinitions for what breaks clusters.
 
     FILE holds JSON or YAML, one, several documents or a List; what is no webhook configuration,
-    CustomResourceDefinition or Service is passed over. It is a file, a folder, an https URL, or -
+    CustomResourceDefinition or Service is passed over. It is a file, a folder, or -
     for standard input.
 
     The exit code is 0 when nothing was found that is severe enough, 1 when something was or the

@@ -139,7 +139,7 @@ def _server_flags(without: str) -> Flags:
 _CLUSTER: Final = (KUBECONFIG, CONTEXT)
 _SERVER: Final = _server_flags("[default: genguard-system]")
 FINDING: Final = "finding/"
-FILENAME_HELP: Final = "a file, a folder, an https URL, or - for standard input"
+FILENAME_HELP: Final = "a file, a folder, or - for standard input"
 RECURSIVE: Final = click.option(
     "-R", "--recursive", is_flag=True, help="Of a folder, read its folders as well."
 )

@@ -62,15 +62,6 @@ def print_table(rows: Sequence[Row], *, headless: bool = False) -> None:
         click.echo(line)
 
 
-def fits(rows: Sequence[Row]) -> bool:
-    """Whether the terminal has room for all columns, the last one wrapped if need be."""
-    room = _room()
-    if room is None:
-        return True
-    widths = _widths([tuple(map(_shortened, row)) for row in rows])
-    return sum(width + len(_GAP) for width in widths) + _LEAST <= room
-
-
 def _room() -> int | None:
     """Columns of the terminal; None where the output is no terminal."""
     return width() if is_terminal() else None

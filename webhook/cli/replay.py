@@ -1,70 +1,19 @@
 """`genguard replay`: what genguard would have answered to recorded reviews."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import click
 
 from genguard.detection.finding import Severity
-from genguard.formats.documents import Line, bounded
+from genguard.formats.documents import bounded
 from genguard.replay import Replay, ReplayLine, as_json, as_row, not_judged_rows
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.files import (
-    MAX_LINE,
-    UNREAD_FILE,
-    Position,
-    of_recording,
-    open_unpacked,
-    unread_file,
-)
+from webhook.cli.files import MAX_LINE, UNREAD_FILE, of_recording, open_unpacked, unread_file
 from webhook.cli.options import OUTPUT, examples
-from webhook.cli.output import is_terminal, tell
+from webhook.cli.output import tell
 from webhook.files.given import load_definitions, load_suspects
-
-WORTH_SHOWING: Final = 20_000_000
-"""Bytes: about half a second."""
-
-_LINES: Final = 500
-_Count = Callable[[Iterable[Line], Position], Iterator[Line]]
-
-
-@contextmanager
-def _progress(files: Iterable[str]) -> Iterator[_Count]:
-    """Show a bar over the bytes of all files, if they take long and the terminal is free for it.
-
-    Yields what counts the lines of a stream; `position` returns how many bytes of it are read.
-    """
-    total = sum(Path(name).stat().st_size for name in files if _is_file(name))
-    with click.progressbar(
-        length=max(total, 1),
-        label="read",
-        file=sys.stderr,
-        hidden=total < WORTH_SHOWING or not _is_free(),
-    ) as bar:
-
-        def counted(stream: Iterable[Line], position: Position) -> Iterator[Line]:
-            behind = 0
-            for number, line in enumerate(stream, start=1):
-                yield line
-                if number % _LINES == 0:
-                    bar.update(position() - behind)
-                    behind = position()
-            bar.update(position() - behind)
-
-        yield counted
-
-
-def _is_file(name: str) -> bool:
-    return name != "-" and Path(name).is_file()
-
-
-def _is_free() -> bool:
-    """Whether there is a terminal, and the output goes elsewhere."""
-    return sys.stderr is not None and sys.stderr.isatty() and not is_terminal()
 
 
 @click.command(
@@ -109,16 +58,14 @@ def replay(
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
     run = Replay(options, load_suspects(webhooks, evaluator))
     write = as_json if output == "json" else as_row
-    with _progress(files) as counted:
-        for name in files:
-            try:
-                with open_unpacked(name) as (stream, position):
-                    lines = counted(bounded(stream, max_line), position)
-                    for found in run.lines(lines, name):
-                        _print(found, write(found))
-            except UNREAD_FILE as error:
-                left_out = run.leave_out(name, unread_file(error))
-                _print(left_out, write(left_out))
+    for name in files:
+        try:
+            with open_unpacked(name) as stream:
+                for found in run.lines(bounded(stream, max_line), name):
+                    _print(found, write(found))
+        except UNREAD_FILE as error:
+            left_out = run.leave_out(name, unread_file(error))
+            _print(left_out, write(left_out))
     least = list(Severity).index(Severity(fail_on)) if fail_on else len(Severity)
     is_severe = False
     for finding in run.findings():

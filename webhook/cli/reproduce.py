@@ -108,7 +108,7 @@ def reproduce(
 def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
     for name in files:
         try:
-            with open_unpacked(name) as (stream, _):
+            with open_unpacked(name) as stream:
                 found = writes_of(_short(name, bounded(stream, max_line)))
         except UNREAD_FILE as error:
             raise click.ClickException(f"{name}: {unread_file(error)}") from error

@@ -49,7 +49,7 @@ _ASKED_FOR: Final = ("name", "custom-columns")
     "--filename",
     "files",
     multiple=True,
-    metavar="FILE|FOLDER|URL|-",
+    metavar="FILE|FOLDER|-",
     help="The objects as they stand there: YAML, JSON, Lists, or one a line. Needs no cluster. "
     f"It is {FILENAME_HELP}.",
 )

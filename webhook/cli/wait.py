@@ -59,7 +59,7 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     "--filename",
     "files",
     multiple=True,
-    metavar="FILE|FOLDER|URL|-",
+    metavar="FILE|FOLDER|-",
     help="Wait for the objects that are named there, as kubectl apply -f has made them. It is "
     f"{FILENAME_HELP}.",
 )

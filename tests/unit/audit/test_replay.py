@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from tests.unit.audit.samples import CLEARS, CULPRIT, as_lines, event, statuses
 from tests.unit.cli.samples import clobbered
 from webhook.cli import main
-from webhook.cli import replay as verb
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -115,25 +114,6 @@ def test_a_group_cannot_forge_a_row(tmp_path):
     path.write_bytes(as_lines([one])[0])
     out = CliRunner().invoke(main, ["replay", str(path)]).stdout
     assert len(out.splitlines()) == 2
-
-
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_the_bar_counts_the_bytes_of_the_files(tmp_path, monkeypatch, suffix):
-    paths = [log(tmp_path / f"{name}{suffix}", count=1_200) for name in "ab"]
-    monkeypatch.setattr(verb, "WORTH_SHOWING", 1)
-    monkeypatch.setattr(verb, "_is_free", lambda: True)
-    counted: list[int] = []
-    monkeypatch.setattr(
-        "click._termui_impl.ProgressBar.update", lambda self, n, *_: counted.append(n)
-    )
-    assert replay(*paths).exit_code == 0
-    assert sum(counted) == sum(path.stat().st_size for path in paths)
-    assert len(counted) >= 6
-
-
-def test_without_a_terminal_there_is_no_bar(tmp_path, monkeypatch):
-    monkeypatch.setattr(verb, "WORTH_SHOWING", 1)
-    assert replay(log(tmp_path / "audit.log")).stderr == ""
 
 
 @pytest.mark.slow

@@ -113,33 +113,11 @@ def terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.usefixtures("terminal")
-def test_on_a_terminal_of_80_columns_nothing_is_cut_off_and_accounts_have_short_names():
-    shown = run(found=long_ones()).stdout
-    assert max(map(len, shown.splitlines())) <= 80
-    assert shown.splitlines()[0].split() == [
-        *("ID", "SEVERITY", "STATE", "COUNT", "LAST", "OBJECT")
-    ]
-    words = " ".join(shown.split())
-    assert "deployments.apps shop/web /status" in words
-    assert "cleared: horizontal-pod-autoscaler (possible), argocd:argocd (possible)" in words
-    assert "widgets.example.org a-long-namespace/a-long-name-1 /status" in words
-    assert "└ observed-generation-cleared: mmm-old/status.example.org (certain)" in words
-
-
 def test_a_pipe_gets_one_line_a_finding_and_the_whole_names(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = run(found=long_ones()).stdout.splitlines()
     assert len(shown) == 3
     assert shown[1].endswith(f"{ACCOUNT.name} (possible), {OTHER.name} (possible)")
-
-
-@pytest.mark.usefixtures("terminal")
-def test_on_a_terminal_that_is_wide_enough_it_is_one_table(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "180")
-    head, *rows = run(found=long_ones()).stdout.splitlines()
-    assert "DETECTOR" in head
-    assert max(map(len, rows)) <= 180
 
 
 def test_programs_get_a_finding_a_line_or_what_a_template_takes_from_each():
