@@ -14,7 +14,6 @@ from genguard.explain.explanation import Explanation
 from genguard.linting.check import LintFinding
 from genguard.trace.report import Verdict
 from webhook.cli.status import FollowedLine
-from webhook.cli.version import VersionFacts
 from webhook.doctor.facts import CheckResult
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -192,7 +191,6 @@ OUTPUTS: Final[dict[str, tuple[str, Any]]] = {
     ),
     "trace": ("genguard trace -o json", TraceReport),
     "lint": ("a line of genguard lint -o json", LintFinding | LintSummary),
-    "version": ("genguard version -o json", VersionFacts),
 }
 """What each output is, and its type."""
 

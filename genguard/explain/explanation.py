@@ -29,7 +29,7 @@ from genguard.generation.strategy import (
 )
 from genguard.generation.table import Behaviour, GenerationTable, Keeper, Row, Writer
 from genguard.linting.definition import DefinedVersion
-from genguard.linting.hook import items, mapping, text, texts
+from genguard.linting.hook import mapping, texts
 from genguard.objects.served import Served, find, nearest
 from genguard.status.health_rules import HealthRule, HealthRules, Key
 from genguard.status.kind_rule import KindRule
@@ -38,13 +38,6 @@ from genguard.status.kinds.generic import GENERIC
 from genguard.status.ready_table import load_ready_table
 
 _OBSERVED_FIELD: Final = "observedGeneration"
-
-
-class Column(msgspec.Struct, frozen=True, rename="camel"):
-    """A printer column, which `kubectl get` shows."""
-
-    name: str
-    json_path: str
 
 
 class Version(NamedTuple):
@@ -69,13 +62,6 @@ class Version(NamedTuple):
             has_status=custom.status is StatusSubresource.PRESENT,
             watchable=True,
         )
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Its printer columns."""
-        given = map(mapping, items(self.defined.body.get("additionalPrinterColumns")))
-        found = (Column(text(one.get("name")), text(one.get("jsonPath"))) for one in given)
-        return tuple(one for one in found if one.name and one.json_path)
 
     @property
     def observed(self) -> tuple[str, ...] | None:
@@ -316,7 +302,6 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     observed_generation: Observed
     judged: StatusRule
     generation_predicate: GenerationPredicate
-    columns: tuple[Column, ...] = ()
     other_versions: dict[str, StatusSubresource] = {}
 
 
@@ -421,7 +406,6 @@ class Catalogue:
             if rule
             else describe_status_rule(served.group, served.kind),
             generation_predicate=judge_predicate(strategy, subresources, status),
-            columns=version.columns,
             other_versions={
                 one.custom.version: one.custom.status for one in versions if one is not version
             },

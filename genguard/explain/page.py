@@ -137,7 +137,6 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "observed", _SAID["anyField"]
     elif not observed.fields:
         yield "observed", _SAID["noField"]
-        yield from _columns(found)
         return
     else:
         yield "observed", ", ".join(observed.fields)
@@ -157,7 +156,6 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
     else:
         yield "cleared", _SAID["restored"]
     yield from _condition_writers(observed.condition_writers)
-    yield from _columns(found)
 
 
 def _condition_writers(writers: tuple[Writer, ...]) -> Iterator[tuple[str, str]]:
@@ -166,11 +164,6 @@ def _condition_writers(writers: tuple[Writer, ...]) -> Iterator[tuple[str, str]]
         yield label, f"{writer.component}, with observedGeneration since {writer.since}"
     if writers:
         yield "", _SAID["otherWriters"]
-
-
-def _columns(found: Explanation) -> Iterator[tuple[str, str]]:
-    for index, column in enumerate(found.columns):
-        yield "" if index else "columns", f"{column.name}  {column.json_path}"
 
 
 def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:

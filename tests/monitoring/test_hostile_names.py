@@ -50,7 +50,6 @@ async def test_every_one_arrives_as_one_alert_in_which_everything_is_printable(
     sink = AlertmanagerSink([stack.alertmanager.url], runbooks, lambda: datetime.now(UTC))
     for _ in range(2):
         await sink.tell((), found)
-    await sink.close()
 
     def told() -> list[Alert]:
         alerts = stack.receiver.told("firing", alertname="GenguardLoop")

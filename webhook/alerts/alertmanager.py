@@ -39,7 +39,6 @@ class AlertmanagerSink:
         self._runbooks: Final = runbooks
         self._urls: Final = tuple(f"{url.rstrip('/')}/api/v2/alerts" for url in urls)
         self._clock: Final = clock or (lambda: datetime.now(UTC))
-        self._session: aiohttp.ClientSession | None = None
         self._sent = datetime.min.replace(tzinfo=UTC)
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
@@ -52,12 +51,8 @@ class AlertmanagerSink:
                 alert for alert in alerts if alert["endsAt"] <= _text(now)
             ]
         if alerts:
-            await asyncio.gather(*(self._post(url, alerts) for url in self._urls))
-
-    async def close(self) -> None:
-        """Close connections. Open alerts resolve by themselves when they are not sent again."""
-        if self._session is not None:
-            await self._session.close()
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_SECONDS)) as session:
+                await asyncio.gather(*(_post(session, url, alerts) for url in self._urls))
 
     def _alert(self, finding: Finding, now: datetime) -> dict[str, Any]:
         """Return an alert, firing or ended: one that follows from another finding does not fire."""
@@ -80,22 +75,18 @@ class AlertmanagerSink:
             "endsAt": _text(now if is_over else now + LIFETIME),
         }
 
-    async def _post(self, url: str, alerts: list[dict[str, Any]]) -> None:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS))
-        try:
-            async with self._session.post(url, json=alerts, allow_redirects=False) as answer:
-                if answer.status >= 300:  # noqa: PLR2004 - the first status that is not a success
-                    raise aiohttp.ClientResponseError(
-                        answer.request_info, (), status=answer.status, message=""
-                    )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            status = getattr(error, "status", None)
-            facts = {
-                "url": without_credentials(url),
-                "reason": f"{type(error).__name__} {status or ''}".strip(),
-            }
-            LOGGER.warning("alertmanager not reached", extra={"facts": facts})
+
+async def _post(session: aiohttp.ClientSession, url: str, alerts: list[dict[str, Any]]) -> None:
+    """Send alerts to one peer; a failure is logged."""
+    try:
+        async with session.post(url, json=alerts, allow_redirects=False) as answer:
+            if answer.status < 300:  # noqa: PLR2004 - the first status that is not a success
+                return
+            reason = f"it answered {answer.status}"
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        reason = type(error).__name__
+    facts = {"url": without_credentials(url), "reason": reason}
+    LOGGER.warning("alertmanager not reached", extra={"facts": facts})
 
 
 def alert_labels(finding: Finding) -> dict[str, str]:

@@ -48,9 +48,6 @@ class Sink(Protocol):
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
         """Report changes, given all findings. Called after each comparison."""
 
-    async def close(self) -> None:
-        """Close connections."""
-
 
 class TransitionTracker:
     """Compares findings with those of the last call, and returns the changes."""
@@ -119,6 +116,3 @@ class LogSink:
                 **({"objects": finding.objects.count} if finding.objects else {}),
             }
             LOGGER.log(level, _MESSAGE, transition, extra={"facts": facts})
-
-    async def close(self) -> None:
-        """Do nothing: no connection is open."""

@@ -20,7 +20,6 @@ from webhook.tasks.supervisor import Supervisor
 
 SINK_SECONDS: Final = 30.0
 """How long a sink may take for all that waits; each call that it makes has a shorter limit."""
-_CLOSE_SECONDS: Final = 5.0
 KEPT_SECONDS: Final = 30.0
 """How long a follower remembers changes: longer than any handover takes."""
 _MOST_REMEMBERED: Final = 1_000
@@ -81,11 +80,6 @@ class QueuedSink:
                 self._take_back(taken)
                 raise
 
-    async def close(self) -> None:
-        """Close the sink; raises what it raises, or TimeoutError."""
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await self._sink.close()
-
     def _add(self, change: Change) -> None:
         name = change.finding.id
         if self._changes.pop(name, None) is not None:
@@ -136,10 +130,6 @@ class LeaderSink:
         missed = [one for at, several in self._missed if at >= since for one in several]
         self._missed.clear()
         await self._sink.tell((*missed, *changes), findings)
-
-    async def close(self) -> None:
-        """Close the sink behind it."""
-        await self._sink.close()
 
 
 class Verification:
@@ -211,10 +201,6 @@ class VerifiedSink:
                 if found is not None:
                     passed_findings.append(found)
         await self._sink.tell(tuple(passed_changes), tuple(passed_findings))
-
-    async def close(self) -> None:
-        """Close the sink behind it."""
-        await self._sink.close()
 
     async def _passed(self, finding: Finding, *, is_end: bool) -> Finding | None:
         if finding.severity is Severity.INFO or finding.state == "resolved":

@@ -30,7 +30,6 @@ _SECONDS: Final = 15.0
 _SILENT_SECONDS: Final = 30.0
 """An event stream says something every five seconds."""
 _AGAIN_SECONDS: Final = 1.0
-_PAGE: Final = "1000"
 _LONGEST_REASON: Final = 200
 _Answer = TypeVar("_Answer")
 
@@ -41,19 +40,6 @@ class NoServerError(Exception):
 
 class NotInstalledError(NoServerError):
     """No pod of genguard is ready in the namespace where it would be."""
-
-
-class Memory(msgspec.Struct, rename="camel"):
-    """What a server remembers of one object."""
-
-    uid: str
-    reconciled_generation: int | None
-    ready_flips: int
-
-
-class _Page(msgspec.Struct, rename={"next": "continue"}):
-    objects: tuple[Memory, ...]
-    next: str
 
 
 class _Findings(msgspec.Struct):
@@ -117,17 +103,6 @@ class Server:
                 f"the server has no finding {name}: it may be another replica's, or be forgotten; "
                 "genguard findings --state all lists them"
             )
-        return found
-
-    async def memories(self, namespace: str) -> dict[str, Memory]:
-        """Read what it remembers of objects, by uid, of one namespace or with "" of all."""
-        found: dict[str, Memory] = {}
-        query = {"limit": _PAGE, "namespace": namespace}
-        while page := await self.ask("/api/objects", query, _Page):
-            found |= {one.uid: one for one in page.objects}
-            if not page.next:
-                break
-            query["continue"] = page.next
         return found
 
     async def seen(self, where: BlamedObject) -> Seen:

@@ -7,7 +7,6 @@ import asyncio
 import ssl
 import sys
 from collections.abc import Awaitable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -19,7 +18,6 @@ import click
 
 import manifests
 from certs import PairSnapshot
-from genguard.generation.custom import BadDefinitionError, from_definition
 from genguard.objects.shown import printable
 from webhook.cli.asking_server import NoServerError
 from webhook.cli.errors import ExitCode, why_it_ended
@@ -27,8 +25,6 @@ from webhook.cli.install import IN_NAMESPACE
 from webhook.cli.options import OUTPUT, Access, asks_server, examples
 from webhook.cli.output import is_terminal, print_checked, with_margin
 from webhook.cli.targets import ask_findings
-from webhook.cluster.discovery import discover
-from webhook.cluster.following import definitions
 from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
 from webhook.cluster.installation import choices_of, find, is_injected, leftovers
 from webhook.cluster.rest import RefusedError, Rest
@@ -144,8 +140,6 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
         probes=tuple(one.seen for one in probes),
         leaving=tuple(await read(Source.PODS, leaving(rest, deployment), [])) if deployment else (),
         skew=_skew(probed, now),
-        served=await read(Source.SERVED, _kinds(rest), frozenset()),
-        custom=await read(Source.CUSTOM, _custom(rest), ()),
         nodes=await _nodes(rest),
         unread=unread,
     )
@@ -164,20 +158,6 @@ async def _endpoints(rest: Rest, namespace: str) -> list[bool]:
         for one in found.get("endpoints") or ()
         for _ in one["addresses"]
     ]
-
-
-async def _kinds(rest: Rest) -> frozenset[tuple[str, str, str]]:
-    """Group, version and resource of every kind that the cluster serves."""
-    return frozenset((one.group, one.version, one.resource) for one in await discover(rest))
-
-
-async def _custom(rest: Rest) -> tuple[tuple[str, str], ...]:
-    """Group and plural of every custom resource with a status to watch."""
-    found: set[tuple[str, str]] = set()
-    for definition in await definitions(rest):
-        with suppress(BadDefinitionError):
-            found |= {(one.group, one.resource) for one in from_definition(definition)}
-    return tuple(sorted(found))
 
 
 async def _nodes(rest: Rest) -> dict[str, str] | None:

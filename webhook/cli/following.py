@@ -32,7 +32,6 @@ from genguard.status.trees import (
     read_dependents,
 )
 from genguard.status.view import Past
-from webhook.cli.asking_server import Memory
 from webhook.cli.output import Tell
 from webhook.cluster.discovery import owned_kinds
 from webhook.cluster.rest import RefusedError, Rest, UnreadableError
@@ -43,7 +42,6 @@ _APART: Final = 0.1
 _SCANS_APART: Final = 2.0
 OnSeen = Callable[[WatchTarget, str, dict[str, Any]], dict[str, Any]]
 """Called with where an object was seen, its uid and the object; returns it as it is judged."""
-_NO_MEMORIES: Final[Mapping[str, Memory]] = MappingProxyType({})
 
 
 class Snapshot(NamedTuple):
@@ -71,18 +69,16 @@ class Following:
         kinds: Sequence[Served],
         wanted: Iterable[WatchTarget],
         tell: Tell,
-        memories: Mapping[str, Memory] = _NO_MEMORIES,
         *,
         judge: Judge = judge_nothing,
         on_seen: OnSeen | None = None,
     ) -> None:
-        """`memories` is what a server saw before, by uid; `judge` evaluates rules in CEL."""
+        """`judge` evaluates rules in CEL."""
         self._judge: Final = judge
         self._rest: Final = rest
         self._kinds: Final = kinds
         self._wanted: Final = tuple(dict.fromkeys(wanted))
         self._tell: Final = tell
-        self._memories: Final = memories
         self._on_seen: Final = on_seen
         self._told: Final[set[str]] = set()
         self._refused: Final[dict[WatchTarget, RefusedError]] = {}
@@ -141,15 +137,7 @@ class Following:
         asked = frozenset[str]().union(*there.values())
 
         def past(uid: str) -> Past | None:
-            found = self._past(uid, documents[uid], at) if uid in documents else None
-            memory = self._memories.get(uid)
-            if found is None or memory is None:
-                return found
-            return replace(
-                found,
-                reconciled_generation=found.reconciled_generation or memory.reconciled_generation,
-                ready_flips=max(found.ready_flips, memory.ready_flips),
-            )
+            return self._past(uid, documents[uid], at) if uid in documents else None
 
         trees = build_trees(list(documents.values()), asked, past, at=at, judge=self._judge)
         unread, unwatched = (

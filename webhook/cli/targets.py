@@ -76,15 +76,11 @@ class Targets:
     ) -> AsyncIterator[tuple[Following, "CulpritWatch"]]:
         """Follow objects, and ask a server about them, while the context is entered.
 
-        Raises NoServerError or one of UNREACHED.
+        Raises one of UNREACHED.
         """
-        memories = {}
-        if self.access.server:
-            async with self.access.reached(rest) as server:
-                memories = await server.memories(self.namespace)
         within = self.namespace if all(one.namespace for one in found) else ""
         async with (
-            Following(rest, kinds, found, tell, memories, judge=self.judge) as objects,
+            Following(rest, kinds, found, tell, judge=self.judge) as objects,
             CulpritWatch(self.access, rest, kinds, within, tell) as culprits,
         ):
             yield objects, culprits

@@ -111,9 +111,6 @@ class KubeEventSink:
                 LOGGER.warning("events not created", extra={"facts": {"reason": "TimeoutError"}})
                 return
 
-    async def close(self) -> None:
-        """Do nothing: the connection is not ours."""
-
     def _event(self, transition: Transition, finding: Finding, now: datetime) -> dict[str, Any]:
         where = finding.subject
         actors = finding.actor_labels

@@ -21,7 +21,6 @@ from genguard.detection.finding import Finding, Severity
 from genguard.detection.matching import Writes
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation.strategy import UnknownServerVersionError, parse_version
-from genguard.generation.table import load_table
 from genguard.linting.checks.order import order_genguard, registrations_reverted
 from genguard.linting.hook import FOLLOWED, MUTATING, items, mapping, text
 from genguard.linting.lint import lint
@@ -46,7 +45,6 @@ from webhook.doctor.facts import (
 from webhook.install.plan import foreign, home_of, removal_commands
 from webhook.manifest.documents import (
     FOLLOW,
-    HEAL,
     STANDBY,
     arguments_of,
     mode_of,
@@ -504,18 +502,6 @@ def rights(facts: Facts) -> Iterator[CheckResult]:
     yield ok(f"{who} has every right that it needs")
 
 
-@check("heal", Source.DEPLOYMENT, Source.RIGHTS)
-def heal(facts: Facts) -> Iterator[CheckResult]:
-    """Say whether genguard restores lost values by itself, without waiting for the next write."""
-    if facts.deployment is None or mode_of(facts.deployment) == "audit-only":
-        return
-    if HEAL in arguments_of(facts.deployment):
-        yield ok("the leader restores lost values by patches of status")
-    else:
-        message = "off: a lost value stays lost until that status is written again; "
-        yield ok(f"{message}genguard install --heal restores it")
-
-
 @check("clock")
 def clock(facts: Facts) -> Iterator[CheckResult]:
     """The clock here and the API server's agree: certificates and Leases depend on it."""
@@ -524,29 +510,6 @@ def clock(facts: Facts) -> Iterator[CheckResult]:
         message = f"the clock here is {abs(facts.skew):.0f} s {where} the API server's"
         yield warn(message, "sudo timedatectl set-ntp true")
     yield ok("the clock here and the API server's agree")
-
-
-@check("kinds", Source.SERVED, Source.CUSTOM)
-def kinds(facts: Facts) -> Iterator[CheckResult]:
-    """Say which watched kinds this API server serves and keeps a generation for."""
-    watched = {
-        (group, version, resource)
-        for found in facts.registered.values()
-        for group, version, resource, _ in calls_of(found.hook.body)
-        if "/" not in resource
-    }
-    if not watched or not facts.served:
-        return
-    table = load_table(facts.version)
-    served = {(group, resource) for group, _, resource in watched & facts.served}
-    numbered = [one for one in served if (row := table.find(*one)) and row.keeps_generation]
-    message = f"{len(served)} kinds are watched; {len(numbered)} of them have a generation: "
-    message += "it is checked, and their status is repaired"
-    if unserved := sorted(resource for _, _, resource in watched - facts.served):
-        message += f"; not served here: {few(unserved)}"
-    if unwatched := [f"{one[1]}.{one[0]}" for one in facts.custom if one not in served]:
-        message += f"; custom resources that are not watched: {few(unwatched)}"
-    yield ok(message)
 
 
 @check("nodes")

@@ -36,8 +36,6 @@ class Source(StrEnum):
     ENDPOINTS = "the endpoints"
     PAIR = "the Secret"
     PODS = "the pods"
-    SERVED = "what is served"
-    CUSTOM = "custom resources"
     RIGHTS = "rights"
 
 
@@ -84,8 +82,6 @@ class Facts:
     leaving: tuple[str, ...] = ()  # pods that are deleted, or have an older template
     skew: float = 0.0  # seconds that the clock here is ahead of the API server's
     rights: tuple[Right, ...] = ()  # those that the server needs
-    served: frozenset[tuple[str, str, str]] = frozenset()  # group, version, resource of each kind
-    custom: tuple[tuple[str, str], ...] = ()  # custom resources with a generation or a status
     nodes: Mapping[str, str] | None = None  # versions of kubelets; None: they cannot be read
     unread: Mapping[str, str] = field(default_factory=dict)  # what could not be read, and why
     findings: tuple[Finding, ...] | None = None  # open ones; None: the server was not asked

@@ -164,11 +164,8 @@ class Detecting:
             self._supervisor.start(sink.task, sink.run)
 
     async def stop(self) -> None:
-        """Stop, and close the sinks, whatever has failed before. Never raises."""
+        """Stop, whatever has failed before. Never raises."""
         await self._supervisor.end((DETECTION, SETTLING, *(one.task for one in self.sinks)))
-        for sink in self.sinks:
-            with self._supervisor.guard(f"end of {sink.task}"):
-                await sink.close()
 
     def take_over(self, rows: Iterable[Row]) -> None:
         """Go on with what an earlier leader has saved.

@@ -15,13 +15,9 @@ class Told:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Change, ...]] = []
-        self.closed = False
 
     async def tell(self, changes, findings) -> None:
         self.calls.append(changes)
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 class Replica:

@@ -8,7 +8,6 @@ import pytest
 from genguard.status.targets import WatchTarget
 from tests.unit.cluster.store import Store, serving
 from tests.unit.status.test_targets import DEPLOYMENTS, NODES, PODS, served
-from webhook.cli.asking_server import Memory
 from webhook.cli.following import Following, Snapshot
 
 REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")
@@ -34,12 +33,12 @@ async def store() -> Store:
 
 @asynccontextmanager
 async def followed(
-    store: Store, *wanted: WatchTarget, told: list[str] | None = None, **memories: Memory
+    store: Store, *wanted: WatchTarget, told: list[str] | None = None
 ) -> AsyncIterator[Following]:
     tell = (told if told is not None else []).append
     async with (
         serving(store) as rest,
-        Following(rest, KINDS, wanted, tell, memories) as objects,
+        Following(rest, KINDS, wanted, tell) as objects,
     ):
         yield objects
 
@@ -138,13 +137,3 @@ async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> No
         assert names(await look(objects)) == [
             "shop", "api", "api-1", "api-1-x", "web", "web-1", "web-1-x",
         ]  # fmt: skip
-
-
-async def test_what_a_server_remembers_is_told_of_what_is_not_settled(store: Store) -> None:
-    async with followed(store, WEB, web=Memory("web", 1, 5)) as objects:
-        (root,) = (await look(objects)).roots
-    view = root.assessment.view
-    assert (view.settled, view.reconciled_generation) == (False, 1)
-    assert "Ready 5: changes within 10 minutes: flapping" in [
-        str(reason) for reason in view.reasons
-    ]

@@ -168,4 +168,3 @@ async def test_an_api_server_that_hangs_holds_up_the_other_sinks_once_and_not_fo
         await tell(sink, *(change(Transition.OPENED, object=on(str(n))) for n in range(100)))
     assert len(asked) == 1
     assert [line.message for line in caplog.records] == ["event not created", "events not created"]
-    await sink.close()

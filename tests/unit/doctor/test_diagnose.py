@@ -17,7 +17,6 @@ from tests.unit.doctor.healthy import (
     NOW,
     PAIR,
     healthy,
-    served,
     with_bundle,
     with_deployment,
     with_hook,
@@ -92,11 +91,10 @@ def test_all_is_well_after_an_installation():
                 "reverted", "settings", "ca-bundle", "order", "reached", "rights",
             },
         ),
-        ("the Deployment", {}, {"pods", "mode", "heal"}),
+        ("the Deployment", {}, {"pods", "mode"}),
         ("the Secret", {"pair": None}, {"certificate", "ca-bundle"}),
         ("the endpoints", {"endpoints": 0}, {"pods"}),
-        ("rights", {"rights": ()}, {"rights", "heal"}),
-        ("custom resources", {"custom": ()}, {"kinds"}),
+        ("rights", {"rights": ()}, {"rights"}),
         ("service/genguard -n genguard-system", {}, {"installed"}),
     ],
 )  # fmt: skip
@@ -128,7 +126,6 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
 OF = {
     "shared": SHARED,
     "audit-only": healthy(audit_only=True),
-    "not-healing": healthy(heal=False),
 }
 STEPS = {
     "set": lambda facts, changes: replace(facts, **changes),
@@ -275,15 +272,6 @@ def test_only_an_observer_of_trace_may_stand_before_the_first_registration(label
     (line,) = (line for line in diagnose(facts) if line.id == "order")
     assert line.level is level
     assert (name in line.message) is (level is Level.WARN)
-
-
-def test_kinds_are_told_as_this_server_has_them():
-    (now,) = (line.message for line in diagnose(WELL) if line.id == "kinds")
-    assert "not" not in now
-    few = replace(WELL, served=served("servicecidrs"), custom=(("example.com", "widgets"),))
-    (then,) = (line.message for line in diagnose(few) if line.id == "kinds")
-    assert "; not served here: servicecidrs; " in then
-    assert then.endswith("custom resources that are not watched: widgets.example.com")
 
 
 def test_where_no_server_answers_doctor_does_not_say_that_no_finding_is_open():

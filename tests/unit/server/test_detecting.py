@@ -32,15 +32,11 @@ class Told:
     def __init__(self, *, fails: bool = False) -> None:
         self.changes: list[Change] = []
         self.fails = fails
-        self.closed = False
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
         self.changes += changes
         if self.fails:
             raise RuntimeError("sink is broken")
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 def seconds_between(first: str, last: str) -> float:
@@ -91,8 +87,6 @@ async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_othe
     assert [(one.transition, one.finding.detector) for one in told.changes] == [
         (Transition.OPENED, "observed-generation-cleared")
     ]
-    assert told.closed
-    assert broken.closed
 
 
 def small(count: int = 8, size: int = 1_000) -> Detecting:
