@@ -3,7 +3,7 @@
 Reads   tls.crt, tls.key and ca.crt, again until none of them changed meanwhile. This works for
         plain files and for a mounted Secret, whose files the kubelet swaps at once through its
         `..data` symlink (k8s.io/kubernetes pkg/volume/util/atomic_writer.go)
-Writes  a temporary file, fsync, rename, fsync of the folder; keys with mode 0600
+Writes  a temporary file, fsync, rename; keys with mode 0600
 """
 
 import contextlib
@@ -109,11 +109,6 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the rename itself must survive a power cut
-    finally:
-        os.close(folder)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

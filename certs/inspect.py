@@ -33,7 +33,6 @@ _SERVER_USAGES: Final = {
     ExtendedKeyUsageOID.SERVER_AUTH,
     ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
 }
-_REFUSED_HASHES: Final = {"md5", "sha1"}  # Go 1.18 and newer verify neither
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +179,3 @@ def _of_use(leaf: x509.Certificate, names: Sequence[str]) -> Iterator[str]:
         usages = None  # without extended usages any use is allowed (RFC 5280 4.2.1.12)
     if usages is not None and _SERVER_USAGES.isdisjoint(usages):
         yield "is not for servers: issue one with extended key usage serverAuth"
-    algorithm = leaf.signature_hash_algorithm  # None: it has no separate hash, as Ed25519
-    if algorithm is not None and algorithm.name in _REFUSED_HASHES:
-        yield f"is signed with {algorithm.name}: issue one with SHA-256"

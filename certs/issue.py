@@ -61,10 +61,12 @@ def issue(
     """Issue a leaf for the names and the loopback ones, signed by this or by a new authority.
 
     names  DNS names and IP addresses
-    Raises CertificateError for a name that is none, or an authority that may not sign now.
+    Raises CertificateError for a name that is none, or an authority whose key cannot sign.
     """
     signer = issue_authority(at=at) if authority is None else authority
-    certificate, signing_key = _open(signer, at)
+    (certificate, *_), signing_key = read_certificates(signer.cert_pem), read_key(signer.key_pem)
+    if not isinstance(signing_key, ec.EllipticCurvePrivateKey):
+        raise CertificateError("ca.key is no elliptic curve key: remove it, and one is made")
     # A leaf that outlives its authority becomes invalid before its own notAfter.
     not_after = min(at + leaf_lifetime, certificate.not_valid_after_utc)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -116,28 +118,9 @@ def renew_from(not_before: datetime, not_after: datetime) -> datetime:
     return not_before + (not_after - not_before) * RENEW_AFTER
 
 
-def _open(
-    authority: PairSnapshot, at: datetime
-) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """Return the authority's certificate and key, if it may sign at this time."""
-    certificate, key = read_certificates(authority.cert_pem)[0], read_key(authority.key_pem)
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or not same_key(certificate, key):
-        raise CertificateError(
-            "the authority's key is not the elliptic curve key its certificate was made for"
-        )
-    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not begins <= at < ends:
-        raise CertificateError(
-            f"the authority signs from {begins:%FT%TZ} until {ends:%FT%TZ}: issue a new one"
-        )
-    return certificate, key
-
-
 def _builder(
     name: str, key: ec.EllipticCurvePrivateKey, at: datetime, not_after: datetime, usage: str
 ) -> x509.CertificateBuilder:
-    if not_after <= at:
-        raise CertificateError("a certificate must end after it begins: give a later end")
     public = key.public_key()
     return (
         x509.CertificateBuilder()

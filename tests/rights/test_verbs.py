@@ -89,7 +89,6 @@ ROWS = {
     "blame": Row(f"blame deploy/web -n {WHERE}", ("get deployments.apps",)),
     "blame of what is gone": Row(f"blame deploy/gone -n {WHERE}", ("get deployments.apps",), 1),
     "lint": Row("lint", each("list", HOOKS, CHECKS, DEFINITIONS)),
-    "lint of webhooks": Row("lint --only webhooks", each("list", HOOKS, CHECKS)),
     "explain": Row("explain rights.rights.example.org", each("list", DEFINITIONS), 1),
     "findings": Row(f"findings --server {WHERE}", each("list", "pods"), 1),
     "dashboard": Row(f"dashboard --no-browser -n {WHERE}", each("list", "pods"), 1),

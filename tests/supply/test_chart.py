@@ -16,7 +16,7 @@ from tests.unit.manifest_files import MANIFESTS
 from tools.binaries import binary
 from tools.chart import CHART, REPOSITORY, write
 from webhook.install.plan import MANAGED_BY
-from webhook.manifest.rendering import REGISTRATIONS, Choices, Outside, SharedStore, render
+from webhook.manifest.rendering import REGISTRATIONS, Choices, Outside, render
 
 PAIR = {"tls.crt": b"a certificate\n", "tls.key": b"a key\n", "ca.crt": b"an authority\n"}
 GIVEN = {"crt": "a certificate\n", "key": "a key\n", "ca": "an authority\n"}
@@ -95,7 +95,7 @@ STORES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "valkey": ({"ha": True}, {"ha": True}),
     "store": (
         {"ha": True, "store": STORE},
-        {"ha": True, "store": SharedStore(STORE, "valkey.shop.svc", 6380)},
+        {"ha": True, "store": STORE},
     ),
 }
 
@@ -131,7 +131,7 @@ def test_each_combination_is_what_install_renders(mode: str, certificate: str, s
             {"ha": True, "store": "valkey://10.0.0.7/0"},
             {
                 "ha": True,
-                "store": SharedStore("valkey://10.0.0.7/0", "10.0.0.7", 6379),
+                "store": "valkey://10.0.0.7/0",
             },
         ),
         (

@@ -235,7 +235,7 @@ async def _once(wanted: FindingFilter, access: Access, output: Format) -> None:
 
 async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None:
     """Show findings after every change; a server that is lost is looked for again, for ever."""
-    again, listing = Again(output), _listing(output)
+    again, listing = Again(), _listing(output)
     was_reached, told = False, ""
     while True:
         try:

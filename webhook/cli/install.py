@@ -28,7 +28,6 @@ from webhook.manifest.rendering import (
     STORE_SECRET,
     Choices,
     Outside,
-    SharedStore,
     as_yaml,
 )
 from webhook.server.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed, duration
@@ -60,7 +59,7 @@ def _changes_installation(verb: F) -> F:
     return with_flags(verb, flags)
 
 
-def _shared_store(text: str) -> SharedStore:
+def _shared_store(text: str) -> str:
     """The store of --store: one that pods can share, and without a password."""
     try:
         address = parse_store(text, is_here=False)
@@ -76,7 +75,7 @@ def _shared_store(text: str) -> SharedStore:
     for file in (address.password_file, address.cafile):
         if file is not None and PurePosixPath(file).parent != MOUNT:
             raise click.BadParameter(f"{file}: the pods have keys of {STORE_SECRET} in {MOUNT}/")
-    return SharedStore(text, address.host, address.port)
+    return text
 
 
 def _bundle(file: Path) -> bytes:

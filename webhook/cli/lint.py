@@ -21,13 +21,6 @@ from webhook.cli.output import print_checked, tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
-_WEBHOOKS: Final = "webhooks"
-_CRDS: Final = "crds"
-_WANTED: Final = {
-    _WEBHOOKS: "webhook configuration",
-    _CRDS: "CustomResourceDefinition",
-    None: "webhook configuration or CustomResourceDefinition",
-}
 
 
 @click.command(
@@ -59,11 +52,6 @@ _WANTED: Final = {
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
-@click.option(
-    "--only",
-    type=click.Choice([_WEBHOOKS, _CRDS]),
-    help="Check webhook configurations alone, or CustomResourceDefinitions alone.",
-)
 @RECURSIVE
 @MAX_LINE
 @click.argument("files", nargs=-1, metavar="[FILE|FOLDER...|-]")
@@ -74,7 +62,6 @@ def lint(
     kubeconfig: str | None,
     context: str | None,
     fail_on: str,
-    only: str | None,
     recursive: bool,
     max_line: int,
 ) -> None:
@@ -95,8 +82,7 @@ def lint(
     if source.unread:
         sys.exit(1)
     if of_cluster:
-        documents = asyncio.run(_of_cluster(Access(kubeconfig, context), only))
-    documents = [one for one in documents if _is_wanted(one, only)]
+        documents = asyncio.run(_of_cluster(Access(kubeconfig, context)))
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
         texts = texts_of(expand(files, MANIFESTS, recursive=recursive))
@@ -105,7 +91,7 @@ def lint(
         print_checked(found, _row, output, Level, lambda one: one.severity)
     if not any(_is_configuration(one) or is_definition(one) for one in documents):
         where = "the cluster" if of_cluster else ", ".join(files)
-        tell(f"No {_WANTED[only]} found in {where}.")
+        tell(f"No webhook configuration or CustomResourceDefinition found in {where}.")
     sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
 
 
@@ -113,25 +99,17 @@ def _is_configuration(document: Any) -> bool:
     return isinstance(document, dict) and document.get("kind") in _CONFIGURATIONS
 
 
-def _is_wanted(document: Any, only: str | None) -> bool:
-    """Whether --only leaves a document in; Services stay, for checks of webhooks use them."""
-    if only == _WEBHOOKS:
-        return not is_definition(document)
-    return only is None or not _is_configuration(document)
-
-
 def _row(one: LintFinding) -> str:
     lead = printable(f"{one.severity.value:8} {one.id:26} ")
     return with_margin(lead, printable(f"{one.subject} {one.field}: {one.message}"))
 
 
-async def _of_cluster(access: Access, only: str | None) -> list[Any]:
+async def _of_cluster(access: Access) -> list[Any]:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.following import definitions  # noqa: PLC0415
 
     found: list[Any] = []
     async with access.connected() as rest:
-        for kind in _CONFIGURATIONS if only != _CRDS else ():
+        for kind in _CONFIGURATIONS:
             found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s")
-        found += await definitions(rest) if only != _WEBHOOKS else ()
-    return found
+        return found + await definitions(rest)

@@ -132,33 +132,6 @@ def heading(text: str) -> str:
     return _styled(text, bold=True)
 
 
-class Screen:
-    """Draws tables on a terminal, each over the last one."""
-
-    def __init__(self, echo: Callable[[str], object] = click.echo) -> None:
-        self._echo: Final = echo
-        self._height = 0
-
-    def draw(self, rows: Sequence[Row]) -> None:
-        """Draw rows over the last ones, as many as the terminal has room for."""
-        size = shutil.get_terminal_size()
-        drawn: list[str] = []
-        height, left_out = 0, 0
-        for line in lines(rows):
-            # As the terminal wraps it.
-            needed = max(-(-len(click.unstyle(line)) // size.columns), 1)
-            if left_out or height + needed > size.lines - 2:
-                left_out += 1
-            else:
-                height += needed
-                drawn.append(line)
-        if left_out:
-            drawn.append(f"... and {left_out} more lines")
-        up = f"\x1b[{self._height}A" if self._height else ""
-        self._height = height + bool(left_out)
-        self._echo(f"{up}\r\x1b[J" + "\n".join(drawn))
-
-
 def _line(row: Row, widths: Sequence[int]) -> str:
     *cells, last = row
     padded = [
@@ -361,17 +334,13 @@ class Listing(Generic[T]):
 
 
 class Again:
-    """Shows a list after each change: over the last one on a terminal, elsewhere what changed."""
+    """Shows a list after each change: what has changed in it."""
 
-    def __init__(self, output: Format) -> None:
-        self._screen: Final = Screen() if output.is_table and is_terminal() else None
+    def __init__(self) -> None:
         self._told: dict[str, Any] = {}
 
     def show(self, listing: Listing[T], items: Sequence[T], id_of: Callable[[Any], str]) -> None:
         """Show it once more; `id_of` tells its lines apart."""
-        if self._screen is not None:
-            self._screen.draw(listing.rows(items)[listing.output.headless :])
-            return
         found = [(listing.line(one), one) for one in listing.parts(items)]
         changed = [one for line, one in found if self._told.get(id_of(line)) != line]
         headless = bool(self._told)

@@ -119,7 +119,7 @@ def _of_cluster(
 
     targets = Targets.of(access, asked_by(words, flags["selector"]), judge, **flags)
     within = targets.namespace
-    again = Again(output)
+    again = Again()
 
     def show(snapshot: "Snapshot", known: Culprits | None) -> None:
         listing = _listing(output, known, is_live=True)

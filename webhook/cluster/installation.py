@@ -29,7 +29,6 @@ from webhook.manifest.documents import (
 from webhook.manifest.rendering import (
     REGISTRATIONS,
     Choices,
-    SharedStore,
     deployment_of,
     install_command,
     is_registration,
@@ -192,8 +191,7 @@ def choices_of(deployment: Document, namespace: str) -> Choices:
         heal=HEAL in arguments,
         follow=FOLLOW in arguments,
         ha=bool(address),
-        # Where it is matters to nothing that is looked at here.
-        store=SharedStore(address, "", 0) if address not in ("", own) else None,
+        store=address if address not in ("", own) else None,
     )
 
 

@@ -75,21 +75,13 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedStore:
-    """The value of --store in a pod, with its host and port."""
-
-    address: str
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
 class Choices:
     """The options of `install`. With `outside`, only registrations are rendered.
 
     heal           restore lost values by patches of status, when enforcing
     follow         the server keeps the registrations as narrow as what they can show
-    ha             several replicas that all answer, with a shared store: `store`, or a Valkey
+    ha             several replicas that all answer, with a shared store: that of `store`, as
+                   serve --store takes it, or a Valkey
                    installed with them; otherwise one is active and the others stand by
     store_image    the image of that Valkey; default: the image in the manifests
     replicas       the number of pods; default: the number in the manifests
@@ -105,7 +97,7 @@ class Choices:
     heal: bool = True
     follow: bool = True
     ha: bool = False
-    store: SharedStore | None = None
+    store: str | None = None
     store_image: str | None = None
     replicas: int | None = None
     api_servers: tuple[str, ...] = ()
@@ -294,14 +286,15 @@ def store_secret(namespace: str, password: str) -> dict[str, Any]:
     }
 
 
-def _set_store(document: dict[str, Any], store: SharedStore) -> None:
+def _set_store(document: dict[str, Any], store: str) -> None:
     """Replace the store address of overlays/ha in a document."""
     if document["kind"] == "NetworkPolicy":
+        found = urlsplit(store)
         # The rule of the component is the last.
-        document["spec"]["egress"][-1] = egress_rule(store.host, store.port)
+        document["spec"]["egress"][-1] = egress_rule(found.hostname or "", found.port or 6379)
     for container in containers_of(document) if document["kind"] == "Deployment" else ():
         container["args"] = [
-            f"{_FLAG}{store.address}" if one.startswith(_FLAG) else one for one in container["args"]
+            f"{_FLAG}{store}" if one.startswith(_FLAG) else one for one in container["args"]
         ]
 
 

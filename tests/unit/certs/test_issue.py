@@ -85,27 +85,12 @@ def test_no_private_key_is_in_a_repr():
         ("a name of 254 characters", {"names": [".".join(["a" * 63] * 3 + ["a" * 62])]}),
         ("a line feed at the end", {"names": ["genguard\n"]}),
         ("a network is no address", {"names": ["10.0.0.0/8"]}),
-        ("no lifetime", {"leaf_lifetime": timedelta()}),
-        ("a lifetime that ends before it begins", {"leaf_lifetime": timedelta(days=-1)}),
         ("an authority of garbage", {"authority": PairSnapshot(b"x", b"y")}),
     ],
 )
 def test_what_makes_no_certificate_is_refused(because, changes):
     with pytest.raises(CertificateError):
         issue(**({"names": NAMES, "at": AT} | changes))
-
-
-@pytest.mark.parametrize("days", [-2, 4000])
-def test_an_authority_signs_only_while_it_is_valid(days):
-    authority = issue_authority(at=AT)
-    with pytest.raises(CertificateError, match="issue a new one"):
-        issue(names=NAMES, at=AT + days * DAY, authority=authority)
-
-
-def test_an_authority_with_the_key_of_another_is_refused():
-    one, other = issue_authority(at=AT), issue_authority(at=AT)
-    with pytest.raises(CertificateError, match="key"):
-        issue(names=NAMES, at=AT, authority=PairSnapshot(one.cert_pem, other.key_pem))
 
 
 OLD = issue_authority(at=AT)

@@ -42,38 +42,6 @@ def test_times_are_written_as_for_kubectl(text, seconds):
     assert duration(24).read(text) == seconds
 
 
-def plain(*words: str) -> str:
-    return "\n".join(output.click.style(word) for word in words)
-
-
-class TestScreen:
-    @pytest.fixture(autouse=True)
-    def size(self, monkeypatch):
-        monkeypatch.setenv("COLUMNS", "20")
-        monkeypatch.setenv("LINES", "6")
-
-    def drawn(self, first, second):
-        out: list[str] = []
-        screen = output.Screen(out.append)
-        for rows in (first, second):
-            screen.draw([(Cell(one),) for one in rows])
-        return out
-
-    def test_the_next_is_drawn_over_the_last(self):
-        first, second = self.drawn("ab", "c")
-        assert first == "\r\x1b[J" + plain("a", "b")
-        assert second == "\x1b[2A\r\x1b[J" + plain("c")
-
-    def test_lines_count_as_the_terminal_wraps_them(self):
-        _, second = self.drawn(["x" * 21], "c")
-        assert second.startswith("\x1b[2A")
-
-    def test_what_the_terminal_has_no_room_for_is_counted(self):
-        first, second = self.drawn("abcdefg", "c")
-        assert first.endswith("\n... and 3 more lines")
-        assert second.startswith("\x1b[5A")
-
-
 def test_columns_are_as_wide_as_what_is_in_them_and_remarks_go_over_all():
     rows = [
         (Cell("OBJECT"), Cell("WHY")),

@@ -13,13 +13,9 @@ from webhook.cli import main
 from webhook.cluster.installation import NO_PAIR, OwnInstallation, enforcing_command
 from webhook.cluster.rest import RefusedError
 from webhook.manifest.documents import AUDIT_ONLY, HEAL, arguments_of, path_of
-from webhook.manifest.rendering import Choices, SharedStore, pair_files, render
+from webhook.manifest.rendering import Choices, pair_files, render
 
-STORE = SharedStore(
-    "valkey://valkey.stores.svc:6379/3",
-    "valkey.stores.svc",
-    6379,
-)
+STORE = "valkey://valkey.stores.svc:6379/3"
 
 
 class Cluster:

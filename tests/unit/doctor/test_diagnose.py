@@ -30,7 +30,6 @@ from tests.unit.test_needed_phases import hook
 from webhook.doctor.checks import CHECKS, diagnose
 from webhook.doctor.facts import Level, Right
 from webhook.manifest.documents import FOLLOW
-from webhook.manifest.rendering import SharedStore
 
 WELL = healthy()
 SHARED = healthy(ha=True)
@@ -246,7 +245,7 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ),
         ({"ha": True, "audit_only": True}, "genguard install --ha --audit-only"),
         (
-            {"ha": True, "store": SharedStore("valkey://db:1/0?prefix=a", "db", 1), "replicas": 4},
+            {"ha": True, "store": "valkey://db:1/0?prefix=a", "replicas": 4},
             "genguard install --ha --store 'valkey://db:1/0?prefix=a' --replicas 4",
         ),
     ],

@@ -11,7 +11,6 @@ from webhook.manifest.rendering import (
     SECRET,
     Choices,
     Outside,
-    SharedStore,
     as_yaml,
     is_registration,
     phase_of,
@@ -87,11 +86,11 @@ _ELSEWHERE = f"db.{_SAID}.svc"
         ({"alertmanagers": (f"http://a.{_SAID}.svc",)}, f"--alertmanager=http://a.{_SAID}.svc"),
         ({"alertmanagers": (f"http://a.{_SAID}.svc",)}, f"{NAME_LABEL}: {_SAID}"),
         (
-            {"ha": True, "store": SharedStore(f"valkey://{_ELSEWHERE}", _ELSEWHERE, 6379)},
+            {"ha": True, "store": f"valkey://{_ELSEWHERE}"},
             f"--store=valkey://{_ELSEWHERE}",
         ),
         (
-            {"ha": True, "store": SharedStore(f"valkey://{_ELSEWHERE}", _ELSEWHERE, 6379)},
+            {"ha": True, "store": f"valkey://{_ELSEWHERE}"},
             f"{NAME_LABEL}: {_SAID}",
         ),
         ({"outside": Outside(f"https://{_ELSEWHERE}", b"theirs")}, f"url: https://{_ELSEWHERE}/"),
@@ -133,7 +132,7 @@ def test_replicas_with_a_store_are_the_overlay_s_own():
 
 
 def test_a_store_of_somebody_s_own_takes_the_place_of_the_valkey():
-    found = rendered(ha=True, store=SharedStore("valkey://db.shop.svc/0", "db.shop.svc", 6379))
+    found = rendered(ha=True, store="valkey://db.shop.svc/0")
     assert "genguard-valkey" not in as_yaml(found)
 
 
@@ -151,7 +150,7 @@ def test_a_store_of_somebody_s_own_takes_the_place_of_the_valkey():
     ],
 )
 def test_the_way_to_another_store_is_open_and_no_secret_is_needed(host, to):
-    store = SharedStore(f"valkey://{host}:7000/0", host, 7000)
+    store = f"valkey://{host}:7000/0"
     found = rendered(ha=True, store=store)
     assert store_of(of_kind(found, "Deployment")) == store.address
     way = of_kind(found, "NetworkPolicy")["spec"]["egress"][-1]
