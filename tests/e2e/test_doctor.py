@@ -35,7 +35,7 @@ CHECKS = [
     *("rules", "reverted", "settings"),
     *("ca-bundle", "order", "reached", "phases"),
     *("mode", "last-seen", "store", "tasks", "incomplete"),
-    *("conditions", "rights", "clock", "nodes", "culprits"),
+    *("conditions", "rights", "nodes", "culprits"),
 ]
 
 

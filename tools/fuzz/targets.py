@@ -180,7 +180,7 @@ def selectors(data: bytes) -> None:
 
 
 _FLAGS: Final[tuple[tuple[Callable[[str], object], type[Exception]], ...]] = (
-    (lambda text: parse_store(text, is_here=False), BadStoreError),
+    (parse_store, BadStoreError),
     (parse_restored, NotRestorableError),
     (parse_watched, NotWatchableError),
 )

@@ -27,9 +27,6 @@ from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.manifest.documents import NAMESPACE
 
 _SECONDS: Final = 15.0
-_SILENT_SECONDS: Final = 30.0
-"""An event stream says something every five seconds."""
-_AGAIN_SECONDS: Final = 1.0
 _LONGEST_REASON: Final = 200
 _Answer = TypeVar("_Answer")
 
@@ -117,22 +114,6 @@ class Server:
             suspects = (one for one in found.webhooks if one.role == "suspect")
             called[part] = tuple(f"{one.configuration}/{one.webhook}" for one in suspects)
         return Seen.of(answer or ObjectAnswer(), called)
-
-    async def turns(self) -> AsyncIterator[None]:
-        """Yield when findings may have changed, first at once; ends only by an error."""
-        waits = aiohttp.ClientTimeout(total=None, sock_read=_SILENT_SECONDS, sock_connect=_SECONDS)
-        while True:
-            try:
-                async with self._session.get(f"{self._base}/events", timeout=waits) as response:
-                    if response.status != HTTPStatus.OK:
-                        self._check(response, await response.read())
-                    yield
-                    async for line in response.content:
-                        if line.strip() == b"event: turn":
-                            yield
-            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-                raise self._no_answer("/events", error) from error
-            await asyncio.sleep(_AGAIN_SECONDS)  # the server ends each stream after a while
 
     def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         """Raise NoServerError for a refusal, in the words of the server."""

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from itertools import product
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -25,7 +24,7 @@ from webhook.cli.install import IN_NAMESPACE
 from webhook.cli.options import OUTPUT, Access, asks_server, examples
 from webhook.cli.output import is_terminal, print_checked, with_margin
 from webhook.cli.targets import ask_findings
-from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
+from webhook.cluster.install_waits import leaving, read_pair, send_probe, send_probes
 from webhook.cluster.installation import choices_of, find, is_injected, leftovers
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.checks import diagnose
@@ -122,10 +121,9 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
     expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
     probed = await send_probe(rest, _WATCHED)
     probes = await send_probes(rest, _WATCHED, _PROBES)
-    now = datetime.now(UTC)
     endpoints = await read(Source.ENDPOINTS, _endpoints(rest, namespace), [])
     facts = Facts(
-        at=now,
+        at=datetime.now(UTC),
         namespace=namespace,
         version=version["gitVersion"],
         expected=expected,
@@ -139,7 +137,6 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
         refusal=probed.refusal,
         probes=tuple(one.seen for one in probes),
         leaving=tuple(await read(Source.PODS, leaving(rest, deployment), [])) if deployment else (),
-        skew=_skew(probed, now),
         nodes=await _nodes(rest),
         unread=unread,
     )
@@ -216,14 +213,6 @@ def _needed(facts: Facts) -> Iterator[tuple[str, Right]]:
             parts = product(rule["verbs"], rule["apiGroups"], rule["resources"], named or ("",))
             for verb, group, resource, name in parts:
                 yield namespace, Right(verb, group, resource, allowed=False, name=name)
-
-
-def _skew(probed: Probed, now: datetime) -> float:
-    """Seconds that this clock is ahead of the API server's, which are whole seconds."""
-    try:
-        return (now - parsedate_to_datetime(probed.date)).total_seconds() - 0.5
-    except ValueError:
-        return 0.0
 
 
 async def _shown_pair(url: str) -> PairSnapshot | None:

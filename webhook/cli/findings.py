@@ -234,15 +234,16 @@ async def _once(wanted: FindingFilter, access: Access, output: Format) -> None:
 
 
 async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None:
-    """Show findings after every change; a server that is lost is looked for again, for ever."""
+    """Show what changed in findings; a server that is lost is looked for again, for ever."""
     again, listing = Again(), _listing(output)
     was_reached, told = False, ""
     while True:
         try:
             async with access.reached() as server:
-                async for _ in server.turns():
+                while True:
                     again.show(listing, await _ask(server, wanted), lambda one: one.id)
                     was_reached, told = True, ""
+                    await asyncio.sleep(_AGAIN_SECONDS)
         except Exception as error:
             code, reason = why_it_ended(error)
             if code is ExitCode.DONE or not was_reached:

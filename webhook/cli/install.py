@@ -62,7 +62,7 @@ def _changes_installation(verb: F) -> F:
 def _shared_store(text: str) -> str:
     """The store of --store: one that pods can share, and without a password."""
     try:
-        address = parse_store(text, is_here=False)
+        address = parse_store(text)
     except BadStoreError as error:
         raise click.BadParameter(str(error)) from error
     if not isinstance(address, ValkeyAddress):

@@ -31,7 +31,6 @@ class Probed(NamedTuple):
     seen: Mapping[str, Seen]
     status: int
     refusal: str
-    date: str
 
 
 async def send_probe(rest: Rest, namespace: str, run: str = "") -> Probed:
@@ -42,7 +41,7 @@ async def send_probe(rest: Rest, namespace: str, run: str = "") -> Probed:
         "POST", collection_of(document), document, params={"dryRun": "All"}
     )
     refusal = answer.message if answer.status >= HTTPStatus.BAD_REQUEST else ""
-    return Probed(read_answers(answer.warnings, value), answer.status, refusal, answer.date)
+    return Probed(read_answers(answer.warnings, value), answer.status, refusal)
 
 
 async def send_probes(rest: Rest, namespace: str, count: int) -> tuple[Probed, ...]:

@@ -94,12 +94,11 @@ class TooLongError(UnreadableError):
 
 
 class RawAnswer(NamedTuple):
-    """An answer or refusal: status, message of a refusal, warnings, the server's time as text."""
+    """An answer or refusal: status, message of a refusal, warnings."""
 
     status: int
     message: str
     warnings: tuple[str, ...]
-    date: str
 
 
 async def if_there(answer: Awaitable[T]) -> T | None:
@@ -200,7 +199,7 @@ class Rest:
             response = await self._send(method, path, body, params or {})
             message = await _message(response, path)
         warnings = tuple(map(_warning, response.headers.getall("Warning", ())))
-        return RawAnswer(response.status, message, warnings, response.headers.get("Date", ""))
+        return RawAnswer(response.status, message, warnings)
 
     async def read(self, path: str, *, accept: str = _JSON, **params: str) -> bytes:
         """Read a long answer, undecoded. Raises as `call` does."""

@@ -54,7 +54,6 @@ from webhook.manifest.documents import (
 from webhook.manifest.rendering import PHASES, REGISTRATIONS, is_registration, store_of
 
 _OLDEST: Final = (1, 30)
-_SKEW_SECONDS: Final = 30
 _SOON: Final = timedelta(days=30)
 _LONGEST_SECONDS: Final = 5
 _FEW_WRITES: Final = 100
@@ -500,16 +499,6 @@ def rights(facts: Facts) -> Iterator[CheckResult]:
     if missing := [str(right) for right in facts.rights if not right.allowed]:
         yield fail(f"{who} may not {few(missing)}", repair)
     yield ok(f"{who} has every right that it needs")
-
-
-@check("clock")
-def clock(facts: Facts) -> Iterator[CheckResult]:
-    """The clock here and the API server's agree: certificates and Leases depend on it."""
-    if abs(facts.skew) > _SKEW_SECONDS:
-        where = "ahead of" if facts.skew > 0 else "behind"
-        message = f"the clock here is {abs(facts.skew):.0f} s {where} the API server's"
-        yield warn(message, "sudo timedatectl set-ntp true")
-    yield ok("the clock here and the API server's agree")
 
 
 @check("nodes")

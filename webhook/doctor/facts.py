@@ -80,7 +80,6 @@ class Facts:
     refusal: str = ""  # why the API server refused the dry run
     probes: tuple[Mapping[str, Seen], ...] = ()  # the answers to several that were sent at once
     leaving: tuple[str, ...] = ()  # pods that are deleted, or have an older template
-    skew: float = 0.0  # seconds that the clock here is ahead of the API server's
     rights: tuple[Right, ...] = ()  # those that the server needs
     nodes: Mapping[str, str] | None = None  # versions of kubelets; None: they cannot be read
     unread: Mapping[str, str] = field(default_factory=dict)  # what could not be read, and why

@@ -60,11 +60,8 @@ class ValkeyAddress:
 StoreAddress = MemoryAddress | SqliteAddress | ValkeyAddress
 
 
-def parse_store(text: str, *, is_here: bool = True) -> StoreAddress:
-    """Parse the value of `--store`. Raises BadStoreError.
-
-    is_here  the store is used on this machine, so the files that it names must exist here
-    """
+def parse_store(text: str) -> StoreAddress:
+    """Parse the value of `--store`; no file is looked at. Raises BadStoreError."""
     if text == "memory":
         return MemoryAddress()
     scheme, colon, rest = text.partition(":")
@@ -73,11 +70,11 @@ def parse_store(text: str, *, is_here: bool = True) -> StoreAddress:
             raise BadStoreError("--store sqlite: takes a path: sqlite:/var/lib/genguard/state.db")
         return SqliteAddress(Path(rest))
     if scheme in _TLS_BY_SCHEME and rest.startswith("//"):
-        return _valkey(text, tls=_TLS_BY_SCHEME[scheme], is_here=is_here)
+        return _valkey(text, tls=_TLS_BY_SCHEME[scheme])
     raise BadStoreError(f"--store: give {_FORMS}")
 
 
-def _valkey(text: str, *, tls: bool, is_here: bool) -> ValkeyAddress:
+def _valkey(text: str, *, tls: bool) -> ValkeyAddress:
     try:
         url = urlsplit(text)
         port, db = url.port or _DEFAULT_PORT, int(url.path.strip("/") or 0)
@@ -94,9 +91,6 @@ def _valkey(text: str, *, tls: bool, is_here: bool) -> ValkeyAddress:
         # Not repeated: it may be the rest of a password with a ? in it.
         raise _bad(f"unknown parameter after ?; known are {', '.join(sorted(_PARAMETERS))}")
     files = {name: Path(given[name]) for name in ("password-file", "cafile") if name in given}
-    for name, path in files.items():
-        if is_here and not path.is_file():
-            raise _bad(f"{name} {path}: there is no such file")
     password = None if url.password is None else unquote(url.password)
     if password is not None and "password-file" in files:
         raise _bad("give the password or password-file, not both")

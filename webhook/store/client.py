@@ -61,6 +61,7 @@ _REASONS: Final = (
     (ReadOnlyError, "the store is a replica that cannot be written to"),
     (BusyLoadingError, "the store is loading its data"),
     (ResponseError, "refused; are the names another program's? give --store another ?prefix="),
+    (FileNotFoundError, "the cafile is not there"),
     (ssl.SSLError, "TLS failed; is the certificate's authority the one of cafile?"),
     (TimeoutError, _LATE),
     (ValkeyTimeoutError, _LATE),

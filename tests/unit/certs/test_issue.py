@@ -1,7 +1,6 @@
 """issue(): what Go's crypto/x509 asks for, at a time that is given."""
 
 import ipaddress
-from datetime import timedelta
 
 import pytest
 from cryptography import x509

@@ -27,7 +27,7 @@ class ApiServer:
         answers = self._answers
         status, message, seen = answers.pop(0) if len(answers) > 1 else answers[0]
         value = body["metadata"]["annotations"][PROBE]
-        return RawAnswer(status, message, tuple(answer(value, Phase(one), {}) for one in seen), "")
+        return RawAnswer(status, message, tuple(answer(value, Phase(one), {}) for one in seen))
 
 
 @pytest.mark.slow

@@ -145,14 +145,14 @@ def test_a_store_of_somebody_s_own_takes_the_place_of_the_valkey():
             [{"namespaceSelector": {"matchLabels": {NAME_LABEL: "shop"}}}],
         ),
         ("10.0.0.7", [{"ipBlock": {"cidr": "10.0.0.7/32"}}]),
-        ("fd00::7", [{"ipBlock": {"cidr": "fd00::7/128"}}]),
+        ("[fd00::7]", [{"ipBlock": {"cidr": "fd00::7/128"}}]),
         ("db.example.org", None),
     ],
 )
 def test_the_way_to_another_store_is_open_and_no_secret_is_needed(host, to):
     store = f"valkey://{host}:7000/0"
     found = rendered(ha=True, store=store)
-    assert store_of(of_kind(found, "Deployment")) == store.address
+    assert store_of(of_kind(found, "Deployment")) == store
     way = of_kind(found, "NetworkPolicy")["spec"]["egress"][-1]
     assert way.pop("ports") == [{"port": 7000, "protocol": "TCP"}]
     assert way.get("to") == to

@@ -37,15 +37,11 @@ def test_a_store_is_read(text, address):
     assert parse_store(text) == address
 
 
-def test_files_are_named_in_the_query(tmp_path):
-    for name in ("ca.crt", "password"):
-        (tmp_path / name).write_text("")
-    read = parse_store(
-        f"valkeys://me@cache?cafile={tmp_path}/ca.crt&password-file={tmp_path}/password"
-    )
+def test_files_are_named_in_the_query():
+    read = parse_store("valkeys://me@cache?cafile=/a/ca.crt&password-file=/a/password")
     assert isinstance(read, ValkeyAddress)
     assert (read.user, read.password) == ("me", None)
-    assert (read.cafile, read.password_file) == (tmp_path / "ca.crt", tmp_path / "password")
+    assert (read.cafile, read.password_file) == (Path("/a/ca.crt"), Path("/a/password"))
 
 
 @pytest.mark.parametrize(
@@ -68,8 +64,6 @@ def test_files_are_named_in_the_query(tmp_path):
         ("valkey://cache/first", "number of a database"),
         ("valkey://me@cache", "needs a password"),
         ("valkey://cache?cafile=/etc/hosts", "write valkeys://"),
-        ("valkeys://cache?cafile=/nowhere", "no such file"),
-        ("valkey://cache?password-file=/nowhere", "no such file"),
         (f"valkey://:{SECRET}@cache?password-file=/etc/hosts", "not both"),
     ],
 )
