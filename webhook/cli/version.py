@@ -6,9 +6,10 @@ import click
 
 from genguard.generation.table import known_versions
 from webhook import __version__
+from webhook.cli.options import examples
 
 
-@click.command()
+@click.command(epilog=examples(("Which genguard this is", "genguard version")))
 def version() -> None:
     """Print the version of genguard, and which versions of Kubernetes it knows.
 

@@ -81,7 +81,6 @@ class Store:
         """Commands by operation and result."""
         self.up = False
         self._reason = ""
-        self._asking: Final[set[asyncio.Task[list[Any]]]] = set()
 
     async def send(self, operation: str, *commands: Command) -> list[Any]:
         """Send commands in one round trip, and return the replies. Raises StoreLostError."""
@@ -101,20 +100,13 @@ class Store:
         if not self.up:
             self.requests[operation, "skipped"] += 1
             raise StoreLostError("away")
-        asking = asyncio.create_task(self.send(operation, command))
-        # Not cancelled: valkey-py would leave its reply to the next command of the connection.
-        self._asking.add(asking)
-        asking.add_done_callback(self._end)
-        await asyncio.wait((asking,), timeout=ANSWER_SECONDS)
-        if not asking.done():
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):  # valkey-py then drops the connection
+                (reply,) = await self.send(operation, command)
+        except TimeoutError as error:
             self.requests[operation, "timeout"] += 1
-            raise StoreLostError(_LATE)
-        return asking.result()[0]
-
-    def _end(self, asking: "asyncio.Task[list[Any]]") -> None:
-        self._asking.discard(asking)
-        if not asking.cancelled():
-            asking.exception()  # nobody may wait for it any more
+            raise StoreLostError(_LATE) from error
+        return reply
 
     def note(self, reason: str) -> None:
         """Note that the server answered ("") or why not, and log it if that has changed."""
@@ -127,8 +119,6 @@ class Store:
 
     async def close(self) -> None:
         """Close all connections."""
-        for asking in tuple(self._asking):
-            asking.cancel()
         with contextlib.suppress(ValkeyError, OSError):
             await self._client.aclose(close_connection_pool=True)
 

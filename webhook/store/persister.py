@@ -27,7 +27,7 @@ import msgspec
 
 from genguard.detection.ledger import Ledger, Mark, Row
 from webhook.election.leader import Leadership
-from webhook.files.private import keep_private
+from webhook.files.private import NotPrivateError, keep_private
 from webhook.store.address import BadStoreError
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
@@ -274,27 +274,20 @@ class SqliteFile:
         """Open or create the file. Raises BadStoreError; DamagedStoreError if it is damaged."""
         self._path: Final = path
         self.seconds: Final = 0.0
-        try:
-            with contextlib.suppress(FileExistsError):
-                # Findings tell about the cluster: only the owner may read them.
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            self._file: Final = sqlite3.connect(
-                path, timeout=0, check_same_thread=False, isolation_level=None
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise _refusal(path, _CANNOT_OPEN) from error
-        try:
-            self._take()
-            keep_private(path)
-        except OSError as error:
-            self._file.close()
-            raise _refusal(path, error.strerror or "") from error
-        except sqlite3.Error as error:
-            self._file.close()
-            raise _refusal(path, error) from error
-        except BaseException:
-            self._file.close()
-            raise
+        with contextlib.ExitStack() as undo:
+            try:
+                with contextlib.suppress(FileExistsError):
+                    # Findings tell about the cluster: only the owner may read them.
+                    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                self._file: Final = sqlite3.connect(
+                    path, timeout=0, check_same_thread=False, isolation_level=None
+                )
+                undo.callback(self._file.close)
+                self._take()
+                keep_private(path)
+            except (OSError, sqlite3.Error) as error:
+                raise _refusal(path, error) from error
+            undo.pop_all()
 
     async def load(self) -> list[Row]:
         """Return all rows. Raises BadStoreError; DamagedStoreError if it is damaged."""
@@ -363,13 +356,15 @@ def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _refusal(path: Path, reason: str | sqlite3.Error) -> BadStoreError:
+def _refusal(path: Path, reason: str | Exception) -> BadStoreError:
     kind = BadStoreError
     if isinstance(reason, sqlite3.Error):
         code = _code(reason)
         kind = DamagedStoreError if code in _DAMAGES else BadStoreError
         own = {sqlite3.SQLITE_BUSY: _IN_USE, sqlite3.SQLITE_CANTOPEN: _CANNOT_OPEN}
         reason = own.get(code, f"SQLite says: {reason}; {_START_ANEW}")
+    elif isinstance(reason, OSError):
+        reason = reason.strerror if isinstance(reason, NotPrivateError) else _CANNOT_OPEN
     return kind(f"--store sqlite:{path}: {reason}")
 
 
