@@ -138,12 +138,10 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def service_names(
-    service: str, namespace: str, *, cluster_domain: str = "cluster.local"
-) -> tuple[str, ...]:
+def service_names(service: str, namespace: str) -> tuple[str, ...]:
     """Return every DNS name of a Service; the API server uses the first, as SNI and as Host."""
     short = f"{service}.{namespace}"
-    return f"{short}.svc", short, service, f"{short}.svc.{cluster_domain}"
+    return f"{short}.svc", short, service, f"{short}.svc.cluster.local"
 
 
 def installed_names(service: str, namespace: str) -> tuple[str, ...]:

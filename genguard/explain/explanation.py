@@ -30,7 +30,7 @@ from genguard.generation.strategy import (
 from genguard.generation.table import Behaviour, GenerationTable, Keeper, Row, Writer
 from genguard.linting.definition import DefinedVersion
 from genguard.linting.hook import mapping, texts
-from genguard.objects.served import Served, find, nearest
+from genguard.objects.served import Served, find
 from genguard.status.health_rules import HealthRule, HealthRules, Key
 from genguard.status.kind_rule import KindRule
 from genguard.status.kinds import find_rule
@@ -332,10 +332,6 @@ class Catalogue:
     @property
     def _known(self) -> list[Served]:
         return [*self._rows, *self._custom]
-
-    def knows(self, kind: str) -> bool:
-        """Whether a kind has this name or a similar one."""
-        return bool(nearest(kind, self._known))
 
     def explain(self, kind: str) -> Explanation:
         """Explain a kind; raises UnknownTargetError with the most similar names."""

@@ -7,7 +7,7 @@ installed in the cluster, by a forwarded port (webhook/cluster/port_forward.py).
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypeVar
@@ -21,7 +21,6 @@ from genguard.detection.finding import Finding
 from genguard.objects.shown import printable
 from webhook.cli.errors import why_it_ended
 from webhook.cli.options import USUAL_SERVER, Access
-from webhook.cluster.kubeconfig import NoClusterError
 from webhook.cluster.port_forward import Forward, OpsPort, find_ops_port, forwarded
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.manifest.documents import NAMESPACE
@@ -141,44 +140,25 @@ class Server:
 
 @asynccontextmanager
 async def server_of(access: Access, rest: Rest | None = None) -> AsyncIterator[Server]:
-    """Reach the server that is meant: by its URL, in the cluster, else on this host.
+    """Reach the server that is meant: by its URL, else in the cluster.
 
-    rest  the client of a verb that is connected to a cluster: nowhere else is looked then
+    rest  the client of a verb that is connected to a cluster
 
-    On this host only where neither a server nor a cluster was named, and the usual cluster is
-    missing or has no genguard. Raises NoServerError; without `rest` also NoClusterError,
-    RefusedError or UNREACHED.
+    Raises NoServerError; without `rest` also NoClusterError, RefusedError or UNREACHED.
     """
     async with AsyncExitStack() as opened:
-        yield await opened.enter_async_context(await _found(access, rest, opened))
-
-
-async def _found(
-    access: Access, rest: Rest | None, opened: AsyncExitStack
-) -> AbstractAsyncContextManager[Server]:
-    if access.server and "://" in access.server:
-        return _at(access, access.server)
-    if rest is not None:
-        try:
-            return _in(access, rest, await ops_port(access.server, rest))
-        except (RefusedError, *UNREACHED) as error:
-            where = f"genguard in namespace {access.server or NAMESPACE}"
-            raise NoServerError(f"{where}: {why_it_ended(error)[1]}") from error
-    try:
-        rest = await opened.enter_async_context(access.connected())
-        return _in(access, rest, await ops_port(access.server, rest))
-    except (NoClusterError, NotInstalledError) as error:
-        if access.server or access.kubeconfig or access.context:
-            raise
-        reason = str(error)
-    try:
-        async with _at(access, USUAL_SERVER) as server:
-            _ = await server.ask("/api/server", {}, msgspec.Raw)
-    except NoServerError as error:
-        raise NoServerError(
-            f"{reason}; and none answers at {USUAL_SERVER}: give --server URL, or --kubeconfig"
-        ) from error
-    return _at(access, USUAL_SERVER)
+        if access.server and "://" in access.server:
+            way = _at(access, access.server)
+        elif rest is None:
+            rest = await opened.enter_async_context(access.connected())
+            way = _in(access, rest, await ops_port(access.server, rest))
+        else:
+            try:
+                way = _in(access, rest, await ops_port(access.server, rest))
+            except (RefusedError, *UNREACHED) as error:
+                where = f"genguard in namespace {access.server or NAMESPACE}"
+                raise NoServerError(f"{where}: {why_it_ended(error)[1]}") from error
+        yield await opened.enter_async_context(way)
 
 
 async def ops_port(namespace: str | None, rest: Rest) -> OpsPort:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,6 @@ from webhook.files.given import read_definitions
 from webhook.server.flags import FILE
 
 _WIDEST = 100
-_NOT_BUILT_IN = (
-    "no built-in kind is called {!r}; {}for a custom resource give --crds or --kubeconfig"
-)
 
 
 def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -113,11 +109,8 @@ def _of_tables(
     try:
         return known.explain(resource)
     except UnknownTargetError as error:
-        if definitions or known.knows(resource):
-            return str(error)
-        close = get_close_matches(resource.lower(), known.names, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        return _NOT_BUILT_IN.format(resource, meant)
+        custom = "" if definitions else "; for a custom resource give --crds or --kubeconfig"
+        return f"{error}{custom}"
 
 
 def _print_finding(found: Finding, output: str) -> None:

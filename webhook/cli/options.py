@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Flags = Sequence[Callable[[Any], Any]]
 
 USUAL_SERVER: Final = "http://127.0.0.1:8080"
-"""Where the ops port is on the server's own host, and after `kubectl port-forward ... 8080`."""
+"""An example: the ops port on the server's own host, or forwarded."""
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{1,65536}=*")
 """RFC 6750 section 2.1: b64token."""
