@@ -29,7 +29,7 @@ from certs.files import (
     read_file,
     write_files,
 )
-from certs.inspect import Inspection, inspect
+from certs.inspect import inspect
 from certs.issue import (
     AUTHORITY_NAME,
     LEAF_LIFETIME,
@@ -77,36 +77,22 @@ def renewal(
     names: Sequence[str],
     lifetime: timedelta,
     may_sign: bool = True,
+    is_ours: bool = False,
 ) -> Due:
     """Return what a Secret is to hold. Bad contents are a reason for a new leaf.
 
     trusted   the caBundle of every webhook in PEM
     names     those that the API server uses; `lifetime` is that of a new leaf
     may_sign  the API servers have seen what is in `trusted`
+    is_ours   a leaf of another issuer is replaced, too
     Raises CertificateError if a name is none, or if ca.key cannot sign here.
     """
-    found = _inspected(files, names, at)
-    if found.facts is not None and not found.facts.issuer.startswith(f"CN={AUTHORITY_NAME} "):
+    pair = (files.get(name, b"") for name in (CERT_FILE, KEY_FILE, CA_FILE))
+    found = inspect(*pair, at=at, names=(*names, *LOOPBACK))
+    ours = f"CN={AUTHORITY_NAME} "
+    if found.facts and not is_ours and not found.facts.issuer.startswith(ours):
         issuer = found.facts.issuer
         return Due(files, left=f"it is signed by {issuer}, and its issuer renews it")
-    return _due(files, found, trusted, at, names=names, lifetime=lifetime, may_sign=may_sign)
-
-
-def _inspected(files: Files, names: Sequence[str], at: datetime) -> Inspection:
-    pair = (files.get(name, b"") for name in (CERT_FILE, KEY_FILE, CA_FILE))
-    return inspect(*pair, at=at, names=(*names, *LOOPBACK))
-
-
-def _due(
-    files: Files,
-    found: Inspection,
-    trusted: Sequence[bytes],
-    at: datetime,
-    *,
-    names: Sequence[str],
-    lifetime: timedelta,
-    may_sign: bool = True,
-) -> Due:
     if not found.problems:
         return Due(files)
     # Registrations count, too: if the Secret was damaged, replicas still serve the old leaf, and
@@ -149,8 +135,7 @@ def ensure(
     def look() -> tuple[Files, Due]:
         read = ((name, read_file(folder / name)) for name in _FILES)
         files = {name: content for name, content in read if content is not None}
-        found = _inspected(files, names, at)
-        return files, _due(files, found, (), at, names=names, lifetime=leaf_lifetime)
+        return files, renewal(files, (), at, names=names, lifetime=leaf_lifetime, is_ours=True)
 
     files, due = look()
     if files and CA_KEY_FILE not in files:

@@ -54,13 +54,9 @@ class TransitionTracker:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, Severity]] = {}
-        self._last: tuple[Finding, ...] = ()
 
     def since(self, findings: tuple[Finding, ...]) -> tuple[Change, ...]:
         """Return the changes since the last call."""
-        if findings is self._last:
-            return ()
-        self._last = findings
         found: list[Change] = []
         seen: dict[str, tuple[str, Severity]] = {}
         for finding in findings:
