@@ -76,9 +76,11 @@ class Targets:
     ) -> AsyncIterator[tuple[Following, "CulpritWatch"]]:
         """Follow objects, and ask a server about them, while the context is entered.
 
-        Raises one of UNREACHED.
+        Raises NoServerError for a server that is named and does not answer, or one of UNREACHED.
         """
         within = self.namespace if all(one.namespace for one in found) else ""
+        if self.access.server:
+            await ask_findings(self.access, rest, within)
         async with (
             Following(rest, kinds, found, tell, judge=self.judge) as objects,
             CulpritWatch(self.access, rest, kinds, within, tell) as culprits,
