@@ -43,7 +43,7 @@ def links_what_is_there(page: Path) -> None:
     for name in re.findall(r"\]\(([^)]*)\)", text):
         assert (RUNBOOKS / name.partition("#")[0]).exists(), name
     for path in re.findall(r"manifests/[a-z][a-z/.-]*[a-z]", text):
-        if not path.endswith("ca.key"):  # made by `python -m certs`, in no repository
+        if not path.endswith("ca.key"):  # of `serve --cert-dir`, in no repository
             assert (MONITORING.parents[1] / path).exists(), path
 
 

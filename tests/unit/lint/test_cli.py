@@ -124,7 +124,7 @@ def test_names_cannot_forge_a_row(tmp_path):
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """A copy of manifests/ with a certificate in it, as `python -m certs` makes one."""
+    """A copy of manifests/ with a certificate in it, as `serve --cert-dir` makes one."""
     folder = tmp_path_factory.mktemp("repository")
     no_certificates = shutil.ignore_patterns("*.crt", "*.key")
     shutil.copytree(REPOSITORY / "manifests", folder / "manifests", ignore=no_certificates)
