@@ -364,7 +364,8 @@ def _refusal(path: Path, reason: str | Exception) -> BadStoreError:
         own = {sqlite3.SQLITE_BUSY: _IN_USE, sqlite3.SQLITE_CANTOPEN: _CANNOT_OPEN}
         reason = own.get(code, f"SQLite says: {reason}; {_START_ANEW}")
     elif isinstance(reason, OSError):
-        reason = reason.strerror if isinstance(reason, NotPrivateError) else _CANNOT_OPEN
+        is_own = isinstance(reason, NotPrivateError)
+        reason = reason.strerror or "" if is_own else _CANNOT_OPEN
     return kind(f"--store sqlite:{path}: {reason}")
 
 
