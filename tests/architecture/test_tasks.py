@@ -28,7 +28,6 @@ UNSUPERVISED = {
         "it drops and counts each line that fails",
     ),
     "webhook.telemetry.spans": ({"Thread": 1}, "the end of the server"),
-    "webhook.store.client": ({"create_task": 1}, "one question, which valkey-py ends in time"),
     "webhook.cluster.port_forward": ({"create_task": 1}, "one connection of a verb"),
     "webhook.cli.errors": ({"ensure_future": 1}, "the verb itself"),
     "webhook.cli.following": ({"create_task": 2}, "`next_snapshot` raises what they raise"),

@@ -126,7 +126,7 @@ ROWS = {
         f"doctor -n {NOWHERE}",
         (
             *each("get", HOOKS, CHECKS, *INSTALLED),
-            *each("list", HOOKS, CHECKS, DEFINITIONS, "endpointslices.discovery.k8s.io"),
+            *each("list", HOOKS, CHECKS, "endpointslices.discovery.k8s.io"),
             "list namespaces",
             "get secrets",
             "create subjectaccessreviews.authorization.k8s.io",
