@@ -139,16 +139,16 @@ def not_settled(text):
 
 
 def findings_page(text):
-    asked = {"q": "", "namespace": text[:20].strip() or "n", "culprit": "c", "group": "none"}
+    asked = {"q": "", "namespace": text[:20].strip() or "n", "culprit": "c"}
     asked = findings.parse(asked, state="open", limit=1)
     known = [msgspec.structs.replace(found(text), id=one) for one in (text or "f", "another")]
     thing = not_settled(text)
     things = (thing,) * 6
     broken = Broken(Verdict.BROKEN, THEN, 3, 2, 6, 1, things, things, ("no cluster",))
     wanted = msgspec.structs.replace(asked, namespace="", culprit="")
-    data = findings.home(known, wanted, broken, NOW)
+    data = findings.home(known, wanted, broken, NOW, kinds(()))
     first = msgspec.structs.replace(known[0], diff=diff_of(text))
-    values = {**data.values, "asked": asked, "tracked": 1, "first": first}
+    values = {**data.values, "asked": asked, "tracked": 1, "first": first, "connected": True}
     values["first_step"] = FixStep(text, text, text or "c")
     values["happenings"] = {one.id: happening(first) for one in known}
     return shown("findings.html", data.model, **values)
@@ -175,7 +175,7 @@ def objects_page(text):
     page = objects.ObjectsPage((tracked(text),), "00", 2, 1)
     asked = {"q": text or "q", "namespace": text or "n"}
     values = {"asked": asked, "healths": (), "kinds": ["Pod"], "known": 2, "limit": 1, "stuck": ()}
-    values |= {"since": "", "order": "worst", "shown": asked, "orders": (), "most": 1}
+    values |= {"since": "", "shown": asked, "most": 1}
     return shown("objects.html", page, **values)
 
 
@@ -186,10 +186,9 @@ def object_page(text):
         text or "g", text, text or "n", text or "name", text, True, one, (step(text),), (),
         (found(text),), tree,
     )  # fmt: skip
-    names = {"name": text or "name"}
     return shown(
-        "object.html", page, plot=plot(page.writes, (), NOW), since="", earlier=0, stuck=(),
-        names=names, commands=tuple(commands(page)),
+        "object.html", page, plot=plot(page.writes, (), NOW), stuck=(),
+        commands=tuple(commands(page)),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ what it owns, is to blame. Objects are known as watches show them; this replica 
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple, Self
@@ -272,7 +272,7 @@ def _show(family: Family, blames: Blames) -> NotSettled:
         namespace=state.namespace,
         name=state.name,
         uid=root.uid,
-        health=max((root.state.health, shown.state.health), key=_BY_HEALTH),
+        health=max((root.state.health, shown.state.health), key=tuple(Health).index),
         since=stamp_exactly(since),
         blocks=shown.state.blocked_by,
         blocked_object="" if is_root else f"{shown.kind.kind} {shown.state.name}",
@@ -282,6 +282,3 @@ def _show(family: Family, blames: Blames) -> NotSettled:
         culprit="" if finding is None else culprit(finding).name,
         relation=relation,
     )
-
-
-_BY_HEALTH: Final[Callable[[Health], int]] = tuple(Health).index

@@ -1,12 +1,12 @@
-"""Lists of findings: what URL parameters choose, in order, and in groups. Pure.
+"""Lists of findings: what URL parameters choose, the worst first, in groups of one culprit. Pure.
 
 A finding that follows from another is a consequence: it stands beneath its cause, in the group of
 that cause. Objects that are not settled stand beneath the finding that is to blame.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,15 +15,7 @@ from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.ledger import MOST_FINDINGS
 from webhook.dashboard.broken import NotSettled
-from webhook.dashboard.headlines import (
-    KindOf,
-    about,
-    count_objects,
-    culprit,
-    group_headline,
-    headline,
-    predicate,
-)
+from webhook.dashboard.headlines import KindOf, culprit, group_headline, headline, predicate
 from webhook.dashboard.page import (
     begin_of_range,
     check_parameters,
@@ -39,18 +31,7 @@ STATES: Final = ("open", "quiet", "resolved", "all")
 """`open` includes quiet findings: they are not resolved, but show no new signal."""
 DETECTORS: Final = tuple(sorted(one.name for one in ALL))
 SEVERITIES: Final = tuple(reversed(Severity))
-GROUPINGS: Final = ("culprit", "object", "detector", "none")
-ORDERS: Final = ("asc", "desc")
-USUAL_ORDER: Final[Mapping[str, str]] = {
-    "severity": "desc",
-    "what": "asc",
-    "since": "asc",
-    "last": "desc",
-    "count": "desc",
-}
-"""The columns that findings are sorted by, the usual one first."""
 _FILTERS: Final = ("q", "severity", "namespace", "detector", "culprit", "state", "since")
-_ARRANGED: Final = ("group", "sort", "order")
 
 
 class FindingQuery(msgspec.Struct, frozen=True):
@@ -58,7 +39,6 @@ class FindingQuery(msgspec.Struct, frozen=True):
 
     culprit  as webhook/dashboard/headlines.py names it
     since    findings with a sign within this time, such as 24h
-    group    what the page groups by; sort and order: by which column, in which direction
     """
 
     q: str
@@ -68,9 +48,6 @@ class FindingQuery(msgspec.Struct, frozen=True):
     culprit: str
     state: str
     since: str
-    group: str
-    sort: str
-    order: str
     page: int
     limit: int
 
@@ -80,11 +57,6 @@ class FindingQuery(msgspec.Struct, frozen=True):
         return {name: getattr(self, name) for name in _FILTERS}
 
     @property
-    def arranged(self) -> dict[str, str]:
-        """The parameters of links to other pages of the same findings."""
-        return {name: getattr(self, name) for name in (*_FILTERS, *_ARRANGED)}
-
-    @property
     def is_narrow(self) -> bool:
         """Whether a filter other than the state leaves findings out."""
         return any(value for name, value in self.filters.items() if name != "state")
@@ -92,22 +64,18 @@ class FindingQuery(msgspec.Struct, frozen=True):
     @property
     def is_usual(self) -> bool:
         """Whether the worst of all open findings come first."""
-        is_sorted = (self.sort, self.order) == ("severity", USUAL_ORDER["severity"])
-        return is_sorted and self.page == 1 and self.state == "open" and not self.is_narrow
+        return self.page == 1 and self.state == "open" and not self.is_narrow
 
-    def find(self, findings: Iterable[Finding], now: float, kind_of: KindOf) -> list[Finding]:
+    def find(self, findings: Iterable[Finding], now: float) -> list[Finding]:
         """Return the findings that match, sorted: unresolved first, the worst and latest first.
 
         Latest is what began last: rows would change places with each sign.
         """
         found = sorted(
-            self._matching(findings, now), key=lambda one: (one.first_seen, one.last_seen)
+            self._matching(findings, now),
+            key=lambda one: (one.severity.rank, one.first_seen, one.last_seen),
+            reverse=True,
         )
-        found.reverse()
-        if self.sort != "severity":
-            found.sort(key=lambda one: -one.severity.rank)
-        column = _COLUMNS[self.sort]
-        found.sort(key=lambda one: column(one, kind_of), reverse=self.order == "desc")
         found.sort(key=lambda one: one.state == "resolved")
         return found
 
@@ -133,7 +101,6 @@ def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
     Raises BadQueryError.
     """
     check_parameters(query, FindingQuery.__struct_fields__)
-    sort = choice(query, "sort", USUAL_ORDER, "severity")
     return FindingQuery(
         q=query.get("q", "").strip(),
         severity=choice(query, "severity", SEVERITIES),
@@ -142,9 +109,6 @@ def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
         culprit=query.get("culprit", "").strip(),
         state=choice(query, "state", STATES, state),
         since=time_range(query),
-        group=choice(query, "group", GROUPINGS, GROUPINGS[0]),
-        sort=sort,
-        order=choice(query, "order", ORDERS, USUAL_ORDER[sort]),
         page=number(query, "page", 1, MOST_FINDINGS),
         limit=number(query, "limit", limit, MOST_FINDINGS),
     )
@@ -178,25 +142,15 @@ def _shown_text(one: Finding) -> Iterator[str]:
     yield from (f"{actor.name} {actor.field_manager}" for actor in one.actors)
 
 
-_COLUMNS: Final[Mapping[str, Callable[[Finding, KindOf], Any]]] = {
-    "severity": lambda one, _: one.severity.rank,
-    "what": about,
-    "since": lambda one, _: one.first_seen,
-    "last": lambda one, _: one.last_seen,
-    "count": lambda one, _: one.count,
-}
-
-
 ROWS: Final = 100
 """Rows of a page."""
 MOST_GROUPS: Final = 20
 LEAST_ROWS: Final = 5
 """Rows that each group shows at least; the rest of a large one is a link away."""
-_MOST_BENEATH: Final = 5
 
 
 class FindingRow(NamedTuple):
-    """One finding and what comes of it; of much the first, and a number.
+    """One finding and what comes of it.
 
     consequences  findings that follow from it
     not_settled   objects that are not settled, for which it is to blame
@@ -204,20 +158,17 @@ class FindingRow(NamedTuple):
 
     finding: Finding
     headline: str
-    consequences: tuple[Finding, ...]
-    more_consequences: int
-    not_settled: tuple[NotSettled, ...]
-    more_not_settled: int
+    consequences: Sequence[Finding]
+    not_settled: Sequence[NotSettled]
 
 
 class FindingGroup(NamedTuple):
-    """Findings that belong together, worst first; `more` of them are not shown.
+    """Findings of one culprit, worst first; `more` of them are not shown.
 
-    key       the filter that shows the whole group: name and value of a URL parameter
     headline  "" for a finding that stands alone
     """
 
-    key: tuple[str, str]
+    culprit: str
     headline: str
     rows: tuple[FindingRow, ...]
     more: int
@@ -261,71 +212,29 @@ def arrange(
     blamed: dict[str, list[NotSettled]] = {}
     for thing in not_settled:
         blamed.setdefault(thing.finding, []).append(thing)
-    if asked.sort == "severity" and asked.order == "desc":
-        # Of equal severity, what keeps objects from being settled comes first.
-        heads.sort(
-            key=lambda one: (one.state == "resolved", -one.severity.rank, one.id not in blamed)
-        )
-    maker = _Maker(asked.group, by_cause(known), kind_of, blamed)
-    if asked.group == "none":
-        shown, page, pages = part_of(heads, asked.page, ROWS)
-        return GroupedPage(tuple(map(maker.alone, shown)), page, pages, len(shown))
+    # Of equal severity, what keeps objects from being settled comes first.
+    heads.sort(key=lambda one: (one.state == "resolved", -one.severity.rank, one.id not in blamed))
     groups: dict[str, list[Finding]] = {}
     for one in heads:
-        groups.setdefault(_group_of(one, asked.group, kind_of), []).append(one)
-    if len(groups) == 1:
-        (key,) = groups
-        shown, page, pages = part_of(heads, asked.page, ROWS)
-        whole = maker.group(key, heads, shown)._replace(more=0)
-        return GroupedPage((whole,), page, pages, len(shown))
-    chosen, page, pages = part_of(list(groups.items()), asked.page, MOST_GROUPS)
-    most = max(LEAST_ROWS, ROWS // max(len(chosen), 1))
-    made = tuple(maker.group(key, members, members[:most]) for key, members in chosen)
-    return GroupedPage(made, page, pages, sum(len(one.rows) for one in made))
+        groups.setdefault(culprit(one).name, []).append(one)
+    follows = by_cause(known)
 
-
-class _Maker(NamedTuple):
-    """Makes groups and rows of findings."""
-
-    by: str
-    follows: Mapping[str, Sequence[Finding]]
-    kind_of: KindOf
-    blamed: Mapping[str, Sequence[NotSettled]]
-
-    def alone(self, one: Finding) -> FindingGroup:
-        """Return a group of one finding, whose row says all."""
-        row = self._row(one, headline(one, self.kind_of))
-        return FindingGroup((self.by, ""), "", (row,), 0)
-
-    def group(self, key: str, members: Sequence[Finding], shown: Sequence[Finding]) -> FindingGroup:
-        """Return a group of which some members are shown."""
-        if len(members) == 1:
-            return self.alone(members[0])
-        say = headline
-        if self.by == "culprit":
-            title, say = group_headline(members, self.kind_of), predicate
-        elif self.by == "object":
-            title = f"{key}: {len(members):,} findings"
-        else:
-            title = f"{count_objects(members, self.kind_of)} with {key}"
-        rows = tuple(self._row(one, say(one, self.kind_of)) for one in shown)
-        return FindingGroup((self.by, key), title, rows, len(members) - len(shown))
-
-    def _row(self, one: Finding, words: str) -> FindingRow:
-        below, things = self.follows.get(one.id, ()), self.blamed.get(one.id, ())
-        return FindingRow(
-            one,
-            words,
-            tuple(below[:_MOST_BENEATH]),
-            max(0, len(below) - _MOST_BENEATH),
-            tuple(things[:_MOST_BENEATH]),
-            max(0, len(things) - _MOST_BENEATH),
+    def group(name: str, shown: Sequence[Finding]) -> FindingGroup:
+        members = groups[name]
+        is_alone = len(members) == 1
+        title = "" if is_alone else group_headline(members, kind_of)
+        say = headline if is_alone else predicate
+        rows = tuple(
+            FindingRow(one, say(one, kind_of), follows.get(one.id, ()), blamed.get(one.id, ()))
+            for one in shown
         )
+        return FindingGroup(name, title, rows, len(members) - len(shown))
 
-
-def _group_of(one: Finding, by: str, kind_of: KindOf) -> str:
-    if by == "culprit":
-        return culprit(one).name
-    if by == "object":
-        return about(one, kind_of)
-    return one.detector
+    if len(groups) == 1:
+        (name,) = groups
+        shown, page, pages = part_of(heads, asked.page, ROWS)
+        return GroupedPage((group(name, shown)._replace(more=0),), page, pages, len(shown))
+    chosen, page, pages = part_of(list(groups), asked.page, MOST_GROUPS)
+    most = max(LEAST_ROWS, ROWS // max(len(chosen), 1))
+    made = tuple(group(name, groups[name][:most]) for name in chosen)
+    return GroupedPage(made, page, pages, sum(len(one.rows) for one in made))

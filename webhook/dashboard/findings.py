@@ -1,4 +1,4 @@
-"""The home page and the findings: filtered, sorted, in groups, and as JSON."""
+"""The home page and the findings: filtered, in groups, and as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -15,12 +15,9 @@ from webhook.alerts.alertmanager import silence_form
 from webhook.dashboard.broken import Broken, find_broken
 from webhook.dashboard.finding_lists import (
     DETECTORS,
-    GROUPINGS,
     SEVERITIES,
     STATES,
-    USUAL_ORDER,
     FindingQuery,
-    GroupedPage,
     arrange,
     count_open,
     parse,
@@ -33,7 +30,6 @@ MOST_WITH_FIX: Final = 1_000
 """Findings of one answer that come with their fix and diff: for more it would take seconds and
 megabytes."""
 _ROWS: Final = 100
-_NO_KINDS: Final[KindOf] = kinds(())
 
 
 class FindingsPage(msgspec.Struct, frozen=True):
@@ -47,29 +43,11 @@ class FindingsPage(msgspec.Struct, frozen=True):
     pages: int
 
 
-class HomePage(msgspec.Struct, frozen=True):
-    """The findings of the home page in groups; see FindingsPage."""
-
-    groups: GroupedPage
-    total: int
-    open: dict[str, int]
-    known: int
-
-
-def select(
-    findings: Sequence[Finding], asked: FindingQuery, now: float, kind_of: KindOf = _NO_KINDS
-) -> FindingsPage:
+def select(findings: Sequence[Finding], asked: FindingQuery, now: float) -> FindingsPage:
     """Select one page. Up to 50 ms for the maximum of findings: run it in a thread."""
-    found = asked.find(findings, now, kind_of)
+    found = asked.find(findings, now)
     shown, page, pages = part_of(found, asked.page, asked.limit)
-    return FindingsPage(
-        findings=tuple(shown),
-        total=len(found),
-        open=count_open(findings),
-        known=len(findings),
-        page=page,
-        pages=pages,
-    )
+    return FindingsPage(tuple(shown), len(found), count_open(findings), len(findings), page, pages)
 
 
 async def load_home(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
@@ -80,7 +58,7 @@ async def load_home(context: PageContext, query: Mapping[str, str], now: float) 
     broken = await find_broken(sources, known, context.queue, now)
     kind_of, tracked = kinds_of(context.sources), len(sources.detecting.tracking)
     data = await context.queue.in_thread(lambda: home(known, asked, broken, now, kind_of))
-    shown = [row.finding for group in data.model.groups.groups for row in group.rows]
+    shown = [row.finding for group in data.model.groups for row in group.rows]
     values = {
         **data.values,
         "tracked": tracked,
@@ -120,27 +98,22 @@ def home(
     asked: FindingQuery,
     broken: Broken,
     now: float,
-    kind_of: KindOf = _NO_KINDS,
+    kind_of: KindOf,
 ) -> PageData:
     """Return the home page of these findings. Up to 100 ms: run it in a thread."""
-    found = asked.find(known, now, kind_of)
-    groups = arrange(found, known, asked, broken.not_settled, kind_of)
+    found = asked.find(known, now)
     values = {
+        "total": len(found),
+        "known": len(known),
         "asked": asked,
         "broken": broken,
         "going_on": count_open(one for one in known if not one.is_ending(now)),
         "states": STATES,
         "detectors": DETECTORS,
         "severities": SEVERITIES,
-        "groupings": GROUPINGS,
-        "usual_order": USUAL_ORDER,
         "again": min((left for one in known for left in _changes_in(one, now)), default=""),
-        "connected": True,
-        "happenings": {},
-        "first": None,
-        "first_step": None,
     }
-    return PageData(HomePage(groups, len(found), count_open(known), len(known)), values)
+    return PageData(arrange(found, known, asked, broken.not_settled, kind_of), values)
 
 
 def _changes_in(one: Finding, now: float) -> Iterator[float]:
@@ -152,16 +125,12 @@ def _changes_in(one: Finding, now: float) -> Iterator[float]:
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the JSON: all findings by default, with fix and diff where they are not too many."""
-    page = await _selected(context, query, now)
-    if len(page.findings) > MOST_WITH_FIX:
-        return PageData(page, {})
-    return PageData(structs.replace(page, findings=await _whole(context, page.findings)), {})
-
-
-async def _selected(context: PageContext, query: Mapping[str, str], now: float) -> FindingsPage:
     asked = parse(query, state="all", limit=MOST_FINDINGS)
-    known, kind_of = context.sources.detecting.findings(), kinds_of(context.sources)
-    return await context.queue.in_thread(lambda: select(known, asked, now, kind_of))
+    known = context.sources.detecting.findings()
+    page = await context.queue.in_thread(lambda: select(known, asked, now))
+    if len(page.findings) <= MOST_WITH_FIX:
+        page = structs.replace(page, findings=await _whole(context, page.findings))
+    return PageData(page, {})
 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:

@@ -20,14 +20,11 @@ from webhook.dashboard.page import (
     PageContext,
     PageData,
     PageQueue,
-    begin_of_range,
     check_parameters,
-    time_range,
 )
 from webhook.dashboard.timeline import Step, plot, steps
 
 _NAMES = ("group", "resource", "namespace", "name", "uid")
-_PARAMETERS = (*_NAMES, "since")
 MOST_CHILDREN: Final = 50
 MOST_NODES: Final = 300
 _BATCH_SIZE: Final = 500
@@ -62,10 +59,8 @@ class ObjectPage(msgspec.Struct, frozen=True):
 
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the page of an object by uid, or by its names if it has none; raises MissingError."""
-    check_parameters(query, _PARAMETERS)
+    check_parameters(query, _NAMES)
     group, resource, namespace, name, uid = (query.get(one, "") for one in _NAMES)
-    since = time_range(query)
-    begin = begin_of_range(since, now)
     if not resource or not (name or uid):
         raise BadQueryError("the parameters resource, and name or uid, are required")
     detecting = context.sources.detecting
@@ -81,8 +76,6 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
             "the status of a kind is known while it is watched (--watch)."
         )
     watch = f"{resource}.{group}" if group else resource
-    known = () if remembered is None else steps(remembered)
-    milestones = () if found is None else found.state.milestones
     model = ObjectPage(
         group=group,
         resource=resource,
@@ -91,20 +84,16 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         uid=uid,
         watched=watch in context.sources.watching.states(),
         tracked=None if found is None else show(found, now, OpenFindings(about, now)),
-        writes=tuple(one for one in known if begin <= one.time),
-        reconciled=tuple(one for one in milestones if begin <= one.at),
+        writes=() if remembered is None else steps(remembered),
+        reconciled=() if found is None else found.state.milestones,
         findings=about,
         tree=await tree(tracking, context.queue, uid, now),
     )
-    names = {one: query.get(one, "") for one in _NAMES}
     uids = {uid, *uids_of(model.tree)}
     damaged = damaged_objects(findings)
     values = {
         "stuck": find_stuck(tracking, uids, damaged, now),
         "plot": plot(model.writes, model.reconciled, now) if model.writes else None,
-        "since": since,
-        "earlier": len(known) - len(model.writes),
-        "names": names,
         "watch": watch,
         "commands": tuple(commands(model)),
     }

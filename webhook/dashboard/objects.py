@@ -26,9 +26,7 @@ from webhook.dashboard.page import (
 from webhook.dashboard.rendering import ENDING, shown_severity, stamp_exactly
 
 _FILTERS: Final = ("group", "kind", "namespace", "name", "uid", "health", "q")
-_PARAMETERS: Final = (*_FILTERS, "since", "order", "limit", "continue")
-ORDERS: Final = ("worst", "latest")
-"""The worst and oldest first, or the latest change of ready, settled or health first."""
+_PARAMETERS: Final = (*_FILTERS, "since", "limit", "continue")
 _ROWS: Final = 100
 _LIMIT: Final = 500
 _MOST: Final = 1_000
@@ -118,13 +116,6 @@ class ObjectQuery(NamedTuple):
     limit: int
     after: _Rank | None
     since: str = ""
-    order: str = ORDERS[0]
-
-    @property
-    def shown(self) -> dict[str, str]:
-        """The parameters of links to other pages of the same objects."""
-        order = self.order if self.order != ORDERS[0] else ""
-        return {**self.filters, "since": self.since, "order": order}
 
 
 def parse(query: Mapping[str, str], limit: int = _LIMIT) -> ObjectQuery:
@@ -139,13 +130,7 @@ def parse(query: Mapping[str, str], limit: int = _LIMIT) -> ObjectQuery:
             raise BadQueryError("continue must be the value from an earlier answer") from error
     filters = {key: query[key].strip() for key in _FILTERS if query.get(key) is not None}
     given = {key: value for key, value in filters.items() if value or key == "group"}
-    return ObjectQuery(
-        given,
-        number(query, "limit", limit, _MOST),
-        after,
-        time_range(query),
-        choice(query, "order", ORDERS, ORDERS[0]),
-    )
+    return ObjectQuery(given, number(query, "limit", limit, _MOST), after, time_range(query))
 
 
 async def page(
@@ -161,9 +146,7 @@ async def page(
             if not matches(uid, one):
                 continue
             total += 1
-            rank: _Rank = (0, False, -one.changed_at, uid)
-            if asked.order != "latest":
-                rank = (_WORST_FIRST[one.health], one.settled, one.changed_at, uid)
+            rank: _Rank = (_WORST_FIRST[one.health], one.settled, one.changed_at, uid)
             if asked.after is not None and rank <= asked.after:
                 before += 1
             else:
@@ -216,11 +199,9 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         "stuck": find_stuck(tracking, (one.uid for one in model.objects), known.damaged, now),
         "asked": asked.filters,
         "since": asked.since,
-        "order": asked.order,
-        "shown": asked.shown,
+        "shown": {**asked.filters, "since": asked.since},
         "healths": tuple(_WORST_FIRST),
         "kinds": kinds,
-        "orders": ORDERS,
         "most": _MOST,
         "watched": tuple(context.sources.watching.states()),
     }

@@ -22,7 +22,6 @@ MOST_PATHS = 8
 LEFT, RIGHT = 56, 784
 """Of the 800 units of the viewBox, of which a phone shows a part at a time."""
 _TICKS: Final = 4
-MOST_LETTERS: Final = 110
 _TOP, _HEIGHT, _LANE = 12, 180, 36
 
 _UP: Final = 4
@@ -192,7 +191,7 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
             if any(value is not None for _, value in points)
         ),
         marks=tuple(marks),
-        lanes=tuple(Label(at, _cut(name)) for name, at in places.items()),
+        lanes=tuple(Label(at, name) for name, at in places.items()),
         across=tuple(Label(x(at), _clock(at, wide)) for at in edges),
         up=tuple(Label(y(value), str(value)) for value in _ticks(low, high)),
     )
@@ -233,11 +232,6 @@ def _clock(at: float, wide: float) -> str:
     if wide < _SHORT:
         return f"{found:%H:%M:%S}.{found.microsecond // 100_000}"
     return f"{found:%m-%d %H:%M}" if wide >= _LONG else f"{found:%H:%M:%S}"
-
-
-def _cut(name: str) -> str:
-    """Return the name of a writer; of a long one the end, which tells it from others."""
-    return name if len(name) <= MOST_LETTERS else f"…{name[1 - MOST_LETTERS :]}"
 
 
 def _lanes(steps: Iterable[Step]) -> list[str]:

@@ -17,7 +17,7 @@ from tests.unit.detection.builders import (
     update,
     with_content,
 )
-from webhook.dashboard.timeline import MOST_LETTERS, RIGHT, Step, Stored, plot, steps
+from webhook.dashboard.timeline import RIGHT, Step, Stored, plot, steps
 
 
 def remembered(*reviews: tuple, stored=False):
@@ -149,10 +149,3 @@ def test_marks_say_what_became_of_a_write():
 def test_the_axis_shows_clock_times_as_fine_as_the_range(seconds, texts):
     drawn = plot([step(0.0), step(seconds)], [], seconds)
     assert [one.text for one in drawn.across] == texts
-
-
-def test_of_a_long_name_the_plot_shows_the_end():
-    (lane,) = plot([step(1.0, user=f"{'n' * 200}:controller")], [], 1.0).lanes
-    assert lane.text.startswith("…")
-    assert lane.text.endswith(":controller")
-    assert len(lane.text) == MOST_LETTERS
