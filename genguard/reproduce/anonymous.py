@@ -7,6 +7,7 @@ one, an older resourceVersion by a lower one, a text that continues another by o
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import Any, Final
@@ -18,7 +19,8 @@ from genguard.formats.documents import load_document
 from genguard.generation.table import load_rows
 from genguard.reproduce.recorded import Document, RecordedWrite, moment, objects_of, request_of
 
-_BUILTIN: Final = frozenset(row.group for row in load_rows())
+BUILTIN: Final = frozenset(row.group for row in load_rows())
+"""The API groups of Kubernetes."""
 _KINDS: Final = frozenset((*(row.kind for row in load_rows()), "Scale"))
 _EXTRA: Final = "authentication.kubernetes.io/"
 """What the keys of userInfo.extra begin with that the API server itself sets."""
@@ -42,11 +44,6 @@ _words: Final = {
 }
 """The words of kept.yaml, which explains them."""
 _USERS: Final = _words["users"].union(f"{_OF_SYSTEM}{one}" for one in _words["accounts"])
-
-
-def is_builtin(group: str) -> bool:
-    """Whether an API group is one of Kubernetes."""
-    return group in _BUILTIN
 
 
 class Anonymous:
@@ -85,7 +82,7 @@ class Anonymous:
 
     def _line(self, line: Document) -> Document:
         request, review = request_of(line), line["review"]
-        of_kubernetes = is_builtin(request["resource"].get("group", ""))
+        of_kubernetes = request["resource"].get("group", "") in BUILTIN
         make: dict[str, Callable[[Any], Any]] = {
             "uid": self._uid,
             "kind": self._typed,
@@ -137,7 +134,7 @@ class Anonymous:
         return self._named("user", text)
 
     def _group(self, text: str) -> str:
-        if is_builtin(text):
+        if text in BUILTIN:
             return text
         number = self._new("group", text, int)
         return "example.org" if number == 1 else f"example-{number}.org"
@@ -150,7 +147,7 @@ class Anonymous:
         made = {**named, "group": self._group(group)}
         if "kind" in named:
             made["kind"] = self._kind(named["kind"])
-        if "resource" in named and not is_builtin(group):
+        if "resource" in named and group not in BUILTIN:
             made["resource"] = self._new("resource", named["resource"], lambda n: f"thing{n}s")
         return made
 
@@ -216,8 +213,9 @@ class Anonymous:
             return make(value)
         if value in self._versions:
             return self._versions[value]
-        if _is_time(value):
-            return self._time(value)
+        if _TIME.fullmatch(value):
+            with suppress(ValueError, OverflowError):  # as of no month, or of year 1
+                return self._time(value)
         if _is_known(value, path, of_kubernetes=of_kubernetes):
             return value
         name = path[-1]
@@ -251,17 +249,9 @@ def _is_known(value: str, path: Sequence[str], *, of_kubernetes: bool) -> bool:
     """Whether a text is one of few that Kubernetes knows: `RollingUpdate`, `True`, `Ready`."""
     if path[-1] == "type" and value in _words["condition_types"]:
         return True
-    is_quantity = bool(_QUANTITY.fullmatch(value))
     if path[-1] == "status" and value in _words["words"]:
         return True
+    is_quantity = bool(_QUANTITY.fullmatch(value))
     if not of_kubernetes or not {*path}.isdisjoint(_words["maps"] | _words["texts"]):
         return of_kubernetes and path[-1] in _words["keys"] and is_quantity
     return "conditions" not in path and (value in _words["words"] or is_quantity)
-
-
-def _is_time(text: str) -> bool:
-    """Whether a text is a time that a recording may have."""
-    try:
-        return bool(_TIME.fullmatch(text)) and moment(text).year > 1
-    except ValueError:
-        return False

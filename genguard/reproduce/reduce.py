@@ -105,19 +105,15 @@ def _with_fewest_fields(
     while level:
         fields = [one for one in every if one[:-1] in level]
         free = [one for one in fields if one not in _IDENTITY]
-        kept = minimal(free, _holds_with(writes, gone.union(free), holds))
-        gone = gone.union(free).difference(kept)
+        gone = gone.union(free)
+
+        def still(some: list[Field], gone: frozenset[Field] = gone) -> bool:
+            return holds(_without(writes, gone.difference(some)))
+
+        kept = minimal(free, still)
+        gone = gone.difference(kept)
         level = {*fields} - gone - _ATOMS if fields else set()
     return _without(writes, gone)
-
-
-def _holds_with(
-    writes: list[RecordedWrite],
-    gone: frozenset[Field],
-    holds: Callable[[list[RecordedWrite]], bool],
-) -> Callable[[list[Field]], bool]:
-    """Return whether it holds with these of the fields that may go."""
-    return lambda kept: holds(_without(writes, gone.difference(kept)))
 
 
 def _fields(value: Any, at: Field = ()) -> Iterator[Field]:

@@ -12,7 +12,7 @@ from genguard.detection.fix import load_advice
 from genguard.generation.custom import from_definition
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.replay import Replay
-from genguard.reproduce.anonymous import Anonymous, is_builtin
+from genguard.reproduce.anonymous import BUILTIN, Anonymous
 from genguard.reproduce.loop import Loop, loop_of
 from genguard.reproduce.recorded import (
     Document,
@@ -105,7 +105,7 @@ def _definitions(
     subresources: dict[str, Document] = {}
     for old, write in zip(small, made, strict=True):
         request, plural = request_of(write[0]), object_of(write)[0]
-        if is_builtin(request["resource"].get("group", "")):
+        if request["resource"].get("group", "") in BUILTIN:
             continue
         subresource = request.get("subResource", "")
         if kinds.get(plural, {"subResource": _SCALE}).get("subResource") == _SCALE:

@@ -10,6 +10,7 @@ import json
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ PLAYED = 120
 """Writes. Most loops are a warning after ten rounds, storms after thirty writes."""
 EXPECTED = (404, 409)
 """What is there, or is gone, by turns."""
+REFUSES = {"now": False}
+"""Whether the write that is sent was refused in the recording."""
 
 
 def test_the_writes_come_to_rest() -> None:
@@ -57,7 +60,7 @@ def send(server: FakeApiServer, write: dict[str, Any], change: int, turn: int) -
     """Send one write as its user; return whether the server took it, or refused it for good."""
     verb, user, below = write["verb"], write["user"], write.get("subresource", "")
     resource, name, namespace = write["resource"], write["name"], write["namespace"] or "default"
-    REFUSES.now = bool(write.get("refused"))
+    REFUSES["now"] = bool(write.get("refused"))
     try:
         made = change_of(server, write, change, turn)
         if verb == "delete":
@@ -72,7 +75,7 @@ def send(server: FakeApiServer, write: dict[str, Any], change: int, turn: int) -
         else:
             server.patch(resource, name, made, namespace, subresource=below, user=user)
     except RequestRefusedError as error:
-        if verb == "put" or REFUSES.now:
+        if verb == "put" or REFUSES["now"]:
             return True
         if error.status not in EXPECTED:
             raise
@@ -125,7 +128,7 @@ def webhooks() -> list[MutatingWebhook]:
     found = []
     resources = sorted({one["resource"] for one in LOOP["effects"]})
     if resources and not WITHOUT_CULPRIT:
-        answer = os.environ.get("WEBHOOK_URL") or Culprit()
+        answer = os.environ.get("WEBHOOK_URL") or culprit()
         ca_file = os.environ.get("WEBHOOK_CA")
         found.append(MutatingWebhook("culprit", answer, resources, ca_file=ca_file))
     refused = {
@@ -134,19 +137,15 @@ def webhooks() -> list[MutatingWebhook]:
         if one.get("refused")
     }
     if refused and not (WITHOUT_CULPRIT and resources):  # a culprit makes what is refused
-        found.append(MutatingWebhook("refuses", REFUSES, sorted(refused)))
+        found.append(MutatingWebhook("refuses", refuse, sorted(refused)))
     return found
 
 
-class Culprit:
-    """Does what the recording shows: `effects` in loop.json."""
+def culprit() -> Callable[[dict[str, Any]], Any]:
+    """Return a webhook that does what the recording shows: `effects` in loop.json."""
+    calls: Counter[int] = Counter()
 
-    def __init__(self) -> None:
-        """Begin without a call."""
-        self.calls: Counter[int] = Counter()
-
-    def __call__(self, review: dict[str, Any]) -> Any:
-        """Return the operations of its JSON Patch."""
+    def patch(review: dict[str, Any]) -> Any:
         request = review["request"]
         resource = request["resource"]
         plural = f"{resource['resource']}.{resource.get('group', '')}".rstrip(".")
@@ -154,34 +153,29 @@ class Culprit:
         after = copy.deepcopy(request["object"])
         for number, effect in enumerate(LOOP["effects"]):
             if (effect["resource"], effect["operation"]) == target:
-                self.change(after, effect, self.calls[number])
-                self.calls[number] += 1
+                apply(effect, after, calls[number])
+                calls[number] += 1
         return jsonpatch.make_patch(request["object"], after).patch
 
-    def change(self, value: Any, effect: dict[str, Any], call: int) -> None:
-        """Change one field of an object."""
-        *above, last = effect["field"]
-        for name in above:
-            value = value.get(name) if effect["does"] == "remove" else value.setdefault(name, {})
-            if not isinstance(value, dict):
-                return
-        values = effect.get("values", [])
-        if effect["does"] == "remove":
-            value.pop(last, None)
-        elif effect["does"] == "renew":
-            value[last] = another(values[0], call)
-        else:
-            value[last] = values[call % len(values)]
+    return patch
 
 
-class Refuses:
-    """Refuses the writes that were refused in the recording."""
+def apply(effect: dict[str, Any], value: Any, call: int) -> None:
+    """Change one field of an object."""
+    *above, last = effect["field"]
+    for name in above:
+        value = value.get(name) if effect["does"] == "remove" else value.setdefault(name, {})
+        if not isinstance(value, dict):
+            return
+    values = effect.get("values", [])
+    if effect["does"] == "remove":
+        value.pop(last, None)
+    elif effect["does"] == "renew":
+        value[last] = another(values[0], call)
+    else:
+        value[last] = values[call % len(values)]
 
-    now = False
 
-    def __call__(self, review: dict[str, Any]) -> dict[str, Any]:
-        """Say no where the recording does."""
-        return {"response": {"uid": review["request"]["uid"], "allowed": not self.now}}
-
-
-REFUSES = Refuses()
+def refuse(review: dict[str, Any]) -> dict[str, Any]:
+    """Refuse the writes that were refused in the recording."""
+    return {"response": {"uid": review["request"]["uid"], "allowed": not REFUSES["now"]}}
