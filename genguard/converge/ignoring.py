@@ -1,6 +1,6 @@
-"""The differences that a GitOps tool ignores.
+"""The differences that Argo CD ignores.
 
-Source  Argo CD Application spec.ignoreDifferences; Flux HelmRelease spec.driftDetection.ignore
+Source  Argo CD Application spec.ignoreDifferences
 """
 
 import fnmatch
@@ -59,24 +59,6 @@ def _of_argocd(rule: Mapping[str, Any]) -> Iterator[Ignore]:
         yield Ignore(target, manager=manager, text=f"manager {manager}")
 
 
-def flux_ignores(documents: Iterable[Mapping[str, Any]]) -> list[Ignore]:
-    """Return the rules of Flux HelmReleases. Raises ValueError for a bad JSON Pointer."""
-    return [
-        Ignore(
-            {
-                key: re.compile(value)  # as kustomize matches targets
-                for key, value in (rule.get("target") or {}).items()
-                if key in _TARGET
-            },
-            steps=from_pointer(text),
-            text=text,
-        )
-        for document in documents
-        for rule in ((document.get("spec") or {}).get("driftDetection") or {}).get("ignore") or ()
-        for text in rule.get("paths") or ()
-    ]
-
-
 def _jq_steps(text: str) -> tuple[str, ...] | None:
     """Return the steps of a plain path such as `.spec.containers[].image`; None for others."""
     steps, at = [], 0
@@ -92,7 +74,7 @@ def _jq_steps(text: str) -> tuple[str, ...] | None:
 def without_ignored(
     contested: Iterable[Contested], which: Mapping[str, str], rules: Sequence[Ignore]
 ) -> list[Contested]:
-    """Return what is contested in one object; what a GitOps tool ignores is a note."""
+    """Return what is contested in one object; what Argo CD ignores is a note."""
     found = []
     for one in contested:
         can_be = one.contest in _IGNORABLE and one.level is Level.FIGHT

@@ -108,7 +108,6 @@ BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("serve", "--tls-cert-file"): ("--tls-private-key-file=FILE",),
     ("serve", "--tls-private-key-file"): ("--tls-cert-file=FILE",),
     ("converge", "--argocd-app"): ("-f", "-"),
-    ("converge", "--flux"): ("-f", "-"),
     ("converge", "--token-file"): ("-f", "-"),
     ("install", "--ca-file"): ("--url=https://genguard:1", "-o", "yaml"),
     ("install", "--cert-dir"): ("-o", "yaml"),

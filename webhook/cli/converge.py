@@ -11,7 +11,7 @@ import click
 
 from genguard.converge.chain import Document
 from genguard.converge.contest import Verdict
-from genguard.converge.ignoring import Ignore, argocd_ignores, flux_ignores
+from genguard.converge.ignoring import Ignore, argocd_ignores
 from genguard.converge.prepared import Applier, Logs, Prepared, Refused
 from genguard.converge.report import as_json, as_rows, as_sarif, name_of
 from genguard.objects.shown import json_line
@@ -97,11 +97,6 @@ _FILE: Final = click.Path(path_type=Path)
     help="An Argo CD Application: what its ignoreDifferences name is no fight.",
 )
 @click.option(
-    "--flux",
-    type=_FILE,
-    help="A Flux HelmRelease: what its driftDetection ignores is no fight.",
-)
-@click.option(
     "-o",
     "--output",
     type=click.Choice(["json", "table", "sarif"]),
@@ -116,7 +111,6 @@ def converge(
     recursive: bool,
     group: str | None,
     argocd: Path | None,
-    flux: Path | None,
     output: str,
     **flags: Any,
 ) -> None:
@@ -141,7 +135,7 @@ def converge(
         raise click.UsageError("--as-group needs --as")
     source = FileObjects(files, flags["max_line"], recursive=recursive)
     documents = list(source)
-    ignores = _ignores(argocd, flux)
+    ignores = _ignores(argocd)
     if not documents:
         told = "" if source.unread else f": no object in {', '.join(files)}"
         raise click.ClickException(f"nothing to look at{told}")
@@ -165,19 +159,14 @@ def converge(
     sys.exit(0 if verdicts and is_well and is_read and not refused else 1)
 
 
-def _ignores(argocd: Path | None, flux: Path | None) -> list[Ignore]:
-    """Read the rules of GitOps tools. Raises click.UsageError."""
-    readers = (
-        ("--argocd-app", argocd, "Application", argocd_ignores),
-        ("--flux", flux, "HelmRelease", flux_ignores),
-    )
-    found: list[Ignore] = []
-    for flag, path, kind, read in readers:
-        try:
-            found += read(read_of_kind(path, flag, kind)) if path else ()
-        except (ValueError, AttributeError, TypeError) as error:
-            raise click.UsageError(f"{flag} {path}: its ignore rules are none: {error}") from error
-    return found
+def _ignores(argocd: Path | None) -> list[Ignore]:
+    """Read the rules of Argo CD. Raises click.UsageError."""
+    try:
+        return argocd_ignores(read_of_kind(argocd, "--argocd-app", "Application") if argocd else ())
+    except (ValueError, AttributeError, TypeError) as error:
+        raise click.UsageError(
+            f"--argocd-app {argocd}: its ignore rules are none: {error}"
+        ) from error
 
 
 async def _look(

@@ -2,7 +2,7 @@
 
 from genguard.blame.places import Item
 from genguard.converge.contest import Contest, Contested, Level, Party
-from genguard.converge.ignoring import argocd_ignores, flux_ignores, without_ignored
+from genguard.converge.ignoring import argocd_ignores, without_ignored
 from tests.cases_loader import table
 
 WEB = {"group": "apps", "kind": "Deployment", "name": "web", "namespace": "shop"}
@@ -26,14 +26,6 @@ def test_rules_of_argo_cd(case):
     place = tuple(Item(step) if step == "web" else step for step in case["place"])
     is_note = level(argocd(**case["rule"]), place) is Level.NOTE
     assert is_note == case["is_ignored"], case.because
-
-
-def test_rules_of_flux():
-    ignore = [{"paths": ["/spec/replicas"], "target": {"kind": "Deployment", "name": "we.*"}}]
-    release = {"kind": "HelmRelease", "spec": {"driftDetection": {"ignore": ignore}}}
-    rules = flux_ignores([release])
-    assert level(rules) is Level.NOTE
-    assert level(rules, ("spec", "paused")) is Level.FIGHT
 
 
 def test_no_tool_ignores_a_webhook_that_never_settles():
