@@ -46,15 +46,11 @@ _LINES: Final = ("│ ", "  ")
 _NOTHING: Final = "-"
 
 
-def _nobody(_: StatusView) -> Sequence[str]:
-    return ()
-
-
 def table(
     roots: Sequence[Node],
     *,
     wide: bool,
-    blame: Callable[[StatusView], Sequence[str]] = _nobody,
+    blame: Callable[[StatusView], Sequence[str]] = lambda _: (),
 ) -> list[Row]:
     """Return a header and a row for each object, each owner above the objects that it owns.
 
@@ -81,18 +77,6 @@ def table(
     if len(views) > 1:
         rows.append((Cell(_summary_line(views)),))
     return rows
-
-
-def kstatus_table(roots: Iterable[Node]) -> list[Row]:
-    """Return a row for each object with the answer of kstatus."""
-    found = [node.assessment for root in roots for node in root.walk()]
-    return [
-        _header(("NAMESPACE", "OBJECT", "KSTATUS")),
-        *(
-            (Cell(printable(seen.view.namespace)), Cell(object_name(seen.view)), Cell(seen.kstatus))
-            for seen in found
-        ),
-    ]
 
 
 def object_name(view: StatusView) -> str:

@@ -84,7 +84,10 @@ def evaluate(
     if children or terminating:
         terminating = _add_terminating(obj, rule, terminating, children, reasons)
     elif rule.waits_for_terminating and terminating is None:
-        reasons += _find_unreadable_terminating(obj)
+        have = obj.status.get("terminatingReplicas")
+        path = "status.terminatingReplicas"
+        if have is not None:
+            reasons.append(Reason(path, type_word(have), COUNT, "", Blocks.SETTLED))
     ready = settled = True
     for reason in reasons:
         ready = ready and not reason.against_ready
@@ -309,15 +312,6 @@ def _read_reported_terminating(obj: CheckedObject) -> int | None:
     """Return status.terminatingReplicas; None when absent, null or not a count: absent is not 0."""
     value = obj.status.get("terminatingReplicas")
     return value if type(value) is int and value >= 0 else None
-
-
-def _find_unreadable_terminating(obj: CheckedObject) -> list[Reason]:
-    """Return a reason when status.terminatingReplicas has the wrong type; null may stand there."""
-    value = obj.status.get("terminatingReplicas")
-    if value is None:
-        return []
-    path = "status.terminatingReplicas"
-    return [Reason(path, type_word(value), COUNT, "", Blocks.SETTLED)]
 
 
 def _count_terminating_pods(children: Sequence[StatusView]) -> int | None:

@@ -273,14 +273,6 @@ def stuck_at(state: TrackedState, *, always_observes: bool) -> float | None:
     return state.blocked_since + seconds + (float(grace[1]) if grace else 0.0)
 
 
-class Next(NamedTuple):
-    """What is believed of an object now, and what once GRACE_SECONDS have passed like this."""
-
-    state: TrackedState
-    later: TrackedState | None
-    """None: the same."""
-
-
 def next_state(
     kind: int,
     snapshot: ObjectSnapshot,
@@ -290,8 +282,10 @@ def next_state(
     always_observes: bool,
     created: bool,
     application: str,
-) -> Next:
+) -> tuple[TrackedState, TrackedState | None]:
     """Return what is known of an object after another version of it.
+
+    The second is what is known once GRACE_SECONDS have passed like this; None: the same.
 
     always_observes  its controller always writes observedGeneration
     created          if nothing was known before, it has just been created
@@ -358,4 +352,4 @@ def next_state(
     if before is not None and before.is_flip(state):
         state = state_of(intent_at, (*flips, max(int(at), 0))[-MOST_FLIPS:])
     is_unacted = is_new and state.ready is None and state.blocked_by.startswith(_UNACTED)
-    return Next(state, state_of(at - GRACE_SECONDS, flips) if is_unacted else None)
+    return state, state_of(at - GRACE_SECONDS, flips) if is_unacted else None

@@ -136,7 +136,7 @@ class Tracking:
                 if (before.owner, before.application) != (owner, application):
                     self._put(uid, before, replace(before, owner=owner, application=application))
                 return
-        found = next_state(
+        state, later = next_state(
             position,
             snapshot,
             before,
@@ -145,10 +145,10 @@ class Tracking:
             created=created,
             application=application,
         )
-        self._put(uid, before, found.state)
+        self._put(uid, before, state)
         self._later.pop(uid, None)
-        if found.later is not None:
-            self._later[uid] = at + GRACE_SECONDS, found.later
+        if later is not None:
+            self._later[uid] = at + GRACE_SECONDS, later
 
     def forget(self, uid: str) -> None:
         """Forget an object: it was deleted, or cannot be read any more."""

@@ -1,8 +1,7 @@
 """Builds trees of owners and the objects that they own, each assessed after its children.
 
-An object is placed below its controller, or else below the first of its owners that is known. A
-member of an Application (app.k8s.io) that no known object owns is placed below the Application, an
-object that another one depends on below that one. One that is owned elsewhere stays there, and
+An object is placed below its controller, or else below the first of its owners that is known. One
+that another one depends on is placed below that one; if it is owned elsewhere, it stays there, and
 counts for both.
 
 An object depends on others that it does not own by the annotation genguard.io/depends-on:
@@ -18,7 +17,6 @@ from msgspec import structs
 
 from genguard.generation.table import load_rows
 from genguard.objects.fields import ABSENT, get
-from genguard.objects.selectors import Truth, matches_labels
 from genguard.status.assessment import Assessment, Judge, assess, judge_nothing
 from genguard.status.evaluate import evaluate
 from genguard.status.view import Health, Past, Reason, StatusView
@@ -149,7 +147,6 @@ WORKLOADS: Final[Mapping[Resource, tuple[Resource, ...]]] = {
 }
 """What the objects of a kind own. Source: the controllers in kubernetes pkg/controller, each of
 which sets the ownerReferences of what it creates."""
-APPLICATION: Final = ("app.k8s.io", "Application")
 Document = Mapping[str, Any]
 """A decoded object."""
 
@@ -297,11 +294,6 @@ def _find_parents(documents: Sequence[Document], dependents: DependentIndex) -> 
         parent = _find_owner(document, by_uid)
         if parent is not None and parent != index:
             found[index] = parent
-    for index, document in enumerate(documents):
-        if group_and_kind(document) == APPLICATION:
-            for other, member in enumerate(documents):
-                if other != index and other not in found and is_member(document, member):
-                    found[other] = index
     for index, other in dependents.pairs():
         if other not in found and other not in _ancestors(index, found):
             found[other] = index
@@ -317,47 +309,6 @@ def _find_owner(document: Document, by_uid: Mapping[str, int]) -> int | None:
         if parent is not None and (found is None or get(one, "controller") is True):
             found = parent
     return found
-
-
-def is_member(application: Document, document: Document) -> bool:
-    """Whether an object belongs to an Application: by kind, namespace and labels.
-
-    Source: kubernetes-sigs/application api/v1beta1/application_types.go:ApplicationSpec.
-    """
-    metadata, mine = get(document, "metadata"), get(application, "metadata")
-    return (
-        group_and_kind(document) in component_kinds(application)
-        and get(metadata, "namespace") in (ABSENT, get(mine, "namespace"))
-        and matches_selector(get(application, "spec", "selector"), get(metadata, "labels"))
-    )
-
-
-def component_kinds(application: Document) -> list[tuple[str, str]]:
-    """Return group and kind of each kind of member that an Application names."""
-    kinds = get(application, "spec", "componentKinds")
-    if not isinstance(kinds, list):
-        return []
-    found = [(get(one, "group"), get(one, "kind")) for one in kinds]
-    # Its examples call the core group "core" or, after its version, "v1".
-    return [
-        (group if isinstance(group, str) and group not in ("core", "v1") else "", kind)
-        for group, kind in found
-        if isinstance(kind, str)
-    ]
-
-
-def matches_selector(selector: Any, labels: Any) -> bool:
-    """Whether a LabelSelector from an object matches labels; an absent or malformed one does not.
-
-    Source: apimachinery pkg/apis/meta/v1/helpers.go:LabelSelectorAsSelector.
-    """
-    if not isinstance(selector, Mapping):
-        return False
-    known = labels if isinstance(labels, Mapping) else {}
-    try:
-        return matches_labels(selector, known, complete=True) is Truth.TRUE
-    except (AttributeError, TypeError):
-        return False
 
 
 def _sort_key(document: Document) -> tuple[str, str]:

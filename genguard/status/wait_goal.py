@@ -5,8 +5,7 @@ but the deletion of an object whose condition is waited for.
 
 An object has failed for good when it stays as it is until somebody acts: a rollout past its
 progress deadline (as in kubectl); a Job or Pod that ended with an error; Stalled or Failed
-conditions for the current generation; an object that is being deleted. An Application also fails
-when one of its members failed.
+conditions for the current generation; an object that is being deleted.
 """
 
 import re
@@ -21,7 +20,7 @@ from genguard.status.assessment import Assessment
 from genguard.status.drawing import blocking_reasons, object_name, shorten
 from genguard.status.standard_fields import APPLICATION_QUALIFIED, TRAFFIC_READY
 from genguard.status.targets import WatchTarget
-from genguard.status.trees import APPLICATION, Node
+from genguard.status.trees import Node
 from genguard.status.view import Health, Reason, short_word
 from genguard.status.views.rollout import Rollout
 
@@ -113,7 +112,10 @@ class WaitTracker:
                 absent.append(self._absent(target))
             if uids:
                 self._existed.add(target)
-            found |= {uid: self._measure(uid, nodes[uid]) for uid in uids}
+            for uid in uids:
+                now = nodes[uid].assessment.view.generation
+                first = self._first_generation.setdefault(uid, now)
+                found[uid] = measure_progress(nodes[uid], self._goals, first)
         if not found and not absent:
             nothing = "no object matches yet"
             absent = [
@@ -143,10 +145,6 @@ class WaitTracker:
         if target in self._existed:
             return WaitProgress(str(target), WaitState.FAILED, "it was deleted")
         return WaitProgress(str(target), WaitState.WAITING, "it does not exist yet")
-
-    def _measure(self, uid: str, node: Node) -> WaitProgress:
-        first = self._first_generation.setdefault(uid, node.assessment.view.generation)
-        return measure_progress(node, self._goals, first)
 
 
 def parse_goal(text: str) -> Goal:
@@ -181,7 +179,8 @@ def measure_progress(
     """
     view = node.assessment.view
     name = object_name(view)
-    failure = None if _is_as_kubectl(goals) else _find_failure(node)
+    is_as_kubectl = all(goal.condition is not None or goal.is_deletion for goal in goals)
+    failure = None if is_as_kubectl else _find_failure(node.assessment)
     if failure is not None:
         return WaitProgress(name, WaitState.FAILED, printable(failure), view.uid)
     for goal in goals:
@@ -190,10 +189,6 @@ def measure_progress(
             why = printable(_explain_waiting(node.assessment, goal, generation))
             return WaitProgress(name, WaitState.WAITING, why, view.uid)
     return WaitProgress(name, WaitState.REACHED, uid=view.uid)
-
-
-def _is_as_kubectl(goals: Sequence[Goal]) -> bool:
-    return all(goal.condition is not None or goal.is_deletion for goal in goals)
 
 
 def _explain_waiting(assessment: Assessment, goal: Goal, generation: int | None) -> str:
@@ -262,18 +257,8 @@ def _is_same(have: Any, want: str) -> bool:
     return isinstance(have, str) and have.casefold() == want.casefold()
 
 
-def _find_failure(node: Node) -> str | None:
-    """Return why the object, or a member of the Application, has failed for good; None if not."""
-    view = node.assessment.view
-    members = node.children if (view.group, view.kind) == APPLICATION else ()
-    own = _find_own_failure(node.assessment)
-    below = ((one, _find_failure(one)) for one in members)
-    return own or next(
-        (f"{object_name(one.assessment.view)}: {why}" for one, why in below if why), None
-    )
-
-
-def _find_own_failure(assessment: Assessment) -> str | None:
+def _find_failure(assessment: Assessment) -> str | None:
+    """Return why the object has failed for good; None if it has not."""
     view = assessment.view
     if view.deleting:
         return "it is being deleted"

@@ -80,7 +80,7 @@ ELSEWHERE = {
     "python -m pytest": DOCUMENTED,
     "kubectl genguard status -A": KREW,
     "genguard wait deploy/web --for traffic-ready": PROBES,
-    "genguard wait application/shop --for ready --for qualified": PROBES,
+    "genguard wait deploy/shop --for ready --for qualified": PROBES,
     "kubectl annotate deployment web genguard.io/depends-on="
     "SQLInstance.sql.example.org/orders,Service/cache": PUBLISH,
     "kubectl label widget one genguard.io/publish-status=true": PUBLISH,

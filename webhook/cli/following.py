@@ -21,12 +21,10 @@ from genguard.status.assessment import Judge, judge_nothing
 from genguard.status.targets import WatchTarget
 from genguard.status.tracking import Tracking
 from genguard.status.trees import (
-    APPLICATION,
     WORKLOADS,
     Document,
     Node,
     build_trees,
-    component_kinds,
     is_custom,
     owned_by,
     read_dependents,
@@ -158,7 +156,9 @@ class Following:
         return replace(past, observed_since=past.intent_since)
 
     def _is_whole(self) -> bool:
-        owners = {uid for one in self._wanted if _may_own(one) for uid in self._seen[one]}
+        owners = {
+            uid for one in self._wanted if is_custom(one.served.of) for uid in self._seen[one]
+        }
         return self._listed.issuperset(self._seen) and owners <= self._scanned
 
     def _follow(self, one: WatchTarget) -> None:
@@ -187,7 +187,7 @@ class Following:
         changes = partial(self._changes, one, collection)
         self._tasks.append(asyncio.create_task(follow(changes, on_change, on_trouble)))
         self._follow_kinds(owned_by(one.served.of), one.namespace)
-        if _may_own(one) and one.namespace:
+        if is_custom(one.served.of) and one.namespace:
             self._follow_kinds(set(WORKLOADS), one.namespace)
 
     async def _changes(self, one: WatchTarget, collection: Collection) -> AsyncIterator[Change]:
@@ -253,13 +253,7 @@ class Following:
             with suppress(UnknownTargetError):  # then it is told as absent
                 kind = find(named.qualified_kind, self._kinds)
                 self._follow_kinds({kind.of}, one.namespace)
-        if one not in self._wanted:
-            return
-        if (served.group, served.kind) == APPLICATION:
-            members = set(component_kinds(document))
-            found = {kind.of for kind in self._kinds if (kind.group, kind.kind) in members}
-            self._follow_kinds(found, one.namespace)
-        elif _may_own(one):
+        if one in self._wanted and is_custom(served.of):
             self._to_scan.set()
 
     def _follow_kinds(self, resources: set[tuple[str, str]], namespace: str) -> None:
@@ -274,8 +268,9 @@ class Following:
             await self._to_scan.wait()
             self._to_scan.clear()
             owners: dict[str, set[str]] = {}
-            for one in filter(_may_own, self._wanted):
-                owners.setdefault(one.namespace, set()).update(self._seen[one])
+            for one in self._wanted:
+                if is_custom(one.served.of):
+                    owners.setdefault(one.namespace, set()).update(self._seen[one])
             for namespace, uids in owners.items():
                 found, unread = await owned_kinds(self._rest, self._kinds, namespace, uids)
                 self._follow_kinds({kind.of for kind in found}, namespace)
@@ -296,12 +291,6 @@ class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
     namespace: str = ""
     deletion_timestamp: str | None = None
     owner_references: list[dict[str, Any]] = []
-
-
-def _may_own(one: WatchTarget) -> bool:
-    """Whether only the cluster can say what the objects own."""
-    served = one.served
-    return (served.group, served.kind) != APPLICATION and is_custom(served.of)
 
 
 def _place(document: Document) -> tuple[str, str]:

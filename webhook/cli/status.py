@@ -13,7 +13,7 @@ import msgspec
 
 from genguard.blame.stuck import Culprit, Culprits
 from genguard.status.assessment import Judge, StatusLine, assess
-from genguard.status.drawing import Row, kstatus_table, table
+from genguard.status.drawing import Row, table
 from genguard.status.trees import Node, build_trees
 from webhook.cli.errors import told_unread
 from webhook.cli.files import MAX_LINE, FileObjects
@@ -24,7 +24,7 @@ from webhook.cli.rules import RULES, judging
 if TYPE_CHECKING:
     from webhook.cli.following import Snapshot
 
-_OUTPUTS = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns", "kstatus")
+_OUTPUTS = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns")
 _ASKED_FOR: Final = ("name", "custom-columns")
 """Outputs without what the objects own."""
 
@@ -158,8 +158,6 @@ def _listing(output: Format, known: Culprits | None, *, is_live: bool = False) -
     wide = output.name == "wide"
 
     def rows(roots: Sequence[Node]) -> Sequence[Row]:
-        if output.name == "kstatus":
-            return kstatus_table(roots)
         if known is None:
             return table(roots, wide=wide)
         return table(roots, wide=wide, blame=lambda view: list(map(str, known.of(view))))

@@ -121,19 +121,3 @@ async def test_a_kind_that_may_not_be_listed_is_named_among_what_may_be_owned(
     async with followed(store, WatchTarget(WIDGETS, "n", "one"), told=told) as objects:
         assert names(await look(objects)) == ["one"]
     assert told == ["if it owns gadgets.example.org, that is not known: they cannot be listed"]
-
-
-async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> None:
-    applications = served("app.k8s.io", "applications", "Application")
-    everything = WatchTarget(applications, "n", "shop")
-    labelled = {"matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]}
-    spec = {"selector": labelled, "componentKinds": [{"group": "apps", "kind": "Deployment"}]}
-    application = {"apiVersion": "app.k8s.io/v1", "kind": "Application", "spec": spec}
-    await store.put(applications.path("n"), "shop", **application)
-    async with (
-        serving(store) as rest,
-        Following(rest, [*KINDS, applications], [everything], print) as objects,
-    ):
-        assert names(await look(objects)) == [
-            "shop", "api", "api-1", "api-1-x", "web", "web-1", "web-1-x",
-        ]  # fmt: skip

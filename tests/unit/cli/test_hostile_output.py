@@ -98,7 +98,7 @@ CASES: dict[str, Callable[[Path], Result]] = {
         f"status -o {form}": lambda path, form=form: run(  # type: ignore[misc]
             "status", "-o", form, "-f", written(path, OBJECT, POD)
         )
-        for form in ("table", "wide", "json", "yaml", "kstatus")
+        for form in ("table", "wide", "json", "yaml")
     },
     "lint": lambda path: run("lint", written(path, LINTED)),
     "lint -o json": lambda path: run("lint", "-o", "json", written(path, LINTED)),

@@ -188,7 +188,7 @@ def test_a_set_has_a_last_line_and_namespaces_a_column():
     assert out[-1] == "2 objects: 1 Green, 1 Yellow; not ready, not settled"
 
 
-def test_wide_tells_what_the_others_say_and_yaml_and_kstatus_are_for_them():
+def test_wide_tells_what_the_others_say_and_yaml_is_json_for_them():
     text = json.dumps(WEB)
     wide = status("-f", "-", "-o", "wide", stdin=text).stdout.splitlines()
     assert wide[1].split() == [
@@ -197,8 +197,6 @@ def test_wide_tells_what_the_others_say_and_yaml_and_kstatus_are_for_them():
     ]  # fmt: skip
     as_json = lines(status("-f", "-", "-o", "json", stdin=text))
     assert list(yaml.safe_load_all(status("-f", "-", "-o", "yaml", stdin=text).stdout)) == as_json
-    rows = status("-f", "-", "-o", "kstatus", stdin=text).stdout.splitlines()
-    assert rows[1].split() == ["shop", "Deployment/web", "Current"]
 
 
 def test_names_cannot_forge_a_row_or_colours():
@@ -214,24 +212,6 @@ def test_owners_in_a_circle_are_still_told():
     one["metadata"]["ownerReferences"][0]["uid"] = "other"
     result = status("-f", "-", stdin=yaml.safe_dump_all([one, other]))
     assert tree(result) == ["Pod/one", "└─Pod/other"]
-
-
-def test_an_application_stands_above_what_its_selector_takes():
-    application = {
-        "apiVersion": "app.k8s.io/v1beta1",
-        "kind": "Application",
-        "metadata": {"name": "shop", "namespace": "shop"},
-        "spec": {
-            "selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
-            "componentKinds": [{"group": "apps", "kind": "Deployment"}],
-        },
-    }
-    labelled = SHORT | {"metadata": SHORT["metadata"] | {"labels": {"app": "web"}}}
-    unlabelled = WEB | {"metadata": {"name": "other", "namespace": "shop"}}
-    text = yaml.safe_dump_all([labelled, application, unlabelled])
-    result = status("-f", "-", stdin=text)
-    assert tree(result) == ["Application/shop", "└─Deployment/web", "Deployment/other"]
-    assert result.stdout.splitlines()[1].split()[1:4] == ["no", "no", "Yellow"]
 
 
 def test_it_needs_no_client_of_the_api_and_no_server():

@@ -4,15 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.status.drawing import Tone, kstatus_table
+from genguard.status.drawing import Tone
 from genguard.status.drawing import table as drawn
-from genguard.status.trees import build_trees, matches_selector
-from tests.cases_loader import table
-
-
-@table("status/selection.yaml", "selector", "labels", "selects")
-def test_a_label_selector_takes_what_the_api_server_takes(case):
-    assert matches_selector(case["selector"], case["labels"]) is case["selects"], case.because
+from genguard.status.trees import build_trees
 
 
 def document(name, *owners: str, kind="ConfigMap", **fields):
@@ -72,33 +66,6 @@ def test_a_long_line_of_owners_has_no_end_in_the_stack():
     assert sum(1 for _ in root.walk()) == 3_000
 
 
-def application(**spec):
-    found = document("shop", kind="Application", spec=spec)
-    return found | {"apiVersion": "app.k8s.io/v1beta1"}
-
-
-def test_an_application_takes_what_nobody_owns_of_its_kinds_by_labels():
-    selector = {"matchLabels": {"app": "shop"}}
-    kinds = [{"group": "core", "kind": "ConfigMap"}]
-    mine, other, owned = document("mine"), document("other"), document("owned", "mine")
-    for one in (mine, owned):
-        one["metadata"]["labels"] = {"app": "shop"}
-    documents = [mine, other, owned, application(selector=selector, componentKinds=kinds)]
-    assert names(build_trees(documents, at=0.0)) == [
-        ("other", []), ("shop", [("mine", [("owned", [])])]),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "spec", [{}, {"componentKinds": 5, "selector": {}}, {"componentKinds": [5], "selector": {}}]
-)
-def test_an_application_that_says_not_what_takes_nothing(spec):
-    assert names(build_trees([application(**spec), document("x")], at=0.0)) == [
-        ("shop", []),
-        ("x", []),
-    ]
-
-
 def test_former_replica_sets_are_shown_only_wide():
     web = document("web", kind="Deployment") | {"apiVersion": "apps/v1"}
     former = document("web-1", "web", kind="ReplicaSet", spec={"replicas": 0})
@@ -106,15 +73,6 @@ def test_former_replica_sets_are_shown_only_wide():
     narrow, wide = drawn(roots, wide=False), drawn(roots, wide=True)
     assert "ReplicaSet/web-1" not in {row[0].text.strip("└─") for row in narrow}
     assert "ReplicaSet/web-1" in {row[0].text.strip("└─") for row in wide}
-
-
-def test_who_comes_from_kstatus_gets_a_row_an_object_with_its_word():
-    roots = build_trees([document("web"), document("a", "web", kind="Pod")], at=0.0)
-    assert [tuple(cell.text for cell in row) for row in kstatus_table(roots)] == [
-        ("NAMESPACE", "OBJECT", "KSTATUS"),
-        ("n", "ConfigMap/web", "Current"),
-        ("n", "Pod/a", "InProgress"),
-    ]
 
 
 def test_wide_rows_tell_which_generation_was_observed_of_how_many():

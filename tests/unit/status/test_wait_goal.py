@@ -79,30 +79,6 @@ def test_what_cannot_be_waited_for_is_refused_with_what_can(text):
         parse_goal(text)
 
 
-def member(document, **labels):
-    return document | {"metadata": document["metadata"] | {"labels": labels, "namespace": "n"}}
-
-
-APPLICATION = {
-    "apiVersion": "app.k8s.io/v1beta1", "kind": "Application",
-    "metadata": {"name": "shop", "uid": "shop", "namespace": "n"},
-    "spec": {"selector": {"matchLabels": {"app": "shop"}},
-             "componentKinds": [{"group": "batch", "kind": "Job"}]},
-}  # fmt: skip
-
-
-def test_of_an_application_a_member_that_failed_counts():
-    (node,) = build_trees([APPLICATION, member(job(Failed="True"), app="shop")], {"shop"}, at=0.0)
-    found = measure_progress(node, [parse_goal("ready")], None)
-    assert found.state is WaitState.FAILED
-    assert found.why == "Job/once: status.conditions[Failed] True, want False"
-
-
-def test_of_an_application_whose_members_go_on_nothing_has_failed():
-    (node,) = build_trees([APPLICATION, member(job(), app="shop")], {"shop"}, at=0.0)
-    assert measure_progress(node, [parse_goal("ready")], None).state is WaitState.WAITING
-
-
 def test_what_keeps_health_from_green_and_blocks_nothing_is_told():
     (node,) = build_trees([web()], past=lambda _: Past(0.0, 0.0, 3, FLAPPING_FLIPS), at=0.0)
     found = measure_progress(node, [parse_goal("health=green")], 3)
