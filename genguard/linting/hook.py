@@ -6,6 +6,7 @@ Defaults are those of admissionregistration.k8s.io/v1 (its defaults.go in kubern
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -143,6 +144,16 @@ class Hook:
     def selects_objects(self) -> bool:
         """Whether it has an objectSelector."""
         return bool(mapping(self.body.get("objectSelector")))
+
+    @property
+    def path(self) -> str:
+        """The HTTP path that the API server calls."""
+        client = mapping(self.body.get("clientConfig"))
+        service = mapping(client.get("service"))
+        try:
+            return text(service.get("path")) or urlsplit(text(client.get("url"))).path
+        except ValueError:
+            return ""
 
     @property
     def own_phase(self) -> str:

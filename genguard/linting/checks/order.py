@@ -1,9 +1,37 @@
 """Checks of order, and that nobody writes back the rules that genguard's own server keeps."""
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from genguard.linting.check import Level, LintContext, Problem, webhook_check
 from genguard.linting.hook import FOLLOWED, GENGUARD, Hook, overlap
+
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+
+
+@webhook_check(
+    "order-of-numbers",
+    "apiserver pkg/admission/configuration/mutating_webhook_manager.go sorts configurations "
+    "by name as text: 10-x comes before 9-y",
+)
+def order_of_numbers(hook: Hook, context: LintContext) -> Iterator[Problem]:
+    """Report a webhook that is called before another one although its number is higher."""
+    mine = _NUMBER.match(hook.configuration)
+    if not hook.mutates or mine is None:
+        return
+    for other in context.mutating:
+        theirs = _NUMBER.match(other.configuration)
+        if theirs is None or not overlap(hook, other):
+            continue
+        if int(mine[0]) > int(theirs[0]) and hook.order < other.order:
+            yield Problem(
+                Level.WARNING,
+                "metadata.name",
+                f"is called before {other.configuration} although its number is higher: give both "
+                "numbers the same count of digits",
+            )
+            return
 
 
 @webhook_check(

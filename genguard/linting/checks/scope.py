@@ -131,3 +131,21 @@ def match_policy_exact(hook: Hook, _: LintContext) -> Iterator[Problem]:
             "Exact: requests for the same resource in another API version do not reach the "
             "webhook: set Equivalent",
         )
+
+
+@webhook_check(
+    "status-subresource-missing",
+    "apiserver pkg/admission/plugin/webhook/predicates/rules: `pods` and `*` match no "
+    "subresource; status is written to pods/status",
+)
+def status_subresource_missing(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report a webhook with `status` in its name or path that is never called for status."""
+    names = f"{text(hook.body.get('name'))} {hook.path}".lower()
+    subresources = {name.partition("/")[2] for rule in hook.rules for name in rule.resources}
+    if "status" in names and subresources and not subresources & {"status", "*"}:
+        yield Problem(
+            Level.WARNING,
+            hook.field("rules"),
+            "its name or path contains `status`, but no rule matches a status subresource, so it "
+            "is not called when status is written: add `<resource>/status`",
+        )
