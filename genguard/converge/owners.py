@@ -5,7 +5,7 @@ Source: what genguard/blame knows: metadata.managedFields (KEP-555), a running g
         types.go:CrossVersionObjectReference)
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -144,3 +144,16 @@ def scaled_by(
             turns = (Turn("the manifest", replicas), Turn(name, "what the load needs"))
             party = Party("user", name)
             yield Contested(Contest.OWNED, Level.FIGHT, _REPLICAS, (party,), turns)
+
+
+def asked_twice(
+    manifest: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
+) -> Iterator[Contested]:
+    """Yield the fields for which another manifest of the same object asks another value."""
+    for other in others:
+        wanted = {place for place, _ in leaves(other)}
+        for one in overwritten(manifest, other):
+            if one.order or one.place in wanted:
+                turns = (Turn("the manifest", one.before), Turn("another manifest", one.after))
+                party = Party("manifest", "another manifest of this object")
+                yield Contested(Contest.OWNED, Level.FIGHT, one.place, (party,), turns)

@@ -10,7 +10,7 @@ from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.report import BlamedField, BlamedObject, Seen, blame_live
 from genguard.converge.chain import Document
 from genguard.converge.contest import Contested
-from genguard.converge.owners import joined, owned_by_others
+from genguard.converge.owners import asked_twice, joined, owned_by_others
 from genguard.objects.served import Served
 
 Kinds = Mapping[tuple[str, str], Served]
@@ -123,6 +123,7 @@ class Logs:
 
 def known_contests(
     one: Prepared,
+    every: Sequence[Prepared],
     stored: Document | None,
     by: Applier,
     *,
@@ -130,12 +131,14 @@ def known_contests(
     logs: Logs | None,
     tell: Callable[[str], None],
 ) -> Iterator[Contested]:
-    """Yield the fields that others own and want otherwise.
+    """Yield the fields that other manifests ask for, or that others own and want otherwise.
 
     stored  the object as it is now, None where there is none
     seen    what a running genguard has seen of it, None where none was asked
     tell    is told what is not known
     """
+    others = [each.manifest for each in every if each is not one and each.which == one.which]
+    yield from asked_twice(one.manifest, others)
     written: Sequence[BlamedField] = ()
     try:
         if stored is not None and one.served is not None:

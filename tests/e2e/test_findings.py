@@ -145,7 +145,7 @@ def test_findings_are_read_from_the_pod_without_a_server_being_named(broken: Bro
     assert table[0].split()[:4] == ["ID", "SEVERITY", "STATE", "DETECTOR"]
     assert any(_CULPRIT in line and one["id"] in line for line in table[1:])
 
-    names = run(broken.plane, "findings", f"-ldetector={_DETECTOR}", "-o", "name").out
+    names = run(broken.plane, "findings", "--detector", _DETECTOR, "-o", "name").out
     assert names == f"finding/{one['id']}\n"
     page = run(broken.plane, "explain", names.strip()).out
     assert page.startswith(f"{_DETECTOR}  deployments.apps {broken.namespace}/web")

@@ -11,6 +11,7 @@ import msgspec
 from genguard.audit.event import ObjectReference
 from genguard.blame.audited import kind_in_log
 from genguard.detection.causes import beneath_causes
+from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.detection.honesty import HOW, WriterHonesty
 from genguard.generation.table import load_rows
@@ -57,6 +58,7 @@ class FindingFilter(NamedTuple):
     namespace: str
     state: str
     severity: str | None
+    detector: str | None
     selector: tuple[Requirement, ...]
     seconds: float | None
     object: IsMeant | None
@@ -65,7 +67,7 @@ class FindingFilter(NamedTuple):
     @property
     def query(self) -> dict[str, str]:
         """What the server filters by itself."""
-        return {"namespace": self.namespace, "state": self.state}
+        return {"namespace": self.namespace, "state": self.state, "detector": self.detector or ""}
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
         """Return those that are meant, each that follows from another directly beneath it."""
@@ -88,7 +90,7 @@ class FindingFilter(NamedTuple):
         """`open findings in namespace shop`."""
         state = "" if self.state == "all" else f"{self.state} "
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        others = (self.severity, self.selector, self.object, self.seconds)
+        others = (self.severity, self.detector, self.selector, self.object, self.seconds)
         more = " that match the other flags" if any(others) else ""
         return f"{state}findings{where}{more}"
 
@@ -143,6 +145,12 @@ def _selector(_: click.Context, __: click.Parameter, text: str) -> tuple[Require
     "--severity",
     type=click.Choice([one.value for one in Severity]),
     help="The least severity.  [default: all]",
+)
+@click.option(
+    "--detector",
+    type=click.Choice(sorted(one.name for one in ALL)),
+    metavar="DETECTOR",
+    help="Of this detector alone, such as observed-generation-cleared.",
 )
 @click.option(
     "--since",

@@ -261,15 +261,15 @@ class Convergence:
 
         async def look(one: Prepared) -> Verdict | Refused:
             async with places:
-                return await self._look(one)
+                return await self._look(one, every_one)
 
         return await asyncio.gather(*map(look, every_one))
 
-    async def _look(self, one: Prepared) -> Verdict | Refused:
+    async def _look(self, one: Prepared, every_one: Sequence[Prepared]) -> Verdict | Refused:
         if one.served is None or one.unusable:
             return Refused(one.which, one.unusable)
         try:
-            return await self._converge(one.served, one)
+            return await self._converge(one.served, one, every_one)
         except RefusedApplyError as error:
             reason = f"the API server refuses it: {error}"
         except RefusedError as error:
@@ -282,7 +282,9 @@ class Convergence:
             reason = "it cannot be applied: `kubectl apply --dry-run=server` says why"
         return Refused(one.which, reason)
 
-    async def _converge(self, served: Served, one: Prepared) -> Verdict:
+    async def _converge(
+        self, served: Served, one: Prepared, every_one: Sequence[Prepared]
+    ) -> Verdict:
         cluster = DryRuns(
             self.rest,
             self.acting,
@@ -297,7 +299,9 @@ class Convergence:
         if self.seen and stored is not None:
             seen = await self.seen(object_of(one, stored))
         contested = list(
-            known_contests(one, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell)
+            known_contests(
+                one, every_one, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell
+            )
         )
         contested += await self._scaled(served, one)
         generation = int((stored or {}).get("metadata", {}).get("generation") or 1)

@@ -5,7 +5,7 @@ Amends   the Ready table: a hostname of a load balancer is enough. Without any a
 Relies   on DeviceClass, ResourceClaimTemplate and ResourceSlice having no status (cluster.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from genguard.objects.fields import ABSENT
@@ -13,6 +13,7 @@ from genguard.status.checked_object import (
     FALSE,
     TRUE,
     CheckedObject,
+    Conditions,
     WrongTypeError,
     index_conditions,
     read_conditions,
@@ -23,6 +24,7 @@ from genguard.status.view import Blocks, Reason, short_word
 _INGRESS: Final = "status.loadBalancer.ingress"
 _RESIZES: Final = ("Resizing", "FileSystemResizePending", "ModifyingVolume")
 _ERRORS: Final = ("ControllerResizeError", "NodeResizeError", "ModifyVolumeError")
+_EVICTING: Final = "EvictionInProgress"
 _WAITS: Final = "no pod that uses it is scheduled, or no device fits"
 
 
@@ -110,19 +112,82 @@ def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
     """Require an allocation, and nothing against it from the drivers of its devices.
 
     Ready    status.allocation is there, and no device in status.devices has Ready=False
-    Settled  the same
-    Source   resource.k8s.io/v1 types.go: ResourceClaimStatus, AllocatedDeviceStatus; KEP-4817
-             (Ready of a device).
+    Settled  the same, each of the bindingConditions of its devices is True, and none of their
+             bindingFailureConditions
+    Source   resource.k8s.io/v1 types.go: ResourceClaimStatus, DeviceRequestAllocationResult,
+             AllocatedDeviceStatus, DeviceTaintRuleStatus; KEP-4817 (Ready of a device), KEP-5007
+             (binding conditions), KEP-5055 (taints); pkg/controller/devicetainteviction.
     """
-    if not obj.inner("status", "allocation"):
+    allocation = obj.inner("status", "allocation")
+    if not allocation:
         return KindVerdict((Reason("status.allocation", ABSENT, "an allocation", _WAITS),))
-    reasons = []
+    reported: dict[tuple[str, ...], tuple[str, Conditions]] = {}
     for index, device in _objects(obj.status.get("devices"), "status.devices"):
         path = f"status.devices[{index}]"
-        ready = index_conditions((path, device)).get("Ready")
-        if ready is not None and ready.status == FALSE:
-            reasons.append(ready.blocking(TRUE))
+        reported[_device(device)] = path, index_conditions((path, device))
+    reasons = [
+        Reason(f"{path}.conditions[Ready]", FALSE, TRUE, short_word(ready.reason))
+        for path, conditions in reported.values()
+        if (ready := conditions.get("Ready")) is not None and ready.status == FALSE
+    ]
+    results = obj.inner("status", "allocation", "devices").get("results")
+    for index, result in _objects(results, "status.allocation.devices.results"):
+        at = f"status.allocation.devices.results[{index}]"
+        path, conditions = reported.get(_device(result), (at, Conditions({})))
+        reasons += _unbound(result, at, path, conditions)
     return KindVerdict(reasons)
+
+
+def _unbound(
+    result: Mapping[str, Any], at: str, path: str, conditions: Conditions
+) -> Iterator[Reason]:
+    """Yield what keeps the scheduler from binding a pod to this device."""
+    for name in _names(result, "bindingConditions", at):
+        found = conditions.get(name)
+        if found is None or found.status != TRUE:
+            have = ABSENT if found is None else short_word(found.status)
+            note = "the scheduler waits for it before it binds the pod"
+            yield Reason(f"{path}.conditions[{name}]", have, TRUE, note, Blocks.SETTLED)
+    for name in _names(result, "bindingFailureConditions", at):
+        if conditions.true(name) is not None:
+            note = "the scheduler takes the allocation back"
+            yield Reason(f"{path}.conditions[{name}]", TRUE, FALSE, note)
+
+
+def evaluate_taint_rule(obj: CheckedObject) -> KindVerdict:
+    """Accept every rule; one that evicts is settled when no pod is left to evict.
+
+    Ready    as soon as it is stored: the scheduler reads its taint
+    Settled  with effect NoExecute when EvictionInProgress is False for this generation; with any
+             other effect as soon as it is stored
+    Source   resource.k8s.io/v1 types.go: ResourceClaimStatus, DeviceRequestAllocationResult,
+             AllocatedDeviceStatus, DeviceTaintRuleStatus; KEP-4817 (Ready of a device), KEP-5007
+             (binding conditions), KEP-5055 (taints); pkg/controller/devicetainteviction.
+    """
+    if obj.inner("spec", "taint").get("effect") != "NoExecute":
+        return NOTHING_BLOCKS
+    found = read_conditions(obj).get(_EVICTING)
+    if found is None:
+        note = "the controller has not looked at it"
+        path = f"status.conditions[{_EVICTING}]"
+        return KindVerdict((Reason(path, ABSENT, FALSE, note, Blocks.SETTLED),))
+    if found.stale(obj.generation):
+        return KindVerdict((found.stale_reason(obj.generation, Blocks.SETTLED),))
+    if found.status != FALSE:
+        return KindVerdict((found.blocking(FALSE, Blocks.SETTLED),))
+    return NOTHING_BLOCKS
+
+
+def _device(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(entry.get(key, "")) for key in ("driver", "pool", "device", "shareID"))
+
+
+def _names(result: Mapping[str, Any], key: str, at: str) -> list[str]:
+    """The condition types listed at `key`; raises WrongTypeError."""
+    names = result.get(key) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise WrongTypeError(f"{at}.{key}", names, "a list of texts")
+    return names
 
 
 def _objects(items: Any, at: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -142,5 +207,6 @@ RULES: Final[KindRules] = {
     ("", "PersistentVolumeClaim"): KindRule(evaluate_volume_claim),
     ("", "Service"): KindRule(evaluate_service),
     ("networking.k8s.io", "Ingress"): KindRule(evaluate_ingress),
+    ("resource.k8s.io", "DeviceTaintRule"): KindRule(evaluate_taint_rule),
     ("resource.k8s.io", "ResourceClaim"): KindRule(evaluate_resource_claim),
 }

@@ -5,9 +5,10 @@ converted to their Go type first. An object that does not fit its type is Unknow
 a version that Argo CD does not know.
 """
 
+import json
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from genguard.status.views import rollout
 from genguard.status.views.go_values import (
@@ -45,8 +46,24 @@ def _first_condition(status: Typed, kind: str) -> Typed:
     return next((c for c in status.get("conditions", []) if c.get("type") == kind), {})
 
 
-def _autoscaler(it: Typed) -> ArgoHealth:
-    conditions = it.get("status", {}).get("conditions", [])
+_ANNOTATION: Final = "autoscaling.alpha.kubernetes.io/conditions"
+_PATH: Final = f"metadata.annotations[{_ANNOTATION!r}]"
+_LONG_S: Final = "\u017f"
+"""The only other letter that Go folds into one of these names."""
+_FIELDS: Final = ("type", "status", "reason", "message")
+
+
+def _autoscaler_v2(it: Typed) -> ArgoHealth:
+    """Use `status.conditions`."""
+    return _scaling(it.get("status", {}).get("conditions", []))
+
+
+def _autoscaler_v1(it: Typed) -> ArgoHealth:
+    """Use the annotation in which v1 has the conditions as JSON; raises TypeMismatchError."""
+    return _scaling(_annotated(it))
+
+
+def _scaling(conditions: list[Typed]) -> ArgoHealth:
     if any(c.get("reason") in _UNSCALABLE.get(c.get("type", ""), ()) for c in conditions):
         return ArgoHealth.DEGRADED
     scaling = (c for c in conditions if c.get("status") == "True")
@@ -64,6 +81,42 @@ _UNSCALABLE: Final = {
         "InvalidSelector",
     },
 }
+
+
+def _annotated(it: Typed) -> list[Typed]:
+    written = it.get("metadata", {}).get("annotations", {}).get(_ANNOTATION)
+    if written is None:
+        return []
+    try:
+        # The standard decoder takes lone surrogates and numbers of any size, as Go's does.
+        found = json.loads(
+            written, object_pairs_hook=_object, parse_int=float, parse_constant=_refuse
+        )
+    except (ValueError, RecursionError) as error:
+        raise TypeMismatchError(_PATH) from error
+    if not isinstance(found, list | None) or not all(map(_fits, found or [])):
+        raise TypeMismatchError(_PATH)
+    return [condition or {} for condition in found or []]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        name = key.replace(_LONG_S, "s").lower()
+        if value is not None and isinstance(fields.get(name, ""), str):
+            fields[name] = value
+    return fields
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _fits(condition: Any) -> bool:
+    return condition is None or (
+        isinstance(condition, dict)
+        and all(isinstance(condition.get(field, ""), str) for field in _FIELDS)
+    )
 
 
 def _pod(it: Typed) -> ArgoHealth:
@@ -204,7 +257,7 @@ def _api_service(it: Typed) -> ArgoHealth:
     return _healthy_if(_first_condition(it.get("status", {}), "Available").get("status") == "True")
 
 
-_TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth | None]]]] = {
+_TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth]]]] = {
     ("apps", "Deployment"): {"v1": _deployment},
     ("apps", "StatefulSet"): {"v1": lambda it: _OF_ROLLOUT[rollout.stateful_set(it)]},
     ("apps", "ReplicaSet"): {"v1": _replica_set},
@@ -214,8 +267,10 @@ _TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth | Non
     ("", "Pod"): {"v1": _pod},
     ("batch", "Job"): {"v1": _job},
     ("apiregistration.k8s.io", "APIService"): {"v1": _api_service, "v1beta1": _api_service},
-    # v1 has the conditions as JSON in an annotation, which is not read.
-    ("autoscaling", "HorizontalPodAutoscaler"): {"v1": lambda _: None, "v2": _autoscaler},
+    ("autoscaling", "HorizontalPodAutoscaler"): {
+        "v1": _autoscaler_v1,
+        "v2": _autoscaler_v2,
+    },
 }
 """By group and kind, then by version."""
 

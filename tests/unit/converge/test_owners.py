@@ -5,6 +5,7 @@ import pytest
 from genguard.blame.report import BlamedField, BlamedObject, Writer, blame_live, next_in_turn
 from genguard.converge.contest import Level
 from genguard.converge.owners import (
+    asked_twice,
     joined,
     owned_by_others,
     scaled_by,
@@ -180,3 +181,9 @@ def test_an_autoscaler_writes_the_replicas_of_its_target(target, manifest, count
     found = list(scaled_by(manifest, DEPLOYMENTS, [scaler]))
     assert len(found) == count
     assert all(one.parties[0].name == "HorizontalPodAutoscaler web" for one in found)
+
+
+def test_two_manifests_of_one_object_may_not_want_different_values():
+    other = {"metadata": {"name": "web"}, "spec": {"replicas": 5, "paused": True}}
+    assert [one.field for one in asked_twice(MANIFEST, [other])] == ["spec.replicas"]
+    assert list(asked_twice(MANIFEST, [MANIFEST, {"spec": {"paused": True}}])) == []
