@@ -83,7 +83,7 @@ LABEL org.opencontainers.image.title="genguard" \
 RUN rm -rf $(python -c 'import ensurepip, pip; print(*ensurepip.__path__, f"{pip.__path__[0]}*")') \
       /usr/local/bin/pip* /usr/bin/pip*
 # Other containers and published ports reach a server that listens on every address of its own
-# container; flags still win. Findings are shown to loopback connections alone.
+# container; flags and --config still win. Findings are shown to loopback connections alone.
 # The user has no home of its own, and a certificate made by `docker run` needs a place.
 ENV GENGUARD_BIND_ADDRESS=0.0.0.0 \
     GENGUARD_OPS_ADDRESS=0.0.0.0 \

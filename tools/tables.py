@@ -36,8 +36,9 @@ def flags_document() -> Path:
 
 
 def wanted_flags() -> list[str]:
-    """The table as it follows from Settings."""
-    return table_of(Settings)
+    """The table as it follows from Settings, and the one flag that is about the others."""
+    config = "| `--config FILE` | none | YAML with these flags as keys. The command line wins. |"
+    return [*table_of(Settings), config]
 
 
 def written_flags() -> list[str]:

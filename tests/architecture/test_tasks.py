@@ -27,6 +27,7 @@ UNSUPERVISED = {
         {"ThreadPoolExecutor": 1},
         "it drops and counts each line that fails",
     ),
+    "webhook.server.overload": ({"Thread": 1}, "it ends the process"),
     "webhook.telemetry.spans": ({"Thread": 1}, "the end of the server"),
     "webhook.cluster.port_forward": ({"create_task": 1}, "one connection of a verb"),
     "webhook.cli.errors": ({"ensure_future": 1}, "the verb itself"),

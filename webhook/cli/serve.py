@@ -7,13 +7,22 @@ import click
 
 from webhook.cli.options import examples
 from webhook.serve.app import build
-from webhook.server.flags import options_of
+from webhook.server.flags import FILE, options_of, read_config
 from webhook.server.settings import Settings
 from webhook.tasks.supervisor import Supervisor
 
+_CONFIG = click.Option(
+    ["--config"],
+    type=FILE,
+    callback=read_config,
+    is_eager=True,
+    expose_value=False,
+    help="YAML with these flags as keys.",
+)
+
 
 @click.command(
-    params=options_of(Settings),
+    params=[*options_of(Settings), _CONFIG],
     epilog=examples(
         ("Try it on this machine", "genguard serve --cert-dir certs"),
         (

@@ -38,7 +38,7 @@ from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.options import Limits, fit, raise_limit
 from webhook.server.settings import LOOPBACK, Settings
 from webhook.server.watching import Watching, parse_watched
-from webhook.store.address import SqliteAddress, ValkeyAddress, parse_store
+from webhook.store.address import BadStoreError, SqliteAddress, ValkeyAddress, parse_store
 from webhook.store.persister import DAMAGED, kept_in_file
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
@@ -71,6 +71,10 @@ class App:
         self._watched: Final = parse_watched(settings.watch)
         self._fights: Final = parse_watched(settings.watch_fights, "--watch-fights")
         self._store: Final = parse_store(settings.store)
+        if isinstance(self._store, ValkeyAddress):
+            for file in (self._store.password_file, self._store.cafile):
+                if file is not None and not file.is_file():
+                    raise BadStoreError(f"--store valkey://…: {file}: there is no such file")
         stack.enter_context(logging_to_stderr(settings.log_level))
         self._limits: Final = fit(Limits(), raise_limit())
 

@@ -282,7 +282,9 @@ class Port:
     @property
     def is_serving(self) -> bool:
         """Whether new connections are accepted."""
-        return bool(self._listening) and not any(each.cancelling() for each in self._listening)
+        return bool(self._listening) and not any(
+            each.done() or each.cancelling() for each in self._listening
+        )
 
     @property
     def busy(self) -> bool:

@@ -1,7 +1,8 @@
 """Declares command line flags as fields of a frozen class, and reads their values.
 
 A class whose fields are made by `flag()` is the one place where a flag is described. From it follow
-the options of click (`options_of`) and the table in the documents (`table_of`).
+the options of click (`options_of`), the keys of a configuration file (`read_config`) and the table
+in the documents (`table_of`).
 """
 
 import re
@@ -13,6 +14,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import click
+import yaml
 
 from genguard.objects.shown import without_credentials
 
@@ -98,6 +100,35 @@ def table_of(settings: type[Any]) -> list[str]:
             default = "none"
         rows.append(f"| `{name}` | {default} | {f'{one.help} {one.note}'.strip()} |")
     return rows
+
+
+def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Make the values of a YAML file the defaults of the flags that are its keys.
+
+    The callback of the option --config. The command line wins over the file.
+    """
+    if path is None:
+        return
+    try:
+        # Every value as text: 1.30 is a version and not the number 1.3.
+        values = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader) or {}  # noqa: S506
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise click.BadParameter(f"{path}: not YAML") from error
+    if not isinstance(values, dict):
+        raise click.BadParameter(f"{path}: expected flags as keys, such as 'audit-only: true'")
+    flags = {one.opts[0].removeprefix("--"): one for one in ctx.command.params if one.expose_value}
+    if unknown := sorted(values.keys() - flags):
+        known = ", ".join(sorted(flags))
+        raise click.BadParameter(f"{path}: unknown {', '.join(unknown)}; known are {known}")
+    ctx.default_map = dict(ctx.default_map or {})  # there: flags before the verb
+    for key, value in values.items():
+        one, items = flags[key], value if isinstance(value, list) else [value]
+        if not all(isinstance(item, str) for item in items):
+            raise click.BadParameter(f"{path}: {one.opts[0]} takes a value or a list of them")
+        given = items if one.multiple else ",".join(items)  # as on the command line
+        ctx.default_map.setdefault(one.name or key, given)
 
 
 class Parsed(click.ParamType[T]):

@@ -32,7 +32,7 @@ from webhook.server.detecting import Detecting
 from webhook.server.observe import Observations, Recorder
 from webhook.server.ops import Readiness, ops_application
 from webhook.server.options import KEEPALIVE_SECONDS, Limits
-from webhook.server.overload import LoopLag, Overload
+from webhook.server.overload import LoopLag, Overload, watchdog
 from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair
 from webhook.tasks.supervisor import FailingTask, Supervisor
@@ -348,14 +348,15 @@ class AdmissionService:
         await self.start()
         _freeze_garbage()
         sys.setswitchinterval(_SWITCH_SECONDS)
-        try:
-            await asked.wait()
-            tasks = [asyncio.create_task(one) for one in (self.drain(), forced.wait())]
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                task.cancel()
-        finally:
-            await self.stop()
+        with watchdog(self._limits.stuck_seconds):
+            try:
+                await asked.wait()
+                tasks = [asyncio.create_task(one) for one in (self.drain(), forced.wait())]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    task.cancel()
+            finally:
+                await self.stop()
 
     def _seconds_to_expiry(self) -> float:
         return (self.not_after - datetime.now(UTC)).total_seconds()

@@ -43,6 +43,7 @@ class Limits:
     overload_quiet_seconds: float = 10.0  # nothing was rejected for so long: an overload is over
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more
     drain_seconds: float = 30.0
+    stuck_seconds: float = 30.0  # the event loop has not turned for so long: the process ends
     detection_queue: int = 5_000  # reviews that wait for detection, and the bytes of their bodies
     detection_queue_bytes: int = 24 * 1024 * 1024
 

@@ -12,9 +12,14 @@ everybody for minutes.
 """
 
 import asyncio
+import faulthandler
+import os
+import tempfile
+import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
 
@@ -126,3 +131,46 @@ class LoopLag:
         now = time.monotonic()
         self._lags.append(max(now - self._due, 0.0))
         self._next = self._plan(now)
+
+
+EXIT_STUCK: Final = 70
+"""EX_SOFTWARE of sysexits.h."""
+_LOOKS: Final = 20
+_WRITE_SECONDS: Final = 1.0
+
+
+@contextmanager
+def watchdog(seconds: float) -> Iterator[None]:
+    """End the process, from a thread, when its event loop has not turned for so long.
+
+    Such a process answers nothing and holds its connections open, and its Lease runs out; a new one
+    does better. The log says where each thread was.
+    """
+    loop, ends = asyncio.get_running_loop(), threading.Event()
+    threading.Thread(target=_watch, args=(loop, seconds, ends), daemon=True).start()
+    try:
+        yield
+    finally:
+        ends.set()
+
+
+def _watch(loop: asyncio.AbstractEventLoop, seconds: float, ends: threading.Event) -> None:
+    turned, every = threading.Event(), seconds / _LOOKS
+    while not ends.wait(every):
+        turned.clear()
+        loop.call_soon_threadsafe(turned.set)
+        # Looks are counted and not seconds: of a time in which the whole process was stopped, or
+        # the machine slept, there is one.
+        if not any(turned.wait(every) or ends.is_set() for _ in range(_LOOKS)):
+            _end_process(seconds)
+
+
+def _end_process(seconds: float) -> None:
+    with tempfile.TemporaryFile() as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        stacks = file.read().decode(errors="replace").splitlines()
+    facts = {"seconds": round(seconds), "stacks": stacks}
+    LOGGER.critical("the event loop stands still: the process ends", extra={"facts": facts})
+    time.sleep(_WRITE_SECONDS)  # another thread writes it
+    os._exit(EXIT_STUCK)

@@ -54,7 +54,7 @@ class BadSettingsError(ValueError):
 def _address_from(variable: str) -> Callable[[], str]:
     """The default of an address: what an environment variable says, else 127.0.0.1.
 
-    The command line wins over the environment, which the image sets.
+    Command line and --config win over the environment, which the image sets.
     """
     return lambda: os.environ.get(variable) or "127.0.0.1"
 

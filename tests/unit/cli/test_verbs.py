@@ -135,6 +135,15 @@ def test_flags_of_the_cluster_stand_before_the_verb_or_behind_it(cluster_flags, 
     assert given == {"namespace": "shop", "context": "c", "kubeconfig": "k"}
 
 
+def test_a_flag_before_serve_wins_over_its_file(tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(verb("serve"), "callback", lambda **flags: given.update(flags))
+    (tmp_path / "flags.yaml").write_text("kubeconfig: of-the-file\nops-port: 1")
+    done = run("--kubeconfig", "mine", "serve", "--config", str(tmp_path / "flags.yaml"))
+    assert done.exit_code == 0, done.stderr
+    assert (given["kubeconfig"], given["ops_port"]) == ("mine", 1)
+
+
 @pytest.mark.parametrize("name", VERBS)
 def test_each_short_flag_has_the_long_name_of_kubectl(name):
     long = {

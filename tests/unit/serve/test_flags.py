@@ -1,4 +1,4 @@
-"""A flag is declared once: options, documents and manifests follow from the declaration."""
+"""A flag is declared once: options, file, documents and manifests follow from the declaration."""
 
 import ast
 from dataclasses import dataclass, fields
@@ -7,17 +7,20 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import webhook
 from tools import tables
 from webhook.cli.serve import serve
 from webhook.server.flags import (
+    FILE,
     Parsed,
     duration,
     flag,
     name_of,
     options_of,
+    read_config,
     table_of,
 )
 from webhook.server.settings import BadSettingsError, Settings
@@ -39,7 +42,10 @@ class Example:
 
 
 def parse(*arguments: str) -> Example:
-    command = click.Command("example", params=options_of(Example))
+    config = click.Option(
+        ["--config"], type=FILE, callback=read_config, is_eager=True, expose_value=False
+    )
+    command = click.Command("example", params=[*options_of(Example), config])
     return Example(**command.make_context("example", list(arguments)).params)
 
 
@@ -47,11 +53,15 @@ def test_a_class_without_arguments_is_what_an_empty_command_line_gives():
     assert parse() == Example() == Example(pause=30.0)
 
 
-def test_a_flag_is_an_option():
+def test_a_flag_is_an_option_and_a_key_of_the_file(tmp_path):
     expected = Example(switch=True, number=2, pause=60.0, names=("a", "b"), way="right", place="x")
     line = ["--switch", "--number", "2", "--pause", "1m", "--names", "a", "--names", "b"]
     line += ["--way", "right", "--place", "x"]
     assert parse(*line) == expected
+    path = tmp_path / "config.yaml"
+    values = {"switch": True, "number": 2, "pause": "1m", "names": ["a", "b"], "way": "right"}
+    path.write_text(yaml.safe_dump({**values, "place": "x"}))
+    assert parse("--config", str(path)) == expected
 
 
 def test_a_flag_is_a_row_of_the_documents():
@@ -73,7 +83,7 @@ def test_the_error_of_a_value_names_its_flag():
 
 def test_serve_takes_every_flag_of_the_settings_and_no_other():
     options = {option for one in serve.params for option in one.opts if option.startswith("--")}
-    assert options == {*NAMES}
+    assert options == {*NAMES, "--config"}
 
 
 def test_an_empty_command_line_gives_the_default_settings():
