@@ -123,7 +123,7 @@ async def _of_cluster(
         within = access.namespace(namespace) if served.namespaced else ""
         where = BlamedObject.of(served, within, name, "")
         try:
-            document = await rest.get(f"{served.path(within)}/{name}")
+            document = await rest.get(f"{served.path(within)}/{name}", kind=served.kind)
         except UnreadableError as error:
             raise UnreadableFieldsError(str(error)) from error
         except RefusedError as error:

@@ -183,7 +183,7 @@ class Following:
             self._changed.set()
 
         path = one.served.path(one.namespace)
-        collection = Collection(self._rest, path, **one.list_parameters)
+        collection = Collection(self._rest, path, one.served.kind, **one.list_parameters)
         changes = partial(self._changes, one, collection)
         self._tasks.append(asyncio.create_task(follow(changes, on_change, on_trouble)))
         self._follow_kinds(owned_by(one.served.of), one.namespace)

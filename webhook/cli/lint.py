@@ -111,5 +111,5 @@ async def _of_cluster(access: Access) -> list[Any]:
     found: list[Any] = []
     async with access.connected() as rest:
         for kind in _CONFIGURATIONS:
-            found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s")
+            found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s", kind=kind)
         return found + await definitions(rest)

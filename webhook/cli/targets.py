@@ -102,7 +102,7 @@ def asked_by(words: Sequence[str], selector: str) -> list[RequestedTarget]:
 async def _try_list(rest: Rest, one: WatchTarget) -> None:
     """Find out whether it may be read. Raises RefusedError or one of UNREACHED."""
     path = one.served.path(one.namespace)
-    await rest.try_list(path, one.list_parameters)
+    await rest.try_list(path, one.list_parameters, kind=one.served.kind)
 
 
 class CulpritWatch:

@@ -81,8 +81,8 @@ async def _run(
     async with access.connected() as rest:
         watched = [*_chosen(kinds, await discover(rest))]
         paths = {one: one.path(namespace or "" if one.namespaced else "") for one in watched}
-        for path in paths.values():
-            await _check_rights(rest, path)
+        for one, path in paths.items():
+            await _check_rights(rest, path, one.kind)
         supervisor = Supervisor()
         # Why each is not watched, or was not lately, and until when that counts.
         troubles = dict.fromkeys(watched, (math.inf, _NOT_LISTED))
@@ -101,7 +101,7 @@ async def _run(
         following = {
             f"watch {one}": partial(
                 follow,
-                Collection(rest, path).changes,
+                Collection(rest, path, one.kind).changes,
                 partial(see, one),
                 partial(begin, one),
             )
@@ -124,9 +124,9 @@ async def _run(
             tell("no fight was seen")
 
 
-async def _check_rights(rest: Rest, path: str) -> None:
+async def _check_rights(rest: Rest, path: str, kind: str) -> None:
     """Say at once what may not be read. Raises RefusedError."""
-    await rest.try_list(path)
+    await rest.try_list(path, kind=kind)
     async with rest.stream(path, watch="true", timeoutSeconds="1"):
         pass
 

@@ -135,7 +135,9 @@ class DryRuns:
 
     async def find(self, manifest: Document) -> Document | None:
         """Return the stored object, None where there is none. Raises RefusedError or UNREACHED."""
-        found: Document | None = await if_there(self.rest.get(self.path(manifest)))
+        found: Document | None = await if_there(
+            self.rest.get(self.path(manifest), kind=self.served.kind)
+        )
         return found
 
     async def pause(self) -> None:

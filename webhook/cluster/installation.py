@@ -54,7 +54,7 @@ _KINDS: Final = (
 
 async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
     """Return the stored object of this kind and name, if any. Raises RefusedError or UNREACHED."""
-    found: Document | None = await if_there(rest.get(path_of(document)))
+    found: Document | None = await if_there(rest.get(path_of(document), kind=document["kind"]))
     return found
 
 
@@ -125,7 +125,7 @@ async def put_back(rest: Rest, document: Document, before: Document | None) -> N
 async def list_objects(rest: Rest, like: Mapping[str, Any], selector: str = "") -> list[Document]:
     """Return all objects of the kind and namespace of `like`, with the kind that lists omit."""
     params = {"labelSelector": selector} if selector else {}
-    return await rest.list_all(collection_of(like), params)
+    return await rest.list_all(collection_of(like), params, kind=like["kind"])
 
 
 async def leftovers(rest: Rest) -> list[Document]:

@@ -84,9 +84,11 @@ class Forward:
     async def _send(
         self, reader: asyncio.StreamReader, far: aiohttp.ClientWebSocketResponse
     ) -> None:
-        while piece := await reader.read(_PIECE):
-            await far.send_bytes(bytes((_DATA,)) + piece)
-        await far.close()
+        try:
+            while piece := await reader.read(_PIECE):
+                await far.send_bytes(bytes((_DATA,)) + piece)
+        finally:
+            await far.close()  # it ends _receive
 
     async def _receive(
         self, far: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter
@@ -112,7 +114,7 @@ async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
     Raises as Rest does.
     """
     path = f"/api/v1/namespaces/{namespace}/pods"
-    listed = await rest.list_all(path, OURS)
+    listed = await rest.list_all(path, OURS, kind="Pod")
     usable = [one for one in map(read_pod, listed) if one.can_answer]
     if not usable:
         return None

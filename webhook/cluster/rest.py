@@ -2,7 +2,8 @@
 
 A call that the API server puts off (429, or 5xx with Retry-After) is sent again after that time,
 within the deadline of the call (client-go rest/with_retry.go). A list is read in pages. An answer
-has a bound, and each object of a list has a name: the rest of the code may rely on it.
+has a bound, and each object is of the kind that was asked for and has a name: the rest of the code
+may rely on it.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ import msgspec
 from kubernetes.aio import client
 
 from genguard.formats.nesting import cut_deep, decode_cut
-from genguard.objects.fields import Fields, fields_of
+from genguard.objects.fields import Fields, fields_of, get
 from webhook.tasks.threads import in_thread
 
 T = TypeVar("T")
@@ -117,12 +118,22 @@ class Rest:
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Final = api
 
-    async def get(self, path: str, **params: str) -> Any:
-        """Read an object or a discovery document. Raises as `call` does."""
-        return await self.call("GET", path, params=params)
+    async def get(self, path: str, *, kind: str = "", **params: str) -> Any:
+        """Read an object of this kind, or a discovery document. Raises as `call` does."""
+        found = await self.call("GET", path, params=params)
+        if kind and (
+            found.get("kind") != kind or not isinstance(get(found, "metadata", "name"), str)
+        ):
+            raise UnreadableError(path, f"it is no {kind} with a name")
+        return found
 
     async def list_all(
-        self, path: str, params: Mapping[str, str] = _NOTHING, *, only_metadata: bool = False
+        self,
+        path: str,
+        params: Mapping[str, str] = _NOTHING,
+        *,
+        kind: str = "",
+        only_metadata: bool = False,
     ) -> list[dict[str, Any]]:
         """Read every object of a collection, each with its kind, page by page.
 
@@ -131,13 +142,13 @@ class Rest:
         accept = _METADATA if only_metadata else _JSON
         return [
             {key: decode_cut(raw) for key, raw in one.items()}
-            async for page, _ in self.pages(path, params, accept=accept)
+            async for page, _ in self.pages(path, params, kind=kind, accept=accept)
             for one in page.objects
         ]
 
-    async def try_list(self, path: str, params: Mapping[str, str] = _NOTHING) -> None:
+    async def try_list(self, path: str, params: Mapping[str, str] = _NOTHING, *, kind: str) -> None:
         """Read one object of a collection, to raise at once what `list_all` would."""
-        async for _ in self.pages(path, params, most=1):
+        async for _ in self.pages(path, params, kind=kind, most=1):
             return
 
     async def pages(
@@ -145,11 +156,13 @@ class Rest:
         path: str,
         params: Mapping[str, str] = _NOTHING,
         *,
+        kind: str = "",
         accept: str = _JSON,
         most: int = PAGE,
     ) -> "AsyncIterator[tuple[Page, frozenset[int]]]":
         """Yield the pages of a list, and of each the indexes of objects that were cut.
 
+        kind  of the objects, where it is known
         most  objects in a page
         Raises as `call` does.
         """
@@ -168,8 +181,11 @@ class Rest:
             except UnreadableError:
                 _decoded(path, text)  # says if it is no answer of an API server at all
                 raise
+            roots = (f"/apis/{page.api_version}/", f"/api/{page.api_version}/")
+            if accept == _JSON and not path.startswith(roots):
+                raise UnreadableError(path, f"it is a list of {page.api_version!r:.80}")
             for one in page.objects:
-                metadata_of(path, one)
+                metadata_of(path, one, kind)
             yield page, cut
             following = page.metadata.following
             if not following:
@@ -350,8 +366,10 @@ class Page(msgspec.Struct, rename="camel"):
         return (fields_of(typed) | one for one in self.items or ())
 
 
-def metadata_of(path: str, found: Fields) -> Metadata:
-    """Return the metadata of an object; raises UnreadableError where it has no name."""
+def metadata_of(path: str, found: Fields, kind: str = "") -> Metadata:
+    """Return the metadata of an object; raises UnreadableError for another kind, or no name."""
+    if kind and decode_cut(found.get("kind", b"null")) != kind:
+        raise UnreadableError(path, f"it has an object that is no {kind}")
     try:
         return _metadata.decode(found.get("metadata", b"{}"))
     except msgspec.MsgspecError as error:

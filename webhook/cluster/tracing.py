@@ -58,7 +58,7 @@ async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
     kind, name = split_target(text)
     one = find(kind, await discover(rest))
     traced = Traced(one, namespace if one.namespaced else "", name)
-    found = await if_there(rest.get(traced.path()))
+    found = await if_there(rest.get(traced.path(), kind=one.kind))
     if found is None:
         raise NoTargetError(f"there is no {traced}")
     return replace(traced, uid=found["metadata"]["uid"])
@@ -85,7 +85,7 @@ async def advertised_url(rest: Rest, url: str) -> str:
 
 async def configurations(rest: Rest) -> list[dict[str, Any]]:
     """Return every MutatingWebhookConfiguration, with the kind that lists omit."""
-    return await rest.list_all(CONFIGURATIONS)
+    return await rest.list_all(CONFIGURATIONS, kind="MutatingWebhookConfiguration")
 
 
 async def check_rights(rest: Rest) -> None:
@@ -127,7 +127,11 @@ def has_ended(owner: str) -> bool:
     where, _, pid = owner.rpartition(" ")
     if not where or where != this_process().rpartition(" ")[0] or not pid.isdigit():
         return False
-    return not Path("/proc", pid).exists()
+    try:
+        os.kill(int(pid), 0)
+    except OSError as error:  # not permitted: it is another user's
+        return isinstance(error, ProcessLookupError)
+    return False
 
 
 class StillRegisteredError(Exception):

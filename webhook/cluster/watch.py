@@ -71,11 +71,15 @@ class Change(NamedTuple):
 class Collection:
     """A collection and how far it was followed: `changes` may be called again and again."""
 
-    def __init__(self, rest: Rest, path: str | Callable[[], Awaitable[str]], **chosen: str) -> None:
+    def __init__(
+        self, rest: Rest, path: str | Callable[[], Awaitable[str]], kind: str = "", **chosen: str
+    ) -> None:
         """`path`, such as /apis/apps/v1/deployments, or what returns it before each list.
 
+        kind    of the objects, where it is known: others are an error
         chosen  labelSelector and fieldSelector, for a part of the collection
         """
+        self._kind: Final = kind
         self._rest: Final = rest
         self._locate: Final = path
         self._chosen: Final = chosen
@@ -111,7 +115,7 @@ class Collection:
         self._path = self._locate if isinstance(self._locate, str) else await self._locate()
         listed: set[str] = set()
         version = ""
-        async for page, cut in self._rest.pages(self._path, self._chosen):
+        async for page, cut in self._rest.pages(self._path, self._chosen, kind=self._kind):
             for index, item in enumerate(page.objects):
                 uid = metadata_of(self._path, item).uid
                 listed.add(uid)
@@ -147,7 +151,7 @@ class Collection:
                     self._version = bookmark.metadata.resource_version
                     continue
                 found, _ = await decode(self._path, event.object, Fields)
-                metadata = metadata_of(self._path, found)
+                metadata = metadata_of(self._path, found, self._kind)
                 if event.type == "DELETED":
                     self._known.discard(metadata.uid)
                     yield Change(ChangeKind.GONE, metadata.uid)

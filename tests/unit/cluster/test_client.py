@@ -99,7 +99,7 @@ async def test_a_list_is_read_page_by_page_and_each_object_has_its_kind():
         return listed(item("b", 2)) if asked[-1] else listed(item("a", 1), more="on")
 
     async with answering(answer) as (rest, _):
-        found = await rest.list_all(PATH)
+        found = await rest.list_all(PATH, kind="Widget")
     assert [(one["kind"], one["metadata"]["name"]) for one in found] == [
         ("Widget", "a"),
         ("Widget", "b"),
@@ -124,6 +124,8 @@ BAD = {
     "an item without metadata": listed({}),
     "an item without a name": listed({"metadata": {"uid": "u"}}),
     "an item with other metadata": listed({"metadata": []}),
+    "another kind": listed(item("a", 1) | {"kind": "Gadget"}),
+    "another group": listed(kind="List", version="v1"),
     "no list": item("a", 1) | {"kind": "Widget", "apiVersion": "example.org/v1"},
     "items that are none": listed() | {"items": {"a": 1}},
     "an item that is none": listed(1),
@@ -137,10 +139,17 @@ async def test_a_list_of_something_else_is_an_error(bad):
 
     async with answering(lambda _: bad) as (rest, _):
         with pytest.raises(UnreadableError, match=PATH):
-            await rest.list_all(PATH)
+            await rest.list_all(PATH, kind="Widget")
         with pytest.raises(UnreadableError, match=PATH):
-            async for _ in Collection(rest, locate).changes():
+            async for _ in Collection(rest, locate, "Widget").changes():
                 pass
+
+
+@pytest.mark.parametrize("bad", [{"kind": "Widget"}, item("a", 1) | {"kind": "Gadget"}, listed()])
+async def test_another_object_is_an_error(bad):
+    async with answering(lambda _: bad) as (rest, _):
+        with pytest.raises(UnreadableError, match=PATH):
+            await rest.get(f"{PATH}/a", kind="Widget")
 
 
 @pytest.mark.parametrize("of_event", [False, True], ids=["answer", "line"])
@@ -160,7 +169,7 @@ async def test_what_never_ends_is_an_error(monkeypatch, of_event):
                 pass
 
 
-@pytest.mark.parametrize("found", [{"kind": "Widget"}, {}])
+@pytest.mark.parametrize("found", [item("a", 2) | {"kind": "Gadget"}, {"kind": "Widget"}, {}])
 async def test_an_event_of_something_else_is_an_error(found):
     async def locate() -> str:
         return PATH
@@ -173,7 +182,7 @@ async def test_an_event_of_something_else_is_an_error(found):
 
     async with answering(answer) as (rest, _):
         with pytest.raises(UnreadableError, match=PATH):
-            async for _ in Collection(rest, locate).changes():
+            async for _ in Collection(rest, locate, "Widget").changes():
                 pass
 
 
@@ -228,6 +237,7 @@ VERBS = (
     ["status", "deployments"],
     ["status", "deployment/web"],
     ["watch", "deployments", "--timeout", "2s"],
+    ["blame", "deployment/web"],
     ["findings"],
     ["lint"],
 )
