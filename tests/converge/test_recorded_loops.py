@@ -22,7 +22,7 @@ from tests.scenarios.judging import EXPECTATIONS
 from tests.scenarios.stage import define, disturbed
 from webhook.cli import main
 
-EXPECTED = yaml.safe_load(EXPECTATIONS.read_text())
+EXPECTED = yaml.load(EXPECTATIONS.read_text(), yaml.CSafeLoader)
 MISSED = {
     "phase-overwritten": "another scenario has this webhook, and its controller is content: a note",
     "label-of-a-policy-and-an-operator": "a policy acts on the writes of one, and harms the other",

@@ -40,7 +40,7 @@ class Sample:
 @cache
 def load_samples() -> dict[str, Sample]:
     """By resource, in kubectl's notation."""
-    rows = yaml.safe_load((_FOLDER / "samples.yaml").read_text())
+    rows = yaml.load((_FOLDER / "samples.yaml").read_text(), yaml.CSafeLoader)
     return {
         resource: Sample(
             name=row.get("name", "sample-$i"),
@@ -55,7 +55,7 @@ def load_samples() -> dict[str, Sample]:
 @cache
 def definitions() -> dict[str, Any]:
     """A List of the CustomResourceDefinitions whose samples are there."""
-    return yaml.safe_load((_FOLDER / "definitions.yaml").read_text())
+    return yaml.load((_FOLDER / "definitions.yaml").read_text(), yaml.CSafeLoader)
 
 
 def notation(resource: ServedResource) -> str:

@@ -29,7 +29,7 @@ _GENERAL = 0.3
 
 @cache
 def _catalogue() -> dict[str, Any]:
-    return yaml.safe_load(Path(__file__).with_name("status_samples.yaml").read_text())
+    return yaml.load(Path(__file__).with_name("status_samples.yaml").read_text(), yaml.CSafeLoader)
 
 
 def generated(seed: int, at: float, each: int) -> Iterator[Document]:

@@ -28,7 +28,7 @@ _WILD = ("grafana-org-operator.kubitus-project.gitlab.io/_/", "operator.victoria
 
 
 def _table(name):
-    return yaml.safe_load((_CASES / name).read_text())
+    return yaml.load((_CASES / name).read_text(), yaml.CSafeLoader)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,9 @@ import yaml
 from tests.monitoring.binaries import binary
 from tests.monitoring.rules import BY_DETECTOR, RUNBOOK_URL, alerts, write_rules
 
-CASES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text())
+CASES: list[dict[str, Any]] = yaml.load(
+    Path(__file__).with_name("cases.yaml").read_text(), yaml.CSafeLoader
+)
 RULES = alerts()
 
 

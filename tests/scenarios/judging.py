@@ -62,7 +62,7 @@ class Moment:
 
 def expectations() -> dict[str, Expected]:
     """expectations.yaml by scenario."""
-    loaded = yaml.safe_load(EXPECTATIONS.read_text())
+    loaded = yaml.load(EXPECTATIONS.read_text(), yaml.CSafeLoader)
     return {
         name: Expected(
             one["because"],

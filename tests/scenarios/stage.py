@@ -47,7 +47,7 @@ class Played(NamedTuple):
 def define(plane: ControlPlane) -> None:
     """The custom resources of definitions.yaml are served from now on; others may need them too."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    items = yaml.safe_load(DEFINITIONS.read_text())["items"]
+    items = yaml.load(DEFINITIONS.read_text(), yaml.CSafeLoader)["items"]
     for item in items:
         plane.client.post(path, item, check=False)  # it may be there
     for item in items:
