@@ -162,6 +162,7 @@ def test_killed_while_it_installs_the_server_it_is_undone_by_uninstall(
     assert "there is nothing of genguard's" in run(clean, "uninstall", "--yes").err
 
 
+@pytest.mark.nightly
 def test_killed_after_each_step_in_turn_it_goes_on_where_it_was(
     clean: ControlPlane, tmp_path: Path
 ) -> None:
