@@ -144,7 +144,6 @@ class AuditLog:
         self._detection: Final = Detection(
             self._suspects,
             history=History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES),
-            compares_all=True,
         )
         self._reviewing: Final = Reviewing(engine, self._detection)
         self._unjudged: Final = UnjudgedWrites()

@@ -150,10 +150,15 @@ def _is_result(mine: Sequence[Write], causes: Sequence[Write]) -> bool:
     compared = [
         (_values(cause), _values(one))
         for cause, one in pairs
-        if cause.content.admitted.is_compared and one.content.admitted.is_compared
+        if _is_known(cause) and _is_known(one)
     ]
     states = [(cause.state_after, one.state_after) for cause, one in pairs]
     return _is_function(compared) or _is_function(states)
+
+
+def _is_known(write: Write) -> bool:
+    """Whether the leaves that it changed are not forgotten."""
+    return bool(write.content.admitted.changes) or not write.changed_something
 
 
 def _is_function(pairs: Sequence[tuple[Hashable, Hashable]]) -> bool:

@@ -255,11 +255,6 @@ def size_of(leaves: Leaves) -> int:
     return _BYTES_OF_CHANGE * len(leaves) + 2 * names + shown
 
 
-def digest(raw: bytes | msgspec.Raw | None) -> Digest | None:
-    """Return a digest of raw bytes, 32 bits; None for None."""
-    return None if raw is None else digest_of(raw)
-
-
 def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Leaves:
     """Return the leaves that differ below the given top-level fields.
 

@@ -36,7 +36,6 @@ from genguard.admission.review import JoinKey, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import (
     NO_DIFF,
-    NOT_COMPARED,
     NOTHING_DIFFERS,
     Compared,
     Diff,
@@ -483,9 +482,9 @@ def _metadata_of(fact: Fact) -> Digest | None:
 
 
 def _fields_between(one: Fact, other: Fact) -> frozenset[Path] | None:
-    """Return the paths of the fields that differ; None where they were not compared."""
+    """Return the paths of the fields that differ; None where these are not all known."""
     found = between(one.compared, other.compared)
-    if found is None or not found.is_compared:
+    if found is None:
         return None
     return frozenset(change.key for change in found)
 
@@ -609,12 +608,12 @@ def _joined(
                 mutate calls are all that is seen: a PATCH that begins with a stale copy of the
                 object is run again
     """
-    admitted = _constant(last.diff)
+    admitted = last.diff
     requested = webhook = reinvocation = None
     grown: tuple[Path, ...] = ()
     if asked is not None:
         # One value in memory too.
-        requested = admitted if asked.same_as(last) else _constant(asked.diff)
+        requested = admitted if asked.same_as(last) else asked.diff
         webhook = between(asked, rounds[0]) if rounds else None
     if webhook is not None:
         grown = tuple(one for one in rounds[-1].grown if asked is None or one not in asked.grown)
@@ -623,15 +622,6 @@ def _joined(
     again = _without_repairs(reinvocation or NO_DIFF)
     made = PartDiffs(requested, webhook, again, admitted, grown)
     return made if made.diffs() else _interned(made)
-
-
-def _constant(diff: Diff) -> Diff:
-    """Return an equal difference; without leaves it is one constant for all writes."""
-    if diff.changes:
-        return diff
-    if not diff.differs:
-        return NO_DIFF
-    return diff if diff.is_compared else NOT_COMPARED
 
 
 def _is_status_taken(outcome: Fact) -> bool:

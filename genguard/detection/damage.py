@@ -114,8 +114,6 @@ def survives(damage: Damage, write: Write) -> bool:
         return True
     if not damage.fields:
         return False
-    if not write.content.admitted.is_compared:
-        return True
     made = {change.key: change.after for change in write.content.admitted}
     return any(made.get(one.key, one.left) == one.left for one in damage.fields)
 

@@ -46,10 +46,6 @@ from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.detection.write import ObjectKey, Write, name_of
 
-COUNTED_WRITES: Final = 3
-"""Of an object of which nothing else is known. A loop repeats: what these did not show, the next
-ones do. Most objects are written no more often, and comparing is a third of what detection takes.
-"""
 MOST_RESOURCES: Final = 500
 """Whose unchanged status writes are counted."""
 
@@ -77,18 +73,14 @@ class Detection:
         history: History | None = None,
         *,
         own_user: str = "",
-        compares_all: bool = False,
         shows: Shows = Shows.PLAIN,
     ) -> None:
         """Start without any memory.
 
-        own_user      writes of this user are genguard's own
-        compares_all  the leaves of every write, not of suspect objects alone: for replicas that
-                      share facts, since only the leader knows what an object was written before
-        shows         which values of objects are kept and shown
+        own_user  writes of this user are genguard's own
+        shows     which values of objects are kept and shown
         """
         self._own_user: Final = own_user
-        self._compares_all: Final = compares_all
         self._suspects: Final = suspects or Suspects()
         self._runner: Final = DetectorRunner(detectors)
         self._correlator: Final = Correlator()
@@ -99,7 +91,8 @@ class Detection:
         self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
         self._completed: list[Write | Unanswered | LifeFact] = []
         self._comparer: Final = Comparer(shows)
-        self._unreadable = 0
+        self.unreadable = 0
+        """How many objects could not be decoded, or a part of them."""
         self._put = (0.0, 0.0)
         """The clock when it was last put forth or back, and by how many seconds."""
         self.unchanged_status_writes: Final[Counter[ResourceKind]] = Counter()
@@ -110,11 +103,6 @@ class Detection:
         """Return how many writes were seen in all phases, and which phases the others lacked."""
         seen = self._correlator
         return Completeness(seen.joined, seen.incomplete_joined, seen.incomplete)
-
-    @property
-    def unreadable(self) -> int:
-        """How many objects could not be decoded, or a part of them."""
-        return self._unreadable + self._comparer.unreadable
 
     @property
     def dropped(self) -> int:
@@ -146,11 +134,10 @@ class Detection:
                 known,
                 self._suspects,
                 comparer=self._comparer,
-                is_suspect=self._is_suspect(key),
                 implied=implied,
             )
         except (msgspec.MsgspecError, RecursionError):
-            self._unreadable += 1
+            self.unreadable += 1
             return None
 
     def _stale_fact(
@@ -162,7 +149,7 @@ class Detection:
         try:
             manager = manager_of(request)
         except msgspec.MsgspecError:
-            self._unreadable += 1
+            self.unreadable += 1
             return None
         served_as = request.wire.resource.version
         return stale_fact(phase, key, now, version, served_as=served_as, manager=manager)
@@ -174,7 +161,6 @@ class Detection:
             key = key_of(request)
             if key is None or key.user == self._own_user:
                 return None
-            is_suspect = self._refusals.is_suspect(key, is_creation=True)
             return reduce_life(
                 phase,
                 request,
@@ -182,31 +168,11 @@ class Detection:
                 now,
                 suspects=self._suspects,
                 comparer=self._comparer,
-                is_suspect=is_suspect,
+                was_refused=self._refusals.was_refused(key),
             )
         except (msgspec.MsgspecError, RecursionError):
-            self._unreadable += 1
+            self.unreadable += 1
             return None
-
-    def _is_suspect(self, key: JoinKey) -> bool:
-        """Return whether writes of an object are compared leaf by leaf.
-
-        It was written before, by several users, be it days ago, or with damage; or other webhooks
-        change its kind; or the same was refused before.
-        """
-        if self._compares_all or self._refusals.is_suspect(key, is_creation=False):
-            return True
-        past = self.history.find(key)
-        if len(past.writes if past else ()) >= COUNTED_WRITES:
-            return True
-        if past is not None and (past.several_wrote or past.several_wrote_status):
-            return True
-        is_main = key.subresource != "status"
-        if is_main and self.history.last_writer(key, past) not in ("", key.user):
-            return True
-        if self._suspects.has_changed(_kind_of(key)):
-            return True
-        return self.ledger.has_damage(name_of(key))
 
     def expect_outcomes(self, request: AdmissionRequest) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused."""

@@ -30,8 +30,6 @@ _MOST_SEEDS: Final = 256
 MOST_TRANSITIONS: Final = 10_000
 MOST_BYTES_SHARED: Final = 8 * 1024 * 1024
 _BYTES_OF_TRANSITION: Final = 600
-MOST_BYTES_COMPARED: Final = 1024 * 1024
-"""Of one object in one second, of transitions that were not compared before."""
 _DIGESTS: Final = 2**32
 _pointer: Final = attrgetter("pointer")
 
@@ -39,16 +37,13 @@ _pointer: Final = attrgetter("pointer")
 class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What differs between two states; true where their bytes differ.
 
-    differs      their bytes differ; in order or notation alone there are no changes
-    changes      the leaves that differ, by pointer
-    is_compared  False where the object was no suspect, where there was too much to compare, or
-                 where the leaves were forgotten
-    size         about how many bytes of memory the leaves take
+    differs  their bytes differ; in order or notation alone there are no changes
+    changes  the leaves that differ, by pointer; MOST_LEAVES at most
+    size     about how many bytes of memory the leaves take
     """
 
     differs: bool
     changes: Leaves
-    is_compared: bool
     size: int = 0
 
     def __bool__(self) -> bool:
@@ -59,6 +54,11 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.changes)
+
+    @property
+    def is_whole(self) -> bool:
+        """Every leaf that differs is among the changes."""
+        return len(self.changes) < MOST_LEAVES
 
     @property
     def content_hash(self) -> Digest | None:
@@ -73,16 +73,18 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return as_digest(sum(parts) % _DIGESTS) if parts else None
 
 
-NO_DIFF: Final = Diff(differs=False, changes=(), is_compared=True)
-NOT_COMPARED: Final = Diff(differs=True, changes=(), is_compared=False)
-"""The bytes differ; which leaves do is not known."""
+NO_DIFF: Final = Diff(differs=False, changes=())
+_NOTATION: Final = Diff(differs=True, changes=())
 
 
 def diff_of(changes: Leaves, *, differs: bool = False) -> Diff:
-    """Return the difference that consists of these leaves; `differs`: even without any."""
-    if not changes and not differs:
-        return NO_DIFF
-    return Diff(differs=True, changes=changes, is_compared=True, size=size_of(changes))
+    """Return the difference that consists of these leaves; `differs`: even without any.
+
+    Without leaves it is one of two constants, for all writes.
+    """
+    if not changes:
+        return _NOTATION if differs else NO_DIFF
+    return Diff(differs=True, changes=changes, size=size_of(changes))
 
 
 class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -95,11 +97,6 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
     after: Digest
     diff: Diff
     grown: tuple[Path, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Every leaf that differs is among the changes."""
-        return self.diff.is_compared and len(self.diff) < MOST_LEAVES
 
     def same_as(self, other: "Compared") -> bool:
         """Whether both show the same bytes: the API server writes an object the same way twice."""
@@ -156,13 +153,12 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def without_leaves(self) -> Self:
         """Return what is kept where there is no room for the leaves."""
-        return msgspec.structs.replace(
-            self,
-            requested=NOT_COMPARED if self.requested else self.requested,
-            webhook=NOT_COMPARED if self.webhook else self.webhook,
-            reinvocation=NOT_COMPARED if self.reinvocation else NO_DIFF,
-            admitted=NOT_COMPARED if self.admitted else NO_DIFF,
-            grown=(),
+        asked, made = self.requested, self.webhook
+        return type(self)(
+            None if asked is None else diff_of((), differs=asked.differs),
+            None if made is None else diff_of((), differs=made.differs),
+            diff_of((), differs=self.reinvocation.differs),
+            diff_of((), differs=self.admitted.differs),
         )
 
 
@@ -205,7 +201,7 @@ def _leaves_alone(parts: Iterable[Part], shows: Shows) -> tuple[Leaves, tuple[Pa
 
 
 class Comparer:
-    """Compares fields leaf by leaf, within bounds of time and memory.
+    """Compares fields leaf by leaf.
 
     A loop repeats: equal transitions of one object share one result, which is found once.
     """
@@ -216,28 +212,22 @@ class Comparer:
         self._known: Final[Bounded[tuple[str, Digest, Digest, Shows], Compared]] = Bounded(
             MOST_TRANSITIONS, MOST_BYTES_SHARED
         )
-        self._spent: dict[str, int] = {}
-        self._second = 0.0
-        self.unreadable = 0
-        """How many comparisons met a field that cannot be decoded."""
 
     def compare(
         self,
         name: str,
         stored: Fields,
         sent: Fields,
-        now: float,
         earlier: Sequence[Compared] = (),
         *,
-        leaves: bool = True,
         shows: Shows = Shows.NOTHING,
         read: Read = _leaves_alone,
     ) -> Compared:
         """Return what differs between the stored and the sent fields of the object `name`.
 
-        Without `leaves`, only whether anything does. Of `earlier` comparisons of the same write,
-        the one that shows the same is returned. `shows`: which values are kept beside digests.
-        `read` finds the leaves.
+        Of `earlier` comparisons of the same write, the one that shows the same is returned.
+        `shows`: which values are kept beside digests. `read` finds the leaves.
+        Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
         """
         before, after = digests(stored, sent)
         for one in earlier:
@@ -245,41 +235,19 @@ class Comparer:
                 return one
         if before == after:
             return Compared(before, after, NO_DIFF)
-        if not leaves:
-            return Compared(before, after, NOT_COMPARED)
         key = name, before, after, shows
         found = self._known.get(key)
         if found is None:
-            parts = list(differing(stored, sent, {**stored, **sent}))
-            if not self._may_compare(name, parts, now):
-                return Compared(before, after, NOT_COMPARED)
-            try:
-                changed, grown = read(parts, shows)
-                found = Compared(before, after, diff_of(changed, differs=True), grown)
-            except (msgspec.MsgspecError, RecursionError):
-                self.unreadable += 1
-                return Compared(before, after, NOT_COMPARED)
+            changed, grown = read(differing(stored, sent, {**stored, **sent}), shows)
+            found = Compared(before, after, diff_of(changed, differs=True), grown)
             self._known.put(key, found, _BYTES_OF_TRANSITION + found.diff.size)
         return found
-
-    def _may_compare(self, name: str, parts: Sequence[Part], now: float) -> bool:
-        """Count the bytes of an object that are compared in this second; the first always may."""
-        if not 0 <= now - self._second < 1:
-            self._spent, self._second = {}, now
-        spent = self._spent.get(name, 0)
-        size = sum([len(old or b"") + len(new or b"") for _, old, new in parts])
-        self._spent[name] = spent + size
-        return not spent or spent + size <= MOST_BYTES_COMPARED
 
 
 def together(one: Compared, other: Compared) -> Compared:
     """Join the comparisons of different fields of one object."""
-    left, right = one.diff, other.diff
-    if left.is_compared and right.is_compared:
-        changes = tuple(sorted((*left, *right), key=_pointer)[:MOST_LEAVES])
-        diff = diff_of(changes, differs=left.differs or right.differs)
-    else:
-        diff = NOT_COMPARED
+    changes = tuple(sorted((*one.diff, *other.diff), key=_pointer)[:MOST_LEAVES])
+    diff = diff_of(changes, differs=one.diff.differs or other.diff.differs)
     return Compared(added(one.before, other.before), added(one.after, other.after), diff)
 
 
@@ -293,8 +261,6 @@ def between(one: Compared, other: Compared) -> Diff | None:
         return None
     if one.after == other.after:
         return NO_DIFF
-    if not (one.diff.is_compared and other.diff.is_compared):
-        return NOT_COMPARED
     left, right = _by_key(one), _by_key(other)
     if left is None or right is None:
         return None
@@ -310,7 +276,7 @@ def between(one: Compared, other: Compared) -> Diff | None:
 def _by_key(one: Compared) -> dict[Path, Change] | None:
     found = {change.key: change for change in one.diff}
     # A field may have the name that an item of the list had which it replaced.
-    return found if one.is_whole and len(found) == len(one.diff) else None
+    return found if one.diff.is_whole and len(found) == len(one.diff) else None
 
 
 def _step(left: Change | None, right: Change | None) -> Change | None:

@@ -276,12 +276,10 @@ def reduce(
     suspects: Suspects,
     *,
     comparer: Comparer,
-    is_suspect: bool,
     implied: tuple[Phase, ...] = (),
 ) -> Fact:
     """Make the fact of a review of which `is_reduced` is true; `now` is seconds since the epoch.
 
-    The leaves of a suspect object are compared; of others it is known that something differs.
     `implied` as in Fact.
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
@@ -294,13 +292,9 @@ def reduce(
     shows = shows_of(key.group, key.resource, comparer.shows)
     taken, of_status = _taken(reviewed, old, new), None
     earlier = [one.compared for one in facts]
-    compared = comparer.compare(
-        name, taken.stored, taken.sent, now, earlier, leaves=is_suspect, shows=shows
-    )
+    compared = comparer.compare(name, taken.stored, taken.sent, earlier, shows=shows)
     if taken.old_status is not None and taken.new_status is not None:
-        of_status = comparer.compare(
-            name, taken.old_status, taken.new_status, now, leaves=is_suspect, shows=shows
-        )
+        of_status = comparer.compare(name, taken.old_status, taken.new_status, shows=shows)
     metadata = None
     if request.subresource != _SCALE:  # a Scale has none of it
         metadata = compare_metadata(
@@ -308,9 +302,7 @@ def reduce(
             name,
             old.metadata,
             new.metadata,
-            now,
             earlier=[one.compared_metadata for one in facts],
-            leaves=is_suspect,
             shows=shows,
         )
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
@@ -335,9 +327,6 @@ def reduce(
                 policies=None,
                 implied=implied,
             )
-    # Others changed it: whom to blame must be known even if its outcome goes to another replica,
-    # or never comes. Of a suspect the intent may be known elsewhere.
-    is_changed = phase is Phase.MUTATE and (bool(facts) or is_suspect)
     before = after = NOTHING_OBSERVED
     observes = False
     if taken.writes_status or of_status is not None:
@@ -369,7 +358,8 @@ def reduce(
         observed_before=before,
         observed=after,
         observes=observes,
-        called=suspects.called_in(request) if is_last or is_changed else None,
+        # Whom to blame for what others changed must be known even if its outcome never comes.
+        called=suspects.called_in(request) if is_last or phase is Phase.MUTATE else None,
         unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
         policies=suspects.policies_in(request) if asks and not facts else None,
         compared_metadata=metadata,

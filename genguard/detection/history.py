@@ -446,15 +446,6 @@ class History:
         """
         return dict(self._objects)
 
-    def last_writer(self, key: JoinKey, past: ObjectHistory | None) -> str:
-        """Return a user who wrote more than status of an object, "" where nobody is known.
-
-        The last one is remembered for days. `past` is the history of the object, if there is one.
-        """
-        if past is None:
-            return self._slow.of(history_name(key)).writer
-        return past.slow.writer or past.writer or ""
-
     def confirm(self, past: ObjectHistory, now: Write) -> Write | None:
         """Return the write that must have been stored: see `ObjectHistory.confirm`."""
         stored = past.confirm(now)

@@ -198,7 +198,7 @@ def _raises(write: Write) -> bool:
 def _is_alone(write: Write) -> bool:
     """Whether observedGeneration is all that it changes, times aside; of that leaves must tell."""
     admitted = write.content.admitted
-    return admitted.is_compared and all(
+    return bool(admitted.changes) and all(
         one.holds_time or one.key[-1] == _OBSERVED for one in admitted
     )
 

@@ -47,8 +47,8 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 objects after one template
     content     digest of spec and of the other fields that are asked for
     asked       the same without what the API server itself makes new in each request
-    compared    the leaves of all that is asked for; None where the place is no suspect
-    called      webhooks that may have acted; None where the place is no suspect
+    compared    the leaves of all that is asked for; None where nothing was refused here before
+    called      webhooks that may have acted; None where nothing was refused here before
     policies    the same of policies
     is_stale    an update of a version that is no longer stored, which `asked` is a digest of
     implied     see Fact
@@ -146,7 +146,7 @@ def reduce_life(
     *,
     suspects: Suspects,
     comparer: Comparer,
-    is_suspect: bool,
+    was_refused: bool,
 ) -> LifeFact:
     """Make the fact of a review of which `is_life` is true; `now` is seconds since the epoch.
 
@@ -163,7 +163,7 @@ def reduce_life(
         )  # fmt: skip
     fields = {name: raw for name, raw in new.content.items() if name != "status"}
     _, content = digests({}, fields)
-    compared = comparer.compare(key.name, {}, fields, now) if is_suspect else None
+    compared = comparer.compare(key.name, {}, fields) if was_refused else None
     is_last = phase is not Phase.INTENT
     return LifeFact(
         VERSION,
@@ -178,8 +178,8 @@ def reduce_life(
         # A Pod gets a volume with a random name (plugin/pkg/admission/serviceaccount).
         asked=as_digest(len(new.spec or b"")) if _place(key) == _PODS else content,
         compared=compared,
-        called=suspects.called_in(request) if is_suspect and is_last else None,
-        policies=suspects.policies_in(request) if is_suspect and not is_last else (),
+        called=suspects.called_in(request) if was_refused and is_last else None,
+        policies=suspects.policies_in(request) if was_refused and not is_last else (),
         implied=suspects.implied_before(phase, request),
     )
 

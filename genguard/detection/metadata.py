@@ -78,16 +78,13 @@ def compare_metadata(
     name: str,
     old: ObjectMeta,
     new: ObjectMeta,
-    now: float,
     *,
     earlier: Iterable[Compared | None],
-    leaves: bool,
     shows: Shows = Shows.NOTHING,
 ) -> Compared | None:
     """Compare the metadata of the object `name`, as stored and as sent; None where it is equal.
 
-    Without `leaves`, only whether anything differs. `earlier`: of the same write. `shows`: which
-    values are kept beside digests.
+    `earlier`: of the same write. `shows`: which values are kept beside digests.
     """
     if (
         old.annotations == new.annotations
@@ -98,7 +95,7 @@ def compare_metadata(
         return None
     known = [one for one in earlier if one is not None]
     stored, sent = _fields(old), _fields(new)
-    return comparer.compare(name, stored, sent, now, known, leaves=leaves, shows=shows, read=_read)
+    return comparer.compare(name, stored, sent, known, shows=shows, read=_read)
 
 
 def _fields(metadata: ObjectMeta) -> Fields:

@@ -27,7 +27,7 @@ import msgspec
 
 from genguard.admission.review import JoinKey, Phase
 from genguard.detection.correlate import Correlator, Unanswered, is_mostly_whole
-from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between
+from genguard.detection.diff import NO_DIFF, Diff, between, diff_of
 from genguard.detection.evidence import MOST_PLACES, ResourceKind
 from genguard.detection.fact import BYTES_OF_FACT, Fact
 from genguard.detection.history import History
@@ -144,14 +144,9 @@ class Refusals:
     def __len__(self) -> int:
         return len(self._updates) + len(self._creations)
 
-    def is_suspect(self, key: JoinKey, *, is_creation: bool) -> bool:
+    def was_refused(self, key: JoinKey) -> bool:
         """Whether this requester was refused here before, so that leaves are compared."""
-        if is_creation:
-            found = self._creations.get(_place_of_creation(key))
-        elif self._updates.bytes:
-            found = self._updates.get(_place(key))
-        else:
-            return False
+        found = self._creations.get(_place_of_creation(key))
         return found is not None and found.count > 0
 
     def expect_outcomes(self, group: str, resource: str) -> None:
@@ -301,7 +296,7 @@ class Refusals:
         if mutate.content != intent.content:
             left, right = intent.compared, mutate.compared
             known = None if left is None or right is None else between(left, right)
-            made = known or NOT_COMPARED
+            made = known or diff_of((), differs=True)
         write = blank_write(
             intent.place,
             intent.requester,

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.detection.changes import MOST_LEAVES, Change
+from genguard.detection.changes import Change
 from genguard.detection.diff import Diff, PartDiffs
 from genguard.detection.metadata import FINALIZERS, OWNERS
 from genguard.detection.values import Digest, is_condition_type
@@ -115,9 +115,9 @@ def is_complete(write: Write) -> bool:
         write.has_outcome
         and write.content.requested is not None
         and write.content.webhook is not None
-        and _is_known(write.content.requested)
-        and _is_known(write.content.webhook)
-        and _is_known(write.content.admitted)
+        and write.content.requested.is_whole
+        and write.content.webhook.is_whole
+        and write.content.admitted.is_whole
     )
 
 
@@ -195,13 +195,9 @@ _Side = dict[Path, Change] | None
 
 
 def _by_key(found: Diff | None) -> _Side:
-    if found is None or not _is_known(found):
+    if found is None or not found.is_whole:
         return None
     return {one.key: one for one in found}
-
-
-def _is_known(found: Diff) -> bool:
-    return found.is_compared and len(found) < MOST_LEAVES
 
 
 def _start(key: Path, sides: Iterable[_Side]) -> _Cell | None:

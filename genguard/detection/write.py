@@ -192,8 +192,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.subresource != "status"
 
     def pointers(self) -> tuple[str, ...]:
-        """JSON Pointers of what it changed: leaves where they were compared, else the fields."""
-        if self.content.admitted.is_compared:
+        """JSON Pointers of what it changed: the leaves; the fields where only notation differs."""
+        if self.content.admitted.changes:
             return tuple(change.pointer for change in self.content.admitted)
         fields = (("/status", self.touches_status), ("/spec", self.touches_more))
         return tuple(pointer for pointer, touched in fields if touched)

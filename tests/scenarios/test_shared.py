@@ -49,8 +49,8 @@ def reviews(name: str) -> Iterator[tuple[Phase, Reviewed, float]]:
 @pytest.mark.parametrize("name", sorted(catalogue()))
 def test_a_leader_finds_in_the_facts_of_all_replicas_what_one_process_finds(name):
     """Replicas that do not lead know nothing of a write but what they see of it."""
-    alone, leader = (Detection(suspects(name), compares_all=True) for _ in range(2))
-    replicas = [Detection(suspects(name), compares_all=True) for _ in range(3)]
+    alone, leader = (Detection(suspects(name)) for _ in range(2))
+    replicas = [Detection(suspects(name)) for _ in range(3)]
     came: list[tuple[float, int, bytes]] = []
     now = 0.0
     for (phase, reviewed, now), nearest in zip(reviews(name), cycle(replicas), strict=False):

@@ -21,7 +21,7 @@ class Cluster:
 
     def __init__(self) -> None:
         engine = ReviewSetup(ReviewOptions()).dependencies.engine
-        self.detection = Detection(compares_all=True)
+        self.detection = Detection()
         self.versions = Versions(lambda: engine, self.detection.see_version)
         self.now, self._version, self._generation = NOW, 0, 0
         self._entries = {}

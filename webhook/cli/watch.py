@@ -76,7 +76,7 @@ async def _run(
     is_json: bool,
 ) -> None:
     setup = ReviewSetup(ReviewOptions())
-    detection = Detection(compares_all=True)
+    detection = Detection()
     versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
     async with access.connected() as rest:
         watched = [*_chosen(kinds, await discover(rest))]

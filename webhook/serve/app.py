@@ -84,7 +84,6 @@ class App:
         self.detection: Final = Detection(
             self.suspects,
             own_user=_own_user(settings.kubeconfig),
-            compares_all=settings.shares,
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
         self._rules: Final = ServerRules(self._evaluator, parse_place(settings.rules))

@@ -66,9 +66,6 @@ _sorts: Final = attrgetter(*get_args(Sort))
 class Detector:
     """Judges writes of one object. Pure: equal writes and histories give equal signals.
 
-    The digests of a write are always known. Its leaves are known if its object was a suspect (see
-    Diff.is_compared).
-
     only_if         the writes that `judge` is called for; None for all of them
     stored_only_if  the same of `judge_stored`
     """

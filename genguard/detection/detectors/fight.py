@@ -443,8 +443,7 @@ def _is_timetable(turns: Sequence[Turn]) -> bool:
 
 def _changes_more(write: Write) -> bool:
     """Whether it changed anything but metadata."""
-    changed = write.content.admitted
-    return not changed.is_compared or any(one.key[0] != _METADATA for one in changed)
+    return any(one.key[0] != _METADATA for one in write.content.admitted)
 
 
 def _is_claimed(turns: Sequence[Turn]) -> bool:

@@ -46,7 +46,7 @@ class GenerationStorm(Detector):
         """Yield one signal for a spec that only a webhook changed."""
         del past
         requested, made = write.content.requested, write.content.webhook
-        if not write.counted or requested is None or not requested.is_compared or not made:
+        if not write.counted or requested is None or not made:
             return
         if write.writes_status and not write.status_counts:
             return
@@ -195,8 +195,7 @@ class StatusWriteStorm(Detector):
         if not _only_times(write):
             return
         hurried = [one for one in _own(write, past) if one.time > write.time - _TIMES_SECONDS]
-        # Of those that were too many to be compared nothing else is known.
-        churn = [one for one in hurried if _only_times(one) or not one.content.admitted.is_compared]
+        churn = [one for one in hurried if _only_times(one)]
         if len(churn) >= _TIMES_ONLY:
             yield Signal(
                 Blame.REQUESTER,
@@ -257,8 +256,7 @@ def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
     """Somebody else has meanwhile written the same leaves."""
     keys = {change.key for change in write.content.sent}
     return any(
-        not one.content.admitted.is_compared
-        or any(change.key in keys for change in one.content.admitted)
+        any(change.key in keys for change in one.content.admitted)
         for one in _recent(write, past)
         if one.time >= since and one.requester.user != write.requester.user
     )
@@ -319,7 +317,8 @@ class WriteNotKept(Detector):
         jumps = [one.generation_after != after.generation_before for one, after in pairwise(stored)]
         if 2 * sum(jumps) > len(jumps):
             return
-        own = [one for one in stored if one.requester.user == write.requester.user]
+        asked = [one for one in stored if one.content.requested is not None]
+        own = [one for one in asked if one.requester.user == write.requester.user]
         lost = _in_each(_asked(write), own[-_TIMES_NOT_KEPT:-1])
         since = own[-_TIMES_NOT_KEPT].time if len(own) >= _TIMES_NOT_KEPT else 0.0
         lost = [one for one in lost if not _is_taken_back(one, stored, since)]
@@ -452,8 +451,7 @@ def _is_again(write: Write, past: ObjectHistory) -> bool:
     earlier = past.earlier
     if not earlier or not write.base or earlier[-1].base != write.base:
         return False
-    admitted = write.content.admitted
-    return admitted.differs and (bool(admitted.changes) or not admitted.is_compared)
+    return bool(write.content.admitted.changes)
 
 
 def _signal_refused(write: Write, blame: Blame, what: str, refusal: Refusal) -> Signal:

@@ -119,8 +119,5 @@ def _asks_nothing(write: Write, made: set[Path]) -> bool:
     """Whether the requester changed nothing, but that a PUT left out what webhooks add."""
     asked = (write.content.requested, write.metadata.requested)
     return all(
-        diff is not None
-        and diff.is_compared
-        and all(one.removed and one.key in made for one in diff)
-        for diff in asked
+        diff is not None and all(one.removed and one.key in made for one in diff) for diff in asked
     )

@@ -66,7 +66,7 @@ class Judging(Detection):
 
 def joined(*reviews: tuple[Phase, dict[str, Any]], now: float = 100.0) -> list[Write]:
     """The writes that come of these reviews, compared, those that wait to the end among them."""
-    detection = Judging(compares_all=True)
+    detection = Judging()
     for phase, asked in reviews:
         feed(detection, phase, asked, now)
     detection.finish(now)
@@ -87,7 +87,6 @@ def fact(
         EarlierFacts((), awaits_outcome=False),
         Suspects(),
         comparer=Comparer(),
-        is_suspect=True,
     )
 
 

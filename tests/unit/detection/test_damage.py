@@ -19,11 +19,9 @@ from genguard.detection.damage import (
     is_broken,
     lost_values,
     repair_patch,
-    survives,
 )
 from genguard.detection.detection import Detection
 from genguard.detection.detectors import Blame, Signal
-from genguard.detection.diff import NOT_COMPARED
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import SECONDS_UNSEEN, Ledger
@@ -39,7 +37,6 @@ from tests.unit.detection.builders import (
     feed,
     joined,
     update,
-    with_content,
 )
 
 OWN = Damage(lost=(LostValue(None, 4),), writer="controller")
@@ -378,12 +375,3 @@ def test_of_too_many_damaged_objects_those_that_still_are_stay_known(monkeypatch
         )
     assert ledger.has_damage("3")
     assert not ledger.has_damage("0")
-
-
-def test_a_lost_field_stays_lost_while_nobody_knows_which_leaves_a_write_changed():
-    (write,) = joined(
-        (OUTCOME, update({"status": {"phase": "Up"}}, {"status": {}}, subresource="status"))
-    )
-    lost = Damage(fields=(LostField(("status", "phase"), None),))
-    assert not survives(lost, write)
-    assert survives(lost, with_content(write, admitted=NOT_COMPARED))

@@ -1,7 +1,5 @@
 """What a review leaves behind: small, without contents, and the same on every replica."""
 
-import json
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,21 +7,14 @@ from hypothesis import strategies as st
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.diff import NOT_COMPARED, Compared
+from genguard.detection.diff import Compared
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.fact import (
-    VERSION,
-    Reviewed,
-    UnreadableFactError,
-    decode_fact,
-    encode_fact,
-)
+from genguard.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
 from genguard.detection.lives import decode_any
 from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Requester
 from genguard.generation import CustomResource, StatusSubresource
-from genguard.review import review
 from tests.cases_loader import Case, table
 from tests.property.test_changes import VALUES
 from tests.property.test_compared import STATUSES
@@ -37,7 +28,6 @@ from tests.unit.detection.builders import (
     feed,
     reviewed,
     spec,
-    status,
     update,
 )
 from tests.unit.detection.evaluating import CONDITIONS
@@ -223,20 +213,6 @@ def test_who_asked_is_told_with_the_field_manager(options, manager):
     if options == "absent":
         del one["request"]["options"]
     assert fact(OUTCOME, one).requester == Requester("someone", manager)
-
-
-def test_a_write_with_a_field_that_cannot_be_decoded_is_counted_and_seen_without_its_leaves():
-    one = update(status(a=1), status(a=2), subresource="status")
-    body = json.dumps(one).replace('"a": 1}', '"a": 1e999}').encode()
-    verdict = review(body, MUTATE, judge(audit_only=True), 0.0).verdict
-    assert verdict.request is not None
-    assert verdict.prediction is not None
-    read = Reviewed(verdict.request, verdict.prediction, verdict.status)
-    detection = Detection()
-    found = detection.fact(MUTATE, read, 100.0)
-    assert found is not None
-    assert found.compared.diff == NOT_COMPARED
-    assert detection.unreadable == 1
 
 
 def test_labels_that_are_none_are_counted_where_selectors_ask_for_them():

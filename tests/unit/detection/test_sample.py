@@ -118,7 +118,7 @@ def test_keys_that_are_no_plain_names_stand_in_brackets():
 
 
 def found(shows=Shows.PLAIN, resource="deployments", times=8, seconds=1.0):
-    detection = Detection(compares_all=True, shows=shows)
+    detection = Detection(shows=shows)
     stored = {"observedGeneration": 4, "note": "old", "n": 1}
     for number in range(times):
         asked = {"observedGeneration": 5, "note": "my secret", "n": 2}
@@ -203,7 +203,7 @@ def test_a_sample_is_replaced_by_a_later_one_at_most_once_in_a_while():
 
 @pytest.mark.parametrize("longest", [1, 250, 5_000])
 def test_a_sample_is_bounded_in_fields_and_bytes(longest):
-    detection = Judging(compares_all=True, shows=Shows.ALL)
+    detection = Judging(shows=Shows.ALL)
     stored = {f"{'k' * longest}{number}": "x" * 250 for number in range(100)}
     asked = dict.fromkeys(stored, "y" * 250)
     for phase, one in write(stored, asked, stored):

@@ -31,7 +31,7 @@ def on_spec(before, asked, left=None, **more):
 
 def histories(*writes: Any):
     """What History keeps of these writes; objects of several names are several."""
-    detection = Detection(compares_all=True)
+    detection = Detection()
     for number, (before, asked, left, more) in enumerate(writes):
         for phase, shown in ((INTENT, asked), (MUTATE, left), (OUTCOME, left)):
             review = update(shown, before, str(number + 1), **more)
