@@ -4,7 +4,7 @@
 `inspect`    pure: read PEM, return facts and problems; never raises for bad PEM
 `renewal`    pure: say what the Secret that several replicas use is to hold
 `ensure`     read the pair of a folder, or make a new one if it is missing, old or wrong
-`PairFiles.read`  read one consistent snapshot of a mounted Secret or of plain files
+`PairFiles.read`  read the pair of a mounted Secret or of plain files
 
 A pair is a certificate with its private key. Every error is a `CertificateError`.
 The package does not depend on the server that uses it.

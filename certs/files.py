@@ -1,8 +1,7 @@
-"""Read a pair from files as one consistent snapshot, and write files atomically.
+"""Read a pair from files, and write files atomically.
 
-Reads   tls.crt, tls.key and ca.crt, again until none of them changed meanwhile. This works for
-        plain files and for a mounted Secret, whose files the kubelet swaps at once through its
-        `..data` symlink (k8s.io/kubernetes pkg/volume/util/atomic_writer.go)
+Reads   tls.crt, tls.key and ca.crt. If they are swapped meanwhile, they do not belong together:
+        inspect() says so, and whoever serves keeps its pair and reads again
 Writes  a temporary file, fsync, rename; keys with mode 0600
 """
 
@@ -24,7 +23,6 @@ CA_FILE: Final = "ca.crt"
 CA_KEY_FILE: Final = "ca.key"
 _SECRETS: Final = {KEY_FILE, CA_KEY_FILE}
 _LARGEST: Final = 1 << 20  # bytes: the limit of a Secret; a larger file is no certificate
-_ATTEMPTS: Final = 3  # one swap during a read is chance, three are an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +49,8 @@ class PairFiles:
         return str(places[part])
 
     def read(self) -> PairSnapshot:
-        """Read all files as they were at one moment. Raises PairFileError."""
-        paths = (self.cert_file, self.key_file, self.ca_file)
-        for _ in range(_ATTEMPTS):
-            before = [_identity(path) for path in paths]
-            cert, key, ca = (read_file(path) for path in paths)
-            if [_identity(path) for path in paths] == before:
-                break
-        else:
-            raise PairFileError(
-                self.cert_file, "changed at every read: let only one program renew the pair"
-            )
+        """Read all files. Raises PairFileError."""
+        cert, key, ca = map(read_file, (self.cert_file, self.key_file, self.ca_file))
         if cert is None or key is None:
             absent = self.key_file if key is None and cert is not None else self.cert_file
             both = "" if cert is not None or key is not None else f" and {self.key_file} too"
@@ -109,12 +98,3 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-
-
-def _identity(path: Path) -> tuple[int, ...] | None:
-    """A value that changes with the file's content; None if there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

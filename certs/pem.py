@@ -48,7 +48,7 @@ class PairAbsentError(PairFileError):
 
 @dataclass(frozen=True, slots=True)
 class PairSnapshot:
-    """A certificate, its private key and its CA bundle, all PEM, at one moment."""
+    """A certificate, its private key and its CA bundle, all PEM."""
 
     cert_pem: bytes
     key_pem: bytes = field(repr=False)

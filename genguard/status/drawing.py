@@ -1,6 +1,6 @@
 """Lays out trees of assessed objects as the rows of a table: `genguard status`."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -63,7 +63,8 @@ def table(
     """
     views = [root.assessment.view for root in roots]
     namespaced = len({view.namespace for view in views}) > 1
-    rows = [_header((*(["NAMESPACE"] if namespaced else []), *(_WIDE if wide else _NARROW)))]
+    titles = (*(["NAMESPACE"] if namespaced else []), *(_WIDE if wide else _NARROW))
+    rows: list[Row] = [tuple(Cell(title, Tone.FAINT) for title in titles)]
     for root in roots:
         for node, lead, below in _lay_out(root, wide=wide):
             row = _row(node, lead, wide=wide)
@@ -94,10 +95,6 @@ def shorten(reasons: Sequence[Reason]) -> str:
     """Return the first reason and how many more there are: `... (+2 more)`."""
     more = f" (+{len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return f"{reasons[0]}{more}"
-
-
-def _header(titles: Iterable[str]) -> Row:
-    return tuple(Cell(title, Tone.FAINT) for title in titles)
 
 
 def _lay_out(root: Node, *, wide: bool) -> Iterator[tuple[Node, str, str]]:

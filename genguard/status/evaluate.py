@@ -80,14 +80,13 @@ def evaluate(
     reasons = [*verdict.reasons, *probes.reasons]
     if past is not None and past.images and gap is None and not (obj.deleting or verdict.finished):
         reasons += find_old_containers(past.images, document)
-    terminating = _read_reported_terminating(obj)
+    have = obj.status.get("terminatingReplicas")
+    terminating = have if type(have) is int and have >= 0 else None  # absent is not 0
     if children or terminating:
         terminating = _add_terminating(obj, rule, terminating, children, reasons)
-    elif rule.waits_for_terminating and terminating is None:
-        have = obj.status.get("terminatingReplicas")
+    elif rule.waits_for_terminating and terminating is None and have is not None:
         path = "status.terminatingReplicas"
-        if have is not None:
-            reasons.append(Reason(path, type_word(have), COUNT, "", Blocks.SETTLED))
+        reasons.append(Reason(path, type_word(have), COUNT, "", Blocks.SETTLED))
     ready = settled = True
     for reason in reasons:
         ready = ready and not reason.against_ready
@@ -281,7 +280,10 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
     failed = verdict.failed
     stalled, reconciling = conditions.true("Stalled"), conditions.true("Reconciling")
     if stalled is not None and not stalled.stale(obj.generation):
-        reasons = [_block_ready_only(reason) for reason in reasons]
+        reasons = [
+            one._replace(blocks=Blocks.READY) if one.blocks is Blocks.BOTH else one
+            for one in reasons
+        ]
         reasons.append(stalled.blocking(FALSE, Blocks.READY))
         failed = True
     if reconciling is not None:
@@ -302,16 +304,6 @@ def _find_current_failures(obj: CheckedObject, *, everywhere: bool) -> list[Reas
         for found in map(conditions.true, ("Stalled", "Failed"))
         if found is not None and parse_generation(found.observed) == obj.generation
     ]
-
-
-def _block_ready_only(reason: Reason) -> Reason:
-    return reason._replace(blocks=Blocks.READY) if reason.blocks is Blocks.BOTH else reason
-
-
-def _read_reported_terminating(obj: CheckedObject) -> int | None:
-    """Return status.terminatingReplicas; None when absent, null or not a count: absent is not 0."""
-    value = obj.status.get("terminatingReplicas")
-    return value if type(value) is int and value >= 0 else None
 
 
 def _count_terminating_pods(children: Sequence[StatusView]) -> int | None:

@@ -136,13 +136,17 @@ def parse_rules(document: Any, source: str) -> tuple[HealthRule, ...]:
     listed = _list_of(document)
     if len(listed) > MOST_RULES:
         raise BadRuleError(f"more than {MOST_RULES} rules: give some of them to another file")
+    return tuple(_parse_rule(one, f"rules[{at}]", source) for at, one in enumerate(listed))
+
+
+def distinct(rules: Iterable[HealthRule]) -> tuple[HealthRule, ...]:
+    """Return the same rules; raises BadRuleError for the second one for a kind."""
     found: dict[tuple[str, str], HealthRule] = {}
-    for index, item in enumerate(listed):
-        rule = _parse_rule(item, f"rules[{index}]", source)
-        place = rule.group, rule.kind
-        if place in found:
-            raise BadRuleError(f"rules[{index}]: a second rule for {rule}: remove one of them")
-        found[place] = rule
+    for rule in rules:
+        known = found.setdefault((rule.group, rule.kind), rule)
+        if known is not rule:
+            told = f"a second rule for {rule}: there is one in {known.source}: remove one of them"
+            raise BadRuleError(f"{rule.source}: {told}")
     return tuple(found.values())
 
 
@@ -215,7 +219,8 @@ def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
         why = remark("its rule", have="not evaluated", note="judged by its conditions instead")
         verdict = evaluate_generic(obj)
         return verdict._replace(reasons=(*verdict.reasons, why))
-    key = next((key for key in _FLUX if _decides(values.get(key, False))), Key.CURRENT)
+    deciding = (key for key in _FLUX if values.get(key, False) in (True, NoAnswer.ERROR))
+    key = next(deciding, Key.CURRENT)
     held = values.get(key, False)
     if isinstance(held, NoAnswer):
         key = Key.CURRENT  # whichever could not be evaluated, this is what is waited for
@@ -250,10 +255,6 @@ _BLOCKS: Final = {
     (True, False): Blocks.SETTLED,
     (True, True): Blocks.NOTHING,
 }
-
-
-def _decides(answer: Answer) -> bool:
-    return answer is True or isinstance(answer, NoAnswer)
 
 
 def _reasons(

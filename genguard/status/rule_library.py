@@ -15,7 +15,7 @@ import msgspec
 from genguard.formats.documents import load_document
 from genguard.status.assessment import Judge
 from genguard.status.evaluate import evaluate
-from genguard.status.health_rules import BadRuleError, HealthRule, Key, parse_rules
+from genguard.status.health_rules import BadRuleError, HealthRule, Key, distinct, parse_rules
 from genguard.status.trees import group_and_kind
 from genguard.status.view import Health, StatusView
 
@@ -115,13 +115,11 @@ _CASES: Final = ".cases.yaml"
 @cache
 def load_library() -> tuple[HealthRule, ...]:
     """Return every rule; the file of a rule is its source. Raises BadRuleError."""
-    found: dict[tuple[str, str], HealthRule] = {}
-    for name, document in _documents(cases=False):
-        for rule in parse_rules(document, f"library: {name}"):
-            known = found.setdefault((rule.group, rule.kind), rule)
-            if known is not rule:
-                raise BadRuleError(f"{rule.source}: {rule} is also in {known.source}")
-    return tuple(found.values())
+    return distinct(
+        rule
+        for name, document in _documents(cases=False)
+        for rule in parse_rules(document, f"library: {name}")
+    )
 
 
 def load_library_cases() -> Iterator[tuple[str, Case]]:

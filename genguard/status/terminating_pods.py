@@ -175,9 +175,7 @@ class Terminating:
 
     def __init__(self) -> None:
         self._pods: Final[dict[str, _Pod]] = {}
-        self._sets: Final[dict[str, _Owner]] = {}
-        self._deployments: Final[dict[str, _Owner]] = {}
-        self._owners: Final = {REPLICA_SET: self._sets, DEPLOYMENT: self._deployments}
+        self._owners: Final[dict[str, dict[str, _Owner]]] = {REPLICA_SET: {}, DEPLOYMENT: {}}
 
     def record_pod(self, fields: Fields) -> None:
         """Record the state of a pod; raises KeyError or msgspec.MsgspecError when malformed."""
@@ -202,40 +200,41 @@ class Terminating:
         times = Oldest(asked.timestamp(), due.timestamp()) if due and asked else None
         self._pods[metadata.uid] = _Pod(metadata.controller, metadata.labels or {}, shown, times)
 
-    def record_replica_set(self, fields: Fields) -> None:
-        """Record the state of a ReplicaSet; raises as record_pod() does."""
-        self._record_owner(REPLICA_SET, fields, bytes(_set_spec.decode(fields["spec"]).selector))
-
-    def record_deployment(self, fields: Fields) -> None:
-        """Record the state of a Deployment; raises as record_pod() does."""
-        policy = _read(_spec, _Spec(), fields, "spec").pod_replacement_policy or ""
-        self._record_owner(DEPLOYMENT, fields, b"", policy if policy in POLICIES else "")
-
-    def _record_owner(self, kind: str, fields: Fields, selector: bytes, policy: str = "") -> None:
-        metadata = _metadata.decode(fields["metadata"])
-        reported = _read(_status, _Status(), fields, "status").terminating_replicas
-        controller = metadata.controller.uid
+    def record_owner(self, kind: str, fields: Fields) -> None:
+        """Record the state of a ReplicaSet or Deployment; raises as record_pod() does."""
+        metadata, policy, selector = _metadata.decode(fields["metadata"]), "", b""
+        if kind == REPLICA_SET:
+            selector = bytes(_set_spec.decode(fields["spec"]).selector)
+        else:
+            policy = _read(_spec, _Spec(), fields, "spec").pod_replacement_policy or ""
         self._owners[kind][metadata.uid] = _Owner(
-            metadata.namespace, metadata.name, controller, reported, selector, policy
+            metadata.namespace,
+            metadata.name,
+            metadata.controller.uid,
+            _read(_status, _Status(), fields, "status").terminating_replicas,
+            selector,
+            policy if policy in POLICIES else "",
         )
 
     def forget(self, uid: str) -> None:
         """Forget a deleted object of any kind, also one that was never recorded."""
-        for known in (self._pods, self._sets, self._deployments):
+        self._pods.pop(uid, None)
+        for known in self._owners.values():
             known.pop(uid, None)
 
-    def counts(self, kind: str) -> Iterator[Count]:
-        """Yield every ReplicaSet or every Deployment, in the order in which they were recorded."""
-        claimed = self._claimed()
-        for uid, owner in self._owners[kind].items():
-            yield _count(owner, claimed.get(uid, ()))
+    def counts(self, kind: str, *, notable: bool = False) -> Iterator[Count]:
+        """Yield every ReplicaSet or every Deployment, in the order in which they were recorded.
 
-    def notable(self, kind: str) -> Iterator[Count]:
-        """Yield as counts() does, but only owners with a terminating pod, counted or reported."""
+        notable  only those with a terminating pod, counted or reported
+        """
         claimed = self._claimed()
         for uid, owner in self._owners[kind].items():
-            if claimed.get(uid) or owner.reported:
-                yield _count(owner, claimed.get(uid, ()))
+            pods = claimed.get(uid, ())
+            if pods or owner.reported or not notable:
+                since = (pod.times.deleted_at for pod in pods if pod.times is not None)
+                oldest = min(since, default=None)
+                said = owner.namespace, owner.name, owner.reported
+                yield Count(*said, len(pods), oldest, owner.policy)
 
     def pods(self) -> Counter[str]:
         """Return the number of terminating pods by the kind of their controller ("" for none)."""
@@ -258,7 +257,8 @@ class Terminating:
     def agreement(self, kind: str) -> Agreement:
         """Compare the reported and counted numbers of all ReplicaSets or all Deployments."""
         owners = self._owners[kind]
-        disagreeing = sum(one.reported not in (None, one.counted) for one in self.notable(kind))
+        notable = self.counts(kind, notable=True)
+        disagreeing = sum(one.reported not in (None, one.counted) for one in notable)
         silent = sum(one.reported is None for one in owners.values())
         return Agreement(len(owners) - silent - disagreeing, disagreeing, silent)
 
@@ -267,10 +267,10 @@ class Terminating:
         found: dict[str, list[_Pod]] = {}
         for pod in self._pods.values():
             found.setdefault(pod.controller.uid, []).append(pod)
-        for uid in found.keys() & self._deployments.keys():
+        for uid in found.keys() & self._owners[DEPLOYMENT].keys():
             del found[uid]  # only ReplicaSets own the pods of a Deployment
-        for uid in found.keys() & self._sets.keys():
-            owner = self._sets[uid]
+        for uid in found.keys() & self._owners[REPLICA_SET].keys():
+            owner = self._owners[REPLICA_SET][uid]
             selector = msgspec.json.decode(owner.selector)
             found[uid] = [
                 pod
@@ -283,12 +283,6 @@ class Terminating:
 
 def _read(decoder: msgspec.json.Decoder[_T], absent: _T, fields: Fields, key: str) -> _T:
     return decoder.decode(fields[key]) if key in fields else absent
-
-
-def _count(owner: _Owner, pods: Sequence[_Pod]) -> Count:
-    since = (pod.times.deleted_at for pod in pods if pod.times is not None)
-    oldest = min(since, default=None)
-    return Count(owner.namespace, owner.name, owner.reported, len(pods), oldest, owner.policy)
 
 
 def asked_at(due: datetime, grace: int) -> datetime | None:

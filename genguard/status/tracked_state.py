@@ -89,10 +89,6 @@ class ObjectSnapshot:
             digest = zlib.crc32(self.metadata.deletion_timestamp.encode(), digest)
         self.digest: Final = digest
 
-    def read_owner_uid(self) -> str:
-        """Return the uid of its controller, or else of its first owner; "" without owners."""
-        return read_owner_uid(self.metadata.owner_references)
-
     def decode(self) -> dict[str, Any]:
         """Return the object as evaluate() needs it, without the fields that no rule reads."""
         known = self.metadata
@@ -179,8 +175,8 @@ class Milestone(NamedTuple):
 
 
 # A Struct and not a NamedTuple: to change one is several times as fast.
-class TrackedSummary(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The part of a state that is read of every object, for lists and trees of them."""
+class TrackedState(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What is known of one object. Times are Unix seconds."""
 
     kind: int
     """The position of its kind: see CountsByKind."""
@@ -192,11 +188,6 @@ class TrackedSummary(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """When ready, settled or health last changed, in Unix seconds."""
     settled: bool
     health: Health
-
-
-class TrackedState(TrackedSummary, frozen=True, gc=False, array_like=True):
-    """What is known of one object. Times are Unix seconds."""
-
     version: int
     """The resourceVersion of the latest version that told something new."""
     digest: int
@@ -254,8 +245,6 @@ pack: Final = msgspec.msgpack.Encoder().encode
 """Return a state as bytes."""
 unpack: Final = msgspec.msgpack.Decoder(TrackedState).decode
 """Return the state that was packed; raises msgspec.MsgspecError when it is cut off."""
-read_summary: Final = msgspec.msgpack.Decoder(TrackedSummary).decode
-"""Return the beginning of a packed state, and skip the rest of it."""
 
 
 def stuck_at(state: TrackedState, *, always_observes: bool) -> float | None:
@@ -326,7 +315,7 @@ def next_state(
             kind=kind,
             namespace=metadata.namespace or "",
             name=metadata.name or "",
-            owner=snapshot.read_owner_uid(),
+            owner=read_owner_uid(metadata.owner_references),
             changed_at=before.changed_at if before and is_same else at,
             settled=view.settled,
             health=view.health,

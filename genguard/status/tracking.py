@@ -13,16 +13,15 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from genguard.objects.fields import Fields
+from genguard.objects.metadata import read_owner_uid
 from genguard.status.counts import CountsByKind, ResourceKind, Summaries, read_application
 from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.health_rules import RuleAnswers
 from genguard.status.tracked_state import (
     ObjectSnapshot,
     TrackedState,
-    TrackedSummary,
     next_state,
     pack,
-    read_summary,
     stuck_at,
     unpack,
 )
@@ -69,14 +68,11 @@ class Tracking:
         state = unpack(data)
         return Tracked(uid, self.counts_by_kind.kind(state.kind), state)
 
-    def summarized(self) -> Iterator[tuple[str, TrackedSummary]]:
-        """Yield uid and summary of every tracked object, the longest unchanged one first.
-
-        The rest of its state is not decoded.
-        """
+    def states(self) -> Iterator[tuple[str, TrackedState]]:
+        """Yield uid and state of every tracked object, the longest unchanged one first."""
         for uid in list(self._objects):
             if (data := self._objects.get(uid)) is not None:
-                yield uid, read_summary(data)
+                yield uid, unpack(data)
 
     def unsettled(self) -> Iterator[Tracked]:
         """Yield each object that is not settled."""
@@ -132,7 +128,7 @@ class Tracking:
             if 0 < snapshot.version <= before.version or snapshot.generation < before.generation:
                 return
             if (before.generation, before.digest) == (snapshot.generation, snapshot.digest):
-                owner = snapshot.read_owner_uid()
+                owner = read_owner_uid(snapshot.metadata.owner_references)
                 if (before.owner, before.application) != (owner, application):
                     self._put(uid, before, replace(before, owner=owner, application=application))
                 return

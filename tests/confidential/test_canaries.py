@@ -108,7 +108,7 @@ def told_by(guard: Genguard, told: Told) -> None:
         told.add(path, text)
     for path, page in pages(guard):
         told.add(path, page)
-    told.add("/events", news(guard))
+    told.add("/api/news", guard.ops("/api/news")[1])
     found = findings(guard)
     assert {one["detector"] for one in found} == {one.name for one in ALL}
     assert {path for one in found for path in one["paths"]} >= LOOPS
@@ -141,17 +141,6 @@ def pages(guard: Genguard) -> Iterator[tuple[str, str]]:
             target = urljoin(path, unescape(link))
             if not urlsplit(target).netloc and not target.startswith("/static"):
                 waiting.append(target)
-
-
-def news(guard: Genguard) -> str:
-    """The first server-sent event."""
-    connection = http.client.HTTPConnection(urlsplit(guard.ops_url).netloc, timeout=30)
-    connection.request("GET", "/events")
-    with connection.getresponse() as stream:
-        lines = [stream.readline().decode() for _ in range(3)]
-    connection.close()
-    assert lines[0].startswith("event:")
-    return "".join(lines)
 
 
 def finish(guard: Genguard, told: Told) -> None:

@@ -10,10 +10,9 @@ from tests.contract.hostile import GOOD
 from tests.contract.service import PATIENT, Running, Wire, head, serving
 from tests.contract.victim import Victim, victim
 from tests.waiting import patiently, until
-from webhook.dashboard.routes import MOST_LISTENERS
 from webhook.server.options import Limits, fit
 
-STREAM = head("GET /events HTTP/1.1", [("Host", "localhost")])
+PAGE = head("GET / HTTP/1.1", [("Host", "localhost")])
 
 
 async def dial(run: Running) -> Wire:
@@ -22,12 +21,12 @@ async def dial(run: Running) -> Wire:
     return wire
 
 
-async def stream(run: Running) -> Wire:
-    """An open stream, whose first event is read."""
-    wire = await dial(run)
-    await wire.send(STREAM)
-    async with patiently():
-        await wire.reader.readuntil(b"data: {}\n\n")
+async def busy(run: Running) -> Wire:
+    """A connection that waits for a page, while the queue of pages does not move."""
+    queue, wire = run.dashboard._queue, await dial(run)
+    left = queue._left
+    await wire.send(PAGE)
+    await until(lambda: queue._left < left, "the page is waited for")
     return wire
 
 
@@ -142,19 +141,25 @@ async def test_a_client_that_reads_no_answers_loses_its_connection(tmp_path):
 
 
 async def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest(tmp_path):
-    async with serving(tmp_path, limits=replace(PATIENT, ops_connections=3)) as run:
-        busy = await stream(run)
+    async with (
+        serving(tmp_path, limits=replace(PATIENT, ops_connections=3)) as run,
+        run.dashboard._queue._one,
+    ):
+        waits = await busy(run)
         idle = [await dial(run) for _ in range(2)]
         assert (await run.ops("/livez")).status == 200
         assert await idle[0].closed()
         assert not idle[1].reader.at_eof()
-        assert not busy.reader.at_eof()
+        assert not waits.reader.at_eof()
         await dropped(run, "too-many-connections", 1)
 
 
 async def test_who_comes_when_all_are_busy_is_told_so_and_probes_are_answered(tmp_path):
-    async with serving(tmp_path, limits=replace(PATIENT, ops_connections=2)) as run:
-        streams = [await stream(run) for _ in range(2)]
+    async with (
+        serving(tmp_path, limits=replace(PATIENT, ops_connections=2)) as run,
+        run.dashboard._queue._one,
+    ):
+        waiting = [await busy(run) for _ in range(2)]
         for path in ("/", "/metrics", "/api/findings", "/nowhere"):
             answer = await run.ops(path)
             assert (answer.status, answer.headers["retry-after"]) == (503, "2")
@@ -162,7 +167,7 @@ async def test_who_comes_when_all_are_busy_is_told_so_and_probes_are_answered(tm
             assert answer.closes
         assert (await run.ops("/livez")).status == 200
         assert (await run.ops("/readyz")).status == 200
-        await streams[0].close()
+        await waiting[0].close()
         async with patiently():
             while (await run.ops("/metrics")).status != 200:
                 await asyncio.sleep(0.05)
@@ -170,39 +175,12 @@ async def test_who_comes_when_all_are_busy_is_told_so_and_probes_are_answered(tm
 
 async def test_beyond_the_spare_connections_nobody_is_accepted(tmp_path):
     limits = replace(PATIENT, ops_connections=1, ops_spare=2)
-    async with serving(tmp_path, limits=limits) as run:
-        await stream(run)
+    async with serving(tmp_path, limits=limits) as run, run.dashboard._queue._one:
+        await busy(run)
         waiting = [await dial(run) for _ in range(4)]
         assert await waiting[0].closed()
         assert await waiting[1].closed()
         assert not waiting[3].reader.at_eof()
-
-
-async def test_a_stream_too_many_is_told_so_and_gets_the_place_of_one_that_ends(running):
-    streams = [await stream(running) for _ in range(MOST_LISTENERS)]
-    wire = await dial(running)
-    await wire.send(STREAM)
-    answer = await wire.answer()
-    assert (answer.status, answer.headers["retry-after"]) == (503, "60")
-    assert f"{MOST_LISTENERS} pages are updated live already" in answer.body.decode()
-    await streams[0].close()
-    async with patiently():
-        while True:
-            await wire.send(STREAM)
-            line = await wire.reader.readline()
-            if b" 200 " in line:
-                return
-            await wire.reader.readuntil(b"\r\n\r\n")
-            await wire.reader.readline()
-
-
-async def test_a_stream_ends_with_its_time_though_nobody_reads_it(running, monkeypatch):
-    monkeypatch.setattr("webhook.dashboard.routes.LIFETIME_SECONDS", 0.3)
-    wire = await stream(running)
-    async with patiently():
-        while running.dashboard._stream._listeners:
-            await asyncio.sleep(0.05)
-    await wire.close()
 
 
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01", b""])

@@ -115,4 +115,4 @@ def test_when_everything_is_gone_nothing_is_kept(sights):
         see(terminating, **words)
     for words in sights:
         terminating.forget(uid(words))
-    assert not any(vars(terminating)[name] for name in ("_pods", "_sets", "_deployments"))
+    assert not any((terminating._pods, *terminating._owners.values()))

@@ -3,7 +3,6 @@
 from collections import Counter
 from typing import Any
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,9 +12,7 @@ from genguard.status.counts import ResourceKind
 from genguard.status.tracked_state import (
     Milestone,
     TrackedState,
-    TrackedSummary,
     pack,
-    read_summary,
     unpack,
 )
 from genguard.status.tracking import Tracking
@@ -164,10 +161,3 @@ REMEMBERED = st.builds(
 @given(REMEMBERED)
 def test_what_is_packed_is_unpacked(one):
     assert unpack(pack(one)) == one
-
-
-@given(REMEMBERED)
-def test_a_summary_is_the_beginning_of_what_is_packed(one):
-    fields = msgspec.structs.fields(TrackedSummary)
-    expected = TrackedSummary(*(getattr(one, field.name) for field in fields))
-    assert read_summary(pack(one)) == expected

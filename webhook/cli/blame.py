@@ -18,11 +18,11 @@ from genguard.objects.served import UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
 from webhook.cli.files import LOGS, MAX_LINE, expand, read_audit_logs
 from webhook.cli.options import (
-    FILENAME_HELP,
     NAMESPACE,
     RECURSIVE,
     Access,
     examples,
+    filenames,
     may_ask_server,
 )
 from webhook.cli.output import print_table, tell
@@ -44,14 +44,10 @@ if TYPE_CHECKING:
         ),
     ),
 )
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="AUDIT-LOG|-",
-    help="Audit logs of the API server (audit.k8s.io/v1), plain or .gz, of all API servers. Needs "
-    f"no cluster, and also tells of objects that are deleted. It is {FILENAME_HELP}.",
+@filenames(
+    "AUDIT-LOG|-",
+    "Audit logs of the API server (audit.k8s.io/v1), plain or .gz, of all API servers. Needs no "
+    "cluster, and also tells of objects that are deleted. It is",
 )
 @RECURSIVE
 @click.option(

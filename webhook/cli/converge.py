@@ -30,8 +30,10 @@ from webhook.cli.options import (
     FILENAME_HELP,
     NAMESPACE,
     RECURSIVE,
+    SARIF,
     Access,
     examples,
+    filenames,
     may_ask_server,
 )
 from webhook.cli.output import print_table, tell
@@ -56,15 +58,7 @@ _FILE: Final = click.Path(path_type=Path)
         ),
     ),
 )
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    help=f"Manifests: {FILENAME_HELP}.",
-)
+@filenames("FILE", "Manifests:", required=True)
 @RECURSIVE
 @NAMESPACE
 @click.option(
@@ -96,14 +90,7 @@ _FILE: Final = click.Path(path_type=Path)
     type=_FILE,
     help="An Argo CD Application: what its ignoreDifferences name is no fight.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["json", "table", "sarif"]),
-    default="table",
-    show_default=True,
-    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
-)
+@SARIF
 @MAX_LINE
 def converge(
     files: tuple[str, ...],

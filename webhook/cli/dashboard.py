@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from webhook.cli.errors import until_ended
+from webhook.cli.errors import carry_out
 from webhook.cli.options import Access, asks_cluster, examples
 from webhook.cli.output import tell
 
@@ -53,7 +53,7 @@ def dashboard(*, namespace: str | None, access: Access, port: int, no_browser: b
     The exit code is 0 after SIGTERM, 1 when the cluster or a pod cannot be reached or the port is
     taken, 2 when the command line is wrong, 130 when interrupted.
     """
-    until_ended(_forward(namespace, access, port, browser=not no_browser))
+    carry_out(_forward(namespace, access, port, browser=not no_browser), is_endless=True)
 
 
 async def _forward(namespace: str | None, access: Access, port: int, *, browser: bool) -> None:
@@ -70,7 +70,9 @@ async def _forward(namespace: str | None, access: Access, port: int, *, browser:
         url = f"{'https' if found.tls else 'http'}://localhost:{forward.near}/"
         click.echo(url)
         tell(f"forwarded from {found}; ^C ends it")
-        if browser and _has_browser():
+        # One in the terminal would hide the messages.
+        has_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))
+        if browser and has_screen:
             await asyncio.to_thread(webbrowser.open, url)
         told = ""
         while True:  # lead the port to another pod whenever this one does not answer
@@ -83,8 +85,3 @@ async def _forward(namespace: str | None, access: Access, port: int, *, browser:
             with suppress(NotInstalledError, RefusedError, *UNREACHED):
                 # Otherwise the next connection says so.
                 forward.lead_to(await ops_port(namespace, rest))
-
-
-def _has_browser() -> bool:
-    """Whether there is a screen to show one on: one in the terminal would hide the messages."""
-    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))

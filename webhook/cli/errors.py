@@ -29,7 +29,6 @@ class ExitCode(IntEnum):
 
 
 INTERRUPTED: Final = 128 + signal.SIGINT
-TERMINATED: Final = 128 + signal.SIGTERM
 PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 
 EXPECTED: Final = {
@@ -189,8 +188,11 @@ def _give_up_output() -> None:
             os.close(nowhere)
 
 
-def carry_out(work: Coroutine[Any, Any, None]) -> None:
-    """Run to the end. SIGTERM and SIGHUP end it as ^C does: what was begun is undone."""
+def carry_out(work: Coroutine[Any, Any, None], *, is_endless: bool = False) -> None:
+    """Run to the end. SIGTERM and SIGHUP end it as ^C does: what was begun is undone.
+
+    is_endless  only a signal ends it: after SIGTERM, which asks for the end, all went well
+    """
     import asyncio  # noqa: PLC0415 - every verb loads this module, also those that only print
 
     received: list[int] = []
@@ -209,12 +211,5 @@ def carry_out(work: Coroutine[Any, Any, None]) -> None:
     try:
         asyncio.run(until_done())
     except asyncio.CancelledError:
-        raise SystemExit(128 + received[0]) from None
-
-
-def until_ended(work: Coroutine[Any, Any, None]) -> None:
-    """Carry out what only a signal ends: after SIGTERM, which asks for the end, all went well."""
-    try:
-        carry_out(work)
-    except SystemExit as end:
-        raise SystemExit(0 if end.code == TERMINATED else end.code) from None
+        is_well = is_endless and received[0] == signal.SIGTERM
+        raise SystemExit(0 if is_well else 128 + received[0]) from None

@@ -1,7 +1,6 @@
 """`genguard explain`: when a kind's generation moves, how it is judged; a finding and its fix."""
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,28 +88,21 @@ def explain(
     with judging(rules) as judge:
         health = judge.rules
     given = list(read_definitions(crds)) if crds else []
-    is_named = access.kubeconfig or access.context
-    found = "" if is_named else _of_tables(resource, server_version, given, health)
-    if isinstance(found, str):
-        if crds and not is_named:
-            raise click.ClickException(found)
-        found = _of_cluster(resource, server_version, health, access, found)
+    if access.kubeconfig or access.context:
+        found = _of_cluster(resource, server_version, health, access, "")
+    else:
+        table = load_table(server_version or DEFAULT_SERVER_VERSION)
+        try:
+            found = Catalogue(table, given, health).explain(resource)
+        except UnknownTargetError as error:
+            if crds:
+                raise
+            unknown = f"{error}; for a custom resource give --crds or --kubeconfig"
+            found = _of_cluster(resource, server_version, health, access, unknown)
     if output == "json":
         click.echo(json_line(found))
     else:
         _print(found)
-
-
-def _of_tables(
-    resource: str, version: str | None, definitions: Sequence[Any], health: HealthRules
-) -> Explanation | str:
-    """Explain a kind that is built in, or defined in a file, or say that it is not known."""
-    known = Catalogue(load_table(version or DEFAULT_SERVER_VERSION), definitions, health)
-    try:
-        return known.explain(resource)
-    except UnknownTargetError as error:
-        custom = "" if definitions else "; for a custom resource give --crds or --kubeconfig"
-        return f"{error}{custom}"
 
 
 def _print_finding(found: Finding, output: str) -> None:

@@ -16,7 +16,7 @@ from genguard.linting.lint import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.files import MANIFESTS, MAX_LINE, FileObjects, expand, texts_of
-from webhook.cli.options import CONTEXT, RECURSIVE, Access, examples
+from webhook.cli.options import CONTEXT, RECURSIVE, SARIF, Access, examples
 from webhook.cli.output import print_checked, tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
@@ -33,14 +33,7 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
         ("For code scanning", "genguard lint -o sarif manifests/"),
     ),
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["json", "table", "sarif"]),
-    default="table",
-    show_default=True,
-    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
-)
+@SARIF
 @click.option(
     "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."
 )
@@ -89,14 +82,13 @@ def lint(
         click.echo(json_line(to_sarif(found, CHECKS, texts, __version__)))
     else:
         print_checked(found, _row, output, Level, lambda one: one.severity)
-    if not any(_is_configuration(one) or is_definition(one) for one in documents):
+    if not any(
+        is_definition(one) or (isinstance(one, dict) and one.get("kind") in _CONFIGURATIONS)
+        for one in documents
+    ):
         where = "the cluster" if of_cluster else ", ".join(files)
         tell(f"No webhook configuration or CustomResourceDefinition found in {where}.")
     sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
-
-
-def _is_configuration(document: Any) -> bool:
-    return isinstance(document, dict) and document.get("kind") in _CONFIGURATIONS
 
 
 def _row(one: LintFinding) -> str:

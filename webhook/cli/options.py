@@ -151,10 +151,29 @@ OUTPUT: Final = click.option(
     show_default=True,
     help="A table for people, or JSON for programs: an object a line.",
 )
+SARIF: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["json", "table", "sarif"]),
+    default="table",
+    show_default=True,
+    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
+)
 SELECTOR: Final = click.option(
     "-l", "--selector", default="", help="Only objects with these labels: app=web."
 )
 _WORDS: Final = click.argument("words", nargs=-1, metavar="[KIND/NAME... | KIND [NAME...]]")
+
+
+def filenames(metavar: str, text: str, *, required: bool = False) -> Callable[[F], F]:
+    """Make -f, which a verb takes as `files`."""
+    return click.option(
+        *("-f", "--filename", "files"),
+        multiple=True,
+        required=required,
+        metavar=metavar,
+        help=f"{text} {FILENAME_HELP}.",
+    )
 
 
 def examples(*pairs: tuple[str, str]) -> str:

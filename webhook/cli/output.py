@@ -51,7 +51,8 @@ def lines(rows: Sequence[Row], *, headless: bool = False) -> list[str]:
     if not rows:
         return []
     room = _room()
-    rows = rows if room is None else [tuple(map(_shortened, row)) for row in rows]
+    if room is not None:
+        rows = [tuple(one._replace(text=_ACCOUNT.sub("", one.text)) for one in row) for row in rows]
     widths = _widths(rows)
     return [line for row in rows[headless:] for line in _wrapped(row, widths, room)]
 
@@ -65,10 +66,6 @@ def print_table(rows: Sequence[Row], *, headless: bool = False) -> None:
 def _room() -> int | None:
     """Columns of the terminal; None where the output is no terminal."""
     return width() if is_terminal() else None
-
-
-def _shortened(cell: Cell) -> Cell:
-    return cell._replace(text=_ACCOUNT.sub("", cell.text))
 
 
 def _widths(rows: Sequence[Row]) -> list[int]:
@@ -252,18 +249,6 @@ def _column(text: str) -> tuple[str, JsonPath]:
     return title, parse_json_path(path)
 
 
-def output_option(*names: str, text: str) -> Callable[[F], F]:
-    """Make -o, with these formats; the first is the default."""
-    return click.option(
-        "-o",
-        "--output",
-        type=_FormatType(names),
-        default=names[0],
-        show_default=True,
-        help=text,
-    )
-
-
 def _read_order(_: click.Context, __: click.Parameter, text: str | None) -> JsonPath | None:
     if text is None:
         return None
@@ -290,7 +275,12 @@ _NO_HEADERS: Final = click.option(
 
 
 def lists(*names: str, text: str) -> Callable[[F], F]:
-    """Add the flags of a verb that prints a list: -o in these formats, its order, its titles."""
+    """Add the flags of a verb that prints a list: -o in these formats, its order, its titles.
+
+    The first format is the default.
+    """
+    kind, usual = _FormatType(names), names[0]
+    formats = click.option("-o", "--output", type=kind, default=usual, show_default=True, help=text)
 
     def add(verb: F) -> F:
         @wraps(verb)
@@ -299,8 +289,7 @@ def lists(*names: str, text: str) -> Callable[[F], F]:
                 raise click.UsageError("--sort-by is of a whole list: leave out -w")
             return verb(output=output._replace(order=order, headless=headless), **flags)
 
-        options = (output_option(*names, text=text), _SORT_BY, _NO_HEADERS)
-        return cast("F", with_flags(run, options))
+        return cast("F", with_flags(run, (formats, _SORT_BY, _NO_HEADERS)))
 
     return add
 
@@ -399,7 +388,9 @@ def print_objects(
         if output.name == "json":
             click.echo(json_line(one))
         elif output.path is not None:
-            click.echo(_safe(output.path.apply(msgspec.to_builtins(one))))
+            text = output.path.apply(msgspec.to_builtins(one))
+            # Line ends and tabs may stand in a template.
+            click.echo("".join(each if each in "\n\t" else printable(each) for each in text))
         else:
             click.echo(printable(name_of(one)))
 
@@ -419,8 +410,3 @@ def _cell(values: Sequence[Any]) -> str:
     """Return a cell as kubectl has it: several values with commas, <none> without any."""
     found = [_NONE if one is None else shown_value(one) for one in values]
     return printable(",".join(found)) if found else _NONE
-
-
-def _safe(text: str) -> str:
-    """Escape what moves the cursor; line ends and tabs may stand in a template."""
-    return "".join(sign if sign in "\n\t" else printable(sign) for sign in text)

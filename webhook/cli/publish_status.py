@@ -11,7 +11,7 @@ from genguard.objects.served import Served
 from genguard.status.assessment import Judge
 from genguard.status.published import LABEL, without_published
 from genguard.status.targets import RequestedTarget, WatchTarget, resolve_targets
-from webhook.cli.errors import until_ended
+from webhook.cli.errors import carry_out
 from webhook.cli.following import Following
 from webhook.cli.options import ALL_NAMESPACES, NAMESPACE, Access, asks_cluster, examples
 from webhook.cli.rules import RULES, judging
@@ -66,7 +66,7 @@ def publish_status(*, kinds: tuple[str, ...], rules: Path | None, **flags: Any) 
     when the command line is wrong, 130 when interrupted.
     """
     with judging(rules) as judge, logging_to_stderr():
-        until_ended(_run(kinds, judge, **flags))
+        carry_out(_run(kinds, judge, **flags), is_endless=True)
 
 
 async def _run(

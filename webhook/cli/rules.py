@@ -16,7 +16,7 @@ from webhook.cli.files import MAX_LINE
 from webhook.cli.options import F, examples
 from webhook.cli.output import say
 from webhook.files.given import BadFileError
-from webhook.files.rules import load_rules, read_rule_file, refusals
+from webhook.files.rules import distinct_rules, load_rules, read_rule_file, refusals
 from webhook.server.flags import FILE, PATH
 
 _ACTIONS: Final = ("test", "check", "list")
@@ -74,16 +74,10 @@ def _read(files: Sequence[Path], max_line: int) -> tuple[tuple[HealthRule, ...],
         return (), list(load_library_cases())
     try:
         found = [(str(path), read_rule_file(path, max_line)) for path in files]
+        every = distinct_rules(rule for _, file in found for rule in file.rules)
     except BadFileError as error:
         raise click.ClickException(str(error)) from error
-    known: dict[tuple[str, str], str] = {}
-    for name, file in found:
-        for rule in file.rules:
-            other = known.setdefault((rule.group, rule.kind), name)
-            if other != name:
-                raise click.ClickException(f"{name}: {rule} is also in {other}: remove one of them")
-    rules_of_all = tuple(rule for _, file in found for rule in file.rules)
-    return rules_of_all, [(name, case) for name, file in found for case in file.cases]
+    return every, [(name, case) for name, file in found for case in file.cases]
 
 
 def _test(cases: _Cases, judge: RuleJudge) -> list[str]:

@@ -17,7 +17,7 @@ from genguard.status.drawing import Row, table
 from genguard.status.trees import Node, build_trees
 from webhook.cli.errors import told_unread
 from webhook.cli.files import MAX_LINE, FileObjects
-from webhook.cli.options import FILENAME_HELP, RECURSIVE, Access, asks_objects, examples
+from webhook.cli.options import RECURSIVE, Access, asks_objects, examples, filenames
 from webhook.cli.output import Again, Format, Listing, in_order, lists, print_objects, tell
 from webhook.cli.rules import RULES, judging
 
@@ -44,14 +44,9 @@ _ASKED_FOR: Final = ("name", "custom-columns")
         ),
     ),
 )
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="FILE|FOLDER|-",
-    help="The objects as they stand there: YAML, JSON, Lists, or one a line. Needs no cluster. "
-    f"It is {FILENAME_HELP}.",
+@filenames(
+    "FILE|FOLDER|-",
+    "The objects as they stand there: YAML, JSON, Lists, or one a line. Needs no cluster. It is",
 )
 @RECURSIVE
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
@@ -163,14 +158,13 @@ def _listing(output: Format, known: Culprits | None, *, is_live: bool = False) -
         return table(roots, wide=wide, blame=lambda view: list(map(str, known.of(view))))
 
     def line(node: Node) -> StatusLine:
-        return _with_culprits(node, known) if is_live else node.assessment.to_line()
+        found = node.assessment.to_line()
+        if not is_live:
+            return found
+        culprits = known.of(node.assessment.view) if known else None
+        return FollowedLine(**msgspec.structs.asdict(found), culprits=culprits)
 
     return Listing(output, rows, _name, line, partial(_printed, output), alone=True)
-
-
-def _with_culprits(node: Node, known: Culprits | None) -> FollowedLine:
-    line = msgspec.structs.asdict(node.assessment.to_line())
-    return FollowedLine(**line, culprits=known.of(node.assessment.view) if known else None)
 
 
 def _printed(output: Format, roots: Iterable[Node]) -> Iterator[Node]:

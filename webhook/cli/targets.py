@@ -233,7 +233,8 @@ async def show_objects(
                     show(snapshot, await culprits.now())
                     missing = [one for one in found if one.name and not snapshot.there[one]]
                     number = culprits.known.count_open(snapshot.roots) if culprits.known else 0
-                    is_cut = any(map(_is_unreadable, snapshot.roots))
+                    nodes = (node for root in snapshot.roots for node in root.walk())
+                    is_cut = any(is_unreadable(node.assessment.document) for node in nodes)
                     return Shown(missing, unread | {**snapshot.unread}, number, is_cut)
                 culprits.look()
                 show(snapshot, culprits.known)
@@ -243,10 +244,6 @@ def _is_stuck(root: Node) -> bool:
     """Whether an object is not ready, or not settled, with all that it owns."""
     view = root.assessment.view
     return view.ready is not True or not view.settled
-
-
-def _is_unreadable(root: Node) -> bool:
-    return any(is_unreadable(node.assessment.document) for node in root.walk())
 
 
 class Waiting:

@@ -10,7 +10,7 @@ import click
 from genguard.status.targets import RequestedTarget, target_of_manifest
 from genguard.status.wait_goal import BadGoalError, Goal, parse_goals
 from webhook.cli.files import MAX_LINE, FileObjects
-from webhook.cli.options import FILENAME_HELP, RECURSIVE, Access, asks_objects, examples
+from webhook.cli.options import RECURSIVE, Access, asks_objects, examples, filenames
 from webhook.cli.output import say
 from webhook.cli.rules import RULES, judging
 from webhook.server.flags import duration
@@ -54,14 +54,9 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     type=duration(24),
     help="How long to wait: 30s, 1m30s, up to 24h.",
 )
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="FILE|FOLDER|-",
-    help="Wait for the objects that are named there, as kubectl apply -f has made them. It is "
-    f"{FILENAME_HELP}.",
+@filenames(
+    "FILE|FOLDER|-",
+    "Wait for the objects that are named there, as kubectl apply -f has made them. It is",
 )
 @RECURSIVE
 @RULES

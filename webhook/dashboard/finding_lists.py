@@ -31,6 +31,7 @@ STATES: Final = ("open", "quiet", "resolved", "all")
 """`open` includes quiet findings: they are not resolved, but show no new signal."""
 DETECTORS: Final = tuple(sorted(one.name for one in ALL))
 SEVERITIES: Final = tuple(reversed(Severity))
+_BOTH: Final = "open", "quiet"
 _FILTERS: Final = ("q", "severity", "namespace", "detector", "culprit", "state", "since")
 
 
@@ -84,7 +85,7 @@ class FindingQuery(msgspec.Struct, frozen=True):
         begin = begin_of_range(self.since, now)
         for one in findings:
             if (
-                _has_state(one, self.state)
+                (self.state in ("all", one.state) or (self.state, one.state) == _BOTH)
                 and self.severity in ("", one.severity)
                 and self.detector in ("", one.detector)
                 and (not self.namespace or self.namespace in _namespaces(one))
@@ -123,10 +124,6 @@ def count_open(findings: Iterable[Finding]) -> dict[str, int]:
         one.severity for one in findings if one.state != "resolved" and not one.part_of
     )
     return {severity.value: is_open[severity] for severity in SEVERITIES}
-
-
-def _has_state(one: Finding, state: str) -> bool:
-    return state in ("all", one.state) or (state == "open" and one.state == "quiet")
 
 
 def _namespaces(one: Finding) -> set[str]:

@@ -198,11 +198,9 @@ def _plural(kind: str, many: int) -> str:
 def kinds(known: Iterable[tuple[str, str, str]]) -> KindOf:
     """Return a KindOf for the built-in resources and those of `known`: group, resource, kind."""
     custom = {(group, resource): kind for group, resource, kind in known}
-
-    def known_kind(group: str, resource: str) -> str:
-        return table.kind_of(group, resource) or custom.get((group, resource), "")
-
-    return known_kind
+    return lambda group, resource: (
+        table.kind_of(group, resource) or custom.get((group, resource), "")
+    )
 
 
 class Side(NamedTuple):

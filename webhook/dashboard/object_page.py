@@ -137,8 +137,8 @@ async def tree(tracking: Tracking, queue: PageQueue, uid: str, at: float) -> Bra
     *_, root = found, *owners(tracking, found)
     # One dictionary of texts: a list for each owner would keep the garbage collector busy.
     owner_of: dict[str, str] = {}
-    summarized = tracking.summarized()
-    while batch := list(islice(summarized, _BATCH_SIZE)):
+    states = tracking.states()
+    while batch := list(islice(states, _BATCH_SIZE)):
         owner_of.update((uid, one.owner) for uid, one in batch if one.owner)
         await asyncio.sleep(0)
     below = await queue.in_thread(lambda: _below(root.uid, owner_of))

@@ -10,7 +10,7 @@ import msgspec
 
 from genguard.blame.stuck import damaged_objects, stuck_since
 from genguard.detection.finding import Finding, FoundObject, Severity
-from genguard.status.tracked_state import TrackedState, TrackedSummary
+from genguard.status.tracked_state import TrackedState
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
 from webhook.dashboard.page import (
@@ -31,7 +31,7 @@ _ROWS: Final = 100
 _LIMIT: Final = 500
 _MOST: Final = 1_000
 _BATCH_SIZE: Final = 500
-"""Objects between two pauses for the event loop: about half a millisecond."""
+"""Objects between two pauses for the event loop: about a millisecond."""
 _WORST_FIRST: Final = {health: place for place, health in enumerate(reversed(Health))}
 
 _Rank = tuple[int, bool, float, str]
@@ -140,8 +140,8 @@ async def page(
     matches = _matcher(tracking, asked, begin_of_range(asked.since, at))
     best: list[_Rank] = []
     total = before = 0
-    summarized = tracking.summarized()
-    while batch := list(islice(summarized, _BATCH_SIZE)):
+    states = tracking.states()
+    while batch := list(islice(states, _BATCH_SIZE)):
         for uid, one in batch:
             if not matches(uid, one):
                 continue
@@ -165,7 +165,7 @@ async def page(
 
 def _matcher(
     tracking: Tracking, asked: ObjectQuery, begin: float
-) -> Callable[[str, TrackedSummary], bool]:
+) -> Callable[[str, TrackedState], bool]:
     """Return whether an object is asked for; `begin`: what did not change since is left out."""
     filters = asked.filters
     group, kind, uid = (filters.get(name) for name in ("group", "kind", "uid"))
@@ -177,7 +177,7 @@ def _matcher(
     wanted = [(name, filters[name]) for name in ("namespace", "name", "health") if name in filters]
     words = filters.get("q", "").casefold().split()
 
-    def matches(of: str, one: TrackedSummary) -> bool:
+    def matches(of: str, one: TrackedState) -> bool:
         if one.changed_at < begin or one.kind not in names or uid not in (None, of):
             return False
         if any(getattr(one, name) != value for name, value in wanted):

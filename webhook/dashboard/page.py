@@ -10,9 +10,8 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -22,6 +21,7 @@ from genguard.detection.suspects import Suspects
 from genguard.objects.shown import json_line
 from webhook.cluster.registrations import Registrations
 from webhook.server.detecting import Detecting
+from webhook.server.lifecycle import AdmissionService
 from webhook.server.watching import Watching
 from webhook.tasks.supervisor import FailingTask, Supervisor
 from webhook.telemetry.metrics import Metrics
@@ -158,21 +158,6 @@ class Sources(NamedTuple):
         return () if self.supervisor is None else self.supervisor.failing()
 
 
-class Server(Protocol):
-    """The server that serves the pages; see AdmissionService."""
-
-    def missing(self) -> str | None:
-        """Return why the server is not ready; None if it is."""
-
-    @property
-    def not_after(self) -> datetime:
-        """The time at which the served certificate expires."""
-
-    @property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the served certificate."""
-
-
 class PageQueue:
     """Handles one request at a time, since the dashboard shares a process with admission."""
 
@@ -211,7 +196,7 @@ class PageContext(NamedTuple):
     """The inputs of every page."""
 
     sources: Sources
-    server: Server
+    server: AdmissionService
     queue: PageQueue
 
 

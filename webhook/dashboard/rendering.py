@@ -27,10 +27,8 @@ _WORDS: Final = {
 }
 """What pages call the healths of objects and the states of findings: broken, waiting or fine. Their
 names in JSON and in parameters are the keys."""
-_MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
-
 _FEW: Final = 10
-_UNITS: Final = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1.0, "s"), (0.001, "ms"))
+_UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (0.001, "ms"))
 
 
 @cache
@@ -44,7 +42,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(span=span, stamp=stamp, count=count, moment=moment)
+    made.filters.update(span=span, stamp=stamp, count=count)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
     made.filters.update(word=word)
     made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
@@ -73,24 +71,14 @@ def plain(value: Any) -> Any:
 
 
 def span(seconds: float | None) -> str:
-    """Format a duration: `90` → `1.5 min`; `-` if it is unknown.
-
-    It is rounded before the unit is chosen: 59.7 s is `1 min`, not `60 s`.
-    """
+    """Format a duration: `90` → `1.5 min`; `-` if it is unknown."""
     if seconds is None:
         return "-"
-    if seconds < _UNITS[-1][0]:
-        return "0 s" if seconds <= 0 else "<1 ms"
-    for (unit, name), (larger, _) in zip(_UNITS[:0:-1], _UNITS[-2::-1], strict=True):
-        text = _rounded(seconds / unit)
-        if float(text) * unit < larger:
-            return f"{text} {name}"
-        seconds = max(seconds, larger)
-    return f"{_rounded(seconds / _DAY)} d"
-
-
-def _rounded(many: float) -> str:
-    return f"{many:.2g}" if many < _FEW else f"{many:.0f}"
+    for unit, name in _UNITS:
+        if seconds >= unit:
+            many = seconds / unit
+            return f"{many:.2g} {name}" if many < _FEW else f"{many:.0f} {name}"
+    return "0 s" if seconds <= 0 else "<1 ms"
 
 
 def ago(at: str | float, now: float) -> str:
@@ -145,15 +133,6 @@ def parse_time(at: str | float) -> float:
 def stamp_exactly(at: float) -> str:
     """Format Unix seconds as RFC 3339 with microseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
-
-
-def moment(at: str | float, now: float) -> str:
-    """Format a time that people plan with: `18:30 UTC (in 4 h)`; with the date on another day."""
-    then_seconds = parse_time(at)
-    then, today = datetime.fromtimestamp(then_seconds, UTC), datetime.fromtimestamp(now, UTC)
-    clock = f"{then:%H:%M} UTC" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M} UTC"
-    away = f"in {span(then_seconds - now)}" if then_seconds > now else ago(then_seconds, now)
-    return f"{clock} ({away})"
 
 
 def seconds(at: str | None) -> float:

@@ -1,13 +1,9 @@
 """The routes of the dashboard: each page as HTML for people and as JSON for programs.
 
-`/api/server` and `/api/controllers` are for programs alone. `/events` are server-sent events that
-tell a page when to reload its data: `turn` when findings have changed, with the number of open
-ones; `move` when objects have become settled or unsettled; `beat` every few seconds otherwise, so
-that a page notices a lost connection. Events hold nothing of any object.
+`/api/server` and `/api/controllers` are for programs alone. `/api/news` tells a page when to reload
+its data, and holds nothing of any object.
 """
 
-import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC
@@ -17,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from genguard.detection.finding import Finding
 from genguard.detection.honesty import WriterHonesty
 from genguard.objects.shown import json_line
 from webhook.dashboard import (
@@ -37,82 +32,26 @@ from webhook.dashboard.page import (
     PageData,
     PageError,
     PageQueue,
-    Server,
     Sources,
     check_parameters,
     json_answer,
 )
 from webhook.dashboard.rendering import render, static
-from webhook.server.detecting import Detecting
+from webhook.server.lifecycle import AdmissionService
 from webhook.tasks.supervisor import FailingTask
 
-MOST_LISTENERS: Final = 32
-_POLL_SECONDS: Final = 1.0
-_BEAT_SECONDS: Final = 5.0
-LIFETIME_SECONDS: Final = 300.0
-"""After this time the browser reconnects by itself and sends its token again."""
 
-_TOO_MANY: Final = (
-    f"genguard: {MOST_LISTENERS} pages are updated live already, which is the limit. Reload this "
-    "page to update it, or close another page.\n"
-)
+class News(msgspec.Struct, frozen=True):
+    """What a page asks for every second: where a number is another one, it loads itself again.
 
+    turns  how often findings have changed
+    moves  how often objects have become settled or unsettled
+    open   how many findings of each severity are open
+    """
 
-class Stream:
-    """The event streams of one server."""
-
-    def __init__(self, detecting: Detecting) -> None:
-        self._detecting: Final = detecting
-        self._listeners: Final[set[asyncio.Task[None]]] = set()
-
-    async def listen(self, request: web.Request) -> web.StreamResponse:
-        """Send events until the browser leaves, the server stops or the lifetime ends."""
-        if len(self._listeners) >= MOST_LISTENERS:
-            return web.Response(status=503, text=_TOO_MANY, headers={"Retry-After": "60"})
-        response = web.StreamResponse()
-        response.content_type = "text/event-stream"
-        await response.prepare(request)
-        sending = asyncio.create_task(self._send(request, response))
-        self._listeners.add(sending)
-        try:
-            with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
-                await sending
-        finally:
-            sending.cancel()
-            self._listeners.discard(sending)
-        return response
-
-    def close(self) -> None:
-        """End all streams: a stopping server would wait for them."""
-        for sending in self._listeners:
-            sending.cancel()
-
-    async def _send(self, request: web.Request, response: web.StreamResponse) -> None:
-        clock = asyncio.get_running_loop().time
-        tracking = self._detecting.tracking
-        known, sent_at = self._detecting.latest, clock()
-        moved = tracking.blocking_changes
-        # A browser that does not read blocks write(): the timeout ends it, too.
-        async with asyncio.timeout(LIFETIME_SECONDS):
-            await response.write(_event("beat", known))
-            while request.transport is not None:  # the browser is connected
-                await asyncio.sleep(_POLL_SECONDS)
-                found = self._detecting.latest
-                if found is not known:
-                    known, sent_at = found, clock()
-                    await response.write(_event("turn", known))
-                elif tracking.blocking_changes != moved:
-                    moved, sent_at = tracking.blocking_changes, clock()
-                    await response.write(_event("move", known))
-                elif clock() - sent_at >= _BEAT_SECONDS:
-                    sent_at = clock()
-                    await response.write(_event("beat", known))
-
-
-def _event(name: str, findings: tuple[Finding, ...]) -> bytes:
-    counts = {severity: count for severity, count in count_open(findings).items() if count}
-    data = msgspec.json.encode(counts)
-    return b"event: %b\nretry: 2000\ndata: %b\n\n" % (name.encode(), data)
+    turns: int
+    moves: int
+    open: dict[str, int]
 
 
 class ServerState(msgspec.Struct, frozen=True, rename="camel"):
@@ -197,9 +136,10 @@ class Dashboard:
     def __init__(self, sources: Sources) -> None:
         self._sources: Final = sources
         self._queue: Final = PageQueue()
-        self._stream: Final = Stream(sources.detecting)
+        self._shown = sources.detecting.latest
+        self._turns = 0
 
-    def routes(self, service: Server) -> list[web.AbstractRouteDef]:
+    def routes(self, service: AdmissionService) -> list[web.AbstractRouteDef]:
         """Return the routes of all pages about `service`."""
         context = PageContext(self._sources, service, self._queue)
         return [
@@ -211,15 +151,22 @@ class Dashboard:
             web.get("/api/broken", partial(self._json, context, broken.load)),
             web.get("/api/server", partial(self._json, context, _load_server)),
             web.get("/api/controllers", partial(self._json, context, _load_controllers)),
-            web.get("/events", self._stream.listen, allow_head=False),
+            web.get("/api/news", partial(self._json, context, self._load_news)),
             web.get("/static/{name}", _static),
             web.get("/{path:.*}", self._not_found),
         ]
 
     def close(self) -> None:
-        """Stop the event stream and the page queue."""
-        self._stream.close()
+        """Stop the page queue."""
         self._queue.close()
+
+    async def _load_news(self, _: PageContext, query: Mapping[str, str], __: float) -> PageData:
+        check_parameters(query, ())
+        detecting = self._sources.detecting
+        if detecting.latest is not self._shown:
+            self._shown, self._turns = detecting.latest, self._turns + 1
+        counts = {name: count for name, count in count_open(self._shown).items() if count}
+        return PageData(News(self._turns, detecting.tracking.blocking_changes, counts), {})
 
     async def _html(self, context: PageContext, page: Page, request: web.Request) -> web.Response:
         now = self._now(page.load)
@@ -237,8 +184,8 @@ class Dashboard:
     async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
         try:
             async with self._queue.wait_turn():
-                # What is said of a server is about this one.
-                is_own = load is _load_server
+                # What is said of a server is about this one. News are asked for too often.
+                is_own = load in (_load_server, self._load_news)
                 if not is_own and (answer := await self._forwarded(context, request)):
                     return answer
                 now = self._now(load)

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from genguard.objects.metadata import parse_time
 from genguard.status.terminating_pods import (
     DEPLOYMENT,
     REPLICA_SET,
@@ -98,7 +99,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     kinds = []
     for kind, needed in _NEEDED.items():
         if watching.knows(*needed):
-            notable = list(islice(found.notable(kind), _MOST_COMPARED))
+            notable = list(islice(found.counts(kind, notable=True), _MOST_COMPARED))
             notable.sort(key=lambda one: (one.reported in (None, one.counted), -one.counted))
             shown = tuple(notable[:MOST_SHOWN])
             kinds.append(KindCounts(kind, found.agreement(kind), shown, len(notable)))
@@ -159,8 +160,4 @@ def _listed(one: TerminatingPod, now: float) -> ListedPod:
 
 def _moment(text: str) -> datetime:
     """Return a time of the API; what is none counts as 1970."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return _EPOCH
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return parse_time(text) or _EPOCH

@@ -12,6 +12,7 @@ from genguard.status.health_rules import (
     HealthRule,
     HealthRules,
     Key,
+    distinct,
     parse_rules,
 )
 from genguard.status.rule_library import CASES, Case, load_library, parse_cases
@@ -105,7 +106,15 @@ def parse_texts(texts: Mapping[str, str]) -> tuple[HealthRule, ...]:
     found: list[HealthRule] = []
     for name, text in sorted(texts.items()):
         found += _parse(read_documents(text.encode().splitlines(keepends=True)), name).rules
-    return _distinct(found)
+    return distinct_rules(found)
+
+
+def distinct_rules(rules: Iterable[HealthRule]) -> tuple[HealthRule, ...]:
+    """Return the same rules. Raises BadFileError for the second one for a kind."""
+    try:
+        return distinct(rules)
+    except BadRuleError as error:
+        raise BadFileError(f"{RULES} {error}") from error
 
 
 def _read(path: Path, max_line: int) -> RuleFile:
@@ -135,7 +144,7 @@ def _parse(documents: Iterable[Any], source: str) -> RuleFile:
             cases += parse_cases(one.value)
         except BadRuleError as error:
             raise BadFileError(f"{RULES} {place}: {error}") from error
-    return RuleFile(_distinct(rules), tuple(cases))
+    return RuleFile(distinct_rules(rules), tuple(cases))
 
 
 def _texts(document: Mapping[str, Any], place: str) -> Mapping[str, str]:
@@ -143,18 +152,6 @@ def _texts(document: Mapping[str, Any], place: str) -> Mapping[str, str]:
     if not isinstance(data, Mapping) or not all(isinstance(one, str) for one in data.values()):
         raise BadFileError(f"{RULES} {place}: a ConfigMap without texts in data")
     return data
-
-
-def _distinct(rules: list[HealthRule]) -> tuple[HealthRule, ...]:
-    found: dict[tuple[str, str], HealthRule] = {}
-    for rule in rules:
-        known = found.setdefault((rule.group, rule.kind), rule)
-        if known is not rule:
-            message = (
-                f"a second rule for {rule}: there is one in {known.source}: remove one of them"
-            )
-            raise BadFileError(f"{RULES} {rule.source}: {message}")
-    return tuple(found.values())
 
 
 class ServerRules:

@@ -38,7 +38,7 @@ from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.options import Limits, fit, raise_limit
 from webhook.server.settings import LOOPBACK, Settings
 from webhook.server.watching import Watching, parse_watched
-from webhook.store.address import BadStoreError, SqliteAddress, ValkeyAddress, parse_store
+from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 from webhook.store.persister import DAMAGED, kept_in_file
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
@@ -218,7 +218,7 @@ class App:
         store = "memory"
         if self.replicas is not None:
             store = "valkey" if self.replicas.store.up else "valkey-lost"
-        elif isinstance(self._store, SqliteAddress):
+        elif isinstance(self._store, Path):
             store = "sqlite-damaged" if self.supervisor.left_out.get(DAMAGED) else "sqlite"
         seen, failing = self.detection.completeness, self.supervisor.failing()
         said = about(self.metrics, store, seen, self._evaluator.costly, failing)
@@ -252,14 +252,13 @@ class App:
     async def _keep_findings(self, detecting: Detecting) -> None:
         """Restore findings from file or ConfigMap, and look at damaged objects and at versions."""
         settings, cluster, pods = self.settings, self.cluster, self.pods
-        name, in_file = settings.findings_configmap, isinstance(self._store, SqliteAddress)
-        if isinstance(self._store, SqliteAddress):
-            ledger = self.detection.ledger
-            keeping = kept_in_file(self._store.path, ledger, self.metrics, self.supervisor)
+        name, file = settings.findings_configmap, self._store
+        if isinstance(file, Path):
+            keeping = kept_in_file(file, self.detection.ledger, self.metrics, self.supervisor)
             await self._stack.enter_async_context(keeping)
         if cluster is None:
             return
-        if name is not None and in_file:
+        if name is not None and isinstance(file, Path):
             facts = {"unused": "--findings-configmap"}
             LOGGER.info("findings are kept in the file", extra={"facts": facts})
         elif name is not None and self.leader is not None:

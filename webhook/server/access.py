@@ -87,7 +87,7 @@ def bearer(authorization: str) -> str:
     """The token of `Bearer TOKEN`, or the password of Basic credentials; "" for anything else.
 
     A browser asks its user for Basic credentials by itself, keeps them for this origin until it is
-    closed, and sends them with server-sent events, too: no cookie is needed.
+    closed, and sends them with what a page asks for, too: no cookie is needed.
     """
     scheme, _, value = authorization.strip().partition(" ")
     with suppress(ValueError):  # no base64, or no UTF-8

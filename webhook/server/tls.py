@@ -1,6 +1,6 @@
 """Serve the newest good certificate, and never a pair that was not tried first.
 
-Reads   a pair of files or of a Secret, a consistent snapshot each time; `at` is an argument
+Reads   a pair of files or of a Secret; `at` is an argument
 Result  `context`, for the listener's whole life
 Relies  on OpenSSL calling the server name callback for every ClientHello, with or without a name
 

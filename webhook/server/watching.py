@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,7 +20,7 @@ from genguard.generation.table import load_rows
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import decode_metadata
 from genguard.status.health_rules import RuleAnswers
-from genguard.status.terminating_pods import Terminating
+from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Terminating
 from genguard.status.tracking import Tracking
 from webhook.cel.evaluator import RuleJudge
 from webhook.tasks.supervisor import Supervisor
@@ -98,8 +99,8 @@ class Watching:
         self.tracking: Final = tracking
         self._counts: Final[Mapping[str, Callable[[Fields], None]]] = {
             "pods": self.terminating.record_pod,
-            "replicasets.apps": self.terminating.record_replica_set,
-            "deployments.apps": self.terminating.record_deployment,
+            "replicasets.apps": partial(self.terminating.record_owner, REPLICA_SET),
+            "deployments.apps": partial(self.terminating.record_owner, DEPLOYMENT),
         }
         self._current: Final = dict.fromkeys(resources, False)
         self._known: Final[set[str]] = set()

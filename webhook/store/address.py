@@ -26,18 +26,6 @@ class BadStoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryAddress:
-    """Each process uses its own memory; nothing is shared or kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class SqliteAddress:
-    """A SQLite file on this machine."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
 class ValkeyAddress:
     """A Valkey or Redis server that replicas share. `prefix` begins every key."""
 
@@ -57,18 +45,19 @@ class ValkeyAddress:
         return f"valkey{'s' if self.tls else ''}://{host}:{self.port}/{self.db}"
 
 
-StoreAddress = MemoryAddress | SqliteAddress | ValkeyAddress
+StoreAddress = ValkeyAddress | Path | None
+"""A Path is that of a SQLite file on this machine; with None each process has its own memory."""
 
 
 def parse_store(text: str) -> StoreAddress:
     """Parse the value of `--store`; no file is looked at. Raises BadStoreError."""
     if text == "memory":
-        return MemoryAddress()
+        return None
     scheme, colon, rest = text.partition(":")
     if colon and scheme == "sqlite":
         if not rest or rest.startswith("//"):
             raise BadStoreError("--store sqlite: takes a path: sqlite:/var/lib/genguard/state.db")
-        return SqliteAddress(Path(rest))
+        return Path(rest)
     if scheme in _TLS_BY_SCHEME and rest.startswith("//"):
         return _valkey(text, tls=_TLS_BY_SCHEME[scheme])
     raise BadStoreError(f"--store: give {_FORMS}")

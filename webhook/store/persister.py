@@ -37,15 +37,14 @@ from webhook.telemetry.metrics import Metrics
 T = TypeVar("T")
 
 SAVE_SECONDS: Final = 2.0
-"""The shortest pause between saves. What is new since the last one is lost with a process that is
-killed."""
+"""Between two looks whether there is something to save. What is new since the last one is lost with
+a process that is killed."""
 START_SECONDS: Final = 3.0
 """How long the start waits for the rows of an earlier process."""
 SAVING: Final = "saving findings"
 """The name of the task."""
 DAMAGED: Final = "saved state"
 """What the supervisor counts as left out when a damaged file was moved aside."""
-_TICK_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 5.0
 _BATCH: Final = 50
 _APPLICATION: Final = 0x67656E67
@@ -120,7 +119,7 @@ class Persister:
         self._clock: Final = clock
         self._saved: Mapping[str, Mark] | None = {}
         """What is saved, by its name; None: nobody knows."""
-        self._saved_at = self._ticked_at = float("-inf")
+        self._saved_at = float("-inf")
         self._has_taken_over = succession is None
         self._is_failing = self._is_full = False
         self.failures = 0
@@ -166,22 +165,19 @@ class Persister:
 
     async def _run(self, over: asyncio.Event) -> None:
         led = False
-        while not over.is_set():
+        while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_SECONDS):
+                async with asyncio.timeout(SAVE_SECONDS):
                     await over.wait()
                     return
             if led and not self._leads:
                 await self.tick(is_last=True)  # the next leader reads what changed since it led
                 self._has_taken_over = False
-                self._ticked_at = float("-inf")
             led = self._leads
             await (self.tick() if led else self.follow())
 
     async def tick(self, *, is_last: bool = False) -> None:
-        """As the leader, take over what the last one has saved, then save if it is time."""
-        if not (self._is_time() or is_last):
-            return
+        """As the leader, take over what the last one has saved, then save what is new."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 if not self._has_taken_over:
@@ -197,20 +193,13 @@ class Persister:
 
     async def follow(self) -> None:
         """As another replica, show what the leader has saved, if that has changed."""
-        if self._succession is None or self._succession.show is None or not self._is_time():
+        if self._succession is None or self._succession.show is None:
             return
         with contextlib.suppress(NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE):
             async with asyncio.timeout(_CALL_SECONDS):
                 rows = await self._place.load()
             if rows is not None:
                 self._succession.show(rows)
-
-    def _is_time(self) -> bool:
-        now = self._clock()
-        if now - self._ticked_at < SAVE_SECONDS:
-            return False
-        self._ticked_at = now
-        return True
 
     async def _take_over(self) -> None:
         """Read what is saved. A save before this would lose what an earlier leader has saved."""
@@ -308,8 +297,12 @@ class SqliteFile:
         try:
             with self._file:  # commits, or rolls back
                 self._file.execute("BEGIN")
-                if not self._number("schema_version"):
-                    self._make_table()
+                self._file.execute(
+                    "CREATE TABLE IF NOT EXISTS kept (kind TEXT, name TEXT, content BLOB, "
+                    "PRIMARY KEY (kind, name)) WITHOUT ROWID"
+                )
+                self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
+                self._file.execute(f"PRAGMA user_version = {_FORM}")
                 self._file.execute("DELETE FROM kept WHERE kind = 'findings'")
                 self._file.executemany("INSERT INTO kept VALUES ('findings', ?, ?)", rows)
         except sqlite3.Error as error:
@@ -337,14 +330,6 @@ class SqliteFile:
                 reason = f"it was written by another version of genguard; {_START_ANEW}"
                 raise _refusal(self._path, reason)
         self._file.execute("COMMIT")
-
-    def _make_table(self) -> None:
-        self._file.execute(
-            "CREATE TABLE kept (kind TEXT, name TEXT, content BLOB, "
-            "PRIMARY KEY (kind, name)) WITHOUT ROWID"
-        )
-        self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
-        self._file.execute(f"PRAGMA user_version = {_FORM}")
 
     def _number(self, pragma: str) -> int:
         (value,) = self._file.execute(f"PRAGMA {pragma}").fetchone()

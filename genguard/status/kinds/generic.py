@@ -149,16 +149,13 @@ def _add_unfinished(
     if reconciling is not None:
         reasons.append(reconciling.blocking(FALSE, blocks))
     progressing = conditions.get("Progressing")
-    if progressing is not None and progressing.status != FALSE and not _is_complete(progressing):
-        reasons.append(progressing.blocking(FALSE, blocks))
+    if progressing is not None and progressing.status != FALSE:
+        is_complete = progressing.status == TRUE and progressing.reason in _COMPLETE
+        reasons += [] if is_complete else [progressing.blocking(FALSE, blocks)]
     reconciled = read_reconciled_generation(obj)
     if reconciled is not None and obj.generation is not None and reconciled[1] != obj.generation:
         path, value = reconciled
         reasons.append(Reason(path, value, str(obj.generation), "", Blocks.SETTLED))
-
-
-def _is_complete(progressing: Condition) -> bool:
-    return progressing.status == TRUE and progressing.reason in _COMPLETE
 
 
 def _add_counters(obj: CheckedObject, reasons: list[Reason], blocks: Blocks) -> float | None:

@@ -16,11 +16,12 @@ from genguard.status.views.go_values import (
     Document,
     Typed,
     TypeMismatchError,
+    Types,
     convert,
     kind_of,
     nested_or_absent,
     text,
-    unix_nanoseconds,
+    unix_seconds,
 )
 from genguard.status.views.rollout import Rollout
 
@@ -50,17 +51,10 @@ _ANNOTATION: Final = "autoscaling.alpha.kubernetes.io/conditions"
 _PATH: Final = f"metadata.annotations[{_ANNOTATION!r}]"
 _LONG_S: Final = "\u017f"
 """The only other letter that Go folds into one of these names."""
-_FIELDS: Final = ("type", "status", "reason", "message")
-
-
-def _autoscaler_v2(it: Typed) -> ArgoHealth:
-    """Use `status.conditions`."""
-    return _scaling(it.get("status", {}).get("conditions", []))
-
-
-def _autoscaler_v1(it: Typed) -> ArgoHealth:
-    """Use the annotation in which v1 has the conditions as JSON; raises TypeMismatchError."""
-    return _scaling(_annotated(it))
+_ANNOTATED: Final[Types] = {
+    "list": {"conditions": "[]condition"},
+    "condition": dict.fromkeys(("type", "status", "reason", "message"), "string"),
+}
 
 
 def _scaling(conditions: list[Typed]) -> ArgoHealth:
@@ -84,19 +78,19 @@ _UNSCALABLE: Final = {
 
 
 def _annotated(it: Typed) -> list[Typed]:
+    """Return the conditions that v1 has as JSON in an annotation; raises TypeMismatchError."""
     written = it.get("metadata", {}).get("annotations", {}).get(_ANNOTATION)
-    if written is None:
-        return []
     try:
         # The standard decoder takes lone surrogates and numbers of any size, as Go's does.
         found = json.loads(
-            written, object_pairs_hook=_object, parse_int=float, parse_constant=_refuse
+            "null" if written is None else written,
+            object_pairs_hook=_object,
+            parse_int=float,
+            parse_constant=_refuse,
         )
     except (ValueError, RecursionError) as error:
         raise TypeMismatchError(_PATH) from error
-    if not isinstance(found, list | None) or not all(map(_fits, found or [])):
-        raise TypeMismatchError(_PATH)
-    return [condition or {} for condition in found or []]
+    return list(convert({"conditions": found}, "list", _ANNOTATED).get("conditions", []))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -110,13 +104,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
-
-
-def _fits(condition: Any) -> bool:
-    return condition is None or (
-        isinstance(condition, dict)
-        and all(isinstance(condition.get(field, ""), str) for field in _FIELDS)
-    )
 
 
 def _pod(it: Typed) -> ArgoHealth:
@@ -221,10 +208,8 @@ def assess(document: Document) -> ArgoHealth | None:
 
 
 def _deleted(document: Document) -> bool:
-    return unix_nanoseconds(text(document, "metadata", "deletionTimestamp")) not in (
-        None,
-        ZERO_TIME,
-    )
+    deleted = unix_seconds(text(document, "metadata", "deletionTimestamp"))
+    return deleted not in (None, ZERO_TIME)
 
 
 def is_hook(document: Document) -> bool:
@@ -268,8 +253,8 @@ _TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth]]]] =
     ("batch", "Job"): {"v1": _job},
     ("apiregistration.k8s.io", "APIService"): {"v1": _api_service, "v1beta1": _api_service},
     ("autoscaling", "HorizontalPodAutoscaler"): {
-        "v1": _autoscaler_v1,
-        "v2": _autoscaler_v2,
+        "v1": lambda it: _scaling(_annotated(it)),
+        "v2": lambda it: _scaling(it.get("status", {}).get("conditions", [])),
     },
 }
 """By group and kind, then by version."""

@@ -16,7 +16,7 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple, cast
@@ -25,6 +25,7 @@ import msgspec
 
 from genguard.objects.equality import parse_quantity
 from genguard.objects.fields import ABSENT, Absent
+from genguard.objects.metadata import parse_time
 
 Document = Mapping[str, Any]
 """A decoded object. `1.0` is a float and not an integer, as in Go."""
@@ -120,38 +121,16 @@ def nested_or_absent(document: Document, *path: str) -> Any:
 
 
 _RFC3339: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))",
-    re.ASCII,
+    r"\d{4}-\d\d-\d\dT([01]\d|2[0-3])(:[0-5]\d){2}(\.\d+)?(Z|[+-]\d\d:[0-5]\d)", re.ASCII
 )
-_FOUR_CENTURIES: Final = 146_097
-"""Days after which the calendar repeats. Go has a year 0, Python does not."""
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-_SECOND: Final = 1_000_000_000
-ZERO_TIME: Final = (1 - _EPOCH) * 86_400 * _SECOND
-"""Go's zero time, the first instant of year 1, in Unix nanoseconds."""
+ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+"""Go's zero time, in Unix seconds."""
 
 
-def unix_nanoseconds(written: str) -> int | None:
-    """Return the time that Go's time.Parse(time.RFC3339, …) reads, in Unix nanoseconds, or None.
-
-    Go accepts an hour of one digit, a comma before fractions, and offsets up to 24:60.
-    """
-    match = _RFC3339.fullmatch(written)
-    if match is None:
-        return None
-    year, month, day, hour, minute, second = map(int, match.groups()[:6])
-    shift = 400 if year < 400 else 0  # noqa: PLR2004 - as the centuries
-    try:
-        days = date(year + shift, month, day).toordinal() - _FOUR_CENTURIES * shift // 400
-    except ValueError:
-        return None
-    fraction, sign, hours, minutes = match.groups()[6:]
-    east_hours, east_minutes = int(hours or 0), int(minutes or 0)
-    if hour > 23 or max(minute, second) > 59 or east_hours > 24 or east_minutes > 60:  # noqa: PLR2004
-        return None
-    offset = (east_hours * 3600 + east_minutes * 60) * (-1 if sign == "-" else 1)
-    whole = (days - _EPOCH) * 86_400 + hour * 3600 + minute * 60 + second - offset
-    return whole * _SECOND + int((fraction or "")[:9].ljust(9, "0"))
+def unix_seconds(written: str) -> float | None:
+    """Return a time as RFC 3339 has it, in Unix seconds, or None."""
+    time = parse_time(written) if _RFC3339.fullmatch(written) else None
+    return None if time is None else time.timestamp()
 
 
 Types = Mapping[str, Mapping[str, str]]
@@ -250,7 +229,7 @@ _SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
     "bool": lambda value: value if isinstance(value, bool) else None,
     "int32": _int32,
     "int64": _whole,
-    "time": lambda value: unix_nanoseconds(value) if isinstance(value, str) else None,
+    "time": lambda value: unix_seconds(value) if isinstance(value, str) else None,
     "quantity": _quantity,
     "intOrString": _int_or_string,
     "bytes": _bytes,

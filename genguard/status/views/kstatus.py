@@ -5,9 +5,9 @@ deletion; generation; the conditions Reconciling and Stalled; the rule of the ki
 and kind in any version; the condition Ready. An object with none of these is Current.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from genguard.objects.fields import ABSENT
 from genguard.status.views.go_values import (
@@ -18,12 +18,11 @@ from genguard.status.views.go_values import (
     Types,
     convert,
     kind_of,
-    nested,
     nested_integer,
     nested_string,
     number,
     text,
-    unix_nanoseconds,
+    unix_seconds,
     wrap,
 )
 
@@ -155,44 +154,25 @@ def _pending(it: KstatusInput) -> Kstatus:
     )
     if next(unscheduled, {}).get("reason") != "Unschedulable":
         return Kstatus.IN_PROGRESS
-    created = unix_nanoseconds(text(it.document, "metadata", "creationTimestamp"))
-    young = (it.at - SCHEDULE_WINDOW) * 1e9 < (ZERO_TIME if created is None else created)
+    created = unix_seconds(text(it.document, "metadata", "creationTimestamp"))
+    young = it.at - SCHEDULE_WINDOW < (ZERO_TIME if created is None else created)
     return Kstatus.IN_PROGRESS if young else Kstatus.FAILED
 
 
+_CONTAINERS: Final[Types] = {
+    "object": {"status": "status"},
+    "status": {"containerStatuses": "[]container"},
+    "container": {"state": "state"},
+    "state": {"waiting": "waiting"},
+    "waiting": {"reason": "string"},
+}
+
+
 def _crash_looping(document: Document) -> bool:
-    """Whether a container waits in CrashLoopBackOff; containers without a name are ignored.
-
-    Raises TypeMismatchError where getCrashLoopingContainers panics or returns an error.
-    """
-    path = "status.containerStatuses"
-    statuses = nested(document, "status", "containerStatuses")
-    if statuses is ABSENT:
-        return False
-    if not isinstance(statuses, list):
-        raise TypeMismatchError(path)
-    found = False
-    for status in statuses:
-        if _step(status, "name", str, path) is None:
-            continue
-        value: Any = status
-        for key in ("state", "waiting"):
-            value = None if value is None else _step(value, key, Mapping, path)
-        reason = None if value is None else _step(value, "reason", str, path)
-        found = found or reason == "CrashLoopBackOff"
-    return found
-
-
-def _step(value: Any, key: str, wanted: type, path: str) -> Any:
-    """Return the value of a key, None when absent; raises TypeMismatchError for another type."""
-    if not isinstance(value, Mapping):
-        raise TypeMismatchError(path)
-    found = value.get(key, ABSENT)
-    if found is ABSENT:
-        return None
-    if not isinstance(found, wanted):
-        raise TypeMismatchError(path)
-    return found
+    """Whether a container waits in CrashLoopBackOff; raises TypeMismatchError."""
+    status = convert(document, "object", _CONTAINERS).get("status", {})
+    states = (one.get("state", {}) for one in status.get("containerStatuses", []))
+    return any(one.get("waiting", {}).get("reason") == "CrashLoopBackOff" for one in states)
 
 
 _CONDITIONS: Final[Types] = {

@@ -73,7 +73,7 @@ def test_rules_without_a_case_are_named(file):
         (["check", "GOOD"], 0, "1 rules: 1 compile"),
         (["test", "ALONE"], 1, "no case: give a list `cases`"),
         (["test", "/nonexistent"], 1, "/nonexistent: No such file"),
-        (["test", "GOOD", "ALONE"], 1, "Widget.example.org is also in"),
+        (["test", "GOOD", "ALONE"], 1, "a second rule for Widget.example.org"),
         (["list", "GOOD"], 0, "Widget.example.org"),
         (["list"], 0, "Rollout.argoproj.io"),
     ],

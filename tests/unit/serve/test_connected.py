@@ -75,7 +75,7 @@ def see_loss(detection: Detection, cluster: Cluster, *, is_restored: bool = Fals
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persister, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(persister, "SAVE_SECONDS", 0.001)
     monkeypatch.setattr(healing, "_TICK_SECONDS", 0.001)
 
 

@@ -56,10 +56,7 @@ def see(terminating: Terminating, *, gone: bool = False, **words: Any) -> None:
         terminating.forget(f"{words['kind']}/{words['name']}")
         return
     seen = sight(**words)
-    match words["kind"]:
-        case "Pod":
-            terminating.record_pod(seen)
-        case "ReplicaSet":
-            terminating.record_replica_set(seen)
-        case "Deployment":
-            terminating.record_deployment(seen)
+    if words["kind"] == "Pod":
+        terminating.record_pod(seen)
+    else:
+        terminating.record_owner(words["kind"], seen)

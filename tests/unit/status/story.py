@@ -19,7 +19,7 @@ def put(tracking: Tracking, uid: str, kind: ResourceKind, state: TrackedState) -
 
 def objects(tracking: Tracking) -> list[Tracked]:
     """Every tracked object, the longest unchanged one first."""
-    return [found for uid, _ in tracking.summarized() if (found := tracking.find(uid))]
+    return [found for uid, _ in tracking.states() if (found := tracking.find(uid))]
 
 
 class Story:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from genguard.objects.metadata import LONGEST_UID
+from genguard.objects.metadata import LONGEST_UID, read_owner_uid
 from genguard.status.tracked_state import ObjectSnapshot
 
 CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
@@ -25,9 +25,9 @@ CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
 def test_an_object_stands_below_one_other(references, owner):
     document = {"apiVersion": "v1", "metadata": {"name": "n", "ownerReferences": references}}
     fields = {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}
-    assert ObjectSnapshot(fields, "Pod").read_owner_uid() == owner
+    assert read_owner_uid(ObjectSnapshot(fields, "Pod").metadata.owner_references) == owner
 
 
 def test_without_the_field_it_stands_below_nothing():
     fields = {"apiVersion": msgspec.Raw(b'"v1"'), "metadata": msgspec.Raw(b'{"name":"n"}')}
-    assert ObjectSnapshot(fields, "Pod").read_owner_uid() == ""
+    assert read_owner_uid(ObjectSnapshot(fields, "Pod").metadata.owner_references) == ""

@@ -1,5 +1,7 @@
 """Whose a terminating pod is, what is reported of it, and that nothing is kept of what is gone."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -118,9 +120,9 @@ def test_what_cannot_be_read_is_refused_and_changes_nothing(kind, broken):
     see(terminating, kind="ReplicaSet", name="one", says=1)
     see(terminating, kind="Pod", name="one", of="ReplicaSet/one")
     seen = sight(kind, "one") | {key: msgspec.Raw(raw) for key, raw in broken.items()}
-    take_in = terminating.record_pod if kind == "Pod" else terminating.record_replica_set
+    take_in = partial(terminating.record_owner, kind)
     with pytest.raises(msgspec.MsgspecError):
-        take_in(seen)
+        (terminating.record_pod if kind == "Pod" else take_in)(seen)
     assert terminating.agreement(REPLICA_SET) == Agreement(1, 0, 0)
     terminating.forget("ReplicaSet/one")
     assert terminating.agreement(REPLICA_SET) == Agreement(0, 0, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from genguard.status.assessment import assess as judge
 from genguard.status.views.argo import argo, assess
-from genguard.status.views.go_values import TypeMismatchError, convert, go_types, unix_nanoseconds
+from genguard.status.views.go_values import TypeMismatchError, convert, go_types, unix_seconds
 from genguard.status.views.kstatus import compute, kstatus
 from genguard.status.views.rollout import rollout
 from tests.cases_loader import table
@@ -35,9 +35,9 @@ def test_where_tools_contradict_each_other_one_line_says_what_they_answer(status
     assert judge({**claim, "status": status}, at=AT).disagreement == answers, because
 
 
-@table("status/times.yaml", "text", "nanoseconds")
-def test_times_are_read_as_go_reads_them(case):
-    assert unix_nanoseconds(case["text"]) == case["nanoseconds"], case.because
+@table("status/times.yaml", "text", "seconds")
+def test_times_are_those_of_rfc_3339(case):
+    assert unix_seconds(case["text"]) == case["seconds"], case.because
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_times_are_read_as_go_reads_them(case):
         ({"status": {"conditions": [{}, {"type": 1}]}}, "status.conditions[1].type"),
         (
             {"kind": "Pod", "status": {"phase": "Running", "containerStatuses": [1]}},
-            "status.containerStatuses",
+            "status.containerStatuses[0]",
         ),
     ],
 )

@@ -6,8 +6,6 @@ import pytest
 
 from webhook.store.address import (
     BadStoreError,
-    MemoryAddress,
-    SqliteAddress,
     ValkeyAddress,
     parse_store,
 )
@@ -18,9 +16,9 @@ SECRET = "hunter2"  # noqa: S105
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("memory", MemoryAddress()),
-        ("sqlite:state.db", SqliteAddress(Path("state.db"))),
-        ("sqlite:/var/lib/genguard/state.db", SqliteAddress(Path("/var/lib/genguard/state.db"))),
+        ("memory", None),
+        ("sqlite:state.db", Path("state.db")),
+        ("sqlite:/var/lib/genguard/state.db", Path("/var/lib/genguard/state.db")),
         ("valkey://cache", ValkeyAddress("cache", 6379)),
         ("redis://cache:7000/2", ValkeyAddress("cache", 7000, 2)),
         ("valkeys://cache", ValkeyAddress("cache", 6379, tls=True)),

@@ -1,8 +1,7 @@
 // Updates a page live. Without JavaScript the page shows its state at load time.
 "use strict";
 
-const PATIENCE = 12000; // milliseconds: more than two beats of the server
-const LOST = 4000; // a shorter interruption is not reported
+const PATIENCE = 6000; // milliseconds: a shorter interruption is not reported
 const main = document.getElementById("main");
 const live = document.getElementById("live");
 const help = document.getElementById("help");
@@ -14,8 +13,8 @@ const AGED = { home: 20000, always: APART }[follows] ?? Infinity; // ages grow, 
 let paused = false;
 let waiting = false; // new data is not shown yet
 let lastShown = Date.now();
-let failing = false;
 let losing;
+let known; // the news that were heard last
 let later;
 let open = "Live.";
 let unfolded = location.search !== ""; // filters that are in use are shown on a phone, too
@@ -100,7 +99,7 @@ async function show(due) {
     document.title = page.title;
     say(open);
   } catch {
-    waiting = true; // the event stream reports a lost server
+    waiting = true; // who asks for news reports a lost server
   }
 }
 
@@ -112,13 +111,25 @@ function showAgain() {
 }
 
 // Changed only if the text differs: a screen reader repeats every change.
-function heard(event) {
-  const counts = Object.entries(JSON.parse(event.data)).map(([name, count]) => `${count} ${name}`);
+function heard(news) {
+  const counts = Object.entries(news.open).map(([name, count]) => `${count} ${name}`);
   open = counts.length ? `Live. Open findings: ${counts.join(", ")}.` : "Live. No open finding.";
   clearTimeout(losing);
-  failing = false;
   losing = setTimeout(lose, PATIENCE);
   if (!paused && !waiting) say(open);
+  const isNew = known && (news.turns !== known.turns || (follows === "home" && news.moves !== known.moves));
+  known = news;
+  if (isNew || waiting || (!inUse() && Date.now() - lastShown > AGED)) show();
+}
+
+async function listen() {
+  try {
+    const answer = await fetch("/api/news", { signal: AbortSignal.timeout(PATIENCE) });
+    if (answer.ok) heard(await answer.json());
+  } catch {
+    // what is not heard for a while is lost
+  }
+  setTimeout(listen, 1000);
 }
 
 function lose() {
@@ -211,23 +222,8 @@ if (follows) {
     if (!paused && waiting) show();
   });
   main.addEventListener("focusout", () => { if (waiting) setTimeout(show, 0); });
-  const events = new EventSource("/events");
-  events.addEventListener("turn", (event) => { heard(event); show(); });
-  events.addEventListener("move", (event) => {
-    heard(event);
-    if (follows === "home") show();
-  });
-  events.addEventListener("beat", (event) => {
-    heard(event);
-    if (waiting || (!inUse() && Date.now() - lastShown > AGED)) show();
-  });
-  events.addEventListener("error", () => {
-    if (failing) return; // every retry reports the same error
-    failing = true;
-    clearTimeout(losing);
-    losing = setTimeout(lose, events.readyState === EventSource.CLOSED ? 0 : LOST);
-  });
   losing = setTimeout(lose, PATIENCE);
+  listen();
   showAgain();
   document.addEventListener("visibilitychange", () => { if (!document.hidden && waiting) show(); });
 }
