@@ -13,10 +13,10 @@ import multiprocessing
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from threading import Lock
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, Self
 
 import msgspec
 from cachetools import LRUCache
@@ -28,9 +28,6 @@ from genguard.status.trees import group_and_kind
 from webhook.cel import worker
 from webhook.telemetry.logs import LOGGER
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 LONGEST: Final = 4_096
 """Characters of one expression."""
 MOST_BYTES: Final = 128 * 1024
@@ -40,13 +37,11 @@ _TOLD: Final = 200
 _ANSWER_SECONDS: Final = 5.0
 """Twenty times what the worker's CPU limit allows, for a machine that is busy."""
 _START_SECONDS: Final = 30.0
-"""A start takes half a second; a machine that stands still for a while is no reason to do without
-rules for a minute."""
+"""A start takes half a second, unless the machine stands still."""
 _RETRY_SECONDS: Final = 60.0
 _TRIES: Final = 2
-"""So often a limit is exceeded before an expression counts as costly, and so often a start fails
-before there is a pause: a virtual machine that stands still for a moment counts that as processor
-time."""
+"""So often a limit is exceeded before an expression counts as costly, or a start fails before there
+is a pause: a virtual machine counts a moment in which it stands still as processor time."""
 _CONDITION: Final = ("a matchCondition", "its webhook stays possible")
 _RULE: Final = ("an expression of a rule", "its objects are judged by their conditions")
 """What is evaluated, and what follows where it costs too much: for the log."""
@@ -102,7 +97,7 @@ class Evaluator:
         if asked is None:
             return found
         short = [one for one in found if len(one) <= LONGEST]
-        return found | self._answers(_CONDITION, short, worker.judge_condition, asked)
+        return found | self._answers(_CONDITION, short, "holds", asked)
 
     def judge(self, rule: HealthRule, document: Mapping[str, Any]) -> RuleAnswers:
         """What a rule says of an object, which is decoded or has fields that are not.
@@ -116,16 +111,16 @@ class Evaluator:
             encoded = b""
         if not encoded or len(encoded) > MOST_BYTES:
             return RuleAnswers(rule, {})
-        answers = self._answers(_RULE, list(keys), worker.judge_rule, keys, encoded)
+        answers = self._answers(_RULE, list(keys), "judge_rule", keys, encoded)
         if len(answers) < len(keys):
             return RuleAnswers(rule, {})
         return RuleAnswers(rule, {key: answers[text] for key, text in rule.expressions.items()})
 
     def refusal(self, expression: str, key: Key) -> str:
         """Why an expression of a rule cannot be used, with line and column; "" where it can."""
-        found = self._answers(None, [expression], worker.refusal, key)
+        found = self._answers(None, [expression], "refusal", key)
         if expression in found:
-            return found[expression]
+            return str(found[expression])
         if self._pool is None and time.monotonic() < self._not_before:
             return "it cannot be checked: no process for CEL can be started"
         return "line 1, column 1: it costs too much to compile"
@@ -134,21 +129,20 @@ class Evaluator:
         self,
         about: tuple[str, str] | None,
         expressions: Sequence[str],
-        task: Callable[Concatenate[str, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> dict[str, T]:
+        function: str,
+        *args: Any,
+    ) -> dict[str, Any]:
         """The answer to each expression, without those that could not be evaluated.
 
         about  what is remembered and logged of one that costs too much; None: nothing
         """
-        found: dict[str, T] = {}
+        found: dict[str, Any] = {}
         with self._lock:
             left = [one for one in expressions if one not in self._costly]
             exceeded = Counter[str]()
             while left and (pool := self._running()) is not None:
                 try:
-                    asked = [pool.submit(task, one, *args, **kwargs) for one in left]
+                    asked = [pool.submit(worker.run, function, one, *args) for one in left]
                     for answer in asked:
                         found[left[0]] = answer.result(self._answer_seconds)
                         left.pop(0)

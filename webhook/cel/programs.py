@@ -68,25 +68,23 @@ def _environment(names: tuple[str, ...]) -> cel.Env:
     functions = []
     if names != _CONDITION:
         extensions.append(ext_encoders.ExtEncoders())
-        functions = [_set_function(name, impl) for name, impl in _SETS.items()]
+        lists = [cel.Type.List(cel.Type.DYN)] * 2
+        for name, impl in _SETS.items():
+            own_name = f"{name.replace('.', '_')}_lists"
+            overload = cel.Overload(own_name, cel.Type.BOOL, lists, impl=impl)
+            functions.append(cel.FunctionDecl(name, [overload]))
     return cel.NewEnv(
         variables=dict.fromkeys(names, cel.Type.DYN), extensions=extensions, functions=functions
     )
 
 
-@lru_cache(1)
-def decoded(document: bytes) -> Mapping[str, Any]:
-    """Decode an object; the expressions of its rule come one after the other."""
-    return msgspec.json.decode(document, type=dict[str, Any])
-
-
-def holds(expression: str, variables: cel.Activation | None) -> Truth:
-    """Whether the expression is true of these variables.
+def holds(expression: str, asked: ReviewedRequest) -> Truth:
+    """Whether the expression is true of a request.
 
     Unknown is an error, and a function that only Kubernetes has (authorizer, quantity).
     Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
     """
-    program = condition(expression)
+    program, variables = condition(expression), variables_of(asked)
     if program is None or variables is None:
         return Truth.UNKNOWN
     found = program.eval(variables)
@@ -131,21 +129,41 @@ def rule_program(expression: str, key: Key) -> _Rule | str:
     return f"line 1, column 1: more than {_MOST_NAMES} names that are not known"
 
 
-def evaluate_rule(expression: str, key: Key, document: Mapping[str, Any]) -> Answer:
-    """Return the value of an expression over an object; an error where it has none.
+def refusal(expression: str, key: Key) -> str:
+    """Why an expression of a rule cannot be used, with line and column; "" where it can."""
+    program = rule_program(expression, key)
+    return program if isinstance(program, str) else ""
+
+
+@lru_cache(1)
+def _decoded(document: bytes) -> Mapping[str, Any]:
+    """Decode an object; the expressions of its rule come one after the other."""
+    return msgspec.json.decode(document, type=dict[str, Any])
+
+
+def judge_rule(expression: str, keys: Mapping[str, Key], document: bytes) -> Answer:
+    """Return the value of one of a rule's expressions over an object in JSON; or an error.
 
     Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
     """
-    program = rule_program(expression, key)
+    key = keys[expression]
+    program, fields = rule_program(expression, key), _decoded(document)
     if isinstance(program, str):
         return NoAnswer.ERROR
-    given = {name: document[name] for name in program.names if name in document}
+    given = {name: fields[name] for name in program.names if name in fields}
     try:
         variables = _environment(program.names).Activation(given)
     except _BAD_VALUE:
         return NoAnswer.ERROR
     found = program.expression.eval(variables)
-    return _ANSWERS.get(key, _boolean)(found)
+    if found.type().name() not in _WANTED.get(key, _TRUTH)[0]:
+        return NoAnswer.ERROR
+    value = found.plain_value()
+    if key is Key.HEALTH:
+        return Health(value) if value in tuple(Health) else NoAnswer.ERROR
+    if key is Key.PROGRESS:
+        return round(value * 100) if 0 <= value <= 1 else NoAnswer.ERROR
+    return bool(value)
 
 
 def _contains(whole: Sequence[Any], part: Sequence[Any]) -> bool:
@@ -160,48 +178,18 @@ _SETS: Final = {
 """CEL's library of sets (cel-go ext/sets.go), which the binding does not have."""
 
 
-def _set_function(name: str, implementation: Any) -> cel.FunctionDecl:
-    lists = [cel.Type.List(cel.Type.DYN)] * 2
-    overload = cel.Overload(
-        id=f"{name.replace('.', '_')}_lists",
-        return_type=cel.Type.BOOL,
-        parameters=lists,
-        impl=implementation,
-    )
-    return cel.FunctionDecl(name, [overload])
-
-
-_WANTED: Final = {Key.HEALTH: ("STRING",), Key.PROGRESS: ("DOUBLE", "INT", "UINT")}
-_WORDS: Final = {
-    Key.HEALTH: "one of 'Green', 'Yellow' and 'Red'",
-    Key.PROGRESS: "a number between 0 and 1",
+_WANTED: Final = {
+    Key.HEALTH: (("STRING",), "one of 'Green', 'Yellow' and 'Red'"),
+    Key.PROGRESS: (("DOUBLE", "INT", "UINT"), "a number between 0 and 1"),
 }
+_TRUTH: Final = (("BOOL",), "true or false")
 
 
 def _wrong_type(program: cel.Expression, key: Key) -> str:
-    given = program.return_type().name()
-    if given in ("DYN", *_WANTED.get(key, ("BOOL",))):
+    given, (types, words) = program.return_type().name(), _WANTED.get(key, _TRUTH)
+    if given in ("DYN", *types):
         return ""
-    return f"line 1, column 1: it gives {given}, want {_WORDS.get(key, 'true or false')}"
-
-
-def _boolean(found: cel.Value) -> Answer:
-    return bool(found.plain_value()) if found.type() == cel.Type.BOOL else NoAnswer.ERROR
-
-
-def _health(found: cel.Value) -> Answer:
-    value = found.plain_value() if found.type() == cel.Type.STRING else ""
-    return Health(value) if value in tuple(Health) else NoAnswer.ERROR
-
-
-def _progress(found: cel.Value) -> Answer:
-    if found.type() not in (cel.Type.DOUBLE, cel.Type.INT, cel.Type.UINT):
-        return NoAnswer.ERROR
-    value = found.plain_value()
-    return round(value * 100) if 0 <= value <= 1 else NoAnswer.ERROR
-
-
-_ANSWERS: Final = {Key.HEALTH: _health, Key.PROGRESS: _progress}
+    return f"line 1, column 1: it gives {given}, want {words}"
 
 
 def _place(error: Exception) -> str:

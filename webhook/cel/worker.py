@@ -7,12 +7,7 @@ loaded; this module is, by both.
 import os
 import resource
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Final, NamedTuple
-
-from genguard.objects.selectors import Truth
-from genguard.status.health_rules import Answer, Key
+from typing import Any, Final, NamedTuple
 
 MOST_CPU_SECONDS: Final = 0.25
 """For one expression. The API server allows so much for all of a webhook's (apiserver
@@ -58,35 +53,12 @@ def start(limits: Limits) -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
 
 
-def judge_condition(expression: str, asked: ReviewedRequest) -> Truth:
-    """Whether an expression is true of a request."""
-    from webhook.cel.programs import holds, variables_of  # noqa: PLC0415 - in the worker alone
+def run(function: str, *args: Any) -> Any:
+    """Call a function of programs.py, within the limit of processor time."""
+    from webhook.cel import programs  # noqa: PLC0415 - in the worker alone
 
-    with _limited():
-        return holds(expression, variables_of(asked))
-
-
-def judge_rule(expression: str, keys: Mapping[str, Key], document: bytes) -> Answer:
-    """The answer of one of a rule's expressions about an object in JSON."""
-    from webhook.cel.programs import decoded, evaluate_rule  # noqa: PLC0415 - in the worker alone
-
-    with _limited():
-        return evaluate_rule(expression, keys[expression], decoded(document))
-
-
-def refusal(expression: str, key: Key) -> str:
-    """Why an expression of a rule cannot be used, with line and column; "" where it can."""
-    from webhook.cel.programs import rule_program  # noqa: PLC0415 - in the worker alone
-
-    with _limited():
-        program = rule_program(expression, key)
-        return program if isinstance(program, str) else ""
-
-
-@contextmanager
-def _limited() -> Iterator[None]:
     signal.setitimer(signal.ITIMER_PROF, _cpu_seconds)
     try:
-        yield
+        return getattr(programs, function)(*args)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

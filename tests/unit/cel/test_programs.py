@@ -9,7 +9,7 @@ from tests.cases_loader import table
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, reviewed
 from webhook.cel.evaluator import reviewed_request
-from webhook.cel.programs import MOST_CONDITIONS, condition, variables_of
+from webhook.cel.programs import MOST_CONDITIONS, condition
 from webhook.cel.programs import holds as holds_of
 
 STORED = {
@@ -47,7 +47,7 @@ def updated(new=STORED | {"status": {"observedGeneration": 2}}, old=STORED):
 def holds(expression: str, request: AdmissionRequest) -> Truth:
     asked = reviewed_request(request)
     assert asked is not None
-    return holds_of(expression, variables_of(asked))
+    return holds_of(expression, asked)
 
 
 @table("conditions/holds.yaml", "expression", "holds")

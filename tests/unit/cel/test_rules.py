@@ -1,5 +1,7 @@
 """Expressions of rules: what Flux' environment has, where an error is, and what they may cost."""
 
+import json
+
 import pytest
 
 from genguard.status.health_rules import HealthRule, HealthRules, Key, NoAnswer
@@ -7,7 +9,7 @@ from genguard.status.view import Health
 from tests.cases_loader import table
 from tests.costly_objects import costly_object
 from webhook.cel.evaluator import MOST_BYTES, Evaluator, RuleJudge
-from webhook.cel.programs import MOST_RULES, evaluate_rule, rule_program
+from webhook.cel.programs import MOST_RULES, judge_rule, rule_program
 
 READY = "status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
 COSTLY = "spec.list.all(x, x in spec.list.filter(y, y == x))"
@@ -26,7 +28,8 @@ def judge(evaluator, document, **expressions):
 
 @table("health_rules/expressions.yaml", "key", "expression", "over", "gives")
 def test_an_expression_gives_what_flux_would_have_of_it(case):
-    found = evaluate_rule(case["expression"], Key(case["key"]), case["over"])
+    expression, over = case["expression"], json.dumps(case["over"]).encode()
+    found = judge_rule(expression, {expression: Key(case["key"])}, over)
     gives = case["gives"]
     wanted = {"error": NoAnswer.ERROR, "Red": Health.RED}.get(gives, gives)
     assert (found, type(found)) == (wanted, type(wanted)), case.because
@@ -102,6 +105,7 @@ def test_an_object_is_judged_by_the_rule_of_its_kind_and_by_none_without_one(eva
 
 def test_compiled_rules_are_bounded():
     for number in range(MOST_RULES + 5):
-        found = evaluate_rule(f"status.n == {number}", Key.CURRENT, {"status": {"n": 3}})
+        expression = f"status.n == {number}"
+        found = judge_rule(expression, {expression: Key.CURRENT}, b'{"status":{"n":3}}')
         assert found is (number == 3)
     assert rule_program.cache_info().currsize == MOST_RULES

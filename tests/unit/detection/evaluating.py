@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.selectors import Truth
 from webhook.cel.evaluator import reviewed_request
-from webhook.cel.programs import holds, variables_of
+from webhook.cel.programs import holds
 
 
 class Evaluated:
@@ -16,8 +16,7 @@ class Evaluated:
     ) -> Mapping[str, Truth]:
         asked = reviewed_request(request)
         assert asked is not None
-        variables = variables_of(asked)
-        return {one: holds(one, variables) for one in expressions}
+        return {one: holds(one, asked) for one in expressions}
 
 
 CONDITIONS = Evaluated()
