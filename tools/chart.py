@@ -294,23 +294,23 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
     others = {"--alertmanager", "--cert-dir", "--server-version"}
     dependent = {"--client-name"}  # says nothing without a file of authorities
     for declared in fields(Settings):
-        flag = declared.metadata["flag"]
-        kind = flag.option.get("type")
+        flag, default = declared.metadata, declared.metadata["default"]
+        kind = flag["option"].get("type")
         if name_of(declared) in taken - {"--watch"} | others | dependent or kind in (FILE, FOLDER):
             continue
         schema: dict[str, Any]
-        if flag.default is False:
+        if default is False:
             schema = {"type": "boolean"}
         elif isinstance(kind, click.Choice):
             schema = {"enum": list(kind.choices)}
         elif isinstance(kind, click.IntRange):
             schema = {"type": "integer", "minimum": kind.min}
-        elif kind is NAMES or flag.option.get("multiple"):
+        elif kind is NAMES or flag["option"].get("multiple"):
             schema = {"type": "array", "items": _TEXT}
         else:
             schema = _TEXT
-        shown = flag.shown or ("off" if flag.default is False else flag.default or "none")
-        yield name_of(declared).removeprefix("--"), schema, f"{flag.help} [default: {shown}]"
+        shown = flag["shown"] or ("off" if default is False else default or "none")
+        yield name_of(declared).removeprefix("--"), schema, f"{flag['help']} [default: {shown}]"
 
 
 # The objects.

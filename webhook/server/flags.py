@@ -6,12 +6,13 @@ in the documents (`table_of`).
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import Field, field, fields
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import click
 import yaml
@@ -20,33 +21,20 @@ from genguard.objects.shown import without_credentials
 
 T = TypeVar("T")
 
-_METADATA: Final = "flag"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Flag:
-    """Everything about a flag except its name.
+def flag(default: Any, text: str, *, shown: str = "", **option: Any) -> Any:
+    """Declare the flag of a field.
 
     default  as it is written on the command line, or a function that returns it
+    text     one sentence or two for --help and the documents
     shown    the default as help and documents describe it, where the value itself says too little
-    help     one sentence or two for --help and the documents
-    note     more sentences, for the documents alone
     option   further arguments of click.Option
     """
-
-    default: Any
-    shown: str
-    help: str
-    note: str
-    option: Mapping[str, Any]
-
-
-def flag(default: Any, text: str, *, shown: str = "", note: str = "", **option: Any) -> Any:
-    """Declare the flag of a field; see _Flag for the arguments."""
-    metadata = {_METADATA: _Flag(default, shown, text, note, option)}
+    metadata = {"default": default, "shown": shown, "help": text, "option": option}
     return field(default_factory=lambda: _value(default, option.get("type")), metadata=metadata)
 
 
@@ -62,16 +50,13 @@ def options_of(settings: type[Any]) -> list[click.Option]:
 
 
 def _option(declared: Field[Any]) -> click.Option:
-    one: _Flag = declared.metadata[_METADATA]
-    text = f"{one.help} [default: {one.shown}]" if one.shown else one.help
-    more = dict(one.option)
-    if one.default is False:
-        more["is_flag"] = True
+    one, default = declared.metadata, declared.metadata["default"]
+    more = {"is_flag": True} if default is False else one["option"]
     return click.Option(
         [name_of(declared), declared.name],
-        default=one.default,
-        help=text,
-        show_default=not one.shown and not _is_nothing(one.default),
+        default=default,
+        help=f"{one['help']} [default: {one['shown']}]" if one["shown"] else one["help"],
+        show_default=not one["shown"] and not _is_nothing(default),
         **more,
     )
 
@@ -90,15 +75,14 @@ def table_of(settings: type[Any]) -> list[str]:
     """The rows of the Markdown table that describes the flags of a class."""
     rows = ["| flag | default | what it does |", "| --- | --- | --- |"]
     for declared in fields(settings):
-        one: _Flag = declared.metadata[_METADATA]
-        kind, metavar = one.option.get("type"), one.option.get("metavar", "")
+        one, default = declared.metadata, declared.metadata["default"]
+        kind, metavar = one["option"].get("type"), one["option"].get("metavar", "")
         if isinstance(kind, click.Choice):
             metavar = "|".join(kind.choices)
         name = f"{name_of(declared)} {metavar}".strip().replace("|", r"\|")
-        default = one.shown or ("off" if one.default is False else f"`{one.default}`")
-        if not one.shown and one.default is not False and _is_nothing(one.default):
-            default = "none"
-        rows.append(f"| `{name}` | {default} | {f'{one.help} {one.note}'.strip()} |")
+        nothing = "off" if default is False else "none"
+        shown = one["shown"] or (nothing if _is_nothing(default) else f"`{default}`")
+        rows.append(f"| `{name}` | {shown} | {one['help']} |")
     return rows
 
 
@@ -180,58 +164,38 @@ def _cidrs(text: str) -> tuple[str, ...]:
         raise ValueError(f"{error}: give ranges such as 10.0.0.0/28") from error
 
 
-def _split(url: str) -> SplitResult | None:
-    """Return the parts of a URL, None where it has no host or no possible port."""
-    try:
-        found = urlsplit(url)
-        fits = found.hostname and found.port != 0
-    except ValueError:
-        return None
-    return found if fits else None
+def _url(form: str, *schemes: str, has_path: bool = True) -> Parsed[str]:
+    """A URL with a host and one of the schemes; read without a slash at its end."""
 
+    def read(text: str) -> str:
+        try:
+            url = urlsplit(text)
+            fits = url.scheme in schemes and url.hostname and url.port != 0
+        except ValueError:
+            fits = False
+        if not fits or url.query or url.fragment or (url.path.strip("/") and not has_path):
+            raise ValueError(f"{without_credentials(text)!r} is not {form}")
+        return text.rstrip("/")
 
-def _https_url(text: str) -> str:
-    found = _split(text)
-    if found is None or found.scheme != "https" or found.path.strip("/") or found.query:
-        raise ValueError(f"{without_credentials(text)!r} is not https://HOST:PORT")
-    return text.rstrip("/")
-
-
-def _alertmanager_url(text: str) -> str:
-    return _base_url(text, "http://alertmanager:9093")
-
-
-def _runbook_url(text: str) -> str:
-    return _base_url(text, "https://wiki.example.org/genguard").rstrip("/")
-
-
-def _base_url(text: str, example: str) -> str:
-    found = _split(text)
-    if found is None or found.scheme not in ("http", "https") or found.query or found.fragment:
-        raise ValueError(f"{without_credentials(text)!r} is not a URL such as {example}")
-    return text
+    return Parsed(read)
 
 
 def _listen_address(text: str) -> str:
-    try:
+    with suppress(ValueError):
         found = urlsplit(f"//{text}")
-        fits = bool(found.hostname) and found.port is not None
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError(f"{text!r} is not ADDRESS:PORT")
-    return text
+        if found.hostname and found.port is not None:
+            return text
+    raise ValueError(f"{text!r} is not ADDRESS:PORT")
 
 
 NAMES: Final = Parsed(_names)
 """Names with commas between them."""
 CIDRS: Final = Parsed(_cidrs)
 """Ranges of addresses, as a NetworkPolicy takes them: 10.0.0.0/28,2001:db8::/64."""
-HTTPS_URL: Final = Parsed(_https_url)
-"""https://HOST:PORT, without a path."""
-ALERTMANAGER_URL: Final = Parsed(_alertmanager_url)
-RUNBOOK_URL: Final = Parsed(_runbook_url)
-"""The URL below which each runbook is; no slash at its end."""
+HTTPS_URL: Final = _url("https://HOST:PORT", "https", has_path=False)
+ALERTMANAGER_URL: Final = _url("a URL such as http://alertmanager:9093", "http", "https")
+RUNBOOK_URL: Final = _url("a URL such as https://wiki.example.org/genguard", "http", "https")
+"""The URL below which each runbook is."""
 LISTEN_ADDRESS: Final = Parsed(_listen_address)
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)

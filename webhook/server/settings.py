@@ -5,7 +5,7 @@ flags.py makes options and rows of the documents out of these declarations.
 # ruff: noqa: RUF009 - flag() makes a dataclasses.field
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,13 +32,7 @@ from webhook.server.flags import (
 _YEAR_HOURS: Final = 8_760
 _PORT: Final = click.IntRange(0, 65535)
 _OF_CLUSTER: Final = (
-    "cert_secret",
-    "events",
-    "watch",
-    "watch_fights",
-    "standby",
-    "findings_configmap",
-    "heal",
+    *("cert_secret", "events", "watch", "watch_fights", "standby", "findings_configmap", "heal"),
 )
 """Flags that need a cluster."""
 _AUTO: Final = "auto"
@@ -79,7 +73,6 @@ class Settings:
         "",
         "When spec of these custom resources changes, write Ready=Unknown and Settled=False into "
         "their status in the same write: widgets.example.org,...",
-        note="Refused where status is a subresource or the schema might refuse a condition.",
         metavar="KIND,...",
         type=NAMES,
     )
@@ -87,7 +80,6 @@ class Settings:
         _address_from("GENGUARD_BIND_ADDRESS"),
         "The address on which reviews arrive.",
         shown="$GENGUARD_BIND_ADDRESS or 127.0.0.1",
-        note="The image sets the variable to `0.0.0.0`.",
     )
     secure_port: int = flag(
         8443, "The port for reviews, with TLS; 0 takes any free port.", type=_PORT
@@ -95,7 +87,6 @@ class Settings:
     tls_cert_file: Path | None = flag(
         None,
         "The certificate to serve, with its chain; PEM.",
-        note="It is loaded again when the files change and are valid.",
         type=FILE,
     )
     tls_private_key_file: Path | None = flag(None, "The key of the certificate; PEM.", type=FILE)
@@ -103,27 +94,22 @@ class Settings:
         None,
         "The folder of a certificate that genguard makes itself if there is none.",
         shown="~/.local/state/genguard/certs",
-        note="The certificate is renewed in time.",
         type=FOLDER,
     )
     cert_secret: str | None = flag(
         None,
         "Serve the certificate of this Secret in the server's own namespace, and renew it; needs "
-        "a cluster. --tls-cert-file is served until it has been read.",
+        "a cluster. It comes before --tls-cert-file.",
         metavar="NAME",
     )
     cert_lifetime: float = flag(
         "30d",
         "How long a certificate made by genguard is valid; it is renewed after two thirds.",
-        note="The alert GenguardCertificateExpiry fires a week before the end: with less than "
-        "three weeks it would fire before each renewal.",
         type=duration(_YEAR_HOURS),
     )
     client_ca_file: Path | None = flag(
         None,
         "Accept reviews only from clients with a certificate of these authorities; PEM.",
-        note="The file is read again when it changes. Other clients are refused in the handshake, "
-        "counted by reason in `genguard_refused_requests_total`, and logged once an episode.",
         type=FILE,
     )
     client_name: tuple[str, ...] = flag(
@@ -144,7 +130,6 @@ class Settings:
     shutdown_delay: float = flag(
         "0s",
         "How long new connections are accepted after SIGTERM, each for one request.",
-        note="The server stays ready for this time, until load balancers send no more requests.",
         type=duration(1, or_none=True),
     )
     ops_auth: str = flag(
@@ -159,7 +144,6 @@ class Settings:
     kubeconfig: str | None = flag(
         None,
         "Learn version and custom resources from this cluster.",
-        note="genguard also learns its webhooks and policies, and follows changes.",
         metavar="FILE|in-cluster",
     )
     watch: str = flag(
@@ -171,18 +155,12 @@ class Settings:
     watch_fights: str = flag(
         "",
         "Find fights over these objects by watching them: services,... Needs a cluster.",
-        note="For kinds whose writes are not sent to genguard; a watch shows field managers and no "
-        "users. Webhook configurations and admission policies are watched anyway. The server needs "
-        "the rights to get, list and watch what is named here.",
         metavar="RESOURCE,...",
     )
     rules: str = flag(
         "",
         "Rules in CEL that say when objects of custom kinds are ready, settled and healthy; they "
         "come before those that genguard has for well-known kinds.",
-        note="A list `rules`, or `healthCheckExprs` as Flux has it. A rule that cannot be used "
-        "ends the start; of a ConfigMap that changes, the last good rules are kept. `genguard "
-        "rules test FILE` tries them.",
         metavar="FILE|configmap:[NAMESPACE/]NAME",
     )
     object_metrics: int = flag(
@@ -194,7 +172,6 @@ class Settings:
     summary_metrics: int = flag(
         0,
         "How many namespaces, and how many applications, have metrics with their name.",
-        note="An application is the label app.kubernetes.io/part-of, or else .../instance.",
         metavar="MOST",
         type=click.IntRange(0, MOST_SUMMARIES),
     )
@@ -204,27 +181,21 @@ class Settings:
     crds: Path | None = flag(
         None,
         "CustomResourceDefinitions, JSON or YAML.",
-        note="Use it when no cluster is connected.",
         type=FILE,
     )
     store: str = flag(
         "memory",
         "A file keeps findings when the server restarts; a Valkey or Redis lets replicas share.",
-        note="A Valkey or Redis needs a cluster: its Lease elects who reads it.",
         metavar="memory|sqlite:PATH|valkey://HOST/DB",
     )
     show_values: bool = flag(
         default=False,
         text="Show every value in what a finding and a timeline say of a write.",
-        note="Otherwise only numbers, booleans, times and the words of conditions are shown. The "
-        "values are also kept where findings are. Never those of Secrets.",
     )
     standby: bool = flag(
         default=False,
         text="Answer for the Service only while this replica leads: it then gives its pod the "
         "label genguard.io/active. The others stand by, and take over. Needs a cluster.",
-        note="The pod is $GENGUARD_POD_NAME, or called as its host. With a shared store all "
-        "replicas answer: the leader gives the label to each that it reaches.",
     )
     findings_configmap: str | None = flag(
         None,
@@ -236,20 +207,16 @@ class Settings:
         default=False,
         text="Restore lost observedGeneration values in stored objects, if genguard saw their "
         "writer send them; needs a cluster, and the right to patch status.",
-        note="Not with `--audit-only`.",
     )
     registrations: str = flag(
         "fixed",
         "follow: keep genguard's own registrations as narrow as what they can show; needs a "
         "cluster, and the right to update them. fixed: leave them as they were made.",
-        note="Not where another tool applies the registrations again and again, unless it ignores "
-        "their rules. [How](registrations.md)",
         type=click.Choice(["fixed", "follow"]),
     )
     record: Path | None = flag(
         None,
         "Append every review to this file, for replay.",
-        note="The file holds whole objects, also Secrets.",
         type=FILE,
     )
     alertmanager: tuple[str, ...] = flag(
@@ -263,8 +230,6 @@ class Settings:
         None,
         "Where alerts link their runbooks: URL/NAME.",
         shown="the server's own pages, as http://localhost:8080/runbooks",
-        note="`localhost` stands for a forwarded port; with `--ops-auth` it is `--ops-address`, if "
-        "that is one address. The scheme and port are those of the ops port.",
         metavar="URL",
         type=RUNBOOK_URL,
     )
@@ -272,18 +237,11 @@ class Settings:
     log_level: str = flag(
         "INFO",
         "The level of the log: JSON on standard error.",
-        note="The log never has an object's contents.",
         type=click.Choice(["DEBUG", "INFO", "WARNING"]),
     )
 
     def check(self) -> None:
         """Raise BadSettingsError when flags contradict each other."""
-        for is_contradiction, message in self._contradictions():
-            if is_contradiction:
-                raise BadSettingsError(message)
-
-    def _contradictions(self) -> Iterator[tuple[bool, str]]:
-        """Each contradiction that there can be: whether it is there, and the message."""
         place = parse_place(self.rules)
         of_cluster = {
             **{f"--{name.replace('_', '-')}": getattr(self, name) for name in _OF_CLUSTER},
@@ -292,33 +250,22 @@ class Settings:
             "--registrations follow": self.follows,
             "--rules configmap:...": place is not None and place.file is None,
         }
-        for what, is_given in of_cluster.items():
-            is_lost = bool(is_given) and not self.kubeconfig
-            yield is_lost, f"{what} needs a cluster: give --kubeconfig"
-        yield (
-            self.ops_auth not in (LOOPBACK, KUBERNETES) and self.token_file is None,
-            f"--ops-auth {self.ops_auth}: it is {LOOPBACK}, {KUBERNETES} or {TOKEN_FILE}FILE",
-        )
-        yield (
-            self.heal and self.audit_only,
-            "--heal changes objects and --audit-only nothing: leave one out",
-        )
-        yield (
-            bool(self.tls_cert_file) != bool(self.tls_private_key_file),
-            "--tls-cert-file and --tls-private-key-file go together",
-        )
-        yield (
-            bool(self.client_name) and not self.client_ca_file,
-            "--client-name is of a certificate: give --client-ca-file",
-        )
-        yield (
-            bool(self.cert_dir) and bool(self.tls_cert_file or self.cert_secret),
-            "give one of --cert-dir, --tls-cert-file and --cert-secret",
-        )
-        yield (
-            bool(self.object_metrics) and not self.watch,
-            "--object-metrics shows what is watched: give --watch",
-        )
+        for flag_of_cluster, is_given in of_cluster.items():
+            if is_given and not self.kubeconfig:
+                raise BadSettingsError(f"{flag_of_cluster} needs a cluster: give --kubeconfig")
+        if self.ops_auth not in (LOOPBACK, KUBERNETES) and self.token_file is None:
+            ways = f"{LOOPBACK}, {KUBERNETES} or {TOKEN_FILE}FILE"
+            raise BadSettingsError(f"--ops-auth {self.ops_auth}: it is {ways}")
+        if self.heal and self.audit_only:
+            raise BadSettingsError("--heal changes objects and --audit-only nothing: leave one out")
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            raise BadSettingsError("--tls-cert-file and --tls-private-key-file go together")
+        if self.client_name and not self.client_ca_file:
+            raise BadSettingsError("--client-name is of a certificate: give --client-ca-file")
+        if self.cert_dir and (self.tls_cert_file or self.cert_secret):
+            raise BadSettingsError("give one of --cert-dir, --tls-cert-file and --cert-secret")
+        if self.object_metrics and not self.watch:
+            raise BadSettingsError("--object-metrics shows what is watched: give --watch")
 
     @property
     def own_folder(self) -> Path:

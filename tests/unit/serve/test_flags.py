@@ -35,7 +35,7 @@ class Example:
 
     switch: bool = flag(default=False, text="Turn it on.")
     number: int = flag(0, "How many.", metavar="MOST", type=click.IntRange(0))
-    pause: float = flag("30s", "How long.", note="An hour at most.", type=duration(1))
+    pause: float = flag("30s", "How long.", type=duration(1))
     names: tuple[str, ...] = flag((), "Repeatable.", multiple=True)
     way: str = flag("left", "Where to.", type=click.Choice(["left", "right"]))
     place: str | None = flag(None, "Where.", shown="here")
@@ -68,7 +68,7 @@ def test_a_flag_is_a_row_of_the_documents():
     assert table_of(Example)[2:] == [
         "| `--switch` | off | Turn it on. |",
         "| `--number MOST` | `0` | How many. |",
-        "| `--pause` | `30s` | How long. An hour at most. |",
+        "| `--pause` | `30s` | How long. |",
         "| `--names` | none | Repeatable. |",
         r"| `--way left\|right` | `left` | Where to. |",
         "| `--place` | here | Where. |",
