@@ -23,7 +23,7 @@ UNSUPERVISED = {
         "one handshake; one listener, which catches and logs what accepting raises",
     ),
     "webhook.server.lifecycle": ({"create_task": 1}, "the end of the server"),
-    "webhook.server.observe": (
+    "webhook.server.recorder": (
         {"ThreadPoolExecutor": 1},
         "it drops and counts each line that fails",
     ),

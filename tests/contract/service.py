@@ -209,7 +209,7 @@ async def serving(
         lambda: {**about(metrics, "memory", detecting.detection.completeness, 0), **role}
     )
     watching = Watching(watched, detecting.tracking)
-    shown = [TrackedMetrics(detecting.tracking, setup.knows)]
+    metrics.registry.register(TrackedMetrics(detecting.tracking, setup.knows))
     sources = Sources(
         detecting,
         suspects,
@@ -227,7 +227,6 @@ async def serving(
         detecting,
         pages=dashboard,
         access=access,
-        collectors=shown,
         remote_intents=remote_intents,
         spans=spans,
         keeps_clients=keeps_clients,

@@ -18,7 +18,7 @@ from webhook.cli.serve import serve
 from webhook.cluster.connection import POD_NAME
 from webhook.cluster.standby import ACTIVE
 from webhook.manifest.rendering import PASSWORD, REGISTRATIONS
-from webhook.server.access import ASKED, Part
+from webhook.server.access import Part
 from webhook.server.watching import parse_watched
 
 pytestmark = pytest.mark.slow  # make quick needs no Go: it would build kubectl
@@ -309,8 +309,8 @@ def test_with_ops_auth_people_and_prometheus_show_a_token_over_tls_and_probes_no
         if "nonResourceURLs" in rule
     }
     assert paths == {
-        "genguard-view": [ASKED[Part.OBSERVED][1]],
-        "genguard-metrics": [ASKED[Part.METRICS][1]],
+        "genguard-view": [Part.OBSERVED],
+        "genguard-metrics": [Part.METRICS],
     }
     bound = {one["roleRef"]["name"] for one in of_kind(found, "ClusterRoleBinding").values()}
     assert bound == {"genguard", "genguard-heal", "genguard-metrics", "system:auth-delegator"}

@@ -78,12 +78,18 @@ class App:
         stack.enter_context(logging_to_stderr(settings.log_level))
         self._limits: Final = fit(Limits(), raise_limit())
 
+        own_user = ""
+        if settings.kubeconfig is not None:
+            from webhook.cluster.connection import server_user  # noqa: PLC0415 - it loads for 0.5 s
+
+            own_user = server_user(settings.kubeconfig)
+
         # What is found in writes.
         self._evaluator: Final = stack.enter_context(Evaluator())
         self.suspects: Final = Suspects(conditions=self._evaluator)
         self.detection: Final = Detection(
             self.suspects,
-            own_user=_own_user(settings.kubeconfig),
+            own_user=own_user,
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
         self._rules: Final = ServerRules(self._evaluator, parse_place(settings.rules))
@@ -132,8 +138,10 @@ class App:
 
         # The server.
         shown = Dashboard(await self._sources(detecting))
-        collectors = [TrackedMetrics(self.watching.tracking, self.setup.knows)]
-        terminating = TerminatingMetrics(self.watching, settings.object_metrics)
+        registry = self.metrics.registry
+        registry.register(TrackedMetrics(self.watching.tracking, self.setup.knows))
+        if self._watched:
+            registry.register(TerminatingMetrics(self.watching, settings.object_metrics))
         standby = self.pods if replicas is None else None
         self.service = AdmissionService(
             settings,
@@ -142,7 +150,6 @@ class App:
             detecting,
             pages=shown,
             access=access,
-            collectors=[*collectors, terminating] if self._watched else collectors,
             remote_intents=self._intents,
             spans=await enter(exporting_spans(self.metrics)),
             supervisor=self.supervisor,
@@ -187,15 +194,7 @@ class App:
             return
         from webhook.serve.connected import connect_cluster  # noqa: PLC0415 - it loads for 0.5 s
 
-        self.cluster = await connect_cluster(
-            self._stack,
-            self.settings.kubeconfig,
-            self.setup,
-            self.suspects,
-            self.watching,
-            metrics=self.metrics,
-            supervisor=self.supervisor,
-        )
+        self.cluster = await connect_cluster(self, self._stack, self.settings.kubeconfig)
         place = self._rules.place
         if place is not None and place.configmap:
             await self.cluster.follow_rules(place.namespace, place.configmap, self._rules.take)
@@ -256,12 +255,10 @@ class App:
         if isinstance(file, Path):
             keeping = kept_in_file(file, self.detection.ledger, self.metrics, self.supervisor)
             await self._stack.enter_async_context(keeping)
+            name = None
         if cluster is None:
             return
-        if name is not None and isinstance(file, Path):
-            facts = {"unused": "--findings-configmap"}
-            LOGGER.info("findings are kept in the file", extra={"facts": facts})
-        elif name is not None and self.leader is not None:
+        if name is not None and self.leader is not None:
             stands_by = settings.standby or settings.shares
             await cluster.save_findings(name, detecting, self.leader, stands_by=stands_by)
         lost_at = None if pods is None else lambda: pods.lost_at
@@ -297,13 +294,9 @@ class App:
     def _access(self) -> Access:
         """Who may see what the ops port shows; raises BadTokenFileError."""
         settings = self.settings
-        is_far = not is_loopback(settings.ops_address)
         if settings.ops_auth == LOOPBACK:
-            if is_far:
-                facts = {"shown": "within this host alone", "toOthers": "with --ops-auth"}
-                LOGGER.info("dashboard", extra={"facts": facts})
             return WithinHost()
-        if is_far and not settings.ops_tls:
+        if not settings.ops_tls and not is_loopback(settings.ops_address):
             facts = {"action": "--ops-tls"}
             LOGGER.warning("tokens are sent in plain text", extra={"facts": facts})
         if self.cluster is not None and settings.token_file is None:
@@ -322,12 +315,3 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
         app = App(settings, supervisor, stack)
         await app.connect()
         yield app
-
-
-def _own_user(kubeconfig: str | None) -> str:
-    """The user whose writes are genguard's own; "" without a cluster."""
-    if kubeconfig is None:
-        return ""
-    from webhook.serve.connected import server_user  # noqa: PLC0415 - it loads for half a second
-
-    return server_user(kubeconfig)

@@ -1,9 +1,9 @@
 """The parts of a server that use a cluster; importing this loads the Kubernetes API client."""
 
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,7 +19,6 @@ from webhook.cluster.connection import (
     TokenReviews,
     default_namespace,
     server_identity,
-    server_user,
 )
 from webhook.cluster.following import (
     ClusterFacts,
@@ -44,19 +43,19 @@ from webhook.election.leader import Leadership
 from webhook.server.detecting import Detecting
 from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair, until_good
-from webhook.server.watching import Watching
 from webhook.store.persister import Persister, Succession
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
-__all__ = ["ConnectedCluster", "connect_cluster", "server_user"]
+if TYPE_CHECKING:
+    from webhook.serve.app import App
 
 _CERTIFICATE_SECONDS: Final = 50.0
 """How long to wait for a certificate: less than the manifests give a pod to start, and enough to
 renew one that cannot be used."""
-_SERVICE: Final = "genguard"
-_LEASE: Final = "genguard"
+_NAME: Final = "genguard"
+"""Of the Service and of the Lease."""
 
 
 class ConnectedCluster:
@@ -86,14 +85,17 @@ class ConnectedCluster:
         self._supervisor: Final = supervisor
         self._namespace: Final = default_namespace(kubeconfig)
         self._news: Final = news
-        self.lease: Final = LeaseElection(rest, self._namespace, _LEASE, server_identity())
+        self.lease: Final = LeaseElection(rest, self._namespace, _NAME, server_identity())
         self.create_event: Final = event_creator(rest)
         self.tokens: Final = TokenReviews(rest)
         self.exists: Final = StoredObjects(rest).exists
         self.is_own: Final = kubeconfig == IN_CLUSTER
 
+    async def _enter(self, works: AbstractAsyncContextManager[None]) -> None:
+        await self._stack.enter_async_context(works)
+
     async def _run(self, reconciler: Reconciler) -> None:
-        await self._stack.enter_async_context(reconciler.running(self._supervisor))
+        await self._enter(reconciler.running(self._supervisor))
 
     async def elect_by_pods(self, *, all_answer: bool) -> StandbyElection:
         """Follow the pods of genguard, and elect the leader among them.
@@ -101,9 +103,9 @@ class ConnectedCluster:
         all_answer  every pod that the leader reaches is behind the Service, not the leader alone
         """
         election = StandbyElection(
-            self._rest, self._namespace, _LEASE, server_identity(), all_answer=all_answer
+            self._rest, self._namespace, _NAME, server_identity(), all_answer=all_answer
         )
-        await self._stack.enter_async_context(election.followed(self._supervisor))
+        await self._enter(election.followed(self._supervisor))
         return election
 
     async def certificate(
@@ -111,10 +113,9 @@ class ConnectedCluster:
     ) -> HeldPair:
         """Follow the certificate of a Secret, and renew it while this replica leads.
 
-        The files of the flags are served until the Secret has been read. Waits until there is a
-        certificate to serve; raises CertificateError when none comes in time.
+        Waits until there is one to serve; raises CertificateError when none comes in time.
         """
-        names = certs.installed_names(_SERVICE, self._namespace)
+        names = certs.installed_names(_NAME, self._namespace)
         names = (*names, "localhost", *settings.dns_name)
         lifetime = timedelta(seconds=settings.cert_lifetime)
         renewed = RenewedSecret(self._namespace, secret, names, lifetime)
@@ -126,10 +127,7 @@ class ConnectedCluster:
         )
         failing = "genguard_certificate_rotation_failing"
         self._metrics.gauge(failing, lambda: float(renewing.is_failing))
-        first = None
-        if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
-            first = certs.PairFiles.beside(settings.tls_cert_file, settings.tls_private_key_file)
-        held = HeldPair(f"{secret} -n {self._namespace}", first)
+        held = HeldPair(f"{secret} -n {self._namespace}")
 
         def seen(found: Fields | None) -> None:
             if found is not None:
@@ -138,8 +136,7 @@ class ConnectedCluster:
                 renewing.wake()
 
         place = self._namespace, secret
-        followed = follow_object(self._rest, "secrets", place, seen, self._supervisor)
-        await self._stack.enter_async_context(followed)
+        await self._enter(follow_object(self._rest, "secrets", place, seen, self._supervisor))
         await self._run(renewing)
         await until_good(held, _CERTIFICATE_SECONDS)
         return held
@@ -156,24 +153,21 @@ class ConnectedCluster:
         succession = Succession(leadership, detecting.take_over, show)
         persister = Persister(detecting.detection.ledger, place, succession)
         await persister.load()
-        running = persister.running(self._metrics, self._supervisor)
-        await self._stack.enter_async_context(running)
+        await self._enter(persister.running(self._metrics, self._supervisor))
 
     async def follow_rules(
         self, namespace: str, name: str, take: Callable[[Texts | None], None]
     ) -> None:
         """Use the rules of a ConfigMap; "": of the own namespace."""
         place = namespace or self._namespace, name
-        followed = follow_texts(self._rest, place, take, self._supervisor)
-        await self._stack.enter_async_context(followed)
+        await self._enter(follow_texts(self._rest, place, take, self._supervisor))
 
     async def judge_versions(
         self, setup: ReviewSetup, detecting: Detecting, resources: Iterable[str]
     ) -> None:
         """Judge versions of what is sent to no webhook, and of these resources."""
         versions = Versions(lambda: setup.dependencies.engine, detecting.see_version)
-        watching = watching_versions(self._rest, resources, versions, self._supervisor)
-        await self._stack.enter_async_context(watching)
+        await self._enter(watching_versions(self._rest, resources, versions, self._supervisor))
 
     async def follow_registrations(
         self, suspects: Suspects, leadership: Leadership, *, enforcing: bool
@@ -230,16 +224,7 @@ class ConnectedCluster:
         await self._run(Reconciler("look at damaged objects", rechecking.recheck, leader))
 
 
-async def connect_cluster(
-    stack: AsyncExitStack,
-    kubeconfig: str,
-    setup: ReviewSetup,
-    suspects: Suspects,
-    watching: Watching,
-    *,
-    metrics: Metrics,
-    supervisor: Supervisor,
-) -> ConnectedCluster:
+async def connect_cluster(app: "App", stack: AsyncExitStack, kubeconfig: str) -> ConnectedCluster:
     """Follow a cluster: its version, definitions, webhooks and watched objects.
 
     Raises NoClusterError.
@@ -247,19 +232,20 @@ async def connect_cluster(
     news = News()
 
     def on_facts(facts: ClusterFacts) -> None:
-        for resource, reason in setup.learn(*facts).items():
+        for resource, reason in app.setup.learn(*facts).items():
             about = {"resource": resource, "reason": reason}
             LOGGER.warning("status is not flipped", extra={"facts": about})
 
     def on_webhooks(found: tuple[Registered, ...]) -> None:
-        suspects.learn(found)
+        app.suspects.learn(found)
         news.learn("webhooks")
 
     def on_policies(found: tuple[Policy, ...]) -> None:
-        suspects.learn_policies(found)
+        app.suspects.learn_policies(found)
         news.learn("policies")
 
     learners = ClusterListeners(on_facts, on_webhooks, on_policies)
+    metrics, supervisor, watching = app.metrics, app.supervisor, app.watching
     followed = follow_cluster(kubeconfig, learners, metrics, supervisor)
     rest = Rest(await stack.enter_async_context(followed))
     watched = follow_objects(rest, tuple(watching.states()), watching, supervisor)

@@ -4,17 +4,12 @@ The probes are for everybody: a kubelet has no token. The rest is of two parts. 
 no object, unless `--object-metrics` is given, and no namespace or application, unless
 `--summary-metrics` is; without tokens it is for everybody, too, since it is scraped over the
 network. OBSERVED is the dashboard and /api, which name objects, webhooks and users: without tokens
-it is for connections within this host, or within this pod. Nothing can be changed there.
-
-`kubectl port-forward` comes from within the pod: containerd and CRI-O dial localhost in its network
-namespace (containerd internal/cri/server/sandbox_portforward_linux.go), for people whom Kubernetes
-lets forward ports there.
+it is for connections within this host, or within this pod, from where `kubectl port-forward` comes.
 
 A token is one of a cluster, or the one in a file. A cluster is asked as kube-rbac-proxy asks it:
 TokenReview, then SubjectAccessReview of a non-resource URL. The path is /metrics for metrics, which
 the usual roles of Prometheus grant, and /genguard for all the rest: a right to `/*` would open
-pages of the API server itself. Answers are kept for a moment, so that a page with its style and
-script is one question. A file is never read where others can read it.
+pages of the API server itself.
 """
 
 import asyncio
@@ -22,6 +17,7 @@ import base64
 import hashlib
 import hmac
 import os
+import re
 import stat
 import time
 from collections.abc import Callable
@@ -37,22 +33,16 @@ from cachetools import TLRUCache
 ALLOWED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 10.0
 MOST_KEPT: Final = 1_000
+_HOST: Final = re.compile(r"(?:\[([^]]+)\]|([^:\[@]+))(?::[0-9]*)?")
 MOST_ASKED: Final = 4
 """Questions at once: clients with made-up tokens must not have genguard flood the API server."""
 
 
 class Part(StrEnum):
-    """A part of the ops port."""
+    """A part of the ops port: the non-resource URL that its users must be allowed to get."""
 
-    METRICS = "metrics"
-    OBSERVED = "observed"
-
-
-ASKED: Final = {
-    Part.METRICS: ("get", "/metrics"),
-    Part.OBSERVED: ("get", "/genguard"),
-}
-"""The verb and the non-resource URL that a user must have for each part."""
+    METRICS = "/metrics"
+    OBSERVED = "/genguard"
 
 
 class Refusal(NamedTuple):
@@ -117,14 +107,8 @@ def is_loopback(text: str) -> bool:
 
 def _is_local_name(host: str) -> bool:
     """Whether a Host header can only mean this host (RFC 6761 section 6.3 of `localhost`)."""
-    if host.startswith("["):
-        name, bracket, port = host[1:].partition("]")
-        port = port.removeprefix(":") if bracket else "?"
-    else:
-        name, _, port = host.partition(":")
-    if port and not (port.isascii() and port.isdecimal()):
-        return False
-    return is_loopback(name)
+    found = _HOST.fullmatch(host)
+    return found is not None and is_loopback(found[1] or found[2])
 
 
 _ELSEWHERE: Final = """\
@@ -155,14 +139,9 @@ With --ops-auth token-file=FILE it is what the file holds.
 """
 
 
+_NONE: Final = Refusal(200, "")
 _UNREACHED: Final = Refusal(503, "genguard: the API server, which knows tokens, does not answer.\n")
 _UNKNOWN: Final = Refusal(401, "genguard: the cluster does not know this token.\n", asks=True)
-
-
-class _Answer(NamedTuple):
-    """What is kept of a question."""
-
-    refusal: Refusal | None
 
 
 class Reviewer(Protocol):
@@ -175,18 +154,15 @@ class Reviewer(Protocol):
         """
 
 
-_Key = tuple[bytes, Part]
-
-
 class ReviewedTokens:
     """The Tokens of a cluster."""
 
     def __init__(self, reviewer: Reviewer, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` in seconds."""
         self._reviewer: Final = reviewer
-        self._kept: Final[TLRUCache[_Key, _Answer]] = TLRUCache(
+        self._kept: Final[TLRUCache[tuple[bytes, Part], Refusal]] = TLRUCache(
             MOST_KEPT,
-            lambda _, kept, now: now + (REFUSED_SECONDS if kept.refusal else ALLOWED_SECONDS),
+            lambda _, kept, now: now + (ALLOWED_SECONDS if kept is _NONE else REFUSED_SECONDS),
             clock,
         )
         self._turns: Final = asyncio.Semaphore(MOST_ASKED)
@@ -197,29 +173,27 @@ class ReviewedTokens:
         known = self._kept.get(key)
         if known is None:
             async with self._turns:
-                known = self._kept.get(key) or await self._ask(key, token)
-        return known.refusal
+                known = self._kept.get(key) or await self._ask(token, part)
+            if known is not _UNREACHED:
+                self._kept[key] = known
+        return None if known is _NONE else known
 
-    async def _ask(self, key: _Key, token: str) -> _Answer:
-        verb, path = ASKED[key[1]]
-        found = await self._reviewer.review(token, verb, path)
+    async def _ask(self, token: str, part: Part) -> Refusal:
+        found = await self._reviewer.review(token, "get", part)
         if found is None:
-            return _Answer(_UNREACHED)
+            return _UNREACHED
         user, is_allowed = found
-        self._kept[key] = answer = _Answer(None if is_allowed else _not_granted(user, verb, path))
-        return answer
-
-
-def _not_granted(user: str, verb: str, path: str) -> Refusal:
-    if not user:
-        return _UNKNOWN
-    return Refusal(
-        403,
-        f"genguard: {user} may not {verb} the non-resource URL {path}.\n\n"
-        "Who may grant it:\n"
-        f"  kubectl create clusterrole genguard-view --verb={verb} --non-resource-url={path}\n"
-        f"  kubectl create clusterrolebinding NAME --clusterrole=genguard-view --user=USER\n",
-    )
+        if is_allowed:
+            return _NONE
+        if not user:
+            return _UNKNOWN
+        return Refusal(
+            403,
+            f"genguard: {user} may not get the non-resource URL {part}.\n\n"
+            "Who may grant it:\n"
+            f"  kubectl create clusterrole genguard-view --verb=get --non-resource-url={part}\n"
+            "  kubectl create clusterrolebinding NAME --clusterrole=genguard-view --user=USER\n",
+        )
 
 
 SHORTEST_TOKEN: Final = 16

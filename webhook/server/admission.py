@@ -1,19 +1,24 @@
-"""The admission port's handler: reads a request, has it reviewed, writes the answer.
+"""The admission port's handler: reads a request, has it reviewed, answers, counts and logs it.
 
 join key of the body → fetch the intent of another replica, if one is missing → review()
 """
 
+import logging
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from aiohttp import web
 
 from genguard.admission.encode import encode_refusal
-from genguard.admission.review import JoinKey, Phase
-from genguard.review import Dependencies, Reply, Skipped, awaited_intent, review
+from genguard.admission.review import Phase
+from genguard.objects.fields import to_field_path
+from genguard.review import Dependencies, Skipped, Verdict, awaited_intent, review
+from genguard.rules.annotations import MOST_SHOWN
+from genguard.rules.assign_generation import AssignGeneration
 from webhook.server.body import (
     Bodies,
     LargeReviews,
@@ -25,15 +30,22 @@ from webhook.server.body import (
 )
 from webhook.server.certificate import Refusal
 from webhook.server.connection import Connection, connection_of
-from webhook.server.observe import Observations
+from webhook.server.detecting import Detecting
 from webhook.server.options import RETRY_AFTER_SECONDS, Limits
 from webhook.server.overload import Overload, Rejected
+from webhook.server.recorder import Recorder
 from webhook.tasks.threads import in_thread
+from webhook.telemetry.logs import LOGGER, is_heard
+from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.spans import ExportedSpans
 
 if TYPE_CHECKING:
     from webhook.store.intents import SharedIntents
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LONGEST_NAME: Final = 256
 PHASES: Final = {f"/{phase}": phase for phase in Phase}
 
 
@@ -43,11 +55,13 @@ class AdmissionHandler:
     def __init__(
         self,
         dependencies: Callable[[], Dependencies],
-        observer: Observations,
+        metrics: Metrics,
+        detecting: Detecting,
         limits: Limits,
         overload: Overload,
-        remote_intents: "SharedIntents | None" = None,
         *,
+        recorder: Recorder | None = None,
+        remote_intents: "SharedIntents | None" = None,
         spans: ExportedSpans | None = None,
         keeps_clients: Callable[[], bool] | None = None,
     ) -> None:
@@ -56,7 +70,9 @@ class AdmissionHandler:
         keeps_clients  whether clients may keep their connections; None: always
         """
         self._dependencies: Final = dependencies
-        self._observer: Final = observer
+        self._metrics: Final = metrics
+        self._detecting: Final = detecting
+        self._recorder: Final = recorder
         self._limits: Final = limits
         self._overload: Final = overload
         self._remote_intents: Final = remote_intents
@@ -87,10 +103,10 @@ class AdmissionHandler:
         except RefusedRequestError as error:
             response = _refusal(error)
             if isinstance(error, OverloadedError):
-                self._overload.count(error.rejected)
-                self._observer.detecting.shed(None)
+                self._overload.reject(error.rejected)
+                self._detecting.shed(None)
             else:
-                self._observer.metrics.refuse(error.code)
+                self._metrics.refuse(error.code)
             if self._spans is not None and phase is not None:
                 reason = error.rejected if isinstance(error, OverloadedError) else error.code
                 self._spans.rejected(request.headers, arrived, phase, reason, error.status)
@@ -119,38 +135,57 @@ class AdmissionHandler:
         is_costly = is_large(body, self._limits)
         try:
             self._check_in_time(connection, begun, seconds)
-            if not is_costly:
-                if self._remote_intents is not None:
-                    key = awaited_intent(body, phase, deps)
-                    if key is not None and await _fetch(self._remote_intents, key, begun):
-                        begun = time.monotonic()
-                reply = review(body, phase, deps, begun, at=time.time())
-            else:
-                async with self._large_reviews.turn(len(body)):
-                    begun = time.monotonic()
+            async with self._large_reviews.turn(len(body)) if is_costly else nullcontext():
+                begun = time.monotonic()
+                if is_costly:
                     self._check_in_time(connection, begun, seconds)
-                    reply = await self._review_in_thread(body, phase, deps, begun)
+                run, shared = (in_thread, for_thread(deps)) if is_costly else (_at_once, deps)
+                if (intents := self._remote_intents) is not None:
+                    key = await run(awaited_intent, body, phase, deps)
+                    if key is not None and intents.lacks(key):  # only another replica may know it
+                        await intents.fetch(key, begun)
+                        begun = time.monotonic()
+                reply = await run(review, body, phase, shared, begun, at=time.time())
         except OverloadedError as error:
             if not deps.audit_only:
                 raise
-            self._overload.count(error.rejected)
+            self._overload.reject(error.rejected)
             reply = review(body, phase, deps, begun, skip=Skipped.OVERLOADED)
-        seconds, audits = time.monotonic() - begun, deps.audit_only
-        self._observer.answered(phase, body, reply, seconds, audit_only=audits, is_large=is_costly)
+        self._metrics.record(phase, reply, time.monotonic() - begun, audit_only=deps.audit_only)
+        self._observe(phase, body, reply.verdict, audit_only=deps.audit_only, is_large=is_costly)
         if self._spans is not None:
             self._spans.reviewed(request.headers, arrived, phase, reply, audit_only=deps.audit_only)
         return web.Response(body=reply.body, status=reply.status, headers=_JSON)
 
-    async def _review_in_thread(
-        self, body: bytes, phase: Phase, deps: Dependencies, now: float
-    ) -> Reply:
-        """Review a large body without keeping the event loop from the others."""
-        shared = for_thread(deps)
-        if self._remote_intents is not None:
-            key = await in_thread(awaited_intent, body, phase, deps)
-            if key is not None:
-                await _fetch(self._remote_intents, key, now)
-        return await in_thread(review, body, phase, shared, now, at=time.time())
+    def _observe(
+        self, phase: Phase, body: bytes, verdict: Verdict, *, audit_only: bool, is_large: bool
+    ) -> None:
+        """Record a review, hand it to detection, and log what was repaired, dropped, not judged."""
+        if verdict.refused is not None:
+            field, code = verdict.refused.field, verdict.refused.code
+            facts = {"phase": phase, "field": field, "code": code}
+            LOGGER.warning("undecodable", extra={"facts": facts})
+            return
+        if self._recorder is not None:
+            self._recorder.record(phase, body)
+        self._detecting.put(phase, verdict, len(body), is_large=is_large)
+        if verdict.skipped is Skipped.OVERLOADED:
+            self._detecting.shed(verdict.request)
+        # webhook/server/overload.py logs an overload once: it is no time for many lines.
+        elif verdict.skipped is not None:
+            facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
+            LOGGER.warning("not judged", extra={"facts": facts})
+        message = "would repair" if audit_only else "repaired"
+        for repair in verdict.repairs:
+            # It acts on every counted write: its lines are for debugging.
+            level = logging.DEBUG if repair.rule == AssignGeneration.name else logging.INFO
+            if is_heard(level, message):
+                shown = {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
+                done = {"rule": repair.rule, "edits": len(repair.edits), "set": shown}
+                LOGGER.log(level, message, extra={"facts": {**done, **_where(verdict)}})
+        if verdict.dropped:
+            fields = [to_field_path(edit.path) for edit in verdict.dropped]
+            LOGGER.error("patch dropped", extra={"facts": {"fields": fields, **_where(verdict)}})
 
     def _check_in_time(self, connection: Connection, now: float, seconds: float) -> None:
         """Raise OverloadedError when an answer would come too late for this client.
@@ -178,18 +213,31 @@ class AdmissionHandler:
         )
 
 
-async def _fetch(intents: "SharedIntents", key: JoinKey, now: float) -> bool:
-    """Fetch an intent that only another replica may know; return whether it was asked for."""
-    if not intents.lacks(key):
-        return False
-    await intents.fetch(key, now)
-    return True
+async def _at_once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function on the event loop, in the way of `in_thread`."""
+    return function(*args, **kwargs)
 
 
 @lru_cache(64)
 def _route(raw_path: str) -> tuple[Phase | None, int | None]:
     """The phase of a path, and the seconds of its `?timeout=`: a server is sent few of them."""
     return PHASES.get(raw_path.partition("?")[0]), timeout_of(raw_path)
+
+
+def _where(verdict: Verdict) -> dict[str, str]:
+    if verdict.request is None:
+        return {}
+    wire = verdict.request.wire
+    where = {
+        "operation": wire.operation,
+        "resource": wire.resource.resource,
+        "group": wire.resource.group,
+        "subresource": wire.sub_resource,
+        "namespace": wire.namespace,
+        "name": wire.name,
+        "user": wire.user_info.username,
+    }
+    return {key: value[:_LONGEST_NAME] for key, value in where.items()}
 
 
 _JSON: Final = {"Content-Type": "application/json"}

@@ -9,14 +9,14 @@ Relies  on OpenSSL checking chain, dates and usage (clientAuth) of what a client
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import certs
-from certs import CertificateError, PairFileError
+from certs import CertificateError, PairFileError, PairFiles
 from certs.files import read_file
 from webhook.server.overload import Episode
 from webhook.server.settings import Settings
@@ -72,11 +72,9 @@ class Clients:
         self.episode.count(refusal)
 
 
-def names_of(certificate: dict[str, object] | None) -> frozenset[str]:
+def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
     """The common names of a certificate's subject, as ssl.SSLObject.getpeercert gives them."""
-    subject: object = (certificate or {}).get("subject", ())
-    if not isinstance(subject, tuple):
-        return frozenset()
+    subject = (certificate or {}).get("subject", ())
     return frozenset(value for part in subject for name, value in part if name == "commonName")
 
 
@@ -94,20 +92,18 @@ class CertificateKeeper:
         self._names: Final = ("localhost", *settings.dns_name)
         self._lifetime: Final = timedelta(seconds=settings.cert_lifetime)
         self._renewal: Final = min(_RENEWAL, self._lifetime * _SHORTEST_RENEWAL)
-        self._next_renewal = now + self._renewal
+        self._next_renewal = now
         self._told: Final[dict[str, str]] = {}
         self._client_file: Final = settings.client_ca_file
         self._client_ca = None if self._client_file is None else read_authorities(self._client_file)
-        source = held or self._source(settings, now)
+        source: PairSource | None = held
+        if held is None and settings.tls_cert_file and settings.tls_private_key_file:
+            source = PairFiles.beside(settings.tls_cert_file, settings.tls_private_key_file)
+        if source is None:
+            self._own = settings.own_folder
+            self._renew(now)
+            source = PairFiles.in_folder(self._own)
         self.serving: Final = ServingCertificate(source, at=now, client_ca=self._client_ca)
-        _warn(self.serving.first_warnings)
-
-    def _source(self, settings: Settings, now: datetime) -> PairSource:
-        if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
-            return certs.PairFiles.beside(settings.tls_cert_file, settings.tls_private_key_file)
-        self._own = settings.own_folder
-        self._ensure(self._own, now)
-        return certs.PairFiles.in_folder(self._own)
 
     async def changed(self, seconds: float) -> None:
         """Wait so many seconds, or less where the Secret changes earlier."""
@@ -121,29 +117,38 @@ class CertificateKeeper:
 
         True when another certificate is served, or other clients are trusted, from now on.
         """
-        trusts_others = self._tries("client authority refused", self._reload_authorities, now)
-        # A clock that was put back may have had one made that is not valid yet.
-        is_put_back = now < self._next_renewal - self._renewal
-        if self._own is not None and (now >= self._next_renewal or is_put_back):
-            self._next_renewal = now + self._renewal
-            try:
-                self._ensure(self._own, now)
-            except (CertificateError, OSError) as error:
-                LOGGER.error("certificate not renewed", extra={"facts": {"reason": str(error)}})
-        return self._tries("certificate refused", self._reload_pair, now) or trusts_others
+        steps = {
+            "client authority refused": self._reload_authorities,
+            "certificate not renewed": self._renew,
+            "certificate refused": self._reload_pair,
+        }
+        taken = [self._tries(message, step, now) for message, step in steps.items()]
+        return any(taken)
 
     def _tries(self, message: str, step: Callable[[datetime], bool], now: datetime) -> bool:
         """Take a step; log once why it cannot be taken."""
-        reason = ""
         try:
-            return step(now)
-        except CertificateError as error:
-            reason = str(error)
+            is_another, reason = step(now), ""
+        except (CertificateError, OSError) as error:
+            is_another, reason = False, str(error)
             if self._told.get(message) != reason:
                 LOGGER.error(message, extra={"facts": {"reason": reason}})
+        self._told[message] = reason
+        return is_another
+
+    def _renew(self, now: datetime) -> bool:
+        # A clock that was put back may have had one made that is not valid yet.
+        is_due = now >= self._next_renewal or now < self._next_renewal - self._renewal
+        if self._own is None or not is_due:
             return False
-        finally:
-            self._told[message] = reason
+        self._next_renewal = now + self._renewal
+        made = certs.ensure(self._own, names=self._names, at=now, leaf_lifetime=self._lifetime)
+        facts = {"folder": str(self._own), "action": made.action, "reason": made.reason}
+        if made.action != "kept":
+            LOGGER.info("certificate made", extra={"facts": facts})
+        elif made.reason:
+            LOGGER.warning("certificate due for renewal", extra={"facts": facts})
+        return False  # it is served once it was read
 
     def _reload_authorities(self, _: datetime) -> bool:
         if self._client_file is None:
@@ -158,21 +163,11 @@ class CertificateKeeper:
         return True
 
     def _reload_pair(self, now: datetime) -> bool:
-        warnings = self.serving.reload_if_changed(now)
-        if warnings is None:
+        if not self.serving.reload_if_changed(now):
             return False
-        _warn(warnings)
-        facts = {"certificate": self.serving.fingerprint}
+        facts = {"certificate": self.serving.facts.fingerprint}
         LOGGER.info("certificate reloaded", extra={"facts": facts})
         return True
-
-    def _ensure(self, folder: Path, now: datetime) -> None:
-        made = certs.ensure(folder, names=self._names, at=now, leaf_lifetime=self._lifetime)
-        facts = {"folder": str(folder), "action": made.action, "reason": made.reason}
-        if made.action != "kept":
-            LOGGER.info("certificate made", extra={"facts": facts})
-        elif made.reason:
-            LOGGER.warning("certificate due for renewal", extra={"facts": facts})
 
 
 def read_authorities(file: Path) -> str:
@@ -192,8 +187,3 @@ def read_authorities(file: Path) -> str:
             file, "holds no authority: give the one that signs the API server's clients"
         )
     return pem
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        LOGGER.warning("certificate", extra={"facts": {"reason": warning}})

@@ -145,17 +145,9 @@ _COUNTED_FROM: Final = ("pods", "replicasets.apps")
 class TerminatingMetrics:
     """Terminating replicas, as controllers report them and as counted from pods.
 
-    | on the servers (KEP-3973, version skew)           | kube_*                 | genguard_*_pods |
-    |---------------------------------------------------|------------------------|-----------------|
-    | kube-apiserver and controller manager have it on  | status                 | the same number |
-    | one is older than 1.33, or has its gate off       | no sample              | the truth       |
-    | switched off, or an older controller manager,     | what was stored last,  | the truth       |
-    | and status not written since                      | as kube-state-metrics  |                 |
-    | part of the ReplicaSets written since             | Deployment: no sample  | the truth       |
-
-    The kubelet's version changes neither: both sides read deletionTimestamp and phase of the same
-    pods. A number counted from pods is shown only once all pods and ReplicaSets have been seen.
-    Ages are those at the scrape; a pod whose deletionTimestamp is no time has none.
+    docs/status.md says where the two differ. A number counted from pods is shown only once all pods
+    and ReplicaSets have been seen. Ages are those at the scrape; a pod whose deletionTimestamp is
+    no time has none.
     """
 
     def __init__(
@@ -188,19 +180,15 @@ class TerminatingMetrics:
 
     def _pods(self) -> Iterator[Metric]:
         """How many pods terminate by the kind of their controller, and since when the oldest."""
-        counts: dict[str, float] = {}
-        ages: dict[str, float] = {}
-        late: dict[str, float] = {}
-        if self._watching.knows("pods"):
-            terminating, now = self._watching.terminating, self._clock()
-            counts = dict.fromkeys((*sorted(_CONTROLLERS), "other"), 0)
-            ages, late = dict.fromkeys(counts, 0.0), dict.fromkeys(counts, 0.0)
-            for kind, count in terminating.pods().items():
-                counts[kind if kind in _CONTROLLERS else "other"] += count
-            for kind, (deleted_at, due_at) in terminating.oldest().items():
-                label = kind if kind in _CONTROLLERS else "other"
-                ages[label] = max(ages[label], now - deleted_at)
-                late[label] = max(late[label], now - due_at)
+        terminating, now = self._watching.terminating, self._clock()
+        kinds = (*sorted(_CONTROLLERS), "other") if self._watching.knows("pods") else ()
+        counts, ages, late = (dict.fromkeys(kinds, 0.0) for _ in range(3))
+        for kind, count in terminating.pods().items() if kinds else ():
+            counts[kind if kind in _CONTROLLERS else "other"] += count
+        for kind, (deleted_at, due_at) in terminating.oldest().items() if kinds else ():
+            label = kind if kind in _CONTROLLERS else "other"
+            ages[label] = max(ages[label], now - deleted_at)
+            late[label] = max(late[label], now - due_at)
         for name, values in (
             ("genguard_terminating_pods", counts),
             ("genguard_terminating_pod_age_seconds", ages),

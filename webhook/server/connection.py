@@ -18,7 +18,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, cast
 
@@ -26,36 +25,14 @@ from aiohttp import web
 
 from genguard.admission.encode import encode_refusal
 from webhook.server.certificate import Clients
+from webhook.server.options import KEEPALIVE_SECONDS, Limits
 from webhook.server.overload import LoopLag
 from webhook.telemetry.logs import LOGGER
 
 TOO_MANY: Final = "too-many-connections"
-_SWEEP_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 1.0
 """Until connections are accepted again where no descriptor was left."""
 _FAILED: Final = encode_refusal("genguard failed; its log says where", "", "internal")
-
-
-@dataclass(frozen=True, slots=True)
-class PortLimits:
-    """Seconds and counts of one port.
-
-    connections  at once, TLS handshakes included
-    handshake    seconds for a TLS handshake
-    headers      seconds from the connection, or from a request's first byte, to whole headers
-    idle         seconds without a request until a connection is closed
-    backlog      connections that the kernel may hold until they are accepted
-    spare        more connections where all others are busy: see Connection.is_spare
-    makes_room   the connection that has waited longest for its client is closed for a new one
-    """
-
-    connections: int
-    handshake: float
-    headers: float
-    idle: float
-    backlog: int
-    spare: int = 0
-    makes_room: bool = False
 
 
 class Connection(web.RequestHandler):
@@ -75,7 +52,7 @@ class Connection(web.RequestHandler):
         super().__init__(
             port.server,
             loop=asyncio.get_running_loop(),
-            keepalive_timeout=port.limits.idle,
+            keepalive_timeout=port.idle_seconds,
             access_log=None,  # type: ignore[arg-type] # its default is no logger for all that
             max_headers=64,
             auto_decompress=False,
@@ -94,11 +71,11 @@ class Connection(web.RequestHandler):
         clients = self._port.clients
         self.is_untrusted = clients is not None and not clients.allows(transport)
         super().connection_made(transport)
-        self._wait(self._port.limits.headers)
+        self._wait(self._port.header_seconds)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget the connection."""
-        self._port.discard(self)
+        self._port.connections.discard(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -106,7 +83,7 @@ class Connection(web.RequestHandler):
         self.arrived = self._port.lag.before_last
         if not self.is_answering and not self.has_begun:
             self.has_begun = True
-            self._wait(self._port.limits.headers)
+            self._wait(self._port.header_seconds)
         super().data_received(data)
 
     def handle_error(
@@ -142,7 +119,7 @@ class Connection(web.RequestHandler):
         """Begin to wait for the client to read the answer, and for its next request."""
         self.is_answering = False
         # aiohttp closes after `idle` a connection whose answers have been read.
-        self._wait(self._port.limits.idle + self._port.limits.headers)
+        self._wait(self._port.idle_seconds + self._port.header_seconds)
 
     def _wait(self, seconds: float) -> None:
         self.since = time.monotonic()
@@ -156,7 +133,7 @@ class Connection(web.RequestHandler):
     @property
     def is_alone(self) -> bool:
         """Whether no other connection of the port has begun a request that is not answered."""
-        return self._port.has_no_request_beside(self)
+        return not any(each.has_request for each in self._port.connections - {self})
 
     @property
     def outdated(self) -> bool:
@@ -165,7 +142,7 @@ class Connection(web.RequestHandler):
 
     def abort(self) -> None:
         """Drop the connection at once; it no longer counts."""
-        self._port.discard(self)
+        self._port.connections.discard(self)
         if self.handshake is not None:
             self.handshake.cancel()
         if self.transport is not None:
@@ -183,20 +160,28 @@ class Port:
     def __init__(
         self,
         server: web.Server,
-        limits: PortLimits,
+        limits: Limits,
         lag: LoopLag,
         on_drop: Callable[[str], None],
         *,
         context: ssl.SSLContext | None = None,
         clients: Clients | None = None,
+        is_ops: bool = False,
     ) -> None:
         """`server` handles the requests; without `context` connections are plain, without TLS.
 
         on_drop  takes the reason for which a connection or request is dropped
         clients  those that are allowed; None allows everybody
+        is_ops   the ops port: the connection that has waited longest for its client is closed for a
+                 new one, and where all are busy some more are open for probes
         """
         self.server: Final = server
-        self.limits: Final = limits
+        self._limits: Final = limits
+        self._is_ops: Final = is_ops
+        self._most: Final = limits.ops_connections if is_ops else limits.connections
+        self._spare: Final = limits.ops_spare if is_ops else 0
+        self.header_seconds: Final = limits.ops_header_seconds if is_ops else limits.header_seconds
+        self.idle_seconds: Final = limits.ops_idle_seconds if is_ops else KEEPALIVE_SECONDS
         self.lag: Final = lag
         self.on_drop: Final = on_drop
         self.context: Final = context
@@ -204,10 +189,9 @@ class Port:
         self.epoch = 0
         self.number = 0
         """The number of the port; of several addresses that of the first."""
-        self._open: Final[set[Connection]] = set()
+        self.connections: Final[set[Connection]] = set()
         self._listening: Final[list[asyncio.Task[None]]] = []
         self._loop: Final = asyncio.get_running_loop()
-        self._sweep: asyncio.TimerHandle = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
 
     async def open(self, host: str, port: int) -> None:
         """Listen on all addresses of `host`. Raises OSError when one is taken."""
@@ -215,7 +199,7 @@ class Port:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         for family, _, _, _, address in dict.fromkeys(found):
-            sock = socket.create_server(address, family=family, backlog=self.limits.backlog)
+            sock = socket.create_server(address, family=family, backlog=self._limits.backlog)
             sock.settimeout(0)
             self._listening.append(asyncio.create_task(self._accept(sock)))
             self.number = self.number or sock.getsockname()[1]
@@ -253,12 +237,13 @@ class Port:
         connection.handshake.add_done_callback(end)
 
     async def _begin(self, connection: Connection, accepted: socket.socket) -> None:
+        seconds = None if self.context is None else self._limits.handshake_seconds
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection,
                 accepted,
                 ssl=self.context,
-                ssl_handshake_timeout=None if self.context is None else self.limits.handshake,
+                ssl_handshake_timeout=seconds,
             )
         except OSError as error:  # the client has gone, or speaks no TLS, or is too slow for it
             connection.connection_lost(error)
@@ -269,15 +254,8 @@ class Port:
         """Accept no more. Connections that are open stay, those in their handshake do not."""
         for task in self._listening:
             task.cancel()
-        for each in [each for each in self._open if each.handshake is not None]:
+        for each in [each for each in self.connections if each.handshake is not None]:
             each.abort()
-
-    def end(self) -> None:
-        """Stop looking for connections that are overdue."""
-        self._sweep.cancel()
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     @property
     def is_serving(self) -> bool:
@@ -289,38 +267,29 @@ class Port:
     @property
     def busy(self) -> bool:
         """Whether some request is being handled."""
-        return any(each.is_answering for each in self._open)
-
-    def has_no_request_beside(self, connection: Connection) -> bool:
-        """Whether every other connection waits for its client."""
-        return not any(each.has_request for each in self._open if each is not connection)
+        return any(each.is_answering for each in self.connections)
 
     def _admit(self) -> Connection | None:
         """Make a connection, for which another one may be dropped; None: it is one too many.
 
         A handshake always gives way: it takes milliseconds, unless its client lets it hang.
         """
-        limits = self.limits
-        if len(self._open) >= limits.connections:
+        if len(self.connections) >= self._most:
             giving_way = [
                 each
-                for each in self._open
-                if each.handshake is not None or (limits.makes_room and not each.is_answering)
+                for each in self.connections
+                if each.handshake is not None or (self._is_ops and not each.is_answering)
             ]
             if giving_way:
                 self.on_drop(TOO_MANY)
                 min(giving_way, key=lambda each: each.since).abort()
-            elif len(self._open) >= limits.connections + limits.spare:
+            elif len(self.connections) >= self._most + self._spare:
                 self.on_drop(TOO_MANY)
                 return None
         connection = Connection(self)
-        connection.is_spare = len(self._open) >= limits.connections
-        self._open.add(connection)
+        connection.is_spare = len(self.connections) >= self._most
+        self.connections.add(connection)
         return connection
-
-    def discard(self, connection: Connection) -> None:
-        """Forget a connection that is closed."""
-        self._open.discard(connection)
 
     def retire(self) -> None:
         """Have every present connection closed after its next answer."""
@@ -331,22 +300,22 @@ class Port:
 
         Those that are waiting for an answer, or have begun a request, stay.
         """
-        for each in list(self._open):
+        for each in list(self.connections):
             is_idle = 0.0 < each.arrived < before and not each.has_request
             if is_idle and each.transport is not None:
                 each.transport.close()  # once what was written to it is sent
 
-    def _drop_overdue(self) -> None:
+    def drop_overdue(self) -> None:
+        """Drop connections that are past their deadline; to be called again and again."""
         # Not now: a process that stood still has not read yet what was sent to it in time.
         read_until = self.lag.before_last
-        for each in [each for each in self._open if each.deadline < read_until]:
+        for each in [each for each in self.connections if each.deadline < read_until]:
             if each.has_begun:
                 self.on_drop("slow-headers")
             elif each.arrived:
                 self.on_drop("slow-reader")
             # else no byte ever came: Go's clients, the API server's too, open connections ahead
             each.abort()
-        self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
 
 
 class ListenError(OSError):
@@ -361,14 +330,13 @@ def naming_flags(address: tuple[str, str], port: tuple[str, int]) -> Iterator[No
     """
     try:
         yield
-    except socket.gaierror as error:
-        text = "no such name or address"
-        raise ListenError(f"{address[0]} {address[1]}: {text}") from error
     except OSError as error:
+        at: tuple[str, object] = port
+        step = f"; give another {port[0]}"
         reason = os.strerror(error.errno) if error.errno else str(error)
-        if error.errno == errno.EADDRNOTAVAIL:
-            raise ListenError(f"{address[0]} {address[1]}: {reason}") from error
-        step = f"give another {port[0]}"
-        if error.errno == errno.EADDRINUSE:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            at, step = address, ""
+            reason = reason if error.errno == errno.EADDRNOTAVAIL else "no such name or address"
+        elif error.errno == errno.EADDRINUSE:
             step += f", or end the program that has it: ss -ltnp 'sport = :{port[1]}'"
-        raise ListenError(f"{port[0]} {port[1]}: {reason}; {step}") from error
+        raise ListenError(f"{at[0]} {at[1]}: {reason}{step}") from error

@@ -44,11 +44,6 @@ SETTLING: Final = "settling"
 _JUDGED: Final = frozenset({Operation.CREATE, Operation.UPDATE})
 
 
-def _finalizers(request: AdmissionRequest) -> int:
-    objects = request.object, request.old_object
-    return sum([len(one.metadata.finalizers or ()) for one in objects if one is not None])
-
-
 class _Waiting(NamedTuple):
     """An answered review that waits; `at` in Unix seconds."""
 
@@ -120,7 +115,9 @@ class Detecting:
         if request.operation not in _JUDGED and phase is not Phase.OUTCOME:
             return
         now = self._now()
-        weight = size + _finalizers(request) * _BYTES_OF_FINALIZER
+        objects = [one for one in (request.object, request.old_object) if one is not None]
+        finalizers = sum([len(one.metadata.finalizers or ()) for one in objects])
+        weight = size + finalizers * _BYTES_OF_FINALIZER
         limits = self._limits
         most = limits.detection_queue_bytes // (2 if is_large else 1)
         has_room = len(self._queue) < limits.detection_queue and self._bytes + weight <= most

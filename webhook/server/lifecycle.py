@@ -9,16 +9,14 @@ import gc
 import math
 import platform
 import signal
-import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from aiohttp import web
-from prometheus_client.registry import Collector
 
 from genguard.detection.detection import Completeness
 from genguard.review import Dependencies
@@ -27,12 +25,12 @@ from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper, Clients
 from webhook.server.collectors import FindingMetrics
-from webhook.server.connection import Port, PortLimits, naming_flags
+from webhook.server.connection import Port, naming_flags
 from webhook.server.detecting import Detecting
-from webhook.server.observe import Observations, Recorder
-from webhook.server.ops import Readiness, ops_application
-from webhook.server.options import KEEPALIVE_SECONDS, Limits
+from webhook.server.ops import ops_application
+from webhook.server.options import Limits
 from webhook.server.overload import LoopLag, Overload, watchdog
+from webhook.server.recorder import Recorder
 from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair
 from webhook.tasks.supervisor import FailingTask, Supervisor
@@ -50,18 +48,16 @@ SENDING_AWAY: Final = "idle connections"
 """The names of tasks."""
 _POLL_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 2.0
-"""While it drains or stands by, a connection without a request for so long is closed. A client that
-reuses it in that very moment loses its request. So the time counts from the start of draining:
-under load a client has used all its connections by then, and each was closed with its answer."""
-_YOUNG_OBJECTS: Final = 700
-_MIDDLE_ROUNDS: Final = 5
+"""While it drains or stands by, a connection without a request for so long is closed. The time
+counts from the start of draining: under load each was closed with its answer by then, and a client
+that reuses one in that very moment would lose its request."""
+_YOUNG_OBJECTS, _MIDDLE_ROUNDS = 700, 5
 """More new objects than were freed, and rounds, before Python's garbage collector looks. With
 100,000 objects remembered and 10,000 findings open the longest rounds take 1.5 ms, 9 ms where older
 objects are looked at, and 27 ms for all."""
 _SWITCH_SECONDS: Final = 0.000_5
-"""After so long a thread that works on a large review lets the event loop go on; Python's default
-is 5 ms, several times in each small review. Under all attacks of `make memory-attack` at once the
-99th percentile of honest reviews was 76 to 84 ms with it, 90 to 114 without."""
+"""After so long a thread with a large review lets the event loop go on; Python's default is 5 ms.
+Under all attacks of `make memory-attack` the 99th percentile of honest reviews was 76 to 84 ms."""
 
 
 def about(
@@ -111,7 +107,6 @@ class AdmissionService:
         *,
         pages: Pages,
         access: Access | None = None,
-        collectors: Iterable[Collector] = (),
         remote_intents: "SharedIntents | None" = None,
         spans: ExportedSpans | None = None,
         supervisor: Supervisor | None = None,
@@ -119,7 +114,7 @@ class AdmissionService:
         pair: HeldPair | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`collectors`: more to show at /metrics. `access`: to the ops port, if not WithinHost.
+        """`access`: to the ops port, if not WithinHost.
 
         `keeps_clients`: whether clients may keep their connections; None: always. `pair`: the
         certificate, if it is in a Secret.
@@ -131,39 +126,31 @@ class AdmissionService:
         self._supervisor: Final = supervisor or Supervisor()
         self._keeper: Final = CertificateKeeper(settings, pair)
         self._certificate: Final = self._keeper.serving
-        self._clients: Final = (
-            Clients(frozenset(settings.client_name), metrics.refuse)
-            if settings.client_ca_file
-            else None
-        )
+        self._clients: Clients | None = None
+        if settings.client_ca_file:
+            self._clients = Clients(frozenset(settings.client_name), metrics.refuse)
         self._recorder: Final = Recorder(settings.record) if settings.record else None
         self._metrics: Final = metrics
         self._detecting: Final = detecting
         self._pages: Final = pages
         self._access: Final = access or WithinHost()
-        self._collectors: Final = tuple(collectors)
         limits = self._limits
-        observer = Observations(metrics, self._recorder, detecting)
         self._overload: Final = Overload(limits.overload_quiet_seconds)
         self._handler: Final = AdmissionHandler(
             dependencies,
-            observer,
+            metrics,
+            detecting,
             limits,
             self._overload,
-            remote_intents,
+            recorder=self._recorder,
+            remote_intents=remote_intents,
             spans=spans,
             keeps_clients=keeps_clients,
         )
         self._lag: Final = LoopLag()
         self._port: Final = Port(
             web.Server(self._handler),
-            PortLimits(
-                limits.connections,
-                limits.handshake_seconds,
-                limits.header_seconds,
-                KEEPALIVE_SECONDS,
-                limits.backlog,
-            ),
+            limits,
             self._lag,
             metrics.refuse,
             context=(self._certificate.guarded() if self._clients else self._certificate.context),
@@ -178,27 +165,23 @@ class AdmissionService:
     async def start(self) -> None:
         """Listen on both ports. Raises OSError when an address is taken."""
         settings = self._settings
-        with naming_flags(
-            ("--bind-address", settings.bind_address), ("--secure-port", settings.secure_port)
-        ):
-            await self._port.open(settings.bind_address, settings.secure_port)
+        address, port = settings.bind_address, settings.secure_port
+        with naming_flags(("--bind-address", address), ("--secure-port", port)):
+            await self._port.open(address, port)
         self.secure_port = self._port.number
         self._measure()
-        trust = await self._start_ops()
+        await self._start_ops()
         self._supervisor.start(TICKING, self._tick)
         self._supervisor.start(SENDING_AWAY, self._send_away)
         self._detecting.start()
-        LOGGER.info(
-            "serving",
-            extra={
-                "facts": {
-                    "admission": f"https://{settings.bind_address}:{self.secure_port}",
-                    "ops": f"{'https' if trust else 'http'}://{settings.ops_address}:{self.ops_port}",
-                    "certificate": self.fingerprint,
-                    "notAfter": self.not_after.isoformat(),
-                }
-            },
-        )
+        scheme = "https" if settings.ops_tls else "http"
+        facts = {
+            "admission": f"https://{settings.bind_address}:{self.secure_port}",
+            "ops": f"{scheme}://{settings.ops_address}:{self.ops_port}",
+            "certificate": self.fingerprint,
+            "notAfter": self.not_after.isoformat(),
+        }
+        LOGGER.info("serving", extra={"facts": facts})
 
     def _measure(self) -> None:
         """Export what the server measures of itself."""
@@ -207,48 +190,36 @@ class AdmissionService:
             "genguard_shed_total",
             lambda: [((reason.value,), count) for reason, count in rejected.items()],
         )
-        metrics.gauge("genguard_open_connections", lambda: float(len(self._port)))
+        metrics.gauge("genguard_open_connections", lambda: float(len(self._port.connections)))
         metrics.gauge("genguard_event_loop_lag_seconds", self._lag.longest)
         metrics.gauge("genguard_certificate_expiry_seconds", self._seconds_to_expiry)
         if recorder is not None:
             metrics.gauge("genguard_recording_dropped", lambda: float(recorder.dropped))
 
-    async def _start_ops(self) -> ssl.SSLContext | None:
-        """Listen on the ops port, over TLS if a context is returned."""
-        settings, limits = self._settings, self._limits
+    async def _start_ops(self) -> None:
+        """Listen on the ops port."""
+        settings = self._settings
         registry = self._metrics.registry
-        for collector in (FindingMetrics(self._detecting), *self._collectors):
-            registry.register(collector)
+        registry.register(FindingMetrics(self._detecting))
         routes = self._pages.routes(self)
-        self._ops = web.AppRunner(ops_application(registry, self.readiness, self._access, routes))
-        await self._ops.setup()
-        refused: Counter[str] = Counter()
-        self._metrics.counts(
-            "genguard_ops_refused_connections_total",
-            lambda: [((reason,), count) for reason, count in refused.items()],
+        self._ops = web.AppRunner(
+            ops_application(registry, self.missing, self._supervisor.failing, self._access, routes)
         )
-        trust = self._certificate.context if settings.ops_tls else None
+        await self._ops.setup()
+        refused: Counter[tuple[str, ...]] = Counter()
+        self._metrics.counts("genguard_ops_refused_connections_total", refused.items)
         self._ops_port = Port(
             cast(web.Server, self._ops.server),
-            PortLimits(
-                limits.ops_connections,
-                limits.handshake_seconds,
-                limits.ops_header_seconds,
-                limits.ops_idle_seconds,
-                limits.backlog,
-                spare=limits.ops_spare,
-                makes_room=True,
-            ),
+            self._limits,
             self._lag,
-            lambda reason: refused.update((reason,)),
-            context=trust,
+            lambda reason: refused.update([(reason,)]),
+            context=self._certificate.context if settings.ops_tls else None,
+            is_ops=True,
         )
-        with naming_flags(
-            ("--ops-address", settings.ops_address), ("--ops-port", settings.ops_port)
-        ):
-            await self._ops_port.open(settings.ops_address, settings.ops_port)
+        address, port = settings.ops_address, settings.ops_port
+        with naming_flags(("--ops-address", address), ("--ops-port", port)):
+            await self._ops_port.open(address, port)
         self.ops_port = self._ops_port.number
-        return trust
 
     def missing(self) -> str | None:
         """Why this server is not ready; None when it is."""
@@ -260,19 +231,15 @@ class AdmissionService:
             return "the certificate has expired"
         return None
 
-    def readiness(self) -> Readiness:
-        """Whether this server answers reviews, and which of its tasks fail."""
-        return Readiness(self.missing(), tuple(map(str, self._supervisor.failing())))
-
     @property
     def not_after(self) -> datetime:
         """When the certificate being served expires."""
-        return self._certificate.not_after
+        return self._certificate.facts.not_after
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the certificate being served."""
-        return self._certificate.fingerprint
+        return self._certificate.facts.fingerprint
 
     async def drain(self) -> None:
         """Answer on, with Connection: close, until nobody sends here any more.
@@ -293,10 +260,13 @@ class AdmissionService:
             await asyncio.sleep(0.1)
 
     async def _send_away(self) -> None:
-        """While this server drains or stands by, close connections on which nothing is asked."""
+        """Drop overdue connections, and idle ones while this server drains or stands by."""
         began = math.inf
         while True:
             await asyncio.sleep(0.1)
+            for port in (self._port, self._ops_port):
+                if port is not None:
+                    port.drop_overdue()
             now = time.monotonic()
             began = min(began, now) if self._handler.sends_away else math.inf
             if now - began >= _IDLE_SECONDS:
@@ -310,7 +280,6 @@ class AdmissionService:
         self._pages.close()
         if self._ops_port is not None:
             self._ops_port.close()
-            self._ops_port.end()
         if self._ops is not None:
             await self._ops.cleanup()
         await self._detecting.stop()
@@ -327,7 +296,6 @@ class AdmissionService:
             if not port.busy:
                 break
             await asyncio.sleep(_POLL_SECONDS)
-        port.end()
         port.server.pre_shutdown()  # without it, idle connections are waited for
         await port.server.shutdown(seconds)
 
@@ -336,17 +304,17 @@ class AdmissionService:
         loop = asyncio.get_running_loop()
         asked, forced = asyncio.Event(), asyncio.Event()
 
-        def on_sigterm() -> None:
-            (forced if asked.is_set() else asked).set()
+        def end(*events: asyncio.Event) -> None:
+            for event in events:
+                event.set()
 
-        def on_sigint() -> None:
-            asked.set()
-            forced.set()
-
-        loop.add_signal_handler(signal.SIGTERM, on_sigterm)
-        loop.add_signal_handler(signal.SIGINT, on_sigint)
+        loop.add_signal_handler(signal.SIGTERM, lambda: end(forced if asked.is_set() else asked))
+        loop.add_signal_handler(signal.SIGINT, end, asked, forced)
         await self.start()
-        _freeze_garbage()
+        # No request is answered while the garbage collector runs: what exists now is not looked at.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_YOUNG_OBJECTS, _MIDDLE_ROUNDS)
         sys.setswitchinterval(_SWITCH_SECONDS)
         with watchdog(self._limits.stuck_seconds):
             try:
@@ -364,19 +332,8 @@ class AdmissionService:
     async def _tick(self) -> None:
         while True:
             await self._keeper.changed(_TICK_SECONDS)
-            self._overload.episode.end_if_quiet()
+            self._overload.end_if_quiet()
             if self._clients is not None:
                 self._clients.episode.end_if_quiet()
             if self._keeper.refresh(datetime.now(UTC)):
                 self._port.retire()
-
-
-def _freeze_garbage() -> None:
-    """Keep the garbage collector from delaying answers: no request is answered while it runs.
-
-    What exists now stays for good and is not looked at again. Nearly all that a review leaves is
-    freed without the collector, and what is remembered in thousands is of classes that it skips.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, _MIDDLE_ROUNDS)

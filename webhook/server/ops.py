@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 
 from webhook.server.access import Access, Part
-from webhook.server.connection import Connection, connection_of
+from webhook.server.connection import connection_of
 from webhook.tasks.threads import in_thread
 
 _OPEN: Final = frozenset({"/livez", "/readyz"})
@@ -38,39 +38,28 @@ Only /livez and /readyz are answered now. Close dashboards that nobody looks at.
 _CHALLENGES: Final = ('Bearer realm="genguard"', 'Basic realm="genguard", charset="UTF-8"')
 
 
-class Readiness(NamedTuple):
-    """Whether the server is ready.
-
-    missing  why it answers no reviews; None when it does
-    failing  the tasks that fail, a sentence each. The server stays ready: reviews are answered, and
-             the same failure in every pod must not leave writes without any
-    """
-
-    missing: str | None
-    failing: tuple[str, ...] = ()
-
-
 def ops_application(
     registry: CollectorRegistry,
-    ready: Callable[[], "Readiness"],
+    missing: Callable[[], str | None],
+    failing: Callable[[], Iterable[object]],
     access: Access,
     pages: Iterable[web.AbstractRouteDef],
 ) -> web.Application:
     """Make the application: GET /livez, /readyz and /metrics, and `pages`.
 
-    `ready` says whether the server is ready.
+    missing  why the server answers no reviews; None when it does
+    failing  the tasks that fail. The server stays ready: reviews are answered, and the same failure
+             in every pod must not leave writes without any
     """
 
     async def livez(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        missing, failing = ready()
-        if missing is None:
-            return web.Response(text="".join(f"{line}\n" for line in ("ok", *failing)))
-        return web.Response(
-            status=503, text=json.dumps({"ready": False, "missing": missing}) + "\n"
-        )
+        why = missing()
+        if why is None:
+            return web.Response(text="".join(f"{line}\n" for line in ("ok", *failing())))
+        return web.Response(status=503, text=json.dumps({"ready": False, "missing": why}) + "\n")
 
     async def metrics(_: web.Request) -> web.Response:
         # Read on the event loop, where the counters are used. Formatting takes far longer where
@@ -95,34 +84,34 @@ def ops_application(
 
 
 def _guard(access: Access) -> Middleware:
+    async def refused(request: web.Request) -> web.Response | None:
+        """Refuse before the path is looked up: an answer must not show which pages exist."""
+        if request.path in _OPEN:
+            return None
+        if connection_of(request).is_spare:
+            crowded = web.Response(status=503, text=_CROWDED, headers={"Retry-After": "2"})
+            crowded.force_close()
+            return crowded
+        part = Part.METRICS if request.path == _METRICS else Part.OBSERVED
+        refusal = await access.refuses(request, part)
+        if refusal is None:
+            return None
+        response = web.Response(status=refusal.status, text=refusal.why)
+        for challenge in _CHALLENGES if refusal.asks else ():
+            response.headers.add("WWW-Authenticate", challenge)
+        if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            response.headers["Retry-After"] = "2"
+        return response
+
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse before the path is looked up: an answer must not show which pages exist."""
         connection = connection_of(request)
         connection.headers_complete()
         try:
-            return await answer(request, handler, connection)
+            refusal = await refused(request)
+            return await handler(request) if refusal is None else refusal
         finally:
             connection.request_done()
-
-    async def answer(
-        request: web.Request, handler: Handler, connection: Connection
-    ) -> web.StreamResponse:
-        if request.path not in _OPEN:
-            if connection.is_spare:
-                crowded = web.Response(status=503, text=_CROWDED, headers={"Retry-After": "2"})
-                crowded.force_close()
-                return crowded
-            part = Part.METRICS if request.path == _METRICS else Part.OBSERVED
-            refusal = await access.refuses(request, part)
-            if refusal is not None:
-                response = web.Response(status=refusal.status, text=refusal.why)
-                for challenge in _CHALLENGES if refusal.asks else ():
-                    response.headers.add("WWW-Authenticate", challenge)
-                if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE:
-                    response.headers["Retry-After"] = "2"
-                return response
-        return await handler(request)
 
     return guard
 

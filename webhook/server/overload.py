@@ -3,8 +3,7 @@
 An API server that has given up waiting does not read the answer, so work on it only delays the
 next one. How long a request has waited is known: since the event loop has read it, or since the
 event loop last looked at its connections (LoopLag). Each request is measured by itself, so that as
-many are judged as there is time for; of a spike only what is too much is rejected. A request that
-is alone on the port is no load and is never rejected (webhook/server/admission.py).
+many are judged as there is time for. One that is alone on the port is never rejected.
 
 An episode goes on until nothing was rejected for a while. During an episode a request may have
 waited less long than otherwise: the queue that a spike has left is rejected, and does not delay
@@ -76,24 +75,23 @@ class Episode:
             self._count = 0
 
 
-class Overload:
+class Overload(Episode):
     """Decides which reviews are rejected, counts them, and logs each episode."""
 
     def __init__(self, quiet_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """An episode ends after `quiet_seconds` in which nothing was rejected."""
         self.rejected: Final = dict.fromkeys(Rejected, 0)
-        self.episode: Final = Episode(
-            "overloaded: reviews are shed", "no longer overloaded", quiet_seconds, clock
-        )
+        begins, ends = "overloaded: reviews are shed", "no longer overloaded"
+        super().__init__(begins, ends, quiet_seconds, clock)
 
     def is_too_late(self, waited: float, timeout: float) -> bool:
         """Whether a client that gives up after `timeout` seconds has waited too long already."""
-        return waited > timeout * (MOST_WAITED_IN_EPISODE if self.episode else MOST_WAITED)
+        return waited > timeout * (MOST_WAITED_IN_EPISODE if self else MOST_WAITED)
 
-    def count(self, rejected: Rejected) -> None:
+    def reject(self, rejected: Rejected) -> None:
         """Count a rejected request."""
         self.rejected[rejected] += 1
-        self.episode.count(rejected)
+        self.count(rejected)
 
 
 _EVERY_SECONDS: Final = 0.05

@@ -26,6 +26,7 @@ from typing import Final
 from certs import CertificateError, PairFiles, PairSnapshot, inspect
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from certs.inspect import CertificateFacts, Part
+from webhook.telemetry.logs import LOGGER
 
 _HAS_MEMORY_FILES: Final = hasattr(os, "memfd_create")
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
@@ -36,15 +37,11 @@ _FILES: Final[Mapping[Part, str]] = {"certificate": CERT_FILE, "key": KEY_FILE, 
 
 
 class HeldPair:
-    """The pair that was last seen in a Secret.
+    """The pair that was last seen in a Secret."""
 
-    Until the Secret has been seen it is the pair of files, where they are given.
-    """
-
-    def __init__(self, secret: str, first: PairFiles | None) -> None:
+    def __init__(self, secret: str) -> None:
         """`secret` is how kubectl names it: genguard-tls -n genguard-system."""
         self._secret: Final = secret
-        self._first: Final = first
         self._held: Mapping[str, bytes] | None = None
         self._changed: Final = asyncio.Event()
 
@@ -63,8 +60,6 @@ class HeldPair:
     def read(self) -> PairSnapshot:
         """Read the present pair; raises CertificateError where there is none."""
         if self._held is None:
-            if self._first is not None:
-                return self._first.read()
             raise CertificateError(f"secret {self._secret} has not been seen yet")
         for name in (CERT_FILE, KEY_FILE):
             if not self._held.get(name):
@@ -74,8 +69,6 @@ class HeldPair:
 
     def place(self, part: Part) -> str:
         """Where a part of the pair is, for messages to those who have to repair it."""
-        if self._held is None and self._first is not None:
-            return self._first.place(part)
         return f"secret {self._secret}: {_FILES[part]}"
 
 
@@ -104,19 +97,9 @@ class ServingCertificate:
         self._source = source
         self._client_ca = client_ca
         self._pair = source.read()
-        self._current, self._facts, self.first_warnings = self._try(self._pair, at)
+        self._current, self.facts = self._try(self._pair, at)
         self.context: Final = _settings()
         self.context.sni_callback = self._hand_over
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the certificate being served, to compare replicas and files by."""
-        return self._facts.fingerprint
-
-    @property
-    def not_after(self) -> datetime:
-        """When the certificate being served expires."""
-        return self._facts.not_after
 
     def guarded(self) -> ssl.SSLContext:
         """Make the context of a listener that takes only clients whom `client_ca` has signed.
@@ -135,34 +118,31 @@ class ServingCertificate:
         self._client_ca = client_ca
         self._current = self._load(self._pair)
 
-    def reload_if_changed(self, at: datetime) -> tuple[str, ...] | None:
-        """Read the source, and serve its pair when it is new and good.
+    def reload_if_changed(self, at: datetime) -> bool:
+        """Read the source, and serve its pair when it is new and good; False if it is the same.
 
-        Returns what will need care of the new certificate; None if the source holds what is being
-        served. Raises CertificateError if it holds no usable pair; the last good one is served on.
+        Raises CertificateError if the source holds no usable pair; the last good one is served on.
         The message of one fault is the same at every reload, so that it can be logged only once.
         """
         pair = self._source.read()
         if pair == self._pair:
-            return None
+            return False
         # A refused pair is tried again each time: time alone can make it valid.
-        current, facts, warnings = self._try(pair, at)
-        self._pair, self._current, self._facts = pair, current, facts
-        return warnings
+        self._current, self.facts = self._try(pair, at)
+        self._pair = pair
+        return True
 
-    def _try(
-        self, pair: PairSnapshot, at: datetime
-    ) -> tuple[ssl.SSLContext, CertificateFacts, tuple[str, ...]]:
-        """Make a context for the pair, with its facts and warnings, or raise why it is unusable."""
+    def _try(self, pair: PairSnapshot, at: datetime) -> tuple[ssl.SSLContext, CertificateFacts]:
+        """Make a context for the pair, and log its warnings; raise why it is unusable."""
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at)
         where = self._source.place
         if found.facts is None or found.errors:
             raise CertificateError("; ".join(f"{where(p.part)}: {p.message}" for p in found.errors))
         context = self._load(pair)
-        warnings = tuple(
-            f"{where(p.part)}: {p.message}" for p in found.problems if p.severity == "warning"
-        )
-        return context, found.facts, warnings
+        for problem in found.problems:
+            reason = f"{where(problem.part)}: {problem.message}"
+            LOGGER.warning("certificate", extra={"facts": {"reason": reason}})
+        return context, found.facts
 
     def _load(self, pair: PairSnapshot) -> ssl.SSLContext:
         context = _settings()

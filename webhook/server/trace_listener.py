@@ -14,7 +14,6 @@ from aiohttp import web
 from genguard.admission.decode import (
     MAX_BODY_BYTES,
     UndecodableReviewError,
-    decode_envelope,
     decode_review,
 )
 from genguard.admission.encode import encode_allowed
@@ -37,16 +36,13 @@ async def observing(
     async def answer(request: web.Request) -> web.Response:
         body = await request.read()
         try:
-            try:
-                review = decode_review(body)
-            except RecursionError:  # nested too deep to compare; it is allowed all the same
-                envelope = decode_envelope(body)
-                return _allowed(envelope.api_version, envelope.request.uid)
-        except UndecodableReviewError as error:
-            raise web.HTTPBadRequest(text=error.code) from error
+            review = decode_review(body)
+        except (UndecodableReviewError, RecursionError) as error:  # the failure policy is Ignore
+            raise web.HTTPBadRequest from error
         position = int(request.match_info["position"])
         asyncio.get_running_loop().call_soon(on_view, position, review)
-        return _allowed(review.api_version, review.wire.uid)
+        allowed = encode_allowed(review.api_version, review.wire.uid)
+        return web.Response(body=allowed, content_type="application/json")
 
     path = f"/{secrets.token_hex(16)}"
     application = web.Application(client_max_size=MAX_BODY_BYTES)
@@ -59,10 +55,6 @@ async def observing(
         yield runner.addresses[0][1], path
     finally:
         await runner.cleanup()  # what is being answered is finished
-
-
-def _allowed(api_version: str, uid: str) -> web.Response:
-    return web.Response(body=encode_allowed(api_version, uid), content_type="application/json")
 
 
 @dataclass(frozen=True, slots=True)

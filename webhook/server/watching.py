@@ -44,21 +44,18 @@ def parse_watched(text: str, flag: str = "--watch") -> tuple[str, ...]:
     NotWatchableError.
     """
     names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
-    return tuple(_checked(name, flag) for name in names)
-
-
-def _checked(name: str, flag: str) -> str:
-    resource, _, group = name.partition(".")
-    rows = [row for row in load_rows() if row.resource == resource and row.persisted]
-    if not _NAME.fullmatch(name) or not (group or rows):
-        raise NotWatchableError(
-            f"{flag} {name!r}: not a resource as kubectl api-resources shows it, such as pods, "
-            "deployments.apps, widgets.example.org"
-        )
-    if not group and all(row.group for row in rows):
-        meant = " or ".join(row.name for row in rows)
-        raise NotWatchableError(f"{flag} {name!r}: it has a group; write {meant}")
-    return name
+    for name in names:
+        resource, _, group = name.partition(".")
+        rows = [row for row in load_rows() if row.resource == resource and row.persisted]
+        if not _NAME.fullmatch(name) or not (group or rows):
+            raise NotWatchableError(
+                f"{flag} {name!r}: not a resource as kubectl api-resources shows it, such as pods, "
+                "deployments.apps, widgets.example.org"
+            )
+        if not group and all(row.group for row in rows):
+            meant = " or ".join(row.name for row in rows)
+            raise NotWatchableError(f"{flag} {name!r}: it has a group; write {meant}")
+    return tuple(names)
 
 
 class _Seen(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from certs import CertificateError, PairFiles, inspect, issue, write_files
+from certs import CertificateError, inspect, issue, write_files
 from tests.contract.hostile import GOOD
 from tests.contract.service import serving
 from webhook.server.certificate import CertificateKeeper
@@ -40,18 +40,18 @@ def given(folder: Path) -> CertificateKeeper:
 
 
 def test_one_of_our_own_is_made_where_there_is_none_and_kept_where_there_is(tmp_path):
-    first = own(tmp_path).serving.fingerprint
-    assert own(tmp_path).serving.fingerprint == first
+    first = own(tmp_path).serving.facts.fingerprint
+    assert own(tmp_path).serving.facts.fingerprint == first
     assert (tmp_path / "ca.crt").exists()
 
 
 def test_one_of_our_own_is_renewed_before_it_expires(tmp_path):
     keeper = own(tmp_path)
-    first = keeper.serving.fingerprint
+    first = keeper.serving.facts.fingerprint
     assert not keeper.refresh(NOW + DAY)
     assert keeper.refresh(NOW + 29 * DAY)
-    assert keeper.serving.fingerprint != first
-    assert keeper.serving.not_after > NOW + 50 * DAY
+    assert keeper.serving.facts.fingerprint != first
+    assert keeper.serving.facts.not_after > NOW + 50 * DAY
 
 
 @pytest.mark.parametrize("days", [1 / 8, 365, 3_650, -1 / 8, -365, -3_650])
@@ -65,7 +65,7 @@ def test_after_a_clock_was_put_right_one_of_our_own_is_good_within_the_hour(tmp_
     files = [(tmp_path / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt")]
     found = inspect(*files, at=NOW + DAY / 24, names=["localhost"])
     assert found.problems == ()
-    assert keeper.serving.fingerprint == found.facts.fingerprint
+    assert keeper.serving.facts.fingerprint == found.facts.fingerprint
 
 
 def test_one_that_others_renew_is_only_picked_up(tmp_path):
@@ -82,12 +82,12 @@ def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
     caplog.set_level(logging.ERROR, "genguard")
     put(tmp_path)
     keeper = given(tmp_path)
-    good = keeper.serving.fingerprint
+    good = keeper.serving.facts.fingerprint
     for _ in range(3):
         (tmp_path / "tls.crt").write_text("no certificate")
         assert not keeper.refresh(NOW)
     assert [record.message for record in caplog.records] == ["certificate refused"]
-    assert keeper.serving.fingerprint == good
+    assert keeper.serving.facts.fingerprint == good
     put(tmp_path)
     assert keeper.refresh(NOW)
     (tmp_path / "tls.crt").write_text("no certificate")
@@ -98,13 +98,13 @@ def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
 def test_a_renewal_that_cannot_be_written_leaves_the_old_one_served(tmp_path, caplog):
     folder = tmp_path / "certs"
     keeper = own(folder)
-    first = keeper.serving.fingerprint
+    first = keeper.serving.facts.fingerprint
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
     folder.write_text("a file is in the way")
     assert not keeper.refresh(NOW + 29 * DAY)
-    assert keeper.serving.fingerprint == first
+    assert keeper.serving.facts.fingerprint == first
     assert "certificate not renewed" in [record.message for record in caplog.records]
 
 
@@ -138,21 +138,11 @@ def held(issued):
     }
 
 
-def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_path):
-    write_files(tmp_path, held(FIRST))
-    pair = HeldPair("genguard-tls", PairFiles.in_folder(tmp_path))
-    assert pair.read().cert_pem == FIRST.cert_pem
-    assert pair.place("key") == f"{tmp_path}/tls.key"
-    pair.take(held(SECOND))
-    assert pair.read().cert_pem == SECOND.cert_pem
-    assert pair.place("key") == "secret genguard-tls: tls.key"
-
-
 def test_what_is_spoilt_is_told_and_the_last_good_pair_is_served_on(caplog):
-    pair = HeldPair("genguard-tls", None)
+    pair = HeldPair("genguard-tls")
     pair.take(held(FIRST))
     keeper = CertificateKeeper(Settings(), pair)
-    good = keeper.serving.fingerprint
+    good = keeper.serving.facts.fingerprint
     for spoilt in ({"tls.crt": b"spoilt"}, {"tls.key": b""}):
         pair.take(held(FIRST) | spoilt)
         assert not keeper.refresh(NOW)
@@ -161,11 +151,11 @@ def test_what_is_spoilt_is_told_and_the_last_good_pair_is_served_on(caplog):
         caplog.clear()
     pair.take(held(SECOND))
     assert keeper.refresh(NOW)
-    assert keeper.serving.fingerprint != good
+    assert keeper.serving.facts.fingerprint != good
 
 
 async def test_a_change_is_told_at_once():
-    pair = HeldPair("genguard-tls", None)
+    pair = HeldPair("genguard-tls")
     waiting = asyncio.create_task(pair.changed(60.0))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -175,7 +165,7 @@ async def test_a_change_is_told_at_once():
 
 
 async def test_what_is_good_is_waited_for_and_in_vain_it_says_why():
-    pair = HeldPair("genguard-tls -n genguard-system", None)
+    pair = HeldPair("genguard-tls -n genguard-system")
     with pytest.raises(CertificateError, match="genguard-tls -n genguard-system has not been seen"):
         await until_good(pair, 0.0)
     pair.take(held(FIRST))

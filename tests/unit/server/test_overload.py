@@ -40,32 +40,32 @@ def test_before_an_episode_only_what_can_no_longer_be_in_time_is_rejected(overlo
 
 @pytest.mark.parametrize(("waited", "late"), [(LONG, True), (MIDDLING, True), (SHORT, False)])
 def test_in_an_episode_less_waiting_is_allowed(overload, waited, late):
-    overload.count(Rejected.LATE)
+    overload.reject(Rejected.LATE)
     assert overload.is_too_late(waited, TIMEOUT) is late
 
 
 def test_each_is_counted_by_what_there_was_too_much_of(overload):
     assert overload.rejected == {Rejected.LATE: 0, Rejected.LARGE: 0, Rejected.READING: 0}
     for reason in (Rejected.LATE, Rejected.READING, Rejected.LATE):
-        overload.count(reason)
+        overload.reject(reason)
     assert overload.rejected == {Rejected.LATE: 2, Rejected.LARGE: 0, Rejected.READING: 1}
 
 
 def test_the_log_has_one_line_when_it_begins_and_one_when_nothing_was_rejected_for_a_while(
     overload, clock, caplog
 ):
-    overload.episode.end_if_quiet()
+    overload.end_if_quiet()
     for clock.now in (1.0, 1.5, 3.0, 3.25):
-        overload.count(Rejected.LATE)
-        overload.episode.end_if_quiet()
+        overload.reject(Rejected.LATE)
+        overload.end_if_quiet()
     clock.now = 8.2
-    overload.episode.end_if_quiet()
+    overload.end_if_quiet()
     assert overload.is_too_late(MIDDLING, TIMEOUT)
     for clock.now in (9.0, 20.0):
-        overload.episode.end_if_quiet()
+        overload.end_if_quiet()
     assert not overload.is_too_late(MIDDLING, TIMEOUT)
     clock.now = 30.0
-    overload.count(Rejected.LARGE)
+    overload.reject(Rejected.LARGE)
     assert [(record.message, record.facts) for record in caplog.records] == [
         ("overloaded: reviews are shed", {"reason": "late"}),
         ("no longer overloaded", {"refused": 4, "seconds": 2.25}),

@@ -15,7 +15,7 @@ from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from webhook.files.private import NotPrivateError, keep_private
-from webhook.server.observe import Recorder
+from webhook.server.recorder import Recorder
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -70,37 +70,37 @@ def refusal(certificate, at):
     return str(caught.value)
 
 
-async def test_the_pair_of_the_files_is_served_and_described(certificate):
+async def test_the_pair_of_the_files_is_served_and_described(certificate, caplog):
     async with serving(certificate) as client:
         assert (await client.shake()).fingerprint == OLD
-    assert certificate.fingerprint == OLD
-    assert certificate.not_after == (NOW + 30 * DAY).replace(microsecond=0)
-    assert certificate.first_warnings == ()
+    assert certificate.facts.fingerprint == OLD
+    assert certificate.facts.not_after == (NOW + 30 * DAY).replace(microsecond=0)
+    assert not caplog.records
 
 
 def test_nothing_happens_while_the_contents_stay(tmp_path, certificate):
     write_files(tmp_path, as_files(FIRST))
-    assert certificate.reload_if_changed(NOW) is None
+    assert certificate.reload_if_changed(NOW) is False
 
 
 async def test_a_new_pair_is_for_new_connections_and_open_ones_go_on(tmp_path, certificate):
     async with serving(certificate) as client:
         reader, writer = await client.connect()
         write_files(tmp_path, as_files(SECOND))
-        assert certificate.reload_if_changed(NOW) == ()
-        assert certificate.fingerprint == NEW
+        assert certificate.reload_if_changed(NOW)
+        assert certificate.facts.fingerprint == NEW
         assert (await client.shake()).fingerprint == NEW
         writer.write(b"still here")
         assert await reader.readexactly(10) == b"still here"
         writer.close()
         await writer.wait_closed()
-    assert certificate.reload_if_changed(NOW) is None
+    assert certificate.reload_if_changed(NOW) is False
 
 
 async def test_a_new_authority_is_served_too(tmp_path, certificate):
     async with serving(certificate) as client:
         write_files(tmp_path, as_files(OTHER))
-        assert certificate.reload_if_changed(NOW) == ()
+        assert certificate.reload_if_changed(NOW)
         seen = await client.trusting(OTHER.ca_pem).shake()
         assert seen.fingerprint == fingerprint(OTHER.cert_pem)
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -113,7 +113,7 @@ async def test_a_key_of_another_type_takes_the_place_of_the_old(tmp_path, certif
     pair = rsa_pair()
     async with serving(certificate) as client:
         write_files(tmp_path, pair)
-        assert certificate.reload_if_changed(NOW) == ()
+        assert certificate.reload_if_changed(NOW)
         assert (await client.only(version).shake()).fingerprint == fingerprint(pair["tls.crt"])
 
 
@@ -141,9 +141,9 @@ async def test_a_bad_pair_is_refused_the_old_one_works_on_and_a_good_one_follows
         assert reasons[0] == reasons[1]  # a log tells it once
         for _ in range(3):
             assert (await client.shake()).fingerprint == OLD
-        assert certificate.fingerprint == OLD
+        assert certificate.facts.fingerprint == OLD
         write_files(tmp_path, as_files(SECOND))
-        assert certificate.reload_if_changed(NOW) == ()
+        assert certificate.reload_if_changed(NOW)
         assert (await client.shake()).fingerprint == NEW
 
 
@@ -155,15 +155,15 @@ async def test_files_that_vanish_change_nothing(tmp_path, certificate, gone):
         refusal(certificate, NOW)
         assert (await client.shake()).fingerprint == OLD
         write_files(tmp_path, as_files(FIRST))
-        assert certificate.reload_if_changed(NOW) is None
+        assert certificate.reload_if_changed(NOW) is False
 
 
 def test_a_refused_pair_is_served_once_time_has_made_it_valid(tmp_path, certificate):
     early = issue(names=[], at=NOW + DAY)
     write_files(tmp_path, as_files(early))
     refusal(certificate, NOW)
-    assert certificate.reload_if_changed(NOW + 2 * DAY) == ()
-    assert certificate.fingerprint == fingerprint(early.cert_pem)
+    assert certificate.reload_if_changed(NOW + 2 * DAY)
+    assert certificate.facts.fingerprint == fingerprint(early.cert_pem)
 
 
 async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp_path):
@@ -172,17 +172,19 @@ async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp
     async with serving(certificate) as client:
         assert (await client.shake()).fingerprint == OLD
         mount_secret(tmp_path, as_files(SECOND), 2)
-        assert certificate.reload_if_changed(NOW) == ()
+        assert certificate.reload_if_changed(NOW)
         assert (await client.shake()).fingerprint == NEW
 
 
-def test_a_pair_due_for_renewal_is_served_with_a_warning(tmp_path):
+def test_a_pair_due_for_renewal_is_served_with_a_warning(tmp_path, caplog):
     write_files(tmp_path, as_files(FIRST))
     certificate = ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW + 25 * DAY)
-    (warning,) = certificate.first_warnings
-    assert "due for renewal" in warning
     write_files(tmp_path, as_files(SECOND))
-    assert certificate.reload_if_changed(NOW + 25 * DAY) == (warning,)
+    assert certificate.reload_if_changed(NOW + 25 * DAY)
+    reasons = {one.facts["reason"] for one in caplog.records}
+    assert len(caplog.records) == 2
+    assert "due for renewal" in reasons.pop()
+    assert not reasons
 
 
 def test_without_a_usable_pair_there_is_no_server(tmp_path):

@@ -1,6 +1,4 @@
-"""Counts each answer, logs what matters, hands it to detection, and records it.
-
-`serve --record FILE` writes every review as one line that `replay` reads:
+"""`serve --record FILE` writes every review as one line that `replay` reads.
 
     {"time": RFC3339, "phase": "intent|mutate|outcome", "review": {AdmissionReview}}
 
@@ -9,7 +7,6 @@ also where it was there before with another mode. A thread writes, and when it c
 are dropped and counted: recording never delays an answer.
 """
 
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -20,84 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from genguard.admission.review import Phase
-from genguard.objects.fields import to_field_path
-from genguard.review import Reply, Skipped, Verdict
-from genguard.rules.annotations import MOST_SHOWN
-from genguard.rules.assign_generation import AssignGeneration
 from webhook.files.private import keep_private
-from webhook.server.detecting import Detecting
-from webhook.telemetry.logs import LOGGER, is_heard
-from webhook.telemetry.metrics import Metrics
-
-_LONGEST_NAME: Final = 256
-
-
-class Observations:
-    """Gets every answer. Neither blocks nor raises."""
-
-    def __init__(self, metrics: Metrics, recorder: "Recorder | None", detecting: Detecting) -> None:
-        self.metrics: Final = metrics
-        self._recorder: Final = recorder
-        self.detecting: Final = detecting
-
-    def answered(
-        self,
-        phase: Phase,
-        body: bytes,
-        reply: Reply,
-        seconds: float,
-        *,
-        audit_only: bool,
-        is_large: bool,
-    ) -> None:
-        """Count a review; log it when something was repaired, dropped or not judged.
-
-        is_large  working on it would hold the event loop
-        """
-        verdict = reply.verdict
-        self.metrics.record(phase, reply, seconds, audit_only=audit_only)
-        if verdict.refused is not None:
-            field, code = verdict.refused.field, verdict.refused.code
-            facts = {"phase": phase, "field": field, "code": code}
-            LOGGER.warning("undecodable", extra={"facts": facts})
-            return
-        if self._recorder is not None:
-            self._recorder.record(phase, body)
-        self.detecting.put(phase, verdict, len(body), is_large=is_large)
-        if verdict.skipped is Skipped.OVERLOADED:
-            self.detecting.shed(verdict.request)
-        # webhook/server/overload.py logs an overload once: it is no time for many lines.
-        elif verdict.skipped is not None:
-            facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
-            LOGGER.warning("not judged", extra={"facts": facts})
-        message = "would repair" if audit_only else "repaired"
-        for repair in verdict.repairs:
-            # It acts on every counted write: its lines are for debugging.
-            level = logging.DEBUG if repair.rule == AssignGeneration.name else logging.INFO
-            if is_heard(level, message):
-                shown = {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
-                done = {"rule": repair.rule, "edits": len(repair.edits), "set": shown}
-                LOGGER.log(level, message, extra={"facts": {**done, **_where(verdict)}})
-        if verdict.dropped:
-            fields = [to_field_path(edit.path) for edit in verdict.dropped]
-            LOGGER.error("patch dropped", extra={"facts": {"fields": fields, **_where(verdict)}})
-
-
-def _where(verdict: Verdict) -> dict[str, str]:
-    if verdict.request is None:
-        return {}
-    wire = verdict.request.wire
-    where = {
-        "operation": wire.operation,
-        "resource": wire.resource.resource,
-        "group": wire.resource.group,
-        "subresource": wire.sub_resource,
-        "namespace": wire.namespace,
-        "name": wire.name,
-        "user": wire.user_info.username,
-    }
-    return {key: value[:_LONGEST_NAME] for key, value in where.items()}
-
 
 _QUEUED_BYTES: Final = 64 * 1024 * 1024
 
