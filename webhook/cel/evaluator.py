@@ -15,8 +15,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import AbstractContextManager
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 from cachetools import LRUCache
@@ -49,8 +50,8 @@ _FAILURES: Final = (BrokenExecutor, TimeoutError, OSError, RuntimeError, MemoryE
 """A worker that was ended, does not answer, or gave up: CEL stops after 10,000 iterations."""
 
 
-class Evaluator:
-    """A context manager. It starts its worker when it is first used, and again after it has ended.
+class Evaluator(AbstractContextManager["Evaluator"]):
+    """It starts its worker when it is first used, and again after it has ended.
 
     started  how many workers were started
     """
@@ -69,9 +70,6 @@ class Evaluator:
         self.pid: int | None = None
         """Of the worker, while there is one."""
         self.started = 0
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._is_closed = True

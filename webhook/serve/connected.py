@@ -66,7 +66,6 @@ class ConnectedCluster:
     tokens        asks the API server whose token it is, and what it may do
     exists        asks whether the API server has an object
     is_own        the server runs in a pod of this cluster
-    news          says when webhooks or policies change
     """
 
     def __init__(

@@ -64,8 +64,7 @@ class WithinHost:
         """
         if part is Part.METRICS:
             return None
-        transport = request.transport
-        ends = ("peername", "sockname")
+        transport, ends = request.transport, ("peername", "sockname")
         if transport is None or not all(_loops(transport.get_extra_info(end)) for end in ends):
             return Refusal(403, _ELSEWHERE)
         if not _is_local_name(request.headers.get("Host", "")):

@@ -158,8 +158,7 @@ class CertificateKeeper:
             return False
         self._client_ca = pem
         self.serving.trust_clients(pem)
-        facts = {"file": str(self._client_file)}
-        LOGGER.info("client authority reloaded", extra={"facts": facts})
+        LOGGER.info("client authority reloaded", extra={"facts": {"file": str(self._client_file)}})
         return True
 
     def _reload_pair(self, now: datetime) -> bool:

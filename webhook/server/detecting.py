@@ -41,7 +41,6 @@ _LEAST_STEP: Final = 5.0
 DETECTION: Final = "detection"
 SETTLING: Final = "settling"
 """The names of the tasks."""
-_JUDGED: Final = frozenset({Operation.CREATE, Operation.UPDATE})
 
 
 class _Waiting(NamedTuple):
@@ -112,7 +111,8 @@ class Detecting:
             self._miss(request, self._now())
             return
         # Detection looks at all but deletions on their way.
-        if request.operation not in _JUDGED and phase is not Phase.OUTCOME:
+        is_write = request.operation in (Operation.CREATE, Operation.UPDATE)
+        if not is_write and phase is not Phase.OUTCOME:
             return
         now = self._now()
         objects = [one for one in (request.object, request.old_object) if one is not None]

@@ -17,9 +17,8 @@ RETRY_AFTER_SECONDS: Final = 1
 
 LARGE_BYTES: Final = 512 * 1024
 LARGE_VALUES: Final = 2_000
-"""What has more bytes or more values is worked on in a thread. A pod with managedFields has 800
-values, old and new object together. The worst of 2,000 values are judged in 4 ms, and compared in
-as long, on one core."""
+"""What has more bytes or more values is worked on in a thread; an update of a pod has 800 values.
+The worst of 2,000 values are judged in 4 ms, and compared in as long, on one core."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,9 +109,9 @@ class LoopLag:
 
     def __init__(self) -> None:
         self._loop: Final = asyncio.get_running_loop()
-        self._lags: Final = deque([0.0], maxlen=_MEASURES)
+        self._lags: Final[deque[float]] = deque(maxlen=_MEASURES)
         self._due = self.before_last = time.monotonic()
-        self._next: asyncio.TimerHandle = self._plan(self._due)
+        self._measure()
 
     def longest(self) -> float:
         """The longest lag of the last seconds, in seconds, for the metric."""
@@ -121,14 +121,11 @@ class LoopLag:
         """Measure no more."""
         self._next.cancel()
 
-    def _plan(self, now: float) -> asyncio.TimerHandle:
-        self.before_last, self._due = self._due, now + _EVERY_SECONDS
-        return self._loop.call_later(_EVERY_SECONDS, self._measure)
-
     def _measure(self) -> None:
         now = time.monotonic()
         self._lags.append(max(now - self._due, 0.0))
-        self._next = self._plan(now)
+        self.before_last, self._due = self._due, now + _EVERY_SECONDS
+        self._next = self._loop.call_later(_EVERY_SECONDS, self._measure)
 
 
 EXIT_STUCK: Final = 70

@@ -8,7 +8,6 @@ are dropped and counted: recording never delays an answer.
 """
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -45,8 +44,8 @@ class Recorder:
         if os.fstat(self._file).st_size:  # a process that was killed may have left half a line
             os.write(self._file, b"\n")
         self._clock: Final = clock
-        self._waiting = 0
-        self._lock: Final = threading.Lock()
+        self._given = self._taken = 0
+        """Bytes: one counted by the event loop alone, one by the thread alone."""
         self._writer: Final = ThreadPoolExecutor(1, "recorder")
         self.dropped = 0
 
@@ -60,11 +59,10 @@ class Recorder:
             phase.encode(),
             one_line,
         )
-        with self._lock:
-            if self._waiting + len(line) > _QUEUED_BYTES:
-                self.dropped += 1
-                return
-            self._waiting += len(line)
+        if self._given - self._taken + len(line) > _QUEUED_BYTES:
+            self.dropped += 1
+            return
+        self._given += len(line)
         self._writer.submit(self._append, line)
 
     def close(self) -> None:
@@ -85,5 +83,4 @@ class Recorder:
             self.dropped += 1
             with suppress(OSError):  # a pipe has no length
                 os.ftruncate(self._file, os.fstat(self._file).st_size - len(line) + len(left))
-        with self._lock:
-            self._waiting -= len(line)
+        self._taken += len(line)

@@ -53,8 +53,7 @@ class HeldPair:
     async def changed(self, seconds: float) -> None:
         """Wait until the Secret has changed, but no longer than so many seconds."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
+            await asyncio.wait_for(self._changed.wait(), seconds)
         self._changed.clear()
 
     def read(self) -> PairSnapshot:
