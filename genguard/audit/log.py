@@ -132,7 +132,6 @@ _NEVER_STORED: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io
 """Groups of questions to the API server."""
 _MOST_NAMES: Final = 1_000
 _MOST_OBJECTS: Final = 10_000
-_MOST_BYTES: Final = 8 * 1024 * 1024
 
 
 class AuditLog:
@@ -143,7 +142,7 @@ class AuditLog:
         self._suspects: Final = NamedSuspects(given)
         self._detection: Final = Detection(
             self._suspects,
-            history=History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES),
+            history=History(_MOST_OBJECTS, 2 * _MOST_OBJECTS, 2 * _MOST_OBJECTS),
         )
         self._reviewing: Final = Reviewing(engine, self._detection)
         self._unjudged: Final = UnjudgedWrites()

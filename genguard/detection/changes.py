@@ -7,7 +7,6 @@ in changing order), by position otherwise. Of a list outside status another orde
 leaf as well, the list itself: generation counts it.
 """
 
-import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -23,8 +22,6 @@ MOST_LEAVES: Final = 2_000
 """More leaves of one write are left out, so that one object cannot take all the memory.
 
 Checked before a PathNode is made: it takes as much as the leaf."""
-_BYTES_OF_CHANGE: Final = 240
-_BYTES_OF_SHOWN: Final = 50
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _STATUS: Final = "status"
 ORDER: Final = "<order>"
@@ -39,15 +36,15 @@ _fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 _TIMES: Final = ("time", "timestamp")
 _SALTS: Final = 65_535
-MOST_PLACES: Final = 8_192
-MOST_BYTES_OF_PLACES: Final = 4 * 1024 * 1024
+MOST_PLACES: Final = 4_096
 """With more a new tree begins: names may be any, as keys of annotations are."""
 DEEPEST: Final = 40
 LONGEST_PATH: Final = 512
 """Characters. What is below so many, or so many levels down, is compared as one value."""
 LONGEST_NAME: Final = 320
 """Characters: more than a key of an annotation may have. Longer names are cut, with a digest."""
-_BYTES_OF_PLACE: Final = 500
+_LONG: Final = 128
+"""Characters of a path for which a leaf weighs as much as another leaf."""
 
 
 Item = tuple[str, str | int, int]
@@ -75,11 +72,6 @@ def _short(name: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:32]}#{blake2b(name.encode(), digest_size=8).hexdigest()}"
-
-
-def _token_size(token: str | Item) -> int:
-    """Return the bytes of the key of a PathNode."""
-    return sys.getsizeof(token if isinstance(token, str) else token[1])
 
 
 class PathNode(dict[str | Item, "PathNode"]):
@@ -115,8 +107,8 @@ class PathNode(dict[str | Item, "PathNode"]):
             path = (*self.path, _told_from_others(field, named) if field else named)
             pointer = to_pointer((index,))
         made = PathNode(path, self.pointer + pointer, self._tree)
-        if not self._tree.is_full:
-            self._tree.count(sys.getsizeof(made.pointer) + sys.getsizeof(path) + _token_size(token))
+        if self._tree.places <= MOST_PLACES:
+            self._tree.places += 1
             self[token] = made
         return made
 
@@ -127,25 +119,14 @@ class PathTree:
     def __init__(self) -> None:
         self._begin()
 
-    @property
-    def is_full(self) -> bool:
-        """Return whether new nodes are not kept any more."""
-        return self.places > MOST_PLACES or self.bytes > MOST_BYTES_OF_PLACES
-
-    def count(self, size: int) -> None:
-        """Count one more node, with so many bytes of names."""
-        self.places += 1
-        self.bytes += _BYTES_OF_PLACE + size
-
     def root(self) -> PathNode:
         """Return the node of a whole object."""
-        if self.is_full:
+        if self.places > MOST_PLACES:
             self._begin()
         return self._root
 
     def _begin(self) -> None:
         self.places = 0
-        self.bytes = 0
         self._root = PathNode((), "", self)
 
 
@@ -246,13 +227,9 @@ Part = tuple[str, bytes | msgspec.Raw | None, bytes | msgspec.Raw | None]
 _pointer: Final = attrgetter("pointer")
 
 
-def size_of(leaves: Leaves) -> int:
-    """Return about how many bytes of memory leaves take, with paths and pointers of their own."""
-    names = sys.getsizeof("".join([one.pointer for one in leaves]))
-    values = [one.shown_before for one in leaves if one.shown_before is not None]
-    values += [one.shown_after for one in leaves if one.shown_after is not None]
-    shown = _BYTES_OF_SHOWN * len(values) + len("".join(values))
-    return _BYTES_OF_CHANGE * len(leaves) + 2 * names + shown
+def weight_of(leaves: Leaves) -> int:
+    """Return how many leaves they count as in the bounds: one each, and more if paths are long."""
+    return sum([1 + len(one.pointer) // _LONG for one in leaves])
 
 
 def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Leaves:

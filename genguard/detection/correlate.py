@@ -27,7 +27,6 @@ lost, or another replica was called. That lowers what is known of this write, an
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -44,12 +43,11 @@ from genguard.detection.diff import (
     diff_of,
     together,
 )
-from genguard.detection.fact import BYTES_OF_FACT, SECONDS_APART, EarlierFacts, Fact
+from genguard.detection.fact import SECONDS_APART, EarlierFacts, Fact
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NOBODY, Acted, Called, Write, is_manager
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.fields import Path
-from genguard.objects.observed import Observed
 
 SECONDS_WAITED: Final = 10.0
 """For the next phase of a write; genguard's registrations time out after 2 s each."""
@@ -62,19 +60,18 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.25
 Counted from the epoch, so that every replica looks at the same facts."""
 _ROUNDS: Final = 2
 MOST_PENDING: Final = 2_000
-MOST_BYTES_PENDING: Final = 16 * 1024 * 1024
+MOST_RESOURCES: Final = 500
+MOST_LEAVES_PENDING: Final = 15_000
 MOST_OF_KEY: Final = 16
 """Open writes with one key: each fact is compared with all of them. Of more the oldest ends."""
 MOST_AT_ONCE: Final = 20
 """One fact ends the wait of at most so many writes. After a burst thousands are due, and answers
-wait for the event loop meanwhile: each takes some 0.05 ms. Writes over the bound in bytes end at
+wait for the event loop meanwhile: each takes some 0.05 ms. Writes over the bound in leaves end at
 once."""
 
 
 _FEW: Final = 4
 """So many writes that lack a phase say nothing."""
-_MOST_POINTERS: Final = 1_000
-_MOST_INTERNED: Final = 100
 _MOST_OUTCOMES: Final = 1_000
 _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
 
@@ -93,7 +90,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
     is_in_doubt  another write with its key was open, and nobody knows whose calls these are
     is_metadata_in_doubt  the same of what they show of metadata alone
     is_given_up  it was noted as not answered
-    size         bytes of the facts, as counted
+    leaves       those of its facts
     """
 
     key: JoinKey
@@ -103,7 +100,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
     is_in_doubt: bool = False
     is_metadata_in_doubt: bool = False
     is_given_up: bool = False
-    size: int = 0
+    leaves: int = 0
 
     @property
     def last(self) -> Fact:
@@ -118,16 +115,6 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
         intent = () if self.intent is None else (Phase.INTENT,)
         return (*intent, Phase.MUTATE) if self.mutates else intent
 
-    def size_of(self, mutate: Fact) -> int:
-        """Return the bytes of a mutate call; it shares with the intent what shows the same."""
-        intent = self.intent
-        is_shared = (
-            intent is not None
-            and intent.compared is mutate.compared
-            and intent.compared_metadata is mutate.compared_metadata
-        )
-        return BYTES_OF_FACT if is_shared else mutate.size
-
     def shift(self, seconds: float, now: float) -> None:
         """Move its times by so many seconds, and none beyond `now`."""
         self.since = min(self.since + seconds, now)
@@ -141,7 +128,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
 
 
 class Correlator:
-    """Joins facts, in order, to writes. Bounded in entries, bytes and time."""
+    """Joins facts, in order, to writes. Bounded in entries, leaves and time."""
 
     def __init__(self) -> None:
         self._open: Final[OrderedDict[int, _OpenWrite]] = OrderedDict()
@@ -149,16 +136,16 @@ class Correlator:
         self._of_key: Final[dict[JoinKey, dict[int, _OpenWrite]]] = {}
         self._number = 0
         self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
-        self._with_outcomes: Final = self._called_for[Phase.OUTCOME]
+        self.with_outcomes: Final = self._called_for[Phase.OUTCOME]
         self._outcomes: Final[OrderedDict[int, float]] = OrderedDict()
         """The latest outcomes, as hashes of what they show, with their times."""
         self.now = 0.0
         """The time of the latest fact."""
         self._looked = -1.0
         """The part of a second in which all writes that are overdue have been ended."""
-        self.bytes = 0
+        self._leaves = 0
         self.dropped = 0
-        """How many writes were dropped to stay within the bound in bytes."""
+        """How many writes were dropped to stay within the bound in leaves."""
         self.incomplete: Final[Counter[Phase]] = Counter()
         """How many writes lacked each phase; without an outcome some of them were refused."""
         self.joined = 0
@@ -188,7 +175,7 @@ class Correlator:
         key = fact.key
         found = self._overdue(self.now, MOST_AT_ONCE)
         called_for = self._called_for[fact.phase]
-        if len(called_for) < MOST_PENDING and not is_manager(key.user):
+        if len(called_for) < MOST_RESOURCES and not is_manager(key.user):
             called_for.add(_registered(key))
         if fact.phase is Phase.INTENT:
             self._see_intent(key, fact)
@@ -198,10 +185,10 @@ class Correlator:
             found += self._see_outcome(key, fact)
         return found
 
-    def expect_outcomes(self, key: JoinKey) -> None:
+    def expect_outcomes(self, group: str, resource: str) -> None:
         """Note that outcomes of a resource are seen: here that of a creation or deletion."""
-        if len(self._with_outcomes) < MOST_PENDING:
-            self._with_outcomes.add(_registered(key))
+        if len(self.with_outcomes) < MOST_RESOURCES:
+            self.with_outcomes.add((group, resource))
 
     def is_called_for(self, key: JoinKey) -> bool:
         """Return whether reviews of a resource are seen, of any phase."""
@@ -210,7 +197,7 @@ class Correlator:
     def lacks_outcomes(self, key: JoinKey) -> bool:
         """Return whether updates of a resource are seen, and never one of their outcomes."""
         resource = _registered(key)
-        return resource in self._called_for[Phase.MUTATE] and resource not in self._with_outcomes
+        return resource in self._called_for[Phase.MUTATE] and resource not in self.with_outcomes
 
     @property
     def is_whole(self) -> bool:
@@ -244,7 +231,7 @@ class Correlator:
                 self._give_up(one)
         one = self._begin(key)
         one.intent = fact
-        self._count(one, fact.size)
+        self._count(one, fact)
 
     def _see_mutate(self, key: JoinKey, fact: Fact) -> None:
         open_writes = self._of_key.get(key, {}).values()
@@ -253,15 +240,12 @@ class Correlator:
         some = some or [one for one in open_writes if self._goes_on(one) and not one.is_given_up]
         one = self._choose(fact, some) if some else self._begin(key)
         # More than two calls are several writes, of which the last one counts.
-        for former in one.mutates[_ROUNDS:]:
-            self._count(one, -one.size_of(former))
         one.mutates = [*one.mutates[:_ROUNDS], fact]
-        self._count(one, one.size_of(fact))
+        self._count(one, fact)
         if one.is_in_doubt:
             for other in some:
                 if other is not one and other.is_in_doubt and not other.mutates:
                     other.mutates = [fact]
-                    self._count(other, other.size_of(fact))
 
     def _see_outcome(self, key: JoinKey, fact: Fact) -> Iterator[Write]:
         several = self._of_key.get(key, {})
@@ -331,20 +315,20 @@ class Correlator:
 
     def _remove(self, number: int) -> None:
         one = self._open.pop(number)
-        self.bytes -= one.size
+        self._leaves -= one.leaves
         several = self._of_key[one.key]
         del several[number]
         if not several:
             del self._of_key[one.key]
 
-    def _count(self, one: _OpenWrite, size: int) -> None:
-        one.size += size
-        self.bytes += size
+    def _count(self, one: _OpenWrite, fact: Fact) -> None:
+        one.leaves += fact.leaves
+        self._leaves += fact.leaves
 
     def _overdue(self, now: float, most: int) -> list[Write]:
         """End the oldest writes: those whose wait is over, and those over the bounds."""
         too_many = len(self._open) - MOST_PENDING
-        too_much = self.bytes - MOST_BYTES_PENDING
+        too_much = self._leaves - MOST_LEAVES_PENDING
         part_of_second = now // _SECONDS_BETWEEN_LOOKS
         if part_of_second == self._looked and too_many <= 0 and too_much <= 0:
             return []
@@ -360,7 +344,7 @@ class Correlator:
             if len(ended) >= most and too_much <= 0:
                 return self._end(ended)  # the next fact ends more
             self.dropped += too_much > 0
-            too_much -= one.size
+            too_much -= one.leaves
             if is_over or not waits or one.since <= now - SECONDS_WAITED:
                 ended.append(number)
         self._looked = part_of_second
@@ -540,9 +524,9 @@ def assemble(
         else last.predicted,
         generation_predicted=last.predicted if has_outcome else None,
         observed_before=last.observed_before,
-        observed_asked=_shared(asking.observed, sent.observed),
+        observed_asked=asking.observed,
         observed_sent=sent.observed,
-        observed_after=_shared(last.observed, sent.observed),
+        observed_after=last.observed,
         touches_status=writes_status and any(one.touches_status for one in phases),
         touches_more=last.touches_more,
         observes=asking.observes or sent.observes or last.observes,
@@ -553,8 +537,8 @@ def assemble(
         metadata_before=metadata.before,
         metadata_after=metadata.after,
         owner=last.owner,
-        foreign=_pointers(asking.foreign),
-        unobserved=_pointers(asking.unobserved),
+        foreign=asking.foreign,
+        unobserved=asking.unobserved,
     )
 
 
@@ -612,7 +596,6 @@ def _joined(
     requested = webhook = reinvocation = None
     grown: tuple[Path, ...] = ()
     if asked is not None:
-        # One value in memory too.
         requested = admitted if asked.same_as(last) else asked.diff
         webhook = between(asked, rounds[0]) if rounds else None
     if webhook is not None:
@@ -621,7 +604,7 @@ def _joined(
         reinvocation = between(*rounds)
     again = _without_repairs(reinvocation or NO_DIFF)
     made = PartDiffs(requested, webhook, again, admitted, grown)
-    return made if made.diffs() else _interned(made)
+    return made if made.diffs() else made.without_leaves()
 
 
 def _is_status_taken(outcome: Fact) -> bool:
@@ -652,23 +635,6 @@ def _without_repairs(again: Diff) -> Diff:
 
 def _is_repair(change: Change) -> bool:
     return change.key[-1] == "observedGeneration" and change.before is None
-
-
-def _shared(one: Observed, other: Observed) -> Observed:
-    """Return `other` for an equal value, so that one of them is kept in memory."""
-    return other if one == other else one
-
-
-@lru_cache(_MOST_INTERNED)
-def _interned(made: PartDiffs) -> PartDiffs:
-    """Return the same value for equal differences without leaves: most writes have such."""
-    return made
-
-
-@lru_cache(_MOST_POINTERS)
-def _pointers(pointers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the same tuple for equal pointers: writes of a kind of object repeat them."""
-    return pointers
 
 
 def _policies(asking: Fact, mutates: Sequence[Fact], last: Fact) -> tuple[Acted, ...]:

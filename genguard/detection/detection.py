@@ -14,10 +14,9 @@ import msgspec
 
 from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase
 from genguard.detection.causes import followed
-from genguard.detection.correlate import Correlator, Unanswered
+from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered
 from genguard.detection.damage import survives
 from genguard.detection.detectors import ALL, Detector, DetectorRunner, Signal
-from genguard.detection.diff import Comparer
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import (
     SECONDS_APART,
@@ -45,9 +44,6 @@ from genguard.detection.refusals import Refusal, Refusals
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.detection.write import ObjectKey, Write, name_of
-
-MOST_RESOURCES: Final = 500
-"""Whose unchanged status writes are counted."""
 
 
 class Completeness(NamedTuple):
@@ -90,7 +86,7 @@ class Detection:
         self._lives: Final = Lives()
         self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
         self._completed: list[Write | Unanswered | LifeFact] = []
-        self._comparer: Final = Comparer(shows)
+        self._shows: Final = shows
         self.unreadable = 0
         """How many objects could not be decoded, or a part of them."""
         self._put = (0.0, 0.0)
@@ -133,7 +129,7 @@ class Detection:
                 now,
                 known,
                 self._suspects,
-                comparer=self._comparer,
+                shows=self._shows,
                 implied=implied,
             )
         except (msgspec.MsgspecError, RecursionError):
@@ -167,7 +163,6 @@ class Detection:
                 key,
                 now,
                 suspects=self._suspects,
-                comparer=self._comparer,
                 was_refused=self._refusals.was_refused(key),
             )
         except (msgspec.MsgspecError, RecursionError):
@@ -176,10 +171,9 @@ class Detection:
 
     def expect_outcomes(self, request: AdmissionRequest) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused."""
-        key, resource = request.join_key, request.wire.resource
-        if key is not None:
-            self._correlator.expect_outcomes(key)
-        self._refusals.expect_outcomes(resource.group, resource.resource)
+        resource = request.wire.resource
+        self._correlator.expect_outcomes(resource.group, resource.resource)
+        self._refusals.expect_outcomes()
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
@@ -221,13 +215,13 @@ class Detection:
         self._refusals.call(fact)
         if isinstance(fact, LifeFact):
             if fact.phase is Phase.OUTCOME:
-                correlator.expect_outcomes(fact.key)
+                correlator.expect_outcomes(fact.key.group, fact.key.resource)
             self._completed.append(fact)
             return
         if fact.phase is Phase.MUTATE:
             self._note(fact)
         if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
-            self._lives.write_node(fact.key.user, fact.time)
+            self._lives.write_node(fact)
         self._completed += correlator.see(fact)
         if correlator.unanswered or correlator.unseen:
             self._take_unanswered()

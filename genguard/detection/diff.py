@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
@@ -20,16 +20,12 @@ from genguard.detection.changes import (
     Part,
     differing,
     leaves_of,
-    size_of,
+    weight_of,
 )
 from genguard.detection.values import Digest, Shows, added, as_digest, as_number
-from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields, Path
 
 _MOST_SEEDS: Final = 256
-MOST_TRANSITIONS: Final = 10_000
-MOST_BYTES_SHARED: Final = 8 * 1024 * 1024
-_BYTES_OF_TRANSITION: Final = 600
 _DIGESTS: Final = 2**32
 _pointer: Final = attrgetter("pointer")
 
@@ -39,12 +35,10 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     differs  their bytes differ; in order or notation alone there are no changes
     changes  the leaves that differ, by pointer; MOST_LEAVES at most
-    size     about how many bytes of memory the leaves take
     """
 
     differs: bool
     changes: Leaves
-    size: int = 0
 
     def __bool__(self) -> bool:
         return self.differs
@@ -84,7 +78,7 @@ def diff_of(changes: Leaves, *, differs: bool = False) -> Diff:
     """
     if not changes:
         return _NOTATION if differs else NO_DIFF
-    return Diff(differs=True, changes=changes, size=size_of(changes))
+    return Diff(differs=True, changes=changes)
 
 
 class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -139,27 +133,33 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 found.append(one)
         return found
 
-    def sharing(self, last: Self) -> Self:
-        """Return an equal value; what is equal to a value of the last write is kept once."""
-        if self == last:
-            return last
-        return msgspec.structs.replace(
-            self,
-            webhook=last.webhook if self.webhook == last.webhook else self.webhook,
-            reinvocation=last.reinvocation
-            if self.reinvocation == last.reinvocation
-            else self.reinvocation,
+    @property
+    def weight(self) -> int:
+        """Return how many leaves it counts as in the bounds."""
+        return sum([weight_of(one.changes) for one in self.diffs()])
+
+    def without_leaves(self) -> "PartDiffs":
+        """Return what is kept where there are no leaves, or no room for them."""
+        asked, made = self.requested, self.webhook
+        return _without_leaves(
+            requested=None if asked is None else asked.differs,
+            webhook=None if made is None else made.differs,
+            again=self.reinvocation.differs,
+            admitted=self.admitted.differs,
         )
 
-    def without_leaves(self) -> Self:
-        """Return what is kept where there is no room for the leaves."""
-        asked, made = self.requested, self.webhook
-        return type(self)(
-            None if asked is None else diff_of((), differs=asked.differs),
-            None if made is None else diff_of((), differs=made.differs),
-            diff_of((), differs=self.reinvocation.differs),
-            diff_of((), differs=self.admitted.differs),
-        )
+
+@lru_cache
+def _without_leaves(
+    *, requested: bool | None, webhook: bool | None, again: bool, admitted: bool
+) -> PartDiffs:
+    """Return differences without leaves: most writes have such, and these are kept once."""
+    return PartDiffs(
+        None if requested is None else diff_of((), differs=requested),
+        None if webhook is None else diff_of((), differs=webhook),
+        diff_of((), differs=again),
+        diff_of((), differs=admitted),
+    )
 
 
 NOT_SEEN: Final = PartDiffs()
@@ -200,48 +200,28 @@ def _leaves_alone(parts: Iterable[Part], shows: Shows) -> tuple[Leaves, tuple[Pa
     return leaves_of(parts, shows), ()
 
 
-class Comparer:
-    """Compares fields leaf by leaf.
+def compare(
+    stored: Fields,
+    sent: Fields,
+    earlier: Sequence[Compared] = (),
+    *,
+    shows: Shows = Shows.NOTHING,
+    read: Read = _leaves_alone,
+) -> Compared:
+    """Return what differs between the stored and the sent fields of an object.
 
-    A loop repeats: equal transitions of one object share one result, which is found once.
+    Of `earlier` comparisons of the same write, the one that shows the same is returned.
+    `shows`: which values are kept beside digests. `read` finds the leaves.
+    Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
     """
-
-    def __init__(self, shows: Shows = Shows.PLAIN) -> None:
-        """`shows`: which values are kept, where those of the resource may be shown at all."""
-        self.shows: Final = shows
-        self._known: Final[Bounded[tuple[str, Digest, Digest, Shows], Compared]] = Bounded(
-            MOST_TRANSITIONS, MOST_BYTES_SHARED
-        )
-
-    def compare(
-        self,
-        name: str,
-        stored: Fields,
-        sent: Fields,
-        earlier: Sequence[Compared] = (),
-        *,
-        shows: Shows = Shows.NOTHING,
-        read: Read = _leaves_alone,
-    ) -> Compared:
-        """Return what differs between the stored and the sent fields of the object `name`.
-
-        Of `earlier` comparisons of the same write, the one that shows the same is returned.
-        `shows`: which values are kept beside digests. `read` finds the leaves.
-        Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
-        """
-        before, after = digests(stored, sent)
-        for one in earlier:
-            if one.before == before and one.after == after:
-                return one
-        if before == after:
-            return Compared(before, after, NO_DIFF)
-        key = name, before, after, shows
-        found = self._known.get(key)
-        if found is None:
-            changed, grown = read(differing(stored, sent, {**stored, **sent}), shows)
-            found = Compared(before, after, diff_of(changed, differs=True), grown)
-            self._known.put(key, found, _BYTES_OF_TRANSITION + found.diff.size)
-        return found
+    before, after = digests(stored, sent)
+    for one in earlier:
+        if one.before == before and one.after == after:
+            return one
+    if before == after:
+        return Compared(before, after, NO_DIFF)
+    changed, grown = read(differing(stored, sent, {**stored, **sent}), shows)
+    return Compared(before, after, diff_of(changed, differs=True), grown)
 
 
 def together(one: Compared, other: Compared) -> Compared:

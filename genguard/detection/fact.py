@@ -21,12 +21,13 @@ from genguard.admission.review import (
     Phase,
     ReviewedObject,
 )
-from genguard.detection.diff import Compared, Comparer, digests
+from genguard.detection.changes import weight_of
+from genguard.detection.diff import Compared, compare, digests
 from genguard.detection.metadata import compare_metadata
 from genguard.detection.pod_status import find_pod_status_change
 from genguard.detection.suspects import Suspects
-from genguard.detection.values import Digest, added, shows_of
-from genguard.detection.write import Acted, Called, ObjectKey, Requester, name_of
+from genguard.detection.values import Digest, Shows, added, shows_of
+from genguard.detection.write import BYTES_OF_RECORD, Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.prediction import Prediction
 from genguard.objects.fields import Fields
@@ -39,8 +40,6 @@ VERSION: Final = 7
 _MOST_REQUESTERS: Final = 1_000
 _LONGEST_EXTRA: Final = 4_096
 USER_AGENT: Final = "genguard.io/user-agent"
-BYTES_OF_FACT: Final = 800
-_BYTES_OF_POINTER: Final = 60
 SECONDS_APART: Final = 60.0
 """A time so far before another says that the clock was put back: replicas are not so far apart."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
@@ -118,18 +117,11 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     implied: tuple[Phase, ...] = ()
 
     @property
-    def size(self) -> int:
-        """About how many bytes of memory it takes."""
-        differs = self.compared.diff.size
-        if self.compared_status is not None:
-            differs += self.compared_status.diff.size
-        if self.compared_metadata is not None:
-            differs += self.compared_metadata.diff.size
-        seen = self.observed.size
-        if self.observed_before is not self.observed:
-            seen += self.observed_before.size
-        pointers = sum(_BYTES_OF_POINTER + len(one) for one in (*self.foreign, *self.unobserved))
-        return BYTES_OF_FACT + self.key.size + differs + seen + pointers
+    def leaves(self) -> int:
+        """Return how many leaves it counts as in the bounds."""
+        parts = (self.compared, self.compared_status, self.compared_metadata)
+        leaves = sum([weight_of(one.diff.changes) for one in parts if one is not None])
+        return leaves + (self.observed.size + self.observed_before.size) // BYTES_OF_RECORD
 
     def shows_same_as(self, other: "Fact") -> bool:
         """Whether two phases of one write show the same fields and the same metadata."""
@@ -275,12 +267,13 @@ def reduce(
     known: EarlierFacts,
     suspects: Suspects,
     *,
-    comparer: Comparer,
+    shows: Shows,
     implied: tuple[Phase, ...] = (),
 ) -> Fact:
     """Make the fact of a review of which `is_reduced` is true; `now` is seconds since the epoch.
 
-    `implied` as in Fact.
+    `shows`: which values are kept, where those of the resource may be shown at all. `implied` as
+    in Fact.
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
     request, prediction, status = reviewed
@@ -288,18 +281,16 @@ def reduce(
     assert old is not None  # noqa: S101 - see is_reduced
     assert new is not None  # noqa: S101
     assert key is not None  # noqa: S101
-    facts, name = known.facts, name_of(key)
-    shows = shows_of(key.group, key.resource, comparer.shows)
+    facts = known.facts
+    shows = shows_of(key.group, key.resource, shows)
     taken, of_status = _taken(reviewed, old, new), None
     earlier = [one.compared for one in facts]
-    compared = comparer.compare(name, taken.stored, taken.sent, earlier, shows=shows)
+    compared = compare(taken.stored, taken.sent, earlier, shows=shows)
     if taken.old_status is not None and taken.new_status is not None:
-        of_status = comparer.compare(name, taken.old_status, taken.new_status, shows=shows)
+        of_status = compare(taken.old_status, taken.new_status, shows=shows)
     metadata = None
     if request.subresource != _SCALE:  # a Scale has none of it
         metadata = compare_metadata(
-            comparer,
-            name,
             old.metadata,
             new.metadata,
             earlier=[one.compared_metadata for one in facts],

@@ -3,8 +3,8 @@
 A write that is seen is not yet stored. Several writes may share a base resourceVersion, and at most
 one of them is kept: the next oldObject shows which.
 
-Bounded in objects, in writes of an object, in bytes and in time. Leaves take more than the rest of
-a record: they have a bound of their own. Objects with one writer for each part lose theirs first,
+Bounded in objects, in writes, in leaves and in time. Leaves take more than the rest of a record:
+they have a bound of their own. Objects with one writer for each part lose theirs first,
 those that were not written for longest before others: a loop of several writers stays known.
 """
 
@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.admission.review import JoinKey
-from genguard.detection.diff import NOTHING_DIFFERS, Diff
 from genguard.detection.values import Digest
 from genguard.detection.write import NOBODY, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
@@ -182,10 +181,9 @@ def _move(write: Write) -> Move:
 SECONDS_SLOW: Final = 8 * 86_400.0
 """A week of nights."""
 MOST_SLOW_OBJECTS: Final = 20_000
-MOST_SLOW_BYTES: Final = 16 * 1024 * 1024
+MOST_SLOW_LEAVES: Final = 10_000
 SLOW_WRITES_OF_AN_OBJECT: Final = 16
 _MOST_LEAVES_OF_SLOW: Final = 20
-_BYTES_OF_OBJECT_OF_SLOW: Final = 400
 
 
 class SlowWrites(NamedTuple):
@@ -197,13 +195,6 @@ class SlowWrites(NamedTuple):
 
     writer: str = ""
     writes: tuple[Write, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """About how many bytes of memory they take."""
-        diffs = [diff for one in self.writes for diff in one.content.diffs() + one.metadata.diffs()]
-        writes = sum([one.size for one in self.writes]) + sum([one.size for one in diffs])
-        return _BYTES_OF_OBJECT_OF_SLOW + writes
 
     def adding(self, write: Write) -> "SlowWrites":
         """Return the same with a write that is known to have been stored."""
@@ -225,7 +216,7 @@ class SlowWritesOfObjects:
     """The writes of all objects, by name; those written longest ago are dropped first."""
 
     def __init__(self) -> None:
-        self._kept: Final[Bounded[str, SlowWrites]] = Bounded(MOST_SLOW_OBJECTS, MOST_SLOW_BYTES)
+        self._kept: Final[Bounded[str, SlowWrites]] = Bounded(MOST_SLOW_OBJECTS, MOST_SLOW_LEAVES)
 
     def of(self, name: str) -> SlowWrites:
         """Return what is known of an object."""
@@ -234,7 +225,7 @@ class SlowWritesOfObjects:
     def add(self, name: str, write: Write) -> SlowWrites:
         """Remember a write that is known to have been stored; return what is known with it."""
         found = self.of(name).adding(write)
-        self._kept.put(name, found, found.size)
+        self._kept.put(name, found, sum([one.records + one.leaves for one in found.writes]))
         return found
 
 
@@ -250,14 +241,13 @@ def _is_like(one: Write, other: Write) -> bool:
 
 
 MOST_OBJECTS: Final = 100_000
-MOST_BYTES: Final = 180 * 1024 * 1024
-"""Of records, without the leaves that they have changed."""
-MOST_BYTES_OF_LEAVES: Final = 40 * 1024 * 1024
+MOST_WRITES: Final = 500_000
+"""With objects: each counts as one more, and a large status as several."""
+MOST_LEAVES: Final = 60_000
 WRITES_OF_AN_OBJECT: Final = 40
-BYTES_OF_AN_OBJECT: Final = 6 * 1024 * 1024
-"""With leaves. Its newest write is remembered whatever it takes: some 10 MiB at most."""
+LEAVES_OF_AN_OBJECT: Final = 10_000
+"""Its newest write is remembered whatever it takes."""
 SECONDS_KEPT: Final = 3_600.0
-_BYTES_OF_OBJECT_OF_HISTORY: Final = 700
 
 
 class ObjectHistory(msgspec.Struct, gc=False):
@@ -266,7 +256,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
     Tuples, and no gc: there are 100,000, and the garbage collector need not look at any.
 
     stored  those of the writes that are known to have been stored, and changed something
-    bytes   about what the records take in memory; leaf_bytes: what their leaves take
+    leaves  how many leaves the writes have; records: how many writes it counts as
     writer, status_writer  who wrote the first time: the rest, and status
     several_wrote, several_wrote_status  whether somebody else has written it since
     owner   the uid of its owner, "" without one
@@ -276,8 +266,8 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     writes: tuple[Write, ...] = ()
     stored: tuple[Write, ...] = ()
-    bytes: int = _BYTES_OF_OBJECT_OF_HISTORY
-    leaf_bytes: int = 0
+    leaves: int = 0
+    records: int = 1
     writer: str | None = None
     status_writer: str | None = None
     several_wrote: bool = False
@@ -298,18 +288,26 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     def add(self, write: Write) -> None:
         """Remember a write; it is not known yet whether it was stored."""
-        kept = _sharing(write, self.writes[-1]) if self.writes else _bare(write)
-        self.leaf_bytes += self._own_leaf_bytes(kept)
+        last = self.writes[-1] if self.writes else write
+        where, before = last.object, last.state_after
+        kept = msgspec.structs.replace(
+            write,
+            called=NOBODY,
+            owner="",
+            # What is equal is kept once.
+            object=where if where == write.object and self.writes else _interned(write.object),
+            subresource=intern(write.subresource),
+            state_before=before if before == write.state_before else write.state_before,
+        )
+        self.leaves += kept.leaves
+        self.records += kept.records
         self.writes = (*self.writes, kept)
-        self.bytes += kept.size
         while len(self.writes) > 1 and (
             len(self.writes) > WRITES_OF_AN_OBJECT
-            or self.bytes + self.leaf_bytes > BYTES_OF_AN_OBJECT
+            or self.leaves + self.records > LEAVES_OF_AN_OBJECT
         ):
             self._drop(self._place_of_oldest())
-        if write.owner != self.owner:
-            self.bytes += len(write.owner) - len(self.owner)
-            self.owner = write.owner
+        self.owner = write.owner
         user = write.requester.user
         if write.writes_status:
             self.status_writer = self.status_writer or user
@@ -325,15 +323,15 @@ class ObjectHistory(msgspec.Struct, gc=False):
         fight over its spec meanwhile must not be forgotten for that.
         """
         if len(self.writes) <= WRITES_OF_AN_OBJECT:
-            return 0  # it is over the bound of bytes
+            return 0  # it is over the bound of leaves
         of_status = [not one.writes_more for one in self.writes]
         return of_status.index(sum(of_status) > WRITES_OF_AN_OBJECT // 2)
 
     def _drop(self, place: int) -> None:
         dropped = self.writes[place]
         self.writes = self.writes[:place] + self.writes[place + 1 :]
-        self.bytes -= dropped.size
-        self.leaf_bytes -= self._own_leaf_bytes(dropped)
+        self.leaves -= dropped.leaves
+        self.records -= dropped.records
         self.stored = _without(self.stored, dropped)
 
     def forget_leaves(self) -> None:
@@ -341,15 +339,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
         bare = {id(one): _without_leaves(one) for one in self.writes}
         self.writes = tuple(bare.values())
         self.stored = tuple([bare[id(one)] for one in self.stored])
-        self.leaf_bytes = 0
-
-    def _own_leaf_bytes(self, write: Write) -> int:
-        """Return the bytes of its leaves that no remembered write has: writes of a loop share."""
-        size = 0
-        for diff in _diffs(write):
-            if not any(diff is one for it in self.writes for one in _diffs(it)):
-                size += diff.size
-        return size
+        self.leaves = 0
 
     def confirm(self, now: Write) -> Write | None:
         """Return the write that must have been stored, as `now` shows another version.
@@ -404,8 +394,8 @@ class History:
     def __init__(
         self,
         most_objects: int = MOST_OBJECTS,
-        most_bytes: int = MOST_BYTES,
-        most_leaf_bytes: int = MOST_BYTES_OF_LEAVES,
+        most_writes: int = MOST_WRITES,
+        most_leaves: int = MOST_LEAVES,
     ) -> None:
         self._objects: OrderedDict[str, ObjectHistory] = OrderedDict()
         self._with_leaves: tuple[OrderedDict[str, ObjectHistory], ...] = (
@@ -414,12 +404,12 @@ class History:
         )
         """Objects of which leaves are kept: with one writer for each part, with several."""
         self._most_objects: Final = most_objects
-        self._most_bytes: Final = most_bytes
-        self._most_leaf_bytes: Final = most_leaf_bytes
+        self._most_writes: Final = most_writes
+        self._most_leaves: Final = most_leaves
         self._moves: Final = Moves()
         self._slow: Final = SlowWritesOfObjects()
-        self.bytes = 0
-        self.leaf_bytes = 0
+        self.records = 0
+        self.leaves = 0
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -430,7 +420,7 @@ class History:
         found = self._objects.get(name)
         if found is None:
             found = self._objects[name] = ObjectHistory(slow=self._slow.of(name))
-            self.bytes += found.bytes
+            self.records += found.records
         else:
             self._objects.move_to_end(name)
         return found
@@ -459,12 +449,12 @@ class History:
 
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Add a write to the history of its object, and drop what is over the bounds."""
-        before, leaves_before = past.bytes, past.leaf_bytes
+        before, leaves_before = past.records, past.leaves
         past.add(write)
         past.in_turn = self._moves.add(history_name(write.object), write, past.owner, past.writes)
-        self.bytes += past.bytes - before
-        self.leaf_bytes += past.leaf_bytes - leaves_before
-        if past.leaf_bytes:
+        self.records += past.records - before
+        self.leaves += past.leaves - leaves_before
+        if past.leaves:
             self._forget_leaves_but_of(history_name(write.object), past)
         while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
             name, oldest = self._objects.popitem(last=False)
@@ -473,55 +463,33 @@ class History:
                 self._slow.add(name, last)
             for some in self._with_leaves:
                 some.pop(name, None)
-            self.bytes -= oldest.bytes
-            self.leaf_bytes -= oldest.leaf_bytes
+            self.records -= oldest.records
+            self.leaves -= oldest.leaves
 
     def _forget_leaves_but_of(self, name: str, past: ObjectHistory) -> None:
         """Forget the leaves that are over the bound, never those of the object just written."""
         calm, contested = self._with_leaves
         calm.pop(name, None)
         contested.pop(name, None)
-        while self.leaf_bytes > self._most_leaf_bytes and (calm or contested):
+        while self.leaves > self._most_leaves and (calm or contested):
             _, longest = (calm or contested).popitem(last=False)
-            self.leaf_bytes -= longest.leaf_bytes
+            self.leaves -= longest.leaves
             longest.forget_leaves()
         is_contested = past.several_wrote or past.several_wrote_status
         (contested if is_contested else calm)[name] = past
 
     def _is_over(self, oldest: float) -> bool:
-        if len(self) > self._most_objects or self.bytes > self._most_bytes:
+        if len(self) > self._most_objects or self.records > self._most_writes:
             return True
         return next(iter(self._objects.values())).seen <= oldest
 
 
-def _bare(write: Write) -> Write:
-    """Return what is kept of the first write: names that many objects have are kept once."""
-    where = write.object
+def _interned(where: ObjectKey) -> ObjectKey:
+    """Return the same key; names that many objects have are kept once."""
     group, version, resource, namespace = map(
         intern, (where.group, where.version, where.resource, where.namespace)
     )
-    key = ObjectKey(group, version, resource, namespace, where.name, where.uid)
-    return msgspec.structs.replace(
-        write, called=NOBODY, object=key, subresource=intern(write.subresource), owner=""
-    )
-
-
-def _sharing(write: Write, last: Write) -> Write:
-    """Return what is kept of a write: what is equal to a value of the last one is kept once."""
-    return msgspec.structs.replace(
-        write,
-        called=NOBODY,
-        owner="",
-        object=last.object if last.object == write.object else write.object,
-        subresource=last.subresource
-        if last.subresource == write.subresource
-        else write.subresource,
-        content=write.content.sharing(last.content),
-        state_before=last.state_after
-        if last.state_after == write.state_before
-        else write.state_before,
-        metadata=write.metadata.sharing(last.metadata),
-    )
+    return ObjectKey(group, version, resource, namespace, where.name, where.uid)
 
 
 def _is_kept(write: Write, now: Write) -> bool:
@@ -529,12 +497,6 @@ def _is_kept(write: Write, now: Write) -> bool:
     made, stored = write.metadata_after, now.metadata_before
     is_same = made is None or stored is None or made == stored
     return is_same and write.state_after == now.state_before
-
-
-def _diffs(write: Write) -> list[Diff]:
-    """Return its differences that have leaves."""
-    found = write.content.diffs()
-    return found if write.metadata is NOTHING_DIFFERS else found + write.metadata.diffs()
 
 
 def _without_leaves(write: Write) -> Write:

@@ -15,15 +15,14 @@ template is another object. Two who each delete what the other has created, and 
 their own, change places with each turn.
 """
 
-import sys
 import zlib
 from typing import Final, Literal
 
 import msgspec
 
 from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase, ReviewedObject
-from genguard.detection.diff import NOT_SEEN, Compared, Comparer, digests
-from genguard.detection.fact import BYTES_OF_FACT, Fact, Seconds, decode_fact, manager_of
+from genguard.detection.diff import NOT_SEEN, Compared, compare, digests
+from genguard.detection.fact import Fact, Seconds, decode_fact, manager_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import NO_DIGEST, Digest, as_digest, digest_of
 from genguard.detection.write import NOBODY, NODE_USER, Acted, Called, ObjectKey, Requester, Write
@@ -70,12 +69,6 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] = ()
     is_stale: bool = False
     implied: tuple[Phase, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """About how many bytes of memory it takes."""
-        leaves = 0 if self.compared is None else self.compared.diff.size
-        return BYTES_OF_FACT + self.key.size + leaves
 
     @property
     def requester(self) -> Requester:
@@ -145,7 +138,6 @@ def reduce_life(
     now: float,
     *,
     suspects: Suspects,
-    comparer: Comparer,
     was_refused: bool,
 ) -> LifeFact:
     """Make the fact of a review of which `is_life` is true; `now` is seconds since the epoch.
@@ -163,7 +155,7 @@ def reduce_life(
         )  # fmt: skip
     fields = {name: raw for name, raw in new.content.items() if name != "status"}
     _, content = digests({}, fields)
-    compared = comparer.compare(key.name, {}, fields) if was_refused else None
+    compared = compare({}, fields) if was_refused else None
     is_last = phase is not Phase.INTENT
     return LifeFact(
         VERSION,
@@ -289,8 +281,6 @@ MOST_BYTES_OWN: Final = 1024 * 1024
 MOST_BYTES_ENDED: Final = 2 * 1024 * 1024
 _MOST_AT_ONCE: Final = 40
 """Deletions of one place that no creation has followed yet."""
-_BYTES_OF_LIFE: Final = 700
-_BYTES_OF_TURNS: Final = 500
 _SYSTEM: Final = "system:serviceaccount:kube-system:"
 COLLECTOR: Final = f"{_SYSTEM}generic-garbage-collector"
 """Deletes what has no owner any more. Where it does so by turns, the creator names a bad owner."""
@@ -341,12 +331,6 @@ class Turns(msgspec.Struct, frozen=True, gc=False):
     shortest_gap: float = 0.0
     longest_gap: float = 0.0
     likeness_of_other: int | None = None
-
-    @property
-    def size(self) -> int:
-        """About how many bytes of memory they take, the names of the place aside."""
-        users = sys.getsizeof(self.creator.user) + sys.getsizeof(self.deleter.user)
-        return _BYTES_OF_TURNS + users
 
     @property
     def is_collected(self) -> bool:
@@ -408,10 +392,9 @@ class Lives:
         place = msgspec.structs.replace(key, uid="", user="")
         if len(self._own) and self._own.get(place) == key.user:
             self._own.pop(place)
-            self._made_again.put(key.namespace, (key.user, fact.time), _BYTES_OF_TURNS)
+            self._made_again.put(key.namespace, (key.user, fact.time), key.size)
         life = _Life(place, fact.place, fact.time, fact.requester, fact.likeness, earlier)
-        size = _BYTES_OF_LIFE + key.size + (0 if earlier is None else earlier.size)
-        self._lives.put(key.uid, life, size)
+        self._lives.put(key.uid, life, 2 * key.size)
 
     def delete(self, fact: LifeFact) -> Turns | None:
         """Take in a deletion; return the turns, if they are more than ever before in this place."""
@@ -423,7 +406,7 @@ class Lives:
         found = _turns(life, fact)
         if found is None:
             if fact.key.user == life.creator.user and not life.place.resource_version:
-                self._own.put(life.place, fact.key.user, _BYTES_OF_TURNS + life.place.size)
+                self._own.put(life.place, fact.key.user, 2 * life.place.size)
             return None
         if (self._wrote_node.get(fact.key.user) or 0.0) > life.since:
             return None
@@ -465,13 +448,12 @@ class Lives:
                 return True
         return False
 
-    def write_node(self, user: str, now: float) -> None:
+    def write_node(self, fact: Fact) -> None:
         """Note who writes the spec of a node, as those do who drain it."""
-        self._wrote_node.put(user, now, _BYTES_OF_TURNS)
+        self._wrote_node.put(fact.key.user, fact.time, fact.key.size)
 
     def _put(self, place: JoinKey, ended: _Ended) -> None:
-        size = place.size + _BYTES_OF_TURNS + sum([one.size for one in ended.turns])
-        self._ended.put(place, ended, size)
+        self._ended.put(place, ended, place.size * (1 + len(ended.turns)))
 
 
 def _from_the_other_side(turns: Turns, fact: LifeFact) -> Turns:

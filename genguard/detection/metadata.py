@@ -22,7 +22,7 @@ from genguard.detection.changes import (
     place_of,
     value_digest,
 )
-from genguard.detection.diff import Compared, Comparer
+from genguard.detection.diff import Compared, compare
 from genguard.detection.values import Shows, shown
 from genguard.objects.fields import Fields, Path
 from genguard.objects.metadata import ObjectMeta, read_owners
@@ -74,15 +74,13 @@ where it ends in "/"."""
 
 
 def compare_metadata(
-    comparer: Comparer,
-    name: str,
     old: ObjectMeta,
     new: ObjectMeta,
     *,
     earlier: Iterable[Compared | None],
     shows: Shows = Shows.NOTHING,
 ) -> Compared | None:
-    """Compare the metadata of the object `name`, as stored and as sent; None where it is equal.
+    """Compare the metadata of an object, as stored and as sent; None where it is equal.
 
     `earlier`: of the same write. `shows`: which values are kept beside digests.
     """
@@ -95,7 +93,7 @@ def compare_metadata(
         return None
     known = [one for one in earlier if one is not None]
     stored, sent = _fields(old), _fields(new)
-    return comparer.compare(name, stored, sent, known, shows=shows, read=_read)
+    return compare(stored, sent, known, shows=shows, read=_read)
 
 
 def _fields(metadata: ObjectMeta) -> Fields:

@@ -16,7 +16,7 @@
 - Where outcomes are lost, or are not registered for a resource, nothing is refused: several users
   are without an outcome at once, updates of the resource have none, or the object is there.
 
-Bounded in entries, in bytes and in time.
+Bounded in entries, in leaves and in time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,10 +26,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.admission.review import JoinKey, Phase
+from genguard.detection.changes import weight_of
 from genguard.detection.correlate import Correlator, Unanswered, is_mostly_whole
 from genguard.detection.diff import NO_DIFF, Diff, between, diff_of
 from genguard.detection.evidence import MOST_PLACES, ResourceKind
-from genguard.detection.fact import BYTES_OF_FACT, Fact
+from genguard.detection.fact import Fact
 from genguard.detection.history import History
 from genguard.detection.lives import LifeFact, Lives, blank_write
 from genguard.detection.values import NO_DIGEST, Digest
@@ -38,11 +39,9 @@ from genguard.objects.bounded import Bounded
 
 SECONDS_BETWEEN: Final = 600.0
 """Attempts further apart are not the same loop."""
-MOST_ATTEMPTED: Final = 5_000
-MOST_BYTES: Final = 2 * 1024 * 1024
-_BYTES_OF_ATTEMPTS: Final = 500
-_BYTES_OF_CREATED: Final = 200
-_BYTES_OF_LETTER: Final = 4
+MOST_ATTEMPTED: Final = 1_000
+MOST_LEAVES: Final = 2_000
+_LETTERS_OF_LEAF: Final = 128
 _LONGEST_UID: Final = 64
 """Characters; those of an API server have 36."""
 _MOST_CREATED: Final = 12
@@ -129,12 +128,11 @@ class Refusals:
         self._correlator: Final = correlator
         self._lives: Final = lives
         self._history: Final = history
-        self._updates: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
-        self._creations: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
+        self._updates: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_LEAVES)
+        self._creations: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_LEAVES)
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in updates that were admitted; "" stands for creations."""
-        self._with_outcomes: Final[set[tuple[str, str]]] = set()
-        self._doubted: Final[Bounded[_Where, _Place]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
+        self._doubted: Final[Bounded[_Where, _Place]] = Bounded(MOST_ATTEMPTED, MOST_LEAVES)
         """Creations that seem to be refused, by the name of the object or the uid of its owner."""
         self._without: Final[set[str]] = set()
         """Users who began a write since the last outcome of anybody."""
@@ -149,11 +147,9 @@ class Refusals:
         found = self._creations.get(_place_of_creation(key))
         return found is not None and found.count > 0
 
-    def expect_outcomes(self, group: str, resource: str) -> None:
-        """Note that outcomes of a resource are shown, and that none was lost until now."""
+    def expect_outcomes(self) -> None:
+        """Note that no outcome was lost until now."""
         self._without.clear()
-        if len(self._with_outcomes) < MOST_PLACES:
-            self._with_outcomes.add((group, resource))
 
     def call(self, fact: Fact | LifeFact) -> None:
         """Take in a call of any phase, as soon as it comes in."""
@@ -164,7 +160,7 @@ class Refusals:
                 self._without.clear()
         elif len(self._without) < _USERS:
             self._without.add(fact.key.user)
-        if self._doubted.bytes:
+        if len(self._doubted):
             self._show(fact)
 
     def _show(self, fact: Fact | LifeFact) -> None:
@@ -196,7 +192,7 @@ class Refusals:
         # Whatever is asked for: had it been stored, the stored fields would differ by now.
         found = continued(self._updates.get(place), asked, write.time)
         found.count_one()
-        self._updates.put(place, found, _size(place))
+        self._updates.put(place, found, _weight(place))
         if self._are_lost:
             return None
         made = write.content.webhook or NO_DIFF
@@ -223,7 +219,7 @@ class Refusals:
         elif found.intent is not None:
             return None  # its intent is counted
         found.count_one()
-        self._updates.put(place, found, _size(place, found))
+        self._updates.put(place, found, _weight(place))
         where = msgspec.structs.replace(fact.place, uid=fact.key.uid)
         write = blank_write(where, fact.requester, fact.time, missing=(Phase.OUTCOME,))
         return Refusal(
@@ -243,7 +239,7 @@ class Refusals:
             where = write.object
             is_pod = (where.group, where.resource) == _PODS
             self._shows_status = is_pod or write.requester.user.startswith(NODE_USER)
-        if self._updates.bytes:
+        if len(self._updates):
             self._updates.pop((name_of(write.object), write.subresource, write.requester.user))
         if write.content.webhook:
             kind = write.kind
@@ -260,7 +256,7 @@ class Refusals:
         if found is not None:
             found.mutate = fact
             if fact.compared is not None:
-                self._creations.put(place, found, _size(place, found))
+                self._creations.put(place, found, _weight(place, found))
         return None
 
     def _begin(self, place: _Place, fact: LifeFact, before: Attempts | None) -> Refusal | None:
@@ -273,10 +269,10 @@ class Refusals:
             found.first = fact.time
         elif found.mutate is not None:
             found.count += 1
-            self._doubted.put(_where(fact.key), place, 2 * _size(place))
+            self._doubted.put(_where(fact.key), place, _weight(place))
             refusal = self._refused(found, found.intent, found.mutate)
         found.intent, found.mutate = fact, None
-        self._creations.put(place, found, _size(place, found))
+        self._creations.put(place, found, _weight(place, found))
         return refusal
 
     def finish(self) -> Iterator[Refusal]:
@@ -317,8 +313,6 @@ class Refusals:
 
     def _admit(self, place: _Place, fact: LifeFact, found: Attempts | None) -> Refusal | None:
         """Take in an outcome: what was asked for is stored, or refused at the very end."""
-        if len(self._with_outcomes) < MOST_PLACES:
-            self._with_outcomes.add((fact.key.group, fact.key.resource))
         self._admitted += 1
         self._doubted.pop(_where(fact.key))
         if found is None:
@@ -345,7 +339,7 @@ class Refusals:
         is_slowing = _is_slowing([*(at for _, at in created), now])
         if len(fact.key.uid) <= _LONGEST_UID:
             found.created = (*created, (fact.key.uid, now))[-_MOST_CREATED:]
-        self._creations.put(place, found, _size(place, found))
+        self._creations.put(place, found, _weight(place, found))
         if not gone or not is_slowing or not self._shows_status or not self._is_whole:
             return None
         return Refusal(
@@ -365,7 +359,7 @@ class Refusals:
 
     def _sees_outcomes(self, key: JoinKey) -> bool:
         """Whether outcomes of such creations are seen here, and nearly all of them."""
-        kinds = self._with_outcomes
+        kinds = self._correlator.with_outcomes
         if not self._is_whole:
             return False
         if (key.group, key.resource) in kinds:
@@ -431,15 +425,12 @@ def _where(key: JoinKey) -> _Where:
     return key.group, key.resource, key.namespace, key.resource_version or key.name
 
 
-def _size(place: _Place, found: Attempts | None = None) -> int:
-    """Return about how many bytes of memory the attempts of a place take; both phases count."""
-    names = _BYTES_OF_LETTER * (len(place[0]) + len(place[2]))
-    if found is None:
-        return _BYTES_OF_ATTEMPTS + names
-    facts = [one for one in (found.intent, found.mutate) if one is not None]
-    leaves = sum([one.compared.diff.size for one in facts if one.compared is not None])
-    created = _BYTES_OF_CREATED * len(found.created)
-    return _BYTES_OF_ATTEMPTS + 3 * names + 2 * BYTES_OF_FACT + created + leaves
+def _weight(place: _Place, found: Attempts | None = None) -> int:
+    """Return how many leaves attempts count as in the bounds; long names count as some."""
+    facts = () if found is None else (found.intent, found.mutate)
+    compared = [one.compared for one in facts if one is not None and one.compared is not None]
+    leaves = sum([weight_of(one.diff.changes) for one in compared])
+    return leaves + len("".join(place)) // _LETTERS_OF_LEAF
 
 
 def _is_built_in(group: str) -> bool:

@@ -82,12 +82,8 @@ class Called(NamedTuple):
 
 NOBODY: Final = Called((), ())
 
-_BYTES_OF_WRITE: Final = 370
-_BYTES_OF_METADATA: Final = 400
-_BYTES_OF_POINTERS: Final = 64
-"""Of a tuple of pointers; its texts are shared with other writes."""
-_OBSERVED_OF_WRITE: Final = 2_000
-"""Bytes of its observedGeneration values that are shared with other writes, or counted above."""
+BYTES_OF_RECORD: Final = 2_048
+"""Of observedGeneration values: so many count as one write more, or one leaf of a fact."""
 
 
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -215,19 +211,17 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return tuple(dict.fromkeys(found))  # the annotations of a Deployment are in both parts
 
     @property
-    def size(self) -> int:
-        """About how many bytes of memory it takes, its leaves aside."""
-        # A status that does not change is one value.
-        before, asked = self.observed_before, self.observed_asked
-        sent, after = self.observed_sent, self.observed_after
-        observed = after.size
-        if before is not after:
-            observed += before.size
-        if asked is not after and asked is not before:
-            observed += asked.size
-        if sent is not after and sent is not asked:
-            observed += sent.size
-        metadata = 0 if self.metadata_before is None else _BYTES_OF_METADATA
-        for pointers in (self.foreign, self.unobserved):
-            metadata += _BYTES_OF_POINTERS + 8 * len(pointers) if pointers else 0
-        return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)
+    def leaves(self) -> int:
+        """Return how many leaves it counts as in the bounds of what is remembered."""
+        return self.content.weight + self.metadata.weight
+
+    @property
+    def records(self) -> int:
+        """Return how many writes it counts as there: one, and more with a large status."""
+        seen = {
+            id(one): one.size
+            for one in (
+                self.observed_before, self.observed_asked, self.observed_sent, self.observed_after
+            )
+        }  # fmt: skip
+        return 1 + sum(seen.values()) // BYTES_OF_RECORD

@@ -1,5 +1,6 @@
-"""A dictionary of the newest values, bounded in entries and in bytes."""
+"""A dictionary of the newest values, bounded in entries and in size."""
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
@@ -9,9 +10,9 @@ V = TypeVar("V")
 
 
 class Bounded(Generic[K, V]):
-    """A dictionary that drops its oldest entries. The caller says how many bytes a value takes."""
+    """A dictionary that drops its oldest entries. The caller says what each of them takes."""
 
-    def __init__(self, most: int, most_bytes: int) -> None:
+    def __init__(self, most: int, most_bytes: float = math.inf) -> None:
         self._most: Final = most
         self._most_bytes: Final = most_bytes
         self._kept: Final[OrderedDict[K, tuple[V, int]]] = OrderedDict()
@@ -22,8 +23,8 @@ class Bounded(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    def put(self, key: K, value: V, size: int) -> None:
-        """Keep a value as the newest; with its key it takes about `size` bytes."""
+    def put(self, key: K, value: V, size: int = 0) -> None:
+        """Keep a value as the newest; with its key it takes about `size` bytes, or leaves."""
         self.pop(key)
         self._kept[key] = value, size
         self.bytes += size

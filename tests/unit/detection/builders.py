@@ -7,10 +7,10 @@ from msgspec import structs
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.diff import Comparer
 from genguard.detection.fact import EarlierFacts, Fact, Reviewed, reduce
 from genguard.detection.ledger import Ledger, Row
 from genguard.detection.suspects import Suspects
+from genguard.detection.values import Shows
 from genguard.detection.write import Write
 from genguard.review import Dependencies, review
 from tests.reviews import judge, make_review
@@ -86,7 +86,7 @@ def fact(
         now,
         EarlierFacts((), awaits_outcome=False),
         Suspects(),
-        comparer=Comparer(),
+        shows=Shows.PLAIN,
     )
 
 

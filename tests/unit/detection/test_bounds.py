@@ -9,16 +9,10 @@ import pytest
 
 from genguard.admission.decode import decode_review
 from genguard.admission.review import Phase
-from genguard.detection import changes, correlate, diff, ledger
-from genguard.detection.correlate import MOST_BYTES_PENDING
+from genguard.detection import changes, correlate, ledger
 from genguard.detection.detection import Detection
 from genguard.detection.fact import Fact, Reviewed
-from genguard.detection.history import (
-    MOST_BYTES,
-    MOST_BYTES_OF_LEAVES,
-    MOST_OBJECTS,
-    History,
-)
+from genguard.detection.history import MOST_LEAVES, MOST_OBJECTS, MOST_WRITES, History
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup
@@ -28,6 +22,8 @@ from tests.unit.detection.test_history import add, write
 from tools.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
 
 MIB = 1024 * 1024
+BYTES_OF_LEAF = 2 * 1024
+"""What a leaf takes at most, or as much of a long one as counts as one."""
 DEPS = ReviewSetup(ReviewOptions()).dependencies
 
 COUNT = 50_000
@@ -36,10 +32,10 @@ COUNT = 50_000
 
 @pytest.mark.slow
 def test_any_number_of_observations_stays_inside_the_bounds():
-    history = History(500, most_bytes=1_000_000)
+    history = History(500, most_writes=1_000)
     for number in range(COUNT):
         add(history, write(number * 7919 % 3_000, number / 100))
-        assert history.bytes <= 1_000_000
+        assert history.records <= 1_000
     assert len(history) <= 500
 
 
@@ -52,12 +48,11 @@ SCALE = 100
     [(PODS, False), (PODS, True), (DEPLOYMENTS, False)],
     ids=["pods", "pods written by turns", "deployments"],
 )
-def test_a_hundred_thousand_objects_take_less_than_300_mib(monkeypatch, example, by_turns):
+def test_a_hundred_thousand_objects_take_less_than_300_mib(example, by_turns):
     """In a model of a hundredth."""
     reviews = Reviews(example)
-    bounds = MOST_OBJECTS, MOST_BYTES, MOST_BYTES_OF_LEAVES
+    bounds = MOST_OBJECTS, MOST_WRITES, MOST_LEAVES
     history = History(*(most // SCALE for most in bounds))
-    monkeypatch.setattr(diff, "MOST_BYTES_SHARED", diff.MOST_BYTES_SHARED // SCALE)
     follow(Detection(), reviews, 100)  # whatever is made once, places of leaves among it
     gc.collect()
     tracemalloc.start()
@@ -69,8 +64,8 @@ def test_a_hundred_thousand_objects_take_less_than_300_mib(monkeypatch, example,
         tracemalloc.stop()
     assert len(history) == MOST_OBJECTS // SCALE
     assert taken < 300 * MIB
-    assert history.bytes * SCALE < MOST_BYTES
-    assert history.leaf_bytes * SCALE <= MOST_BYTES_OF_LEAVES
+    assert history.records * SCALE <= MOST_WRITES
+    assert history.leaves * SCALE <= MOST_LEAVES
 
 
 def traced(fill: Callable[[int], object], count: int) -> int:
@@ -112,22 +107,21 @@ def judged(detection: Detection, attack: str) -> Callable[[int], None]:
 @pytest.mark.parametrize(
     ("attack", "count", "most"),
     [
-        ("writes without an end", 25, MOST_BYTES_PENDING // 10),
-        ("leaves far down", 8, MIB),
-        ("statuses with long types", 12, MIB),
+        ("writes without an end", 25, 3_000),
+        ("leaves far down", 8, 1_000),
+        ("statuses with long types", 12, 1_000),
     ],
 )
-def test_what_takes_much_is_counted_in_bytes(monkeypatch, attack, count, most):
-    monkeypatch.setattr(correlate, "MOST_BYTES_PENDING", most)
-    history = History(most_bytes=most, most_leaf_bytes=most)
+def test_what_takes_much_is_counted_in_leaves(monkeypatch, attack, count, most):
+    monkeypatch.setattr(correlate, "MOST_LEAVES_PENDING", most)
+    history = History(most_leaves=most)
     detection = Detection(history=history)
     feed = judged(detection, attack)
     feed(count)  # whatever is made once
     taken = traced(feed, count)
-    assert detection._correlator.bytes <= 2 * most, "the newest write is kept whatever it takes"
-    # Places and transitions are kept beside it, and the newest write, whatever it takes.
-    beside = changes.MOST_BYTES_OF_PLACES + diff.MOST_BYTES_SHARED
-    assert taken < 2 * most + 2 * (history.bytes + history.leaf_bytes) + beside + 12 * MIB
+    # Places are kept beside it, and the newest write, whatever it takes.
+    beside = BYTES_OF_LEAF * changes.MOST_PLACES
+    assert taken < BYTES_OF_LEAF * (2 * most + history.leaves) + beside + 12 * MIB
 
 
 @pytest.mark.slow
@@ -139,8 +133,8 @@ def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     assert found.bytes <= MIB
     assert detection.dropped == found.dropped == 120 - len(found.findings())
     assert len(found.findings()) > 20
-    beside = changes.MOST_BYTES_OF_PLACES + diff.MOST_BYTES_SHARED
-    assert taken < 2 * MIB + detection.history.bytes + detection.history.leaf_bytes + beside
+    beside = BYTES_OF_LEAF * changes.MOST_PLACES
+    assert taken < 2 * MIB + BYTES_OF_LEAF * detection.history.leaves + beside
     assert len(found._of_object) <= len(found.findings()), "what was dropped is known nowhere else"
 
 
@@ -179,7 +173,7 @@ def test_who_is_called_is_remembered_within_bytes():
 
 
 @pytest.mark.slow
-def test_a_tree_of_places_is_bounded_in_bytes_while_it_grows():
+def test_a_tree_of_places_is_bounded_while_it_grows():
     tree = changes.PathTree()
 
     def go_down(number: int) -> None:
@@ -192,5 +186,6 @@ def test_a_tree_of_places_is_bounded_in_bytes_while_it_grows():
         for number in range(10_000):
             _ = below[f"{number}-\N{PILE OF POO}{'x' * 300}"]
 
-    assert traced(go_down, 500) < 1.2 * changes.MOST_BYTES_OF_PLACES
-    assert traced(grow, 1) < 1.2 * changes.MOST_BYTES_OF_PLACES
+    most = 6 * 1024 * changes.MOST_PLACES
+    assert traced(go_down, 500) < most
+    assert traced(grow, 1) < most

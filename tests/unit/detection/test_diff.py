@@ -3,11 +3,7 @@
 import pytest
 
 from genguard.detection.changes import Change
-from genguard.detection.diff import (
-    NO_DIFF,
-    Comparer,
-    diff_of,
-)
+from genguard.detection.diff import NO_DIFF, compare, diff_of
 from genguard.objects.fields import fields_of
 
 
@@ -47,15 +43,7 @@ def fields(value: object):
     return fields_of({"status": {"phase": value}})
 
 
-def test_an_equal_transition_of_one_object_is_compared_once():
-    comparer = Comparer()
-    first = comparer.compare("a", fields(1), fields(2))
-    assert comparer.compare("a", fields(1), fields(2)) is first
-    assert comparer.compare("b", fields(1), fields(2)) is not first
-    assert comparer.compare("a", fields(1), fields(3)) != first
-
-
 def test_what_an_earlier_phase_shows_is_returned_as_it_is():
-    comparer, known = Comparer(), Comparer().compare("a", fields(1), fields(2))
-    assert comparer.compare("a", fields(1), fields(2), [known]) is known
-    assert comparer.compare("a", fields(1), fields(1), [known]).diff is NO_DIFF
+    known = compare(fields(1), fields(2))
+    assert compare(fields(1), fields(2), [known]) is known
+    assert compare(fields(1), fields(1), [known]).diff is NO_DIFF

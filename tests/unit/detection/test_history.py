@@ -1,19 +1,18 @@
 """What is remembered of each object, and what is forgotten first."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from genguard.detection.changes import Change
-from genguard.detection.diff import NO_DIFF, Diff, diff_of
+from genguard.detection.diff import NO_DIFF, diff_of
 from genguard.detection.history import (
-    BYTES_OF_AN_OBJECT,
+    LEAVES_OF_AN_OBJECT,
     SECONDS_KEPT,
     WRITES_OF_AN_OBJECT,
     History,
     ObjectHistory,
 )
+from genguard.detection.write import Requester
 from tests.unit.detection.builders import OUTCOME, joined, status, update, with_content
 
 (WRITE,) = joined(
@@ -71,52 +70,7 @@ def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
     assert len(history) == 1
 
 
-def changing(*keys: tuple[str, ...], after: int | None = 1) -> Diff:
-    """Other values at these places, or none."""
-    return diff_of(tuple(Change(key, "/" + "/".join(key), 0, after, 1) for key in keys))
-
-
 REPLICAS, PHASE = ("spec", "replicas"), ("status", "phase")
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=60),
-    st.sampled_from([3_000, 8_000, 1_000_000]),
-)
-@settings(max_examples=50)
-def test_the_bytes_that_are_counted_are_those_of_what_is_kept(steps, most_bytes):
-    history = History(most_objects=2, most_bytes=most_bytes)
-    for time, (number, base) in enumerate(steps):
-        one = write(number, float(time), str(base))
-        past = history.of(one.object)
-        past.confirm(one)
-        history.add(past, one)
-        kept = [history.find(write(number, 0.0).object) for number in range(4)]
-        assert history.bytes == sum(one.bytes for one in kept if one)
-        assert history.leaf_bytes == sum(one.leaf_bytes for one in kept if one)
-        assert past.bytes == ObjectHistory().bytes + sum(one.size for one in past.writes)
-        assert set(map(id, past.stored)) <= set(map(id, past.writes))
-
-
-def test_of_too_many_leaves_those_of_the_longest_unwritten_object_are_forgotten():
-    one = changing(PHASE)
-    history = History(most_leaf_bytes=2 * one.size)
-    for time, number in enumerate((1, 2, 1, 3)):
-        past = history.of(write(number, 1.0).object)
-        made = with_content(write(number, 1.0, str(time)), admitted=one, requested=one)
-        past.confirm(made)
-        history.add(past, made)
-        past.confirm(later("9"))
-    first, second, third = (history.of(write(number, 0.0).object) for number in (1, 2, 3))
-    assert [one.content.admitted for one in (*first.writes, *third.writes)] == [one] * 3
-    (forgotten,) = second.writes
-    assert second.stored == (forgotten,)
-    unknown = diff_of((), differs=True)
-    assert (forgotten.content.requested, forgotten.content.admitted) == (unknown, unknown)
-    assert (forgotten.content.webhook, forgotten.content.reinvocation) == (None, NO_DIFF)
-    assert history.leaf_bytes == 2 * one.size
-    add(history, with_content(write(4, 2.0), admitted=NO_DIFF, requested=None))
-    assert history.leaf_bytes == 2 * one.size, "it brings none"
 
 
 @pytest.mark.parametrize(
@@ -158,51 +112,10 @@ def test_a_write_that_changes_nothing_is_not_stored():
     assert past.confirm(later("2")) is None
 
 
-def size() -> int:
-    """Of one object with one write."""
-    history = History()
-    add(history, write(1, 0.0))
-    return history.bytes
-
-
-def known(history: History, *numbers: int) -> list[int]:
-    return [number for number in numbers if history.find(write(number, 0.0).object)]
-
-
-def test_of_too_many_objects_the_longest_unseen_goes_with_all_that_is_counted_of_it():
-    history = History(most_objects=2)
-    for number in (1, 2):
-        add(history, write(number, float(number)))
-    history.of(write(1, 0.0).object)  # it is judged, and so younger than the other
-    add(history, write(3, 3.0))
-    assert known(history, 1, 2, 3) == [1, 3]
-    assert history.bytes == 2 * size()
-
-
-def test_as_many_bytes_as_are_allowed_are_kept():
-    history = History(most_bytes=2 * size())
-    for number in (1, 2):
-        add(history, write(number, float(number)))
-    assert known(history, 1, 2) == [1, 2]
-    add(history, write(3, 3.0))
-    assert known(history, 1, 2, 3) == [2, 3]
-
-
 def test_one_object_is_remembered_whatever_it_takes():
-    history = History(most_objects=0, most_bytes=1)
+    history = History(most_objects=0, most_writes=0)
     add(history, write(1, 0.0))
     assert len(history) == 1
-
-
-def test_of_an_object_that_takes_too_much_the_oldest_writes_go():
-    past = ObjectHistory()
-    for number in range(30):
-        large = changing(*((f"k{one}",) for one in range(2_000)), after=number)
-        past.add(with_content(write(1, float(number), str(number)), admitted=large))
-        past.confirm(later(str(number + 1)))
-    assert len(past.writes) < 30
-    assert past.writes == past.stored
-    assert past.bytes + past.leaf_bytes <= BYTES_OF_AN_OBJECT
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
@@ -222,3 +135,33 @@ def test_objects_without_a_uid_are_told_apart_by_where_they_are():
     for where in (first, *others, replace(first, version="x")):
         history.of(where)
     assert len(history) == 5
+
+
+@pytest.mark.parametrize(
+    ("users", "kept", "because"),
+    [
+        (("a", "a", "a"), (False, True, True), "of the object that was not written for longest"),
+        (("b", "a", "a"), (True, False, True), "an object of several writers keeps its leaves"),
+    ],
+)
+def test_of_too_many_leaves_those_of_calm_objects_are_forgotten(users, kept, because):
+    history = History(most_leaves=8)
+    for number, user in enumerate(users):
+        for turn in range(2):
+            by = Requester(user if turn else "a", "")
+            add(history, replace(write(number, float(number), str(turn)), requester=by))
+    for number, has_leaves in enumerate(kept):
+        past = history.of(write(number, 0.0).object)
+        assert [bool(one.content.admitted.changes) for one in past.writes] == 2 * [has_leaves]
+        assert all(one.content.admitted.differs for one in past.writes), because
+
+
+def test_of_an_object_that_takes_too_much_the_oldest_writes_go():
+    past = ObjectHistory()
+    large = diff_of(tuple(Change((f"k{one}",), f"/k{one}", 0, 1, 1) for one in range(2_000)))
+    for number in range(30):
+        past.add(with_content(write(1, float(number), str(number)), admitted=large))
+        past.confirm(later(str(number + 1)))
+    assert len(past.writes) == 4
+    assert past.writes == past.stored
+    assert past.leaves <= LEAVES_OF_AN_OBJECT

@@ -5,16 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from genguard.admission.review import JoinKey, Phase
-from genguard.detection import lives as lives_module
-from genguard.detection import refusals as refusals_module
-from genguard.detection.correlate import Correlator
+from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import UnreadableFactError, encode_fact
 from genguard.detection.finding import Severity
-from genguard.detection.history import History
-from genguard.detection.lives import MOST_ENDED, MOST_LIVES, VERSION, LifeFact, Lives, decode_any
-from genguard.detection.refusals import MOST_ATTEMPTED, Refusals
+from genguard.detection.lives import VERSION, LifeFact, decode_any
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
     INTENT,
@@ -39,16 +34,6 @@ def life(
     return make_review(operation, more.pop("resource", "widgets"), new, old, name=name, user=user)
 
 
-def made(uid: str, time: float, *, name: str = "one", phase=OUTCOME, asked: int = 1) -> LifeFact:
-    key = JoinKey("", "widgets", "", "default", name, uid, "alice", "", dry_run=False)
-    return LifeFact(VERSION, phase, time, key, "v1", "", is_deletion=False, asked=asked)
-
-
-def gone(uid: str, time: float, *, name: str = "one", user: str = "bob") -> LifeFact:
-    key = JoinKey("", "widgets", "", "default", name, uid, user, "", dry_run=False)
-    return LifeFact(VERSION, OUTCOME, time, key, "v1", "", is_deletion=True)
-
-
 @pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
 def test_a_fact_of_a_life_is_shared_without_contents(operation):
     found = Detection().fact(OUTCOME, reviewed(life(operation, "u"), OUTCOME), 100.0)
@@ -56,7 +41,6 @@ def test_a_fact_of_a_life_is_shared_without_contents(operation):
     raw = encode_fact(found)
     assert decode_any(raw) == found
     assert CONTENT.encode() not in raw
-    assert found.size > len(found.key.name)
 
 
 def test_what_is_no_fact_of_either_sort_is_refused():
@@ -85,31 +69,6 @@ def test_owners_that_cannot_be_decoded_are_counted():
     asked = life("CREATE", "u", metadata=metadata)
     assert detection.fact(OUTCOME, reviewed(asked, OUTCOME), 100.0) is None
     assert detection.unreadable == 1
-
-
-@pytest.mark.slow
-def test_lives_are_bounded_in_number():
-    lives = Lives()
-    for number in range(MOST_LIVES + 10):
-        lives.create(made(f"u{number}", number / 1_000, name=f"n{number}"))
-    assert len(lives) <= MOST_LIVES
-    assert not lives.is_there("u0")
-    assert lives.is_there(f"u{MOST_LIVES + 9}")
-    lives = Lives()
-    for number in range(MOST_ENDED + 10):
-        lives.create(made(f"u{number}", number / 1_000, name=f"n{number}"))
-        lives.delete(gone(f"u{number}", number / 1_000, name=f"n{number}"))
-    assert len(lives._ended) <= MOST_ENDED
-    assert lives._ended.bytes <= lives_module.MOST_BYTES_ENDED
-
-
-@pytest.mark.slow
-def test_attempts_are_bounded():
-    refusals = Refusals(Lives(), History(), Correlator())
-    for number in range(MOST_ATTEMPTED + 10):
-        refusals.create(made("", number / 1_000, name=f"n{number}", phase=INTENT))
-    assert len(refusals) <= MOST_ATTEMPTED
-    assert refusals._creations.bytes <= refusals_module.MOST_BYTES
 
 
 def test_a_built_in_kind_has_outcomes_where_another_one_has():
