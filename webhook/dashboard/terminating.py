@@ -127,16 +127,16 @@ def _select(
     known: Iterable[TerminatingPod], words: Sequence[str], now: float
 ) -> tuple[list[TerminatingPod], dict[str, int], int]:
     """Return the matching pods, the nodes with most of them, and how many are overdue."""
-    found = [one for one in known if not words or _contains(one, words)]
+    found = [
+        one
+        for one in known
+        if not words
+        or has_words(words, (one.namespace, one.name, one.node, one.controller, *one.finalizers))
+    ]
     found.sort(key=lambda one: (_moment(one.due), one.namespace, one.name))
     nodes = Counter(one.node or "no node" for one in found)
     overdue = sum(_moment(one.due).timestamp() < now for one in found)
     return found, dict(nodes.most_common(_MOST_NODES)), overdue
-
-
-def _contains(one: TerminatingPod, words: Sequence[str]) -> bool:
-    names = one.namespace, one.name, one.node, one.controller, *one.finalizers
-    return has_words(words, names)
 
 
 def _listed(one: TerminatingPod, now: float) -> ListedPod:

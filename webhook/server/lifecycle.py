@@ -92,7 +92,7 @@ class Pages(Protocol):
         """The routes of every page about `server`."""
 
     def close(self) -> None:
-        """End open streams: the server stops."""
+        """The server stops."""
 
 
 class AdmissionService:

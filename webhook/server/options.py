@@ -30,7 +30,7 @@ class Limits:
     body_seconds: float = 5.0  # less when ?timeout= says so
     connections: int = 1_024  # those in their TLS handshake included
     backlog: int = 1_024
-    ops_connections: int = 128  # more than pages, streams and checks of tokens can keep busy
+    ops_connections: int = 128  # more than pages and checks of tokens can keep busy
     ops_spare: int = 16  # more where all of these are busy: probes, and clients that get a 503
     ops_header_seconds: float = 5.0
     ops_idle_seconds: float = 60.0  # above the 30 s between two scrapes

@@ -44,10 +44,6 @@ _LATE: Final = "no answer in time"
 class StoreLostError(Exception):
     """The store cannot be used now; the message says why, in our own words."""
 
-    def says(self, word: str) -> bool:
-        """Whether the server refused a command with this word."""
-        return isinstance(self.__cause__, ResponseError) and word in str(self.__cause__)
-
 
 class _NoPasswordError(AuthenticationError):
     """The file of the password cannot be read."""

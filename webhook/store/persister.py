@@ -39,13 +39,12 @@ T = TypeVar("T")
 SAVE_SECONDS: Final = 2.0
 """Between two looks whether there is something to save. What is new since the last one is lost with
 a process that is killed."""
-START_SECONDS: Final = 3.0
-"""How long the start waits for the rows of an earlier process."""
 SAVING: Final = "saving findings"
 """The name of the task."""
 DAMAGED: Final = "saved state"
 """What the supervisor counts as left out when a damaged file was moved aside."""
 _CALL_SECONDS: Final = 5.0
+"""The longest wait for rows, at the start too, and for a save."""
 _BATCH: Final = 50
 _APPLICATION: Final = 0x67656E67
 """The application id in the file's header: "geng"."""
@@ -130,7 +129,7 @@ class Persister:
         Of a place of several replicas never: without it the server starts with nothing.
         """
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(_CALL_SECONDS):
                 rows = await self._place.load() or ()
             self._findings.restore(rows)
         except (NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE) as error:

@@ -263,7 +263,7 @@ class FactReader:
             try:
                 await self._store.send("read", create)
             except StoreLostError as error:
-                if not error.says("BUSYGROUP"):  # it is there
+                if "BUSYGROUP" not in str(error.__cause__):  # it is there
                     raise
             self._has_group = True
         command: Command = (
