@@ -24,14 +24,21 @@ from webhook.cli.install import IN_NAMESPACE
 from webhook.cli.options import OUTPUT, Access, asks_server, examples
 from webhook.cli.output import is_terminal, print_checked, with_margin
 from webhook.cli.targets import ask_findings
-from webhook.cluster.install_waits import leaving, read_pair, send_probe, send_probes
-from webhook.cluster.installation import choices_of, find, is_injected, leftovers
+from webhook.cluster.certificates import read_pair
+from webhook.cluster.installation import (
+    choices_of,
+    find,
+    is_injected,
+    leaving,
+    leftovers,
+    send_probe,
+)
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.checks import diagnose
 from webhook.doctor.facts import CheckResult, Facts, Level, Right, Source
 from webhook.install.installing import registrations
 from webhook.manifest.documents import path_of, title_of
-from webhook.manifest.rendering import deployment_of, pair_files, render, secret_of
+from webhook.manifest.rendering import deployment_of, render, secret_of
 
 _COLOURS = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARN: "yellow", Level.FAIL: "red"}
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
@@ -40,7 +47,6 @@ _WATCHED: Final = "default"
 _PROBES: Final = 20
 _DIAL_SECONDS: Final = 3.0
 _FINDINGS_SECONDS: Final = 10.0
-_NO_PAIR: Final = PairSnapshot(b"", b"", None)
 T = TypeVar("T")
 
 
@@ -118,9 +124,9 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
     deployment = await read(Source.DEPLOYMENT, find(rest, deployment_of(namespace)), None)
     choices = choices_of(deployment or {}, namespace)
     choices = replace(choices, cert_manager=is_injected(configurations))
-    expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
+    expected = tuple(render(choices, manifests.read))
     probed = await send_probe(rest, _WATCHED)
-    probes = await send_probes(rest, _WATCHED, _PROBES)
+    probes = await asyncio.gather(*(send_probe(rest, _WATCHED) for _ in range(_PROBES)))
     endpoints = await read(Source.ENDPOINTS, _endpoints(rest, namespace), [])
     facts = Facts(
         at=datetime.now(UTC),

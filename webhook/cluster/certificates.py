@@ -147,6 +147,14 @@ def decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: _bytes(value) for name, value in (secret.get("data") or {}).items()}
 
 
+def read_pair(secret: Mapping[str, Any] | None) -> certs.PairSnapshot | None:
+    """Return the certificate and key in a Secret; None where it holds none."""
+    found = decoded(secret or {})
+    if not {"tls.crt", "tls.key"} <= found.keys():
+        return None
+    return certs.PairSnapshot(found["tls.crt"], found["tls.key"], found.get("ca.crt"))
+
+
 def _encoded(files: certs.Files) -> dict[str, str]:
     return {name: base64.b64encode(content).decode() for name, content in files.items()}
 

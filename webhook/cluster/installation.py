@@ -1,4 +1,4 @@
-"""The objects of an installation: applied, restored, deleted; and how genguard was installed.
+"""The objects of an installation: applied, restored, deleted, waited for; and how it was made.
 
 The server's objects are applied (kubernetes.io/docs/reference/using-api/server-side-apply), so that
 fields of others stay. Registrations are replaced as a whole, except for rules of other resources:
@@ -6,17 +6,20 @@ one more matchCondition or an objectSelector would decide whether genguard is ca
 """
 
 import asyncio
+import secrets
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import manifests
-from certs import PairSnapshot
+from genguard.admission.probe import Seen, read_answers
 from genguard.linting.hook import FOLLOWED, GENGUARD, INJECTED, MUTATING, VALIDATING
-from webhook.cluster.reconcile import NEVER
-from webhook.cluster.rest import APPLY_PATCH, RefusedError, Rest, if_there
-from webhook.install.plan import RUN, Action, Step, compare, merged
+from genguard.status.views.rollout import Rollout, rollout
+from webhook.cluster.reconcile import NEVER, until
+from webhook.cluster.rest import APPLY_PATCH, JSON, RefusedError, Rest, if_there
+from webhook.install.plan import RUN, Action, Step, compare, merged, probe
 from webhook.manifest.documents import (
     AUDIT_ONLY,
     FOLLOW,
@@ -25,31 +28,26 @@ from webhook.manifest.documents import (
     arguments_of,
     collection_of,
     path_of,
+    title_of,
 )
 from webhook.manifest.rendering import (
+    PHASES,
     REGISTRATIONS,
     Choices,
     deployment_of,
     install_command,
     is_registration,
-    pair_files,
     render,
     store_of,
 )
 
-NO_PAIR: Final = PairSnapshot(b"", b"", None)
-_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _PARTS: Final = ("Deployment", "StatefulSet", "NetworkPolicy")
 """What the flags of `genguard install` can be read from."""
-
-
 _IDENTITY: Final = ("uid", "resourceVersion")
-_PARAMS: Final = {"fieldManager": GENGUARD, "force": "true"}
-_KINDS: Final = (
-    (_ADMISSION, MUTATING),
-    (_ADMISSION, VALIDATING),
-    ("v1", "Namespace"),
-)
+_KINDS: Final = ((ADMISSION, MUTATING), (ADMISSION, VALIDATING), ("v1", "Namespace"))
+_REFUSED_SECONDS: Final = 10.0
+"""Registrations take effect within two seconds; a refusal after this time is final."""
 
 
 async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
@@ -60,29 +58,21 @@ async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
 
 async def apply(rest: Rest, document: Document, *, dry_run: bool = False) -> Document:
     """Apply an object, and return it as it is stored then. Raises RefusedError or UNREACHED."""
-    dry = {"dryRun": "All"} if dry_run else {}
-    if is_registration(document):
-        return await _replace(rest, document, dry)
-    applied: Document = await rest.call(
-        "PATCH", path_of(document), document, params=_PARAMS | dry, content_type=APPLY_PATCH
-    )
+    params = {"fieldManager": GENGUARD} | ({"dryRun": "All"} if dry_run else {})
+    method, path, body, form = "PATCH", path_of(document), document, APPLY_PATCH
+    if not is_registration(document):
+        params["force"] = "true"
+    elif live := await find(rest, document):
+        metadata = live["metadata"] | {
+            key: {**(live["metadata"].get(key) or {}), **document["metadata"].get(key, {})}
+            for key in ("labels", "annotations")
+        }
+        metadata["annotations"].pop(FOLLOWED, None)  # until its server has narrowed the rules
+        method, body, form = "PUT", merged(document, live) | {"metadata": metadata}, JSON
+    else:
+        method, path, form = "POST", collection_of(document), JSON
+    applied: Document = await rest.call(method, path, body, params=params, content_type=form)
     return applied
-
-
-async def _replace(rest: Rest, document: Document, dry: dict[str, str]) -> Document:
-    live = await find(rest, document)
-    params = {"fieldManager": GENGUARD} | dry
-    if live is None:
-        made: Document = await rest.call("POST", collection_of(document), document, params=params)
-        return made
-    metadata = live["metadata"] | {
-        key: {**(live["metadata"].get(key) or {}), **document["metadata"].get(key, {})}
-        for key in ("labels", "annotations")
-    }
-    metadata["annotations"].pop(FOLLOWED, None)  # its server says so once it has narrowed the rules
-    body = merged(document, live) | {"metadata": metadata}
-    replaced: Document = await rest.call("PUT", path_of(document), body, params=params)
-    return replaced
 
 
 async def plan_step(rest: Rest, document: Document) -> Step:
@@ -104,22 +94,20 @@ async def remove(rest: Rest, document: Mapping[str, Any]) -> None:
 
 
 async def put_back(rest: Rest, document: Document, before: Document | None) -> None:
-    """Restore an object to what it was, None if it did not exist; unchanged ones are left alone.
+    """Restore an object to what it was, None if it did not exist.
 
     Raises RefusedError or UNREACHED.
     """
-    now = await find(rest, document)
     if before is None:
-        if now is not None:
-            await remove(rest, document)
+        await remove(rest, document)
         return
-    old = before["metadata"]
-    metadata = {key: value for key, value in old.items() if key not in _IDENTITY}
+    now = await find(rest, document)
+    kept = {key: value for key, value in before["metadata"].items() if key not in _IDENTITY}
     if now is None:
-        await rest.call("POST", collection_of(document), {**before, "metadata": metadata})
-    elif now["metadata"]["resourceVersion"] != old["resourceVersion"]:
-        metadata |= {key: now["metadata"][key] for key in _IDENTITY}
-        await rest.call("PUT", path_of(document), {**before, "metadata": metadata})
+        await rest.call("POST", collection_of(document), before | {"metadata": kept})
+    else:
+        kept["resourceVersion"] = now["metadata"]["resourceVersion"]
+        await rest.call("PUT", path_of(document), before | {"metadata": kept})
 
 
 async def list_objects(rest: Rest, like: Mapping[str, Any], selector: str = "") -> list[Document]:
@@ -137,6 +125,107 @@ async def leftovers(rest: Rest) -> list[Document]:
     for version, kind in _KINDS:
         found += await list_objects(rest, {"apiVersion": version, "kind": kind}, RUN)
     return [one for one in found if "deletionTimestamp" not in one["metadata"]]
+
+
+async def leaving(rest: Rest, workload: Document) -> list[str]:
+    """Return the names of pods that are being deleted: after a rollout, of earlier templates.
+
+    Raises RefusedError or UNREACHED.
+    """
+    labels = workload["spec"]["selector"]["matchLabels"].items()
+    like = {"apiVersion": "v1", "kind": "Pod", "metadata": workload["metadata"]}
+    pods = await list_objects(rest, like, ",".join(f"{name}={value}" for name, value in labels))
+    return [one["metadata"]["name"] for one in pods if "deletionTimestamp" in one["metadata"]]
+
+
+async def until_rolled_out(rest: Rest, workload: Document, seconds: float) -> None:
+    """Wait, like `kubectl rollout status`, and until all pods of earlier templates have ended.
+
+    A rollout is complete while such pods still terminate, and they answer on open connections.
+    Raises NotInTimeError, or RefusedError.
+    """
+
+    async def check() -> str:
+        found = await find(rest, workload) or {}
+        if rollout(found) is not Rollout.COMPLETE:
+            ready = (found.get("status") or {}).get("availableReplicas", 0)
+            wanted = (found.get("spec") or {}).get("replicas", 0)
+            return f"{ready} of {wanted} pods are ready of {title_of(workload)}"
+        names = await leaving(rest, workload)
+        return f"pods that are to end still run: {', '.join(names)}" if names else ""
+
+    kubectl = f"kubectl -n {workload['metadata']['namespace']}"
+    await until(check, seconds, next_step=f"{kubectl} describe pods says why")
+
+
+async def until_bundle(rest: Rest, secret: Mapping[str, Any], seconds: float) -> str:
+    """Wait for the ca.crt that cert-manager or a pod puts into a Secret; return it in base64.
+
+    Raises NotInTimeError, or RefusedError.
+    """
+    metadata, found = secret["metadata"], [""]
+
+    async def check() -> str:
+        found[0] = ((await find(rest, secret) or {}).get("data") or {}).get("ca.crt", "")
+        return "" if found[0] else f"secret/{metadata['name']} has no ca.crt yet"
+
+    kubectl = f"kubectl -n {metadata['namespace']}"
+    next_step = f"{kubectl} logs deployment/genguard says why, or {kubectl} describe certificates"
+    await until(check, seconds, next_step=next_step)
+    return found[0]
+
+
+class Probed(NamedTuple):
+    """The answer to one probe: the phases that have seen it, and the refusal, if any."""
+
+    seen: Mapping[str, Seen]
+    status: int
+    refusal: str
+
+
+async def send_probe(rest: Rest, namespace: str, run: str = "") -> Probed:
+    """Send one dry run. Raises one of UNREACHED."""
+    value = secrets.token_hex(8)
+    document = probe(value, namespace, run)
+    answer = await rest.call_raw(
+        "POST", collection_of(document), document, params={"dryRun": "All"}
+    )
+    refusal = answer.message if answer.status >= HTTPStatus.BAD_REQUEST else ""
+    return Probed(read_answers(answer.warnings, value), answer.status, refusal)
+
+
+async def until_seen(
+    rest: Rest,
+    namespace: str,
+    seconds: float,
+    run: str = "",
+    *,
+    refused_seconds: float = _REFUSED_SECONDS,
+) -> str:
+    """Wait until every phase has seen a probe.
+
+    Return "", or the refusal where another component, such as a policy, refuses every probe.
+    Raises NotInTimeError, or RefusedError where the user may not send it.
+    """
+    refused = [""]
+    end = time.monotonic() + refused_seconds
+
+    async def check() -> str:
+        seen, status, refusal = await send_probe(rest, namespace, run)
+        absent = [phase for phase in PHASES if phase not in seen]
+        if not absent:
+            return ""
+        if (error := RefusedError(status, refusal)).missing_right:
+            raise error  # it never reached a webhook, and never will
+        # With 500 or 404 it is a webhook of ours that cannot be called.
+        is_others = status // 100 == 4 and status != HTTPStatus.NOT_FOUND  # noqa: PLR2004
+        if is_others and time.monotonic() >= end:
+            refused[0] = refusal
+            return ""
+        return refusal or f"a dry run in {namespace} passed, not seen by {', '.join(absent)}"
+
+    await until(check, seconds)
+    return refused[0]
 
 
 @dataclass(slots=True)
@@ -165,9 +254,9 @@ async def enforcing_command(rest: Rest, namespace: str) -> str:
     deployment = await find(rest, deployment_of(namespace))
     if deployment is None:
         return ""
-    configurations = await list_objects(rest, {"apiVersion": _ADMISSION, "kind": MUTATING})
+    configurations = await list_objects(rest, {"apiVersion": ADMISSION, "kind": MUTATING})
     choices = replace(choices_of(deployment, namespace), cert_manager=is_injected(configurations))
-    expected = await asyncio.to_thread(render, choices, manifests.read, pair_files(NO_PAIR))
+    expected = await asyncio.to_thread(render, choices, manifests.read)
     live = {path_of(one): await find(rest, one) for one in expected if one["kind"] in _PARTS}
     return install_command(
         namespace, expected, live, is_injected=choices.cert_manager, enforces=True
@@ -177,13 +266,8 @@ async def enforcing_command(rest: Rest, namespace: str) -> str:
 def choices_of(deployment: Document, namespace: str) -> Choices:
     """Reconstruct the flags of install from a Deployment, as far as they decide on objects."""
     address = store_of(deployment)
-    own = next(
-        store_of(one)
-        for one in render(
-            Choices(namespace=namespace, ha=True), manifests.read, pair_files(NO_PAIR)
-        )
-        if one["kind"] == "Deployment"
-    )
+    rendered = render(Choices(namespace=namespace, ha=True), manifests.read)
+    own = next(store_of(one) for one in rendered if one["kind"] == "Deployment")
     arguments = arguments_of(deployment)
     return Choices(
         namespace=namespace,

@@ -34,9 +34,9 @@ _MOST_BYTES: Final = 64 << 20
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
-_JSON: Final = "application/json"
-PARTIAL: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_METADATA: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+JSON: Final = "application/json"
+PARTIAL: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _LACKING: Final = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"/]+)(?:/(?P<subresource>[^"]+))?" '
     r'in API group "(?P<group>[^"]*)"(?: in the namespace "(?P<namespace>[^"]+)")?'
@@ -139,7 +139,7 @@ class Rest:
 
         What is nested too deep to decode is null. Raises as `call` does.
         """
-        accept = _METADATA if only_metadata else _JSON
+        accept = _METADATA if only_metadata else JSON
         return [
             {key: decode_cut(raw) for key, raw in one.items()}
             async for page, _ in self.pages(path, params, kind=kind, accept=accept)
@@ -157,7 +157,7 @@ class Rest:
         params: Mapping[str, str] = _NOTHING,
         *,
         kind: str = "",
-        accept: str = _JSON,
+        accept: str = JSON,
         most: int = PAGE,
     ) -> "AsyncIterator[tuple[Page, frozenset[int]]]":
         """Yield the pages of a list, and of each the indexes of objects that were cut.
@@ -182,7 +182,7 @@ class Rest:
                 _decoded(path, text)  # says if it is no answer of an API server at all
                 raise
             roots = (f"/apis/{page.api_version}/", f"/api/{page.api_version}/")
-            if accept == _JSON and not path.startswith(roots):
+            if accept == JSON and not path.startswith(roots):
                 raise UnreadableError(path, f"it is a list of {page.api_version!r:.80}")
             for one in page.objects:
                 metadata_of(path, one, kind)
@@ -198,7 +198,7 @@ class Rest:
         body: Any = None,
         *,
         params: dict[str, str] | None = None,
-        content_type: str = _JSON,
+        content_type: str = JSON,
     ) -> Any:
         """Send one request, and return the decoded answer. Raises RefusedError or UNREACHED."""
         async with asyncio.timeout(_SECONDS):
@@ -217,7 +217,7 @@ class Rest:
         warnings = tuple(map(_warning, response.headers.getall("Warning", ())))
         return RawAnswer(response.status, message, warnings)
 
-    async def read(self, path: str, *, accept: str = _JSON, **params: str) -> bytes:
+    async def read(self, path: str, *, accept: str = JSON, **params: str) -> bytes:
         """Read a long answer, undecoded. Raises as `call` does."""
         async with asyncio.timeout(_LONG_SECONDS):
             response = await self._granted("GET", path, None, params, accept=accept)
@@ -279,8 +279,8 @@ class Rest:
         body: Any,
         params: dict[str, str],
         *,
-        content_type: str = _JSON,
-        accept: str = _JSON,
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> aiohttp.ClientResponse:
         """Send a request, and again as long as it is put off and the deadline is not near."""
         loop = asyncio.get_running_loop()

@@ -11,11 +11,10 @@ Whatever ends 3 early, the registrations are put back as they were. A killed run
 made so far, and nothing that a write of others depends on; the next run goes on.
 """
 
-import base64
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -27,15 +26,8 @@ from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.objects.shown import few
 from webhook.cluster import connection
 from webhook.cluster.certificates import decoded
-from webhook.cluster.connection import default_kubeconfig
-from webhook.cluster.install_waits import (
-    leaving,
-    until_bundle,
-    until_replaced,
-    until_rolled_out,
-    until_seen,
-)
 from webhook.cluster.installation import (
+    ADMISSION,
     apply,
     find,
     leftovers,
@@ -43,6 +35,9 @@ from webhook.cluster.installation import (
     plan_step,
     put_back,
     remove,
+    until_bundle,
+    until_rolled_out,
+    until_seen,
 )
 from webhook.cluster.reconcile import until
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
@@ -58,22 +53,21 @@ from webhook.install.plan import (
 from webhook.manifest.documents import Document, in_order, mode_of, path_of, title_of
 from webhook.manifest.rendering import (
     FINDINGS,
+    NO_PAIR,
     PASSWORD,
-    PHASES,
     REGISTRATIONS,
     STORE_SECRET,
     Choices,
     deployment_of,
     is_registration,
+    pair_files,
     registration_of,
     render,
     secret_of,
     store_secret,
 )
 
-_ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _SECRET_BYTES: Final = 32
-_NO_FILES: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
 _CERTIFICATES: Final[Document] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -126,7 +120,7 @@ def manifests_of(options: InstallOptions) -> list[Document]:
     The key of its authority is left out. Raises CertificateError.
     """
     files, _ = _files(options, None)
-    return render(options.choices, manifests.read, {name: files[name] for name in _NO_FILES})
+    return render(options.choices, manifests.read, {name: files[name] for name in NO_PAIR})
 
 
 async def prepare(options: InstallOptions) -> Prepared:
@@ -136,51 +130,55 @@ async def prepare(options: InstallOptions) -> Prepared:
     """
     async with connected(options.kubeconfig, options.context) as (rest, cluster):
         choices, namespace = options.choices, options.choices.namespace
-        steps: list[Step] = []
         wanted: Sequence[Document] = options.registrations
         if choices.cert_manager:
             message = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
             await _required(rest, _CERTIFICATES, message)
         if not wanted:  # the chart's own Job gives these
-            await check_release(rest, [deployment_of(namespace)] if choices.outside is None else [])
-        await _check_alone(rest, namespace)
+            await _check_release(rest, namespace)
+        if others := foreign(await registrations(rest), namespace):
+            message = f"another genguard is in this cluster: {few(list(map(title_of, others)))}. "
+            message += f"A cluster has one. Take it out first: {removal_commands(others)}"
+            raise RefusedError(HTTPStatus.CONFLICT, message)
         if wanted:
             message = f"deployment/genguard -n {namespace} is not there: install the server first"
             there = await _required(rest, deployment_of(namespace), message)
-            steps.append(Step(Action.UNCHANGED, there))
+            steps = [Step(Action.UNCHANGED, there)]
         else:
             files, reason = _files(options, await find(rest, secret_of(namespace)))
             wanted = render(choices, manifests.read, files)
-            for document in (one for one in wanted if not is_registration(one)):
-                note = reason if document["kind"] == "Secret" else ""
-                steps.append((await plan_step(rest, document))._replace(note=note))
+            steps = [await plan_step(rest, one) for one in wanted if not is_registration(one)]
+            steps = [
+                one._replace(note=reason if one.document["kind"] == "Secret" else "")
+                for one in steps
+            ]
             if choices.brings_store:
                 steps.insert(1, await _password(rest, namespace))  # after the namespace
             steps += await _dropped(rest, choices, wanted)
-        gone = [Step(Action.DELETE, one, note="left behind") for one in await leftovers(rest)]
         registered = [one for one in wanted if is_registration(one)]
         live = [await find(rest, one) for one in registered]
-        before = {path_of(one): one for one in live if one}
-        steps += [*gone, *[await plan_step(rest, one) for one in registered]]
-        return Prepared(cluster, tuple(steps), before)
+        steps += [Step(Action.DELETE, one, note="left behind") for one in await leftovers(rest)]
+        steps += [await plan_step(rest, one) for one in registered]
+        return Prepared(cluster, tuple(steps), {path_of(one): one for one in live if one})
 
 
 @asynccontextmanager
 async def connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
     """Connect to the API server; gives its client and its URL. Raises NoClusterError."""
-    async with connection.connected(kubeconfig or default_kubeconfig(), context) as api:
+    path = kubeconfig or connection.default_kubeconfig()
+    async with connection.connected(path, context) as api:
         yield Rest(api), str(api.configuration.host)
 
 
 async def registrations(rest: Rest) -> list[Document]:
     """List every webhook configuration. Raises RefusedError or UNREACHED."""
-    heads = [{"apiVersion": _ADMISSION, "kind": kind} for kind in (MUTATING, VALIDATING)]
+    heads = [{"apiVersion": ADMISSION, "kind": kind} for kind in (MUTATING, VALIDATING)]
     return [found for head in heads for found in await list_objects(rest, head)]
 
 
-async def check_release(rest: Rest, places: Iterable[Document]) -> None:
-    """Refuse where Helm manages the registrations or one of `places`: it would not know of it."""
-    for place in (*places, *(registration_of(*one) for one in REGISTRATIONS)):
+async def _check_release(rest: Rest, namespace: str) -> None:
+    """Refuse where Helm manages the server or a registration: it would not know of it."""
+    for place in (deployment_of(namespace), *(registration_of(*one) for one in REGISTRATIONS)):
         live = await find(rest, place)
         if live is not None and (release := release_of(live)):
             name, _, where = release.partition(" ")
@@ -189,14 +187,11 @@ async def check_release(rest: Rest, places: Iterable[Document]) -> None:
             raise RefusedError(HTTPStatus.CONFLICT, f"{message}helm uninstall {release}")
 
 
-def everything(namespace: str) -> list[Document]:
+def _everything(namespace: str) -> list[Document]:
     """Every object that install makes with any of its flags."""
-    ways = (
-        Choices(namespace=namespace),
-        Choices(namespace=namespace, ha=True),
-        Choices(namespace=namespace, ha=True, cert_manager=True),
-    )
-    rendered = [one for way in ways for one in render(way, manifests.read, _NO_FILES)]
+    shared = Choices(namespace=namespace, ha=True)
+    ways = replace(shared, ha=False), shared, replace(shared, cert_manager=True)
+    rendered = [one for way in ways for one in render(way, manifests.read)]
     return in_order({path_of(one): one for one in rendered}.values())
 
 
@@ -207,18 +202,10 @@ async def _required(rest: Rest, place: Document, message: str) -> Document:
     raise RefusedError(HTTPStatus.NOT_FOUND, message)
 
 
-async def _check_alone(rest: Rest, namespace: str) -> None:
-    """Refuse a second genguard: both would repair and report the same writes."""
-    if others := foreign(await registrations(rest), namespace):
-        message = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
-        message += f"A cluster has one. Take it out first: {removal_commands(others)}"
-        raise RefusedError(HTTPStatus.CONFLICT, message)
-
-
 async def _password(rest: Rest, namespace: str) -> Step:
     """Plan the Secret of the Valkey that is installed: a password is kept, or made."""
     place = secret_of(namespace, STORE_SECRET)
-    if ((await find(rest, place) or {}).get("data") or {}).get(PASSWORD):
+    if decoded(await find(rest, place) or {}).get(PASSWORD):
         return Step(Action.UNCHANGED, place)
     step = await plan_step(rest, store_secret(namespace, secrets.token_urlsafe(_SECRET_BYTES)))
     return step._replace(note="a password, not shown")
@@ -233,11 +220,12 @@ async def _dropped(rest: Rest, choices: Choices, rendered: Sequence[Document]) -
     if choices.outside is not None:
         return []
     kept = {path_of(one) for one in rendered}
-    others = [one for one in reversed(everything(choices.namespace)) if path_of(one) not in kept]
     return [
         Step(Action.DELETE, one)
-        for one in others
-        if one["kind"] not in ("Secret", "Issuer", "Certificate") and await find(rest, one)
+        for one in reversed(_everything(choices.namespace))
+        if path_of(one) not in kept
+        and one["kind"] not in ("Secret", "Issuer", "Certificate")
+        and await find(rest, one)
     ]
 
 
@@ -248,14 +236,12 @@ def _files(options: InstallOptions, secret: Document | None) -> tuple[certs.File
     """
     choices, now = options.choices, datetime.now(UTC)
     if choices.outside is not None or choices.cert_manager:
-        return _NO_FILES, ""
+        return NO_PAIR, ""
     names = certs.installed_names("genguard", choices.namespace)
     lifetime = certs.FIRST_LEAF_LIFETIME  # nothing renews it by itself
     if options.cert_dir is not None:
         done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
-        pair = done.pair
-        named = zip(_NO_FILES, (pair.cert_pem, pair.key_pem, pair.ca_pem or b""), strict=True)
-        return dict(named), done.reason
+        return pair_files(done.pair), done.reason
     files = decoded(secret or {})
     due = certs.renewal(files, (), now, names=names, lifetime=lifetime)
     if due.left:
@@ -269,34 +255,36 @@ async def run(prepared: Prepared, options: InstallOptions, tell: Callable[[str],
     After an error the registrations are as they were before. Raises NotInTimeError, RefusedError
     or UNREACHED.
     """
-    seconds, namespace = options.seconds, options.choices.namespace
+    seconds = options.seconds
     steps = [one for one in prepared.steps if one.action is not Action.DELETE]
     wanted = [one.document for one in steps if is_registration(one.document)]
     served = [one for one in steps if not is_registration(one.document)]
     async with connected(options.kubeconfig, options.context) as (rest, _):
 
-        async def prove(where: str, number: str = "") -> None:
-            if refused := await until_seen(rest, where, PHASES, seconds, number):
+        async def prove(documents: Iterable[Document], where: str, number: str = "") -> None:
+            for document in documents:
+                await apply(rest, document)
+            if refused := await until_seen(rest, where, seconds, number):
                 tell(f"not proven, since what is sent as a proof is refused: {refused}")
 
-        await _serve(rest, served, seconds, tell)
+        tell(f"1/3 the server {'is put in place' if served else 'runs outside the cluster'}")
+        await _serve(rest, served, seconds)
         for step in prepared.steps:
             if step.action is Action.DELETE:
                 await remove(rest, step.document)
         tell("2/3 the API server must reach it in every phase, in a trial namespace")
         bundle = None
         if options.choices.cert_manager or options.registrations:
-            found = await until_bundle(rest, secret_of(namespace), seconds)
-            bundle = base64.b64encode(found).decode()
+            bundle = await until_bundle(rest, secret_of(options.choices.namespace), seconds)
         number = secrets.token_hex(4)
         tried = trial(wanted, number, bundle)
-        async with _for_a_while(rest, tried, tell):
-            await prove(tried[0]["metadata"]["name"], number)
+        try:
+            await prove(tried, tried[0]["metadata"]["name"], number)
+        finally:
+            await _undo(rest, tried[::-1], {}, tell)
         tell("3/3 it is registered for the whole cluster")
         try:
-            for document in wanted:
-                await apply(rest, document)
-            await prove(_ELSEWHERE)
+            await prove(wanted, _ELSEWHERE)
         except BaseException:
             tell("the registrations are put back as they were")
             await _undo(rest, wanted, prepared.before, tell)
@@ -305,14 +293,8 @@ async def run(prepared: Prepared, options: InstallOptions, tell: Callable[[str],
             tell(f"every pod that answers is {mode_of(deployment)}")
 
 
-async def _serve(
-    rest: Rest, steps: Sequence[Step], seconds: float, tell: Callable[[str], None]
-) -> None:
+async def _serve(rest: Rest, steps: Sequence[Step], seconds: float) -> None:
     """Install the server, and wait until its pods are ready and those of before have ended."""
-    if not steps:
-        tell("1/3 the server runs outside the cluster")
-        return
-    tell("1/3 the server is put in place")
     changed = [one for one in steps if one.action is not Action.UNCHANGED]
     # A Service of before may come to select a label that only new pods have.
     last = [
@@ -321,32 +303,11 @@ async def _serve(
     for step in changed:
         if step not in last:
             await apply(rest, step.document)
-    workloads = [one.document for one in steps]
-    for document in workloads:
-        if document["kind"] in ("Deployment", "StatefulSet"):
-            await until_rolled_out(rest, document, seconds)
-    for document in workloads:
-        if document["kind"] == "Deployment":
-            if names := await leaving(rest, document):
-                tell(f"    it is ready; {', '.join(names)} must end, half a minute or more")
-            await until_replaced(rest, document, seconds)
+    for step in steps:
+        if step.document["kind"] in ("Deployment", "StatefulSet"):
+            await until_rolled_out(rest, step.document, seconds)
     for step in last:
         await apply(rest, step.document)
-
-
-@asynccontextmanager
-async def _for_a_while(
-    rest: Rest, documents: Sequence[Document], tell: Callable[[str], None]
-) -> AsyncIterator[None]:
-    """Make objects, and remove them in the end. Raises RefusedError or UNREACHED, also then."""
-    try:
-        for document in documents:
-            await apply(rest, document)
-        yield
-    finally:
-        left = await _undo(rest, reversed(documents), {}, tell)
-    if left is not None:
-        raise left
 
 
 async def _undo(
@@ -354,22 +315,15 @@ async def _undo(
     documents: Iterable[Document],
     before: dict[str, Document],
     tell: Callable[[str], None],
-) -> Exception | None:
-    """Put each object back as it was before, or remove it.
-
-    Says which cannot be put back, and goes on; returns the first error.
-    """
-    first: Exception | None = None
+) -> None:
+    """Put each object back as it was before, or remove it; say which cannot be, and go on."""
     for document in documents:
         try:
             await put_back(rest, document, before.get(path_of(document)))
         except (RefusedError, *UNREACHED) as error:
             why = str(error) if isinstance(error, RefusedError) else unreached(error)
             tell(f"    {title_of(document)} could not be put back: {why}")
-            first = first or error
-    if first is not None:
-        tell("    run install again to complete it, or genguard uninstall to remove it")
-    return first
+            tell("    run install again to complete it, or genguard uninstall to remove it")
 
 
 async def prepare_removal(
@@ -380,12 +334,12 @@ async def prepare_removal(
     Raises NoClusterError, RefusedError or UNREACHED.
     """
     async with connected(kubeconfig, context) as (rest, _):
-        documents = everything(namespace)
+        documents = _everything(namespace)
         live = [await find(rest, one) for one in documents if is_registration(one)]
         found = [one for one in live if one]
         if registrations_only:  # the off switch is for every genguard
             return [Step(Action.DELETE, one) for one in found + await leftovers(rest)]
-        await check_release(rest, [deployment_of(namespace)])
+        await _check_release(rest, namespace)
         if homes := {home_of(one) for one in found} - {"", namespace}:
             text = f"the registrations lead to namespace {min(homes)} and not to {namespace}: "
             raise RefusedError(HTTPStatus.CONFLICT, f"{text}give -n {min(homes)}")

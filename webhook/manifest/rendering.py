@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import product
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -58,6 +59,7 @@ FINDINGS: Final = "genguard-findings"
 RENDERED: Final = "rendered.json"
 REGISTRATIONS_ALONE: Final = "registrations"
 """The name of the combination without a server."""
+NO_PAIR: Final = MappingProxyType(dict.fromkeys((CERT_FILE, KEY_FILE, CA_FILE), b""))
 _FLAG: Final = "--store="
 _SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
 
@@ -110,7 +112,7 @@ class Choices:
 
 
 def render(
-    choices: Choices, read: Callable[[str], bytes], pair: Mapping[str, bytes]
+    choices: Choices, read: Callable[[str], bytes], pair: Mapping[str, bytes] = NO_PAIR
 ) -> list[Document]:
     """Make all documents, in kustomize's order. `read` returns a file of manifests/.
 

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 import manifests
 from webhook.cli import main
-from webhook.cluster.installation import NO_PAIR, OwnInstallation, enforcing_command
+from webhook.cluster.installation import OwnInstallation, enforcing_command
 from webhook.cluster.rest import RefusedError
 from webhook.manifest.documents import AUDIT_ONLY, HEAL, arguments_of, path_of
-from webhook.manifest.rendering import Choices, pair_files, render
+from webhook.manifest.rendering import Choices, render
 
 STORE = "valkey://valkey.stores.svc:6379/3"
 
@@ -22,7 +22,7 @@ class Cluster:
     """Answers with the objects of an installation."""
 
     def __init__(self, choices, *, forbids=()) -> None:
-        documents = render(choices, manifests.read, pair_files(NO_PAIR))
+        documents = render(choices, manifests.read)
         self.documents = {path_of(one): one for one in documents}
         self.forbids = forbids
 
