@@ -13,17 +13,27 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jsonpatch
 import yaml
 
 import manifests
-from webhook.manifest.documents import Document, in_order
-from webhook.manifest.rendering import REGISTRATIONS_ALONE, RENDERED, combinations
+from webhook.manifest.documents import Document
+from webhook.manifest.rendering import REGISTRATIONS_ALONE, RENDERED
 
 Read = Callable[[str], bytes]
+
+# kustomize api/resmap: kinds that others depend on come first, webhook configurations last.
+_FIRST: Final = (
+    "Namespace", "ResourceQuota", "StorageClass", "CustomResourceDefinition", "ServiceAccount",
+    "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "Secret", "Endpoints",
+    "Service", "LimitRange", "PriorityClass", "PersistentVolume", "PersistentVolumeClaim",
+    "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget",
+)  # fmt: skip
+_LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 class UnreadableManifestError(Exception):
@@ -35,7 +45,16 @@ def build(folder: str, read: Read) -> list[Document]:
 
     Raises UnreadableManifestError, and whatever `read` raises.
     """
-    return in_order(_build(folder, read, []))
+    return sorted(_build(folder, read, []), key=_order)
+
+
+def _order(document: Document) -> tuple[int, str, str, str]:
+    kind, metadata = document["kind"], document["metadata"]
+    if kind in _FIRST:
+        place = _FIRST.index(kind) - len(_FIRST)
+    else:
+        place = _LAST.index(kind) + 1 if kind in _LAST else 0
+    return place, kind, metadata.get("namespace", ""), metadata["name"]
 
 
 def _build(folder: str, read: Read, given: Sequence[Document]) -> list[Document]:
@@ -138,7 +157,7 @@ def rendered(read: Read = manifests.read) -> str:
     """
     numbers: dict[str, int] = {}
     chosen = {}
-    for name, (overlay, components) in combinations().items():
+    for name, (overlay, components) in _combinations().items():
         documents = (
             build(overlay, read)
             if name == REGISTRATIONS_ALONE
@@ -149,6 +168,21 @@ def rendered(read: Read = manifests.read) -> str:
     lines = ",\n".join(numbers)
     names = ",\n".join(f"{json.dumps(name)}: {found}" for name, found in chosen.items())
     return f'{{"combinations": {{\n{names}\n}}, "documents": [\n{lines}\n]}}\n'
+
+
+def _combinations() -> Mapping[str, tuple[str, tuple[str, ...]]]:
+    """What is rendered beforehand, by name: an overlay, and the components added to its base."""
+    found: dict[str, tuple[str, tuple[str, ...]]] = {
+        REGISTRATIONS_ALONE: ("base/registrations", ())
+    }
+    stores = (), ("replicas",), ("valkey", "replicas")
+    for pair, follow, store, heal in product(
+        ("tls", "cert-manager"), (False, True), stores, (None, False, True)
+    ):
+        components = (pair, *store, *(["follow"] * follow), *(["heal"] * bool(heal)))
+        overlay = "audit-only" if heal is None else "enforce"
+        found[f"{overlay} {' '.join(components)}"] = f"overlays/{overlay}", components
+    return found
 
 
 def _installing(overlay: str, components: Sequence[str], read: Read) -> Read:

@@ -127,8 +127,8 @@ def _of_cluster(
 ) -> Explanation:
     """Explain a kind as a cluster has it; `unknown` is said where none was named, and none is."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
     from webhook.cluster.following import definitions, server_version  # noqa: PLC0415
-    from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
 
     async def ask() -> tuple[str, list[dict[str, Any]]]:
         async with access.connected() as rest:

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -35,32 +36,24 @@ Step = Callable[[], Awaitable[float]]
 """Does what is due, and returns the seconds until it is due again."""
 
 
+@dataclass(slots=True)
 class Reconciler:
-    """Takes the steps of one concern while it is `running`."""
+    """Takes the steps of one concern while it is `running`.
 
-    def __init__(
-        self,
-        what: str,
-        step: Step,
-        leadership: Leadership | None = None,
-        *,
-        errors: tuple[type[Exception], ...] = (),
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        """`what` names it in the log.
+    what        names it in the log
+    leadership  steps are taken only while this replica leads; None: always
+    errors      what a step may raise besides RefusedError and UNREACHED
+    """
 
-        leadership  steps are taken only while this replica leads; None: always
-        errors      what a step may raise besides RefusedError and UNREACHED
-        """
-        self.what: Final = what
-        self._step: Final = step
-        self._leadership: Final = leadership
-        self._errors: Final[tuple[type[Exception], ...]] = (RefusedError, *UNREACHED, *errors)
-        self._jitter: Final = jitter
-        self._wait = SHORTEST_SECONDS
-        self._trouble = ""
-        self._due: Final = asyncio.Event()
-        self._count: Callable[[str], None] = lambda _: None
+    what: str
+    step: Step
+    leadership: Leadership | None = None
+    errors: tuple[type[Exception], ...] = ()
+    jitter: Callable[[], float] = random.random
+    _wait: float = SHORTEST_SECONDS
+    _trouble: str = ""
+    _due: asyncio.Event = field(default_factory=asyncio.Event)
+    _count: Callable[[str], object] = bool
 
     @property
     def is_failing(self) -> bool:
@@ -69,7 +62,7 @@ class Reconciler:
 
     @property
     def _leads(self) -> bool:
-        return self._leadership is None or self._leadership.is_leader
+        return self.leadership is None or self.leadership.is_leader
 
     def wake(self) -> None:
         """Take the next step now."""
@@ -91,9 +84,10 @@ class Reconciler:
 
     async def take_step(self) -> float:
         """Take a step; return the seconds until the next one is due."""
+        expected: tuple[type[Exception], ...] = (RefusedError, *UNREACHED, *self.errors)
         try:
-            seconds = await self._step()
-        except self._errors as error:
+            seconds = await self.step()
+        except expected as error:
             return self._failed(error)
         self._wait, self._trouble = SHORTEST_SECONDS, ""
         return seconds
@@ -101,14 +95,14 @@ class Reconciler:
     def _failed(self, error: Exception) -> float:
         """Count and log a failure; return the pause after it."""
         if isinstance(error, RefusedError) and error.status == HTTPStatus.CONFLICT:
-            return SHORTEST_SECONDS * (1 + _JITTER * self._jitter())  # written since it was read
+            return SHORTEST_SECONDS * (1 + _JITTER * self.jitter())  # written since it was read
         self._count(self.what)
         reason = str(error) or type(error).__name__
         if not self._trouble:
             LOGGER.error(f"{self.what} failed", extra={"facts": {"reason": reason}})
         self._trouble = reason
         wait, self._wait = self._wait, min(2 * self._wait, LONGEST_SECONDS)
-        return wait * (1 + _JITTER * self._jitter())
+        return wait * (1 + _JITTER * self.jitter())
 
 
 class NotInTimeError(Exception):

@@ -118,9 +118,9 @@ class Rest:
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Final = api
 
-    async def get(self, path: str, *, kind: str = "", **params: str) -> Any:
+    async def get(self, path: str, *, kind: str = "") -> Any:
         """Read an object of this kind, or a discovery document. Raises as `call` does."""
-        found = await self.call("GET", path, params=params)
+        found = await self.call("GET", path)
         if kind and (
             found.get("kind") != kind or not isinstance(get(found, "metadata", "name"), str)
         ):

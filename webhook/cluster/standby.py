@@ -19,7 +19,7 @@ While the API server does not answer, no label changes, and those behind the Ser
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import AbstractAsyncContextManager, closing, suppress
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -172,8 +172,7 @@ class StandbyElection(LeaseElection):
             return None
         return pod.address[0], pod.ops
 
-    @asynccontextmanager
-    async def followed(self, supervisor: Supervisor) -> AsyncIterator[None]:
+    def followed(self, supervisor: Supervisor) -> AbstractAsyncContextManager[None]:
         """Follow the pods while the context is entered."""
 
         def states() -> AsyncIterator[tuple[Pod, ...]]:
@@ -183,8 +182,7 @@ class StandbyElection(LeaseElection):
             "watch of own pods": lambda: follow(states, self.see, _log_trouble),
             "connections to other pods": self._stay_connected,
         }
-        async with supervisor.running(following):
-            yield
+        return supervisor.running(following)
 
     def see(self, pods: tuple[Pod, ...]) -> None:
         """Take what the pods are now."""

@@ -50,7 +50,7 @@ from webhook.install.plan import (
     removal_commands,
     trial,
 )
-from webhook.manifest.documents import Document, in_order, mode_of, path_of, title_of
+from webhook.manifest.documents import Document, mode_of, path_of, title_of
 from webhook.manifest.rendering import (
     FINDINGS,
     NO_PAIR,
@@ -192,7 +192,7 @@ def _everything(namespace: str) -> list[Document]:
     shared = Choices(namespace=namespace, ha=True)
     ways = replace(shared, ha=False), shared, replace(shared, cert_manager=True)
     rendered = [one for way in ways for one in render(way, manifests.read)]
-    return in_order({path_of(one): one for one in rendered}.values())
+    return list({path_of(one): one for one in rendered}.values())
 
 
 async def _required(rest: Rest, place: Document, message: str) -> Document:

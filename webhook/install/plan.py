@@ -1,12 +1,4 @@
-"""What an installation does to objects, worked out from documents alone.
-
-compare  what a step would change, from the live object and the API server's answer to a dry run: so
-         defaults and fields of other owners are no difference, and no values are shown
-trial    the registrations under another name, for a probe in one namespace
-foreign  registrations of another genguard in the same cluster
-merged   a registration with rules that users have added for other resources
-probe    the object that is sent in dry runs
-"""
+"""What an installation does to objects, worked out from documents alone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -24,9 +16,8 @@ from webhook.manifest.rendering import REGISTRATIONS
 RUN: Final = "genguard.io/install"
 """The label of temporary objects of an installation."""
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-
-_RELEASE: Final = "meta.helm.sh/release-name"
-_RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
+_RELEASE: Final = ("name", "namespace")
+"""What the annotations of Helm tell of a release."""
 _NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 _SERVER_FIELDS: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
@@ -56,7 +47,10 @@ class Step(NamedTuple):
 
 
 def compare(wanted: Document, live: Document | None, would: Document) -> Step:
-    """Return the step for one object: `live` exists now, `would` is the answer to the dry run."""
+    """Return the step for one object: `live` exists now, `would` is the answer to the dry run.
+
+    So defaults and fields of other owners are no difference. No values are shown.
+    """
     if live is None:
         return Step(Action.CREATE, wanted)
     fields = tuple(dict.fromkeys(to_field_path(path) for path in _differences(live, would)))
@@ -141,9 +135,8 @@ def release_of(live: Mapping[str, Any]) -> str:
     Argo CD renders a chart without a release, and leaves the annotations out.
     """
     annotations = live["metadata"].get("annotations") or {}
-    if not _is_of_helm(live) or _RELEASE not in annotations:
-        return ""
-    return f"{annotations[_RELEASE]} -n {annotations.get(_RELEASE_NAMESPACE, '')}"
+    name, namespace = (annotations.get(f"meta.helm.sh/release-{one}") for one in _RELEASE)
+    return f"{name} -n {namespace}" if _is_of_helm(live) and name else ""
 
 
 def _is_of_helm(document: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 A live Deployment may hold anything. A part that does not have the expected form counts as absent.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -27,29 +27,6 @@ _OTHERS: Final = {
     ("cert-manager.io", "Certificate"): ("certificates", True),
 }
 """The custom resources in manifests/: resource, and whether it is namespaced."""
-
-# kustomize api/resmap: kinds that others depend on come first, webhook configurations last.
-_FIRST: Final = (
-    "Namespace", "ResourceQuota", "StorageClass", "CustomResourceDefinition", "ServiceAccount",
-    "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "Secret", "Endpoints",
-    "Service", "LimitRange", "PriorityClass", "PersistentVolume", "PersistentVolumeClaim",
-    "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget",
-)  # fmt: skip
-_LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-
-
-def in_order(documents: Iterable[Document]) -> list[Document]:
-    """Sort documents as kustomize does: an object comes before those that depend on it."""
-    return sorted(documents, key=_order)
-
-
-def _order(document: Document) -> tuple[int, str, str, str]:
-    kind, metadata = document["kind"], document["metadata"]
-    if kind in _FIRST:
-        place = _FIRST.index(kind) - len(_FIRST)
-    else:
-        place = _LAST.index(kind) + 1 if kind in _LAST else 0
-    return place, kind, metadata.get("namespace", ""), metadata["name"]
 
 
 def path_of(document: Mapping[str, Any]) -> str:
@@ -85,12 +62,6 @@ def arguments_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
         for container in containers_of(workload)
         for argument in container.get("args") or ()
     )
-
-
-def alertmanagers_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
-    """The URLs to which the pods send findings as alerts."""
-    flags = (one for one in arguments_of(workload) if one.startswith(ALERTMANAGER))
-    return tuple(one.removeprefix(ALERTMANAGER) for one in flags)
 
 
 def containers_of(workload: Mapping[str, Any]) -> list[dict[str, Any]]:

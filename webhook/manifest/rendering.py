@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
-from itertools import product
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
@@ -29,10 +28,8 @@ from webhook.manifest.documents import (
     NAMESPACE,
     STANDBY,
     Document,
-    alertmanagers_of,
     arguments_of,
     containers_of,
-    in_order,
     path_of,
 )
 
@@ -119,29 +116,13 @@ def render(
     `pair` holds tls.crt, tls.key and ca.crt. The Secret gets it, and each registration gets ca.crt;
     it is not used with `outside` or `cert_manager`.
     """
-    if choices.outside is not None:
-        documents = _rendered(REGISTRATIONS_ALONE, read)
-    else:
-        documents = _rendered(_combination(choices), read)
+    found = msgspec.json.decode(read(RENDERED))
+    numbers = found["combinations"][_combination(choices)]
     # Before the user's own values come in: they may name another namespace that is called so.
-    documents = [_with_namespace(one, choices.namespace) for one in documents]
+    documents = [_with_namespace(found["documents"][one], choices.namespace) for one in numbers]
     for one in documents:
-        if choices.outside is not None:
-            _divert(one, choices.outside)
-        elif not choices.cert_manager:
-            _give_pair(one, pair)
-        if choices.image is not None:
-            _set_image(one, "Deployment", choices.image)
-        if choices.store_image is not None:
-            _set_image(one, "StatefulSet", choices.store_image)
-        if choices.store is not None:
-            _set_store(one, choices.store)
-        if choices.replicas is not None:
-            _scale(one, choices.replicas)
-        if choices.api_servers and one["kind"] == "NetworkPolicy":
-            limit_callers(one, choices.api_servers)
-        _send_alerts(one, choices.alertmanagers)
-    return in_order(documents)
+        _fill(one, choices, pair)
+    return documents
 
 
 def is_registration(document: Mapping[str, Any]) -> bool:
@@ -182,23 +163,10 @@ def as_yaml(documents: Iterable[Document]) -> str:
     return yaml.safe_dump_all(documents, sort_keys=True, width=100, allow_unicode=True)
 
 
-def combinations() -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    """What is rendered beforehand, by name: an overlay, and the components added to its base."""
-    found: dict[str, tuple[str, tuple[str, ...]]] = {
-        REGISTRATIONS_ALONE: ("base/registrations", ())
-    }
-    stores = (), ("replicas",), ("valkey", "replicas")
-    for pair, follow, store, heal in product(
-        ("tls", "cert-manager"), (False, True), stores, (None, False, True)
-    ):
-        components = (pair, *store, *(["follow"] * follow), *(["heal"] * bool(heal)))
-        overlay = "audit-only" if heal is None else "enforce"
-        found[f"{overlay} {' '.join(components)}"] = f"overlays/{overlay}", components
-    return found
-
-
 def _combination(choices: Choices) -> str:
     """The name of the combination that these choices need."""
+    if choices.outside is not None:
+        return REGISTRATIONS_ALONE
     parts = ["audit-only" if choices.audit_only else "enforce"]
     parts.append("cert-manager" if choices.cert_manager else "tls")
     if choices.ha:
@@ -210,53 +178,77 @@ def _combination(choices: Choices) -> str:
     return " ".join(parts)
 
 
-def _rendered(name: str, read: Callable[[str], bytes]) -> list[Document]:
-    found = msgspec.json.decode(read(RENDERED))
-    return [found["documents"][number] for number in found["combinations"][name]]
+def _fill(document: Document, choices: Choices, pair: Mapping[str, bytes]) -> None:
+    """Write what was chosen, and the pair, into a document."""
+    spec = document.get("spec") or {}
+    match document["kind"]:
+        case "Secret":
+            document["type"] = "kubernetes.io/tls"
+            document["data"] = {name: _base64(one) for name, one in pair.items()}
+        case "Deployment":
+            spec["replicas"] = choices.replicas or spec["replicas"]
+            for container in containers_of(document):
+                container["image"] = choices.image or container["image"]
+                container["args"] = [
+                    f"{_FLAG}{choices.store}" if choices.store and one.startswith(_FLAG) else one
+                    for one in container["args"]
+                ] + [f"{ALERTMANAGER}{url}" for url in choices.alertmanagers]
+        case "StatefulSet":
+            for container in containers_of(document):
+                container["image"] = choices.store_image or container["image"]
+        case "ResourceQuota":  # it also allows one more during a rollout, and a Valkey
+            pods = max(int(spec["hard"]["pods"]), (choices.replicas or 0) + 2)
+            spec["hard"]["pods"] = str(pods)
+        case "NetworkPolicy":
+            _let_through(spec, choices)
+        case _ if is_registration(document):
+            _lead(document, choices, pair)
 
 
-def _divert(registration: Document, outside: Outside) -> None:
-    bundle = base64.b64encode(outside.ca_pem).decode()
-    for webhook in registration["webhooks"]:
-        path = webhook["clientConfig"]["service"]["path"]
-        webhook["clientConfig"] = {"url": outside.url + path, "caBundle": bundle}
+def _lead(registration: Document, choices: Choices, pair: Mapping[str, bytes]) -> None:
+    """Have a registration trust the authority of the pair, or lead to a server outside."""
+    for client in (webhook["clientConfig"] for webhook in registration["webhooks"]):
+        if choices.outside is not None:
+            client["url"] = choices.outside.url + client.pop("service")["path"]
+            client["caBundle"] = _base64(choices.outside.ca_pem)
+        elif not choices.cert_manager:
+            client["caBundle"] = _base64(pair[CA_FILE])
 
 
-def _give_pair(document: Document, pair: Mapping[str, bytes]) -> None:
-    """Put the pair into its Secret, and the authority into a registration."""
-    if document["kind"] == "Secret" and document["metadata"]["name"] == SECRET:
-        document["type"] = "kubernetes.io/tls"
-        document["data"] = {name: base64.b64encode(one).decode() for name, one in pair.items()}
-    elif is_registration(document):
-        for webhook in document["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(pair[CA_FILE]).decode()
+def _let_through(spec: Document, choices: Choices) -> None:
+    """Let pods reach the store and each Alertmanager, and only who is named the webhook port."""
+    if choices.store is not None:
+        spec["egress"][-1] = _way_to(choices.store, 6379)  # the rule of the component is the last
+    for url in choices.alertmanagers:
+        spec["egress"].append(_way_to(url, 443 if url.startswith("https:") else 80))
+    for rule in spec["ingress"] if choices.api_servers else ():
+        if "from" not in rule and any(port["port"] == "webhook" for port in rule["ports"]):
+            rule["from"] = [{"ipBlock": {"cidr": cidr}} for cidr in choices.api_servers]
 
 
-def _set_image(document: Document, kind: str, image: str) -> None:
-    if document["kind"] == kind:
-        for container in containers_of(document):
-            container["image"] = image
+def _way_to(url: str, usual_port: int) -> dict[str, Any]:
+    """Return an egress rule that allows calls to the host and TCP port of a URL.
+
+    The rule selects the namespace of a Service (`NAME.NAMESPACE.svc`), or the IP address. Any other
+    name may resolve to any address, so its rule allows the port everywhere.
+    """
+    at = urlsplit(url)
+    host = at.hostname or ""
+    rule: dict[str, Any] = {"ports": [{"port": at.port or usual_port, "protocol": "TCP"}]}
+    try:
+        address = ip_address(host)
+    except ValueError:
+        match host.split("."):
+            case [_, namespace, "svc", *_]:
+                labels = {"kubernetes.io/metadata.name": namespace}
+                rule["to"] = [{"namespaceSelector": {"matchLabels": labels}}]
+    else:
+        rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]
+    return rule
 
 
-def _scale(document: Document, replicas: int) -> None:
-    """Set the number of pods; the quota also allows one more during a rollout, and a Valkey."""
-    if document["kind"] == "Deployment":
-        document["spec"]["replicas"] = replicas
-    elif document["kind"] == "ResourceQuota":
-        hard = document["spec"]["hard"]
-        hard["pods"] = str(max(int(hard["pods"]), replicas + 2))
-
-
-def _send_alerts(document: Document, alertmanagers: tuple[str, ...]) -> None:
-    """Add the flag for each Alertmanager, and an egress rule to reach it."""
-    if document["kind"] == "Deployment":
-        for container in containers_of(document):
-            container["args"] += [f"{ALERTMANAGER}{url}" for url in alertmanagers]
-    elif document["kind"] == "NetworkPolicy":
-        for url in alertmanagers:
-            found = urlsplit(url)
-            port = found.port or (443 if found.scheme == "https" else 80)
-            document["spec"]["egress"].append(egress_rule(found.hostname or "", port))
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _with_namespace(value: Any, namespace: str) -> Any:
@@ -284,30 +276,11 @@ def store_secret(namespace: str, password: str) -> dict[str, Any]:
         "kind": "Secret",
         "metadata": {"name": STORE_SECRET, "namespace": namespace, "labels": labels},
         "type": "Opaque",
-        "data": {PASSWORD: base64.b64encode(password.encode()).decode()},
+        "data": {PASSWORD: _base64(password.encode())},
     }
 
 
-def _set_store(document: dict[str, Any], store: str) -> None:
-    """Replace the store address of overlays/ha in a document."""
-    if document["kind"] == "NetworkPolicy":
-        found = urlsplit(store)
-        # The rule of the component is the last.
-        document["spec"]["egress"][-1] = egress_rule(found.hostname or "", found.port or 6379)
-    for container in containers_of(document) if document["kind"] == "Deployment" else ():
-        container["args"] = [
-            f"{_FLAG}{store}" if one.startswith(_FLAG) else one for one in container["args"]
-        ]
-
-
-def limit_callers(policy: dict[str, Any], api_servers: tuple[str, ...]) -> None:
-    """Allow only these CIDRs, and pods that are named, to reach the webhook port."""
-    for rule in policy["spec"]["ingress"]:
-        if "from" not in rule and any(port["port"] == "webhook" for port in rule["ports"]):
-            rule["from"] = [{"ipBlock": {"cidr": cidr}} for cidr in api_servers]
-
-
-def callers_of(document: Mapping[str, Any]) -> Iterator[str]:
+def _callers_of(document: Mapping[str, Any]) -> Iterator[str]:
     """Return the CIDRs that a NetworkPolicy allows on the webhook port."""
     if document["kind"] != "NetworkPolicy":
         return
@@ -315,25 +288,6 @@ def callers_of(document: Mapping[str, Any]) -> Iterator[str]:
         if any(port.get("port") == "webhook" for port in rule.get("ports") or ()):
             sources = rule.get("from") or ()
             yield from (one["ipBlock"]["cidr"] for one in sources if "ipBlock" in one)
-
-
-def egress_rule(host: str, port: int) -> dict[str, Any]:
-    """Return an egress rule that allows calls to this host and TCP port.
-
-    The rule selects the namespace of a Service (`NAME.NAMESPACE.svc`), or the IP address. Any other
-    name may resolve to any address, so its rule allows the port everywhere.
-    """
-    rule: dict[str, Any] = {"ports": [{"port": port, "protocol": "TCP"}]}
-    try:
-        address = ip_address(host)
-    except ValueError:
-        match host.split("."):
-            case [_, namespace, "svc", *_]:
-                labels = {"kubernetes.io/metadata.name": namespace}
-                rule["to"] = [{"namespaceSelector": {"matchLabels": labels}}]
-    else:
-        rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]
-    return rule
 
 
 def install_command(
@@ -364,9 +318,10 @@ def install_command(
             flags.append("--no-heal")
         if FOLLOW not in arguments:
             flags += ["--registrations", "fixed"]
-        for url in alertmanagers_of(deployment):
-            flags += ["--alertmanager", shlex.quote(url)]
-    callers = [cidr for one in live.values() if one for cidr in callers_of(one)]
+        for one in arguments:
+            if one.startswith(ALERTMANAGER):
+                flags += ["--alertmanager", shlex.quote(one.removeprefix(ALERTMANAGER))]
+    callers = [cidr for one in live.values() if one for cidr in _callers_of(one)]
     if callers:
         flags += ["--api-server-cidr", ",".join(callers)]
     flags += _images(expected, live)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from webhook.cluster.kubeconfig import NoClusterError, check_kubeconfig
+from webhook.cluster.connection import NoClusterError, check_kubeconfig
 
 GOOD = """
 clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]
