@@ -57,7 +57,7 @@ async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_bindi
             while await told.get() != names:
                 pass
 
-    learners = ClusterListeners(lambda _: None, lambda _: None, learn)
+    learners = ClusterListeners(lambda *_: None, lambda _: None, learn)
     metrics = Metrics(lambda *_: True)
     async with follow_cluster(str(apiserver.kubeconfig), learners, metrics, Supervisor()):
         await asyncio.to_thread(create, apiserver, "learned")

@@ -219,16 +219,16 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
     if output:
         click.echo(as_yaml(manifests_of(options)), nl=False)
         return
-    prepared = asyncio.run(prepare(options))
-    tell(f"In the cluster {prepared.cluster}:")
-    for step in prepared.steps:
+    cluster, steps = asyncio.run(prepare(options))
+    tell(f"In the cluster {cluster}:")
+    for step in steps:
         click.echo(f"  {step}")
     tell("and for a while, to try it out: a namespace and a webhook configuration genguard-test-*")
     if dry_run:
         return
     if not yes:
         ask("Install it?")
-    carry_out(run(prepared, options, tell))
+    carry_out(run(steps, options, tell))
     tell("installed; genguard doctor looks whether all is well")
 
 

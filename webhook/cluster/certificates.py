@@ -37,26 +37,21 @@ SPREAD_SECONDS: Final = 5.0
 _SOON_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class RenewedSecret:
-    """The Secret, the DNS names of its certificate, and the lifetime of a new certificate."""
+@dataclass(slots=True)
+class Certificates:
+    """Renews the certificate in a Secret: `step` is that of a Reconciler.
 
+    names     the DNS names of the certificate
+    lifetime  of a new certificate
+    now       gives the time in UTC
+    clock     gives monotonic seconds
+    """
+
+    calls: Rest
     namespace: str
     secret: str
     names: tuple[str, ...]
     lifetime: timedelta
-
-
-@dataclass(slots=True)
-class Certificates:
-    """Renews a certificate: `step` is that of a Reconciler.
-
-    now    gives the time in UTC
-    clock  gives monotonic seconds
-    """
-
-    calls: Rest
-    renewed: RenewedSecret
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     clock: Callable[[], float] = time.monotonic
     _spread_at: float = float("-inf")
@@ -75,8 +70,8 @@ class Certificates:
             files,
             bundles,
             self.now(),
-            names=self.renewed.names,
-            lifetime=self.renewed.lifetime,
+            names=self.names,
+            lifetime=self.lifetime,
             may_sign=self.clock() - self._spread_at >= SPREAD_SECONDS,
         )
         if left := _injected((*registrations, secret)) or due.left:
@@ -98,10 +93,10 @@ class Certificates:
         return _SOON_SECONDS if due.reason else LONGEST_SECONDS
 
     async def _secret(self) -> Document:
-        path = path_of(secret_of(self.renewed.namespace, self.renewed.secret))
+        path = path_of(secret_of(self.namespace, self.secret))
         found: Document | None = await if_there(self.calls.call("GET", path))
         if found is None:
-            text = f"there is no Secret {self.renewed.secret}; genguard install makes it"
+            text = f"there is no Secret {self.secret}; genguard install makes it"
             raise RefusedError(HTTPStatus.NOT_FOUND, text)
         return found
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from kubernetes.aio import client
@@ -47,23 +47,6 @@ POLICY_PLURALS: Final = {
     BINDING: "mutatingadmissionpolicybindings",
 }
 _FIRST_FACTS_SECONDS: Final = 10.0
-
-
-class ClusterFacts(NamedTuple):
-    """The version of a cluster, and its custom resources."""
-
-    server_version: str
-    custom_resources: tuple[CustomResource, ...]
-
-
-async def cluster_facts(rest: Rest, supervisor: Supervisor) -> AsyncIterator[ClusterFacts]:
-    """Yield version and custom resources, now and at each change, until the watch ends.
-
-    `supervisor` counts definitions that cannot be read.
-    """
-    version = await server_version(rest)
-    async for known in watch_collection(rest, _DEFINITIONS, _versions, supervisor):
-        yield ClusterFacts(version, tuple(one for versions in known for one in versions))
 
 
 async def definitions(rest: Rest) -> list[dict[str, Any]]:
@@ -114,7 +97,8 @@ def _versions(definition: dict[str, Any]) -> tuple[CustomResource, ...]:
 class ClusterListeners(NamedTuple):
     """The functions to call with news of the cluster, on the event loop's thread."""
 
-    facts: Callable[[ClusterFacts], None]
+    facts: Callable[[str, tuple[CustomResource, ...]], None]
+    """Takes the version of the API server, and the custom resources."""
     webhooks: Callable[[tuple[Registered, ...]], None]
     policies: Callable[[tuple[Policy, ...]], None]
 
@@ -132,10 +116,15 @@ async def follow_cluster(
         rest = Rest(api)
         has_facts = asyncio.Event()
 
-        def on_facts(facts: ClusterFacts) -> None:
-            listeners.facts(facts)
+        async def facts() -> AsyncIterator[tuple[str, tuple[CustomResource, ...]]]:
+            version = await server_version(rest)
+            async for known in watch_collection(rest, _DEFINITIONS, _versions, supervisor):
+                yield version, tuple(one for versions in known for one in versions)
+
+        def on_facts(found: tuple[str, tuple[CustomResource, ...]]) -> None:
+            version, custom = found
+            listeners.facts(version, custom)
             if not has_facts.is_set():
-                version, custom = facts
                 known = {"version": version, "customResources": len(custom)}
                 LOGGER.info("cluster connected", extra={"facts": known})
             has_facts.set()
@@ -155,7 +144,6 @@ async def follow_cluster(
             LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
 
         metrics.gauge("genguard_cluster_known", lambda: float(has_facts.is_set()))
-        facts = partial(cluster_facts, rest, supervisor)
         webhooks = partial(watch_collection, rest, _WEBHOOKS, dict, supervisor)
         following: dict[str, Run] = {
             "watch of custom resources": partial(follow, facts, on_facts, on_trouble),
@@ -176,58 +164,6 @@ async def follow_cluster(
 Texts = Mapping[str, str]
 
 
-class Watcher(Protocol):
-    """Receives what the watches see, on the event loop's thread."""
-
-    def seen(self, resource: str, found: Fields) -> None:
-        """Take the current state of an object, whole."""
-
-    def unreadable(self, resource: str, uid: str) -> None:
-        """Take that an object is nested too deep to be decoded."""
-
-    def gone(self, uid: str) -> None:
-        """Take that an object was deleted."""
-
-    def current(self, resource: str, *, is_current: bool) -> None:
-        """Take whether all objects of a resource were seen and every change arrives."""
-
-
-def follow_objects(
-    rest: Rest, resources: Iterable[str], watcher: Watcher, supervisor: Supervisor
-) -> AbstractAsyncContextManager[None]:
-    """Watch every object of these resources in all namespaces while the context is entered.
-
-    `resources` are named as in kubectl: pods, deployments.apps. A resource that the API server does
-    not have, or does not show, is asked for again and again.
-    """
-
-    def on_change(resource: str, change: Change) -> None:
-        match change.what:
-            case ChangeKind.SEEN if change.is_cut:
-                watcher.unreadable(resource, change.uid)
-            case ChangeKind.SEEN:
-                watcher.seen(resource, change.object)
-            case ChangeKind.GONE:
-                watcher.gone(change.uid)
-            case ChangeKind.CAUGHT_UP:
-                watcher.current(resource, is_current=True)
-
-    def watch(one: str) -> AbstractAsyncContextManager[None]:
-        found = Collection(rest, partial(collection_path, rest, one))
-        lost = partial(watcher.current, one, is_current=False)
-        return informing(f"watch {one}", found, partial(on_change, one), supervisor, lost)
-
-    return _all(map(watch, resources))
-
-
-@asynccontextmanager
-async def _all(several: Iterable[AbstractAsyncContextManager[None]]) -> AsyncIterator[None]:
-    async with AsyncExitStack() as stack:
-        for one in several:
-            await stack.enter_async_context(one)
-        yield
-
-
 def see_versions(resource: str, versions: Versions, supervisor: Supervisor, change: Change) -> None:
     """Have the version of an object judged that a watch has shown: see genguard/versions.py.
 
@@ -240,20 +176,21 @@ def see_versions(resource: str, versions: Versions, supervisor: Supervisor, chan
             versions.see(resource.partition(".")[0], change.object, time.time())
 
 
-def watching_versions(
+@asynccontextmanager
+async def watching_versions(
     rest: Rest, resources: Iterable[str], versions: Versions, supervisor: Supervisor
-) -> AbstractAsyncContextManager[None]:
+) -> AsyncIterator[None]:
     """Judge the versions of what is sent to no webhook, and of these, while entered.
 
     What the API server does not have is asked for again every ten minutes.
     """
-
-    def watch(one: str) -> AbstractAsyncContextManager[None]:
-        found = Collection(rest, partial(once_served, rest, one))
-        seen = partial(see_versions, one, versions, supervisor)
-        return informing(f"versions of {one}", found, seen, supervisor)
-
-    return _all(map(watch, (*SENT_TO_NO_WEBHOOK, *resources)))
+    async with AsyncExitStack() as stack:
+        for one in (*SENT_TO_NO_WEBHOOK, *resources):
+            found = Collection(rest, partial(once_served, rest, one))
+            seen = partial(see_versions, one, versions, supervisor)
+            watched = informing(f"versions of {one}", found, seen, supervisor)
+            await stack.enter_async_context(watched)
+        yield
 
 
 def follow_object(

@@ -12,13 +12,13 @@ made so far, and nothing that a write of others depends on; the next run goes on
 """
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import certs
 import manifests
@@ -102,18 +102,6 @@ class InstallOptions:
     registrations: tuple[Document, ...] = ()
 
 
-class Prepared(NamedTuple):
-    """What an installation is about to do, found by dry runs that change nothing.
-
-    steps   all changes, in the order in which they are made
-    before  the registrations that are in the cluster, by path
-    """
-
-    cluster: str
-    steps: tuple[Step, ...]
-    before: dict[str, Document]
-
-
 def manifests_of(options: InstallOptions) -> list[Document]:
     """Render the manifests without a cluster, with a new certificate or that of --cert-dir.
 
@@ -123,10 +111,11 @@ def manifests_of(options: InstallOptions) -> list[Document]:
     return render(options.choices, manifests.read, {name: files[name] for name in NO_PAIR})
 
 
-async def prepare(options: InstallOptions) -> Prepared:
-    """Find out what an installation would change; nothing is changed.
+async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
+    """Find out by dry runs what an installation would change, in that order; nothing is changed.
 
-    Raises NoClusterError, CertificateError, RefusedError or UNREACHED.
+    Returns the URL of the API server, too. Raises NoClusterError, CertificateError, RefusedError or
+    UNREACHED.
     """
     async with connected(options.kubeconfig, options.context) as (rest, cluster):
         choices, namespace = options.choices, options.choices.namespace
@@ -156,10 +145,9 @@ async def prepare(options: InstallOptions) -> Prepared:
                 steps.insert(1, await _password(rest, namespace))  # after the namespace
             steps += await _dropped(rest, choices, wanted)
         registered = [one for one in wanted if is_registration(one)]
-        live = [await find(rest, one) for one in registered]
         steps += [Step(Action.DELETE, one, note="left behind") for one in await leftovers(rest)]
         steps += [await plan_step(rest, one) for one in registered]
-        return Prepared(cluster, tuple(steps), {path_of(one): one for one in live if one})
+        return cluster, steps
 
 
 @asynccontextmanager
@@ -249,16 +237,17 @@ def _files(options: InstallOptions, secret: Document | None) -> tuple[certs.File
     return (files, "") if due.is_usable else (due.files, due.reason)
 
 
-async def run(prepared: Prepared, options: InstallOptions, tell: Callable[[str], None]) -> None:
+async def run(steps: list[Step], options: InstallOptions, tell: Callable[[str], None]) -> None:
     """Run the three phases; `tell` says a line as each begins.
 
     After an error the registrations are as they were before. Raises NotInTimeError, RefusedError
     or UNREACHED.
     """
     seconds = options.seconds
-    steps = [one for one in prepared.steps if one.action is not Action.DELETE]
-    wanted = [one.document for one in steps if is_registration(one.document)]
-    served = [one for one in steps if not is_registration(one.document)]
+    gone = [one.document for one in steps if one.action is Action.DELETE]
+    made = [one for one in steps if one.action is not Action.DELETE]
+    wanted = [one.document for one in made if is_registration(one.document)]
+    served = [one for one in made if not is_registration(one.document)]
     async with connected(options.kubeconfig, options.context) as (rest, _):
 
         async def prove(documents: Iterable[Document], where: str, number: str = "") -> None:
@@ -269,9 +258,8 @@ async def run(prepared: Prepared, options: InstallOptions, tell: Callable[[str],
 
         tell(f"1/3 the server {'is put in place' if served else 'runs outside the cluster'}")
         await _serve(rest, served, seconds)
-        for step in prepared.steps:
-            if step.action is Action.DELETE:
-                await remove(rest, step.document)
+        for document in gone:
+            await remove(rest, document)
         tell("2/3 the API server must reach it in every phase, in a trial namespace")
         bundle = None
         if options.choices.cert_manager or options.registrations:
@@ -283,11 +271,12 @@ async def run(prepared: Prepared, options: InstallOptions, tell: Callable[[str],
         finally:
             await _undo(rest, tried[::-1], {}, tell)
         tell("3/3 it is registered for the whole cluster")
+        before = {path_of(one): await find(rest, one) for one in wanted}
         try:
             await prove(wanted, _ELSEWHERE)
         except BaseException:
             tell("the registrations are put back as they were")
-            await _undo(rest, wanted, prepared.before, tell)
+            await _undo(rest, wanted, before, tell)
             raise
         for deployment in (one.document for one in served if one.document["kind"] == "Deployment"):
             tell(f"every pod that answers is {mode_of(deployment)}")
@@ -313,7 +302,7 @@ async def _serve(rest: Rest, steps: Sequence[Step], seconds: float) -> None:
 async def _undo(
     rest: Rest,
     documents: Iterable[Document],
-    before: dict[str, Document],
+    before: Mapping[str, Document | None],
     tell: Callable[[str], None],
 ) -> None:
     """Put each object back as it was before, or remove it; say which cannot be, and go on."""

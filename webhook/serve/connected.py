@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -10,23 +11,23 @@ import msgspec
 import certs
 from genguard.detection.matching import Policy
 from genguard.detection.suspects import Registered, Suspects
+from genguard.generation.custom import CustomResource
 from genguard.objects.fields import Fields
 from genguard.review_setup import ReviewSetup
 from genguard.versions import Versions
-from webhook.cluster.certificates import Certificates, RenewedSecret, decoded
+from webhook.cluster.certificates import Certificates, decoded
 from webhook.cluster.connection import (
     IN_CLUSTER,
     TokenReviews,
     default_namespace,
     server_identity,
 )
+from webhook.cluster.discovery import collection_path
 from webhook.cluster.following import (
-    ClusterFacts,
     ClusterListeners,
     Texts,
     follow_cluster,
     follow_object,
-    follow_objects,
     follow_texts,
     watching_versions,
 )
@@ -39,6 +40,7 @@ from webhook.cluster.rest import Rest
 from webhook.cluster.saved_findings import FindingsConfigMap
 from webhook.cluster.standby import StandbyElection
 from webhook.cluster.stored_objects import StoredObjects, event_creator
+from webhook.cluster.watch import Change, ChangeKind, Collection, informing
 from webhook.election.leader import Leadership
 from webhook.server.detecting import Detecting
 from webhook.server.settings import Settings
@@ -117,10 +119,10 @@ class ConnectedCluster:
         names = certs.installed_names(_NAME, self._namespace)
         names = (*names, "localhost", *settings.dns_name)
         lifetime = timedelta(seconds=settings.cert_lifetime)
-        renewed = RenewedSecret(self._namespace, secret, names, lifetime)
+        renewed = Certificates(self._rest, self._namespace, secret, names, lifetime)
         renewing = Reconciler(
             "renewal of the certificate",
-            Certificates(self._rest, renewed).step,
+            renewed.step,
             leadership,
             errors=(certs.CertificateError,),
         )
@@ -230,8 +232,8 @@ async def connect_cluster(app: "App", stack: AsyncExitStack, kubeconfig: str) ->
     """
     news = News()
 
-    def on_facts(facts: ClusterFacts) -> None:
-        for resource, reason in app.setup.learn(*facts).items():
+    def on_facts(version: str, custom: tuple[CustomResource, ...]) -> None:
+        for resource, reason in app.setup.learn(version, custom).items():
             about = {"resource": resource, "reason": reason}
             LOGGER.warning("status is not flipped", extra={"facts": about})
 
@@ -247,8 +249,24 @@ async def connect_cluster(app: "App", stack: AsyncExitStack, kubeconfig: str) ->
     metrics, supervisor, watching = app.metrics, app.supervisor, app.watching
     followed = follow_cluster(kubeconfig, learners, metrics, supervisor)
     rest = Rest(await stack.enter_async_context(followed))
-    watched = follow_objects(rest, tuple(watching.states()), watching, supervisor)
-    await stack.enter_async_context(watched)
+    for one in tuple(watching.states()):
+        found = Collection(rest, partial(collection_path, rest, one))
+        lost = partial(watching.current, one, is_current=False)
+        on_change = partial(_show, watching, one)
+        watched = informing(f"watch {one}", found, on_change, supervisor, lost)
+        await stack.enter_async_context(watched)
     return ConnectedCluster(
         stack, rest, kubeconfig, news=news, metrics=metrics, supervisor=supervisor
     )
+
+
+def _show(watching: Watching, resource: str, change: Change) -> None:
+    match change.what:
+        case ChangeKind.SEEN if change.is_cut:
+            watching.unreadable(resource, change.uid)
+        case ChangeKind.SEEN:
+            watching.seen(resource, change.object)
+        case ChangeKind.GONE:
+            watching.gone(change.uid)
+        case ChangeKind.CAUGHT_UP:
+            watching.current(resource, is_current=True)

@@ -11,7 +11,6 @@ from webhook.cluster.certificates import (
     LONGEST_SECONDS,
     SPREAD_SECONDS,
     Certificates,
-    RenewedSecret,
 )
 from webhook.cluster.rest import RefusedError
 from webhook.manifest.documents import path_of
@@ -38,8 +37,8 @@ class Scene:
         self.certificates = self.leader()
 
     def leader(self) -> Certificates:
-        renewed = RenewedSecret(NAMESPACE, "genguard-tls", NAMES, LIFE)
-        return Certificates(self.objects, renewed, lambda: self.at, lambda: self.seconds)
+        made = NAMESPACE, "genguard-tls", NAMES, LIFE
+        return Certificates(self.objects, *made, lambda: self.at, lambda: self.seconds)
 
     def step(self, seconds: float = 0.0) -> float:
         self.seconds += seconds
