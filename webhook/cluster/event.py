@@ -32,7 +32,8 @@ CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
 _SECONDS: Final = 5.0
 
 
-def event(
+async def tell(
+    create: CreateEvent,
     at: datetime,
     controller: str,
     *,
@@ -41,14 +42,17 @@ def event(
     is_good: bool,
     note: str,
     regarding: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the body of one Event, of type Normal if `is_good` and Warning otherwise.
+    **about: str,
+) -> None:
+    """Create an Event, of type Normal if `is_good` and Warning otherwise.
 
     at         in UTC
     note       is escaped where it is not printable, and cut to the length the API server accepts
     regarding  apiVersion, kind, namespace, name and perhaps uid of what it is about
+
+    Never raises: what fails is logged with `about`, and not tried again.
     """
-    return {
+    body = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
@@ -64,21 +68,17 @@ def event(
         "note": cut(printable(note), _LONGEST_NOTE),
         "regarding": regarding,
     }
+    try:
+        async with asyncio.timeout(_SECONDS):
+            await create(regarding.get("namespace") or CLUSTER_NAMESPACE, body)
+    except Exception as error:  # noqa: BLE001 - whatever the client raises, its caller goes on
+        facts = {**about, "reason": type(error).__name__}
+        LOGGER.warning("event not created", extra={"facts": facts})
 
 
 def cut(text: str, most: int) -> str:
     """Cut a text to `most` bytes, in whole characters."""
     return text.encode()[:most].decode(errors="ignore")
-
-
-async def tell(create: CreateEvent, namespace: str, event: Mapping[str, Any], **about: str) -> None:
-    """Create an Event. Never raises: what fails is logged with `about`, and not tried again."""
-    try:
-        async with asyncio.timeout(_SECONDS):
-            await create(namespace or CLUSTER_NAMESPACE, dict(event))
-    except Exception as error:  # noqa: BLE001 - whatever the client raises, its caller goes on
-        facts = {**about, "reason": type(error).__name__}
-        LOGGER.warning("event not created", extra={"facts": facts})
 
 
 @dataclass(slots=True)
@@ -105,19 +105,19 @@ class KubeEventSink:
         for transition, finding in changes:
             now = self.clock()
             if finding.severity is not Severity.INFO and self._take_token(finding, now):
-                body = self._event(transition, finding, now)
-                await tell(self.create, finding.subject.namespace, body, finding=finding.id)
+                await self._tell(transition, finding, now)
             if asyncio.get_running_loop().time() >= end:
                 LOGGER.warning("events not created", extra={"facts": {"reason": "TimeoutError"}})
                 return
 
-    def _event(self, transition: Transition, finding: Finding, now: datetime) -> dict[str, Any]:
+    async def _tell(self, transition: Transition, finding: Finding, now: datetime) -> None:
         where = finding.subject
         actors = finding.actor_labels
         # A user may have a name of any length, which must not push the actors out of the note.
         message = cut(printable(finding.message), _LONGEST_MESSAGE)
         note = f"{finding.detector} {transition}: {message} ({finding.count}x). By: {actors}"
-        return event(
+        await tell(
+            self.create,
             now,
             "genguard.io/detection",
             action=transition.value.capitalize(),
@@ -131,6 +131,7 @@ class KubeEventSink:
                 "name": where.name,
                 "uid": where.uid,
             },
+            finding=finding.id,
         )
 
     def _take_token(self, finding: Finding, time: datetime) -> bool:

@@ -24,7 +24,7 @@ from cachetools import LRUCache
 from genguard.detection.damage import Damage, is_broken, repair_patch
 from genguard.detection.finding import FoundObject
 from genguard.detection.ledger import Damaged, Ledger
-from webhook.cluster.event import CreateEvent, event, tell
+from webhook.cluster.event import CreateEvent, tell
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.cluster.stored_objects import StoredObjects
 from webhook.election.leader import Leadership
@@ -177,7 +177,8 @@ class Healing:
         facts = {**_facts(one), "writer": one.damage.writer, "set": values}
         LOGGER.info("status healed", extra={"facts": facts})
         restored = ", ".join(f"{field}={value}" for field, value in values.items())
-        body = event(
+        await tell(
+            self.create,
             datetime.now(UTC),
             "genguard.io/healing",
             action="Heal",
@@ -191,8 +192,8 @@ class Healing:
                 "name": one.object.name,
                 "uid": one.object.uid,
             },
+            finding=one.finding,
         )
-        await tell(self.create, one.object.namespace, body, finding=one.finding)
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from genguard.status.published import (
     read_stored,
     verdicts,
 )
-from webhook.cluster.event import CreateEvent, event, tell
+from webhook.cluster.event import CreateEvent, tell
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there
 from webhook.telemetry.logs import LOGGER
 
@@ -152,7 +152,8 @@ class StatusPublisher:
         LOGGER.warning("condition was changed back: not published any more", extra={"facts": facts})
         metadata = found.document["metadata"]
         note = f"{who} changed the condition {name} back: genguard does not publish it any more."
-        body = event(
+        await tell(
+            self.create,
             self.now(),
             "genguard.io/publish-status",
             action="Publish",
@@ -161,7 +162,6 @@ class StatusPublisher:
             note=note,
             regarding=_typed(found) | {key: metadata[key] for key in _NAMES if key in metadata},
         )
-        await tell(self.create, metadata.get("namespace", ""), body)
 
     async def _apply(self, found: _Object, items: list[dict[str, Any]]) -> bool:
         """Apply conditions to the state that was judged; return whether they are stored."""

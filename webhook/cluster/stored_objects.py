@@ -35,20 +35,17 @@ class StoredObjects:
         if not thing.name:
             return None
         try:
-            return await self._read(thing, accept=PARTIAL) is not None
+            return await self.read(thing, accept=PARTIAL) is not None
         except (RefusedError, msgspec.MsgspecError, *UNREACHED):
             return None
 
-    async def read(self, thing: FoundObject) -> dict[str, Any] | None:
+    async def read(self, thing: FoundObject, **asked: str) -> dict[str, Any] | None:
         """Return the whole object, decoded; None when it is gone or was recreated with another uid.
 
         What is nested too deep to decode is null.
 
         Raises RefusedError, one of UNREACHED, or msgspec.MsgspecError.
         """
-        return await self._read(thing) if thing.name else None
-
-    async def _read(self, thing: FoundObject, **asked: str) -> dict[str, Any] | None:
         path = object_path(thing)
         if path is None:
             return None
@@ -87,7 +84,8 @@ class StoredObjects:
 
 def object_path(thing: FoundObject) -> str | None:
     """Return the URL path of an object; None where a part of it would lead elsewhere."""
-    if _ELSEWHERE & {thing.group, thing.version, thing.namespace, thing.resource, thing.name}:
+    name = thing.name or "."
+    if _ELSEWHERE & {thing.group, thing.version, thing.namespace, thing.resource, name}:
         return None
     group = ("apis", thing.group) if thing.group else ("api",)
     where = ("namespaces", thing.namespace) if thing.namespace else ()

@@ -141,7 +141,7 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
                 one._replace(note=reason if one.document["kind"] == "Secret" else "")
                 for one in steps
             ]
-            if choices.brings_store:
+            if choices.ha and choices.store is None and choices.outside is None:
                 steps.insert(1, await _password(rest, namespace))  # after the namespace
             steps += await _dropped(rest, choices, wanted)
         registered = [one for one in wanted if is_registration(one)]

@@ -102,11 +102,6 @@ class Choices:
     api_servers: tuple[str, ...] = ()
     alertmanagers: tuple[str, ...] = ()
 
-    @property
-    def brings_store(self) -> bool:
-        """Whether a Valkey is installed with the pods."""
-        return self.ha and self.store is None and self.outside is None
-
 
 def render(
     choices: Choices, read: Callable[[str], bytes], pair: Mapping[str, bytes] = NO_PAIR
