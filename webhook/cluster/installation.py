@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,7 @@ import manifests
 from genguard.admission.probe import Seen, read_answers
 from genguard.linting.hook import FOLLOWED, GENGUARD, INJECTED, MUTATING, VALIDATING
 from genguard.status.views.rollout import Rollout, rollout
-from webhook.cluster.reconcile import NEVER, until
+from webhook.cluster.reconcile import until
 from webhook.cluster.rest import APPLY_PATCH, JSON, RefusedError, Rest, if_there
 from webhook.install.plan import RUN, Action, Step, compare, merged, probe
 from webhook.manifest.documents import (
@@ -226,24 +226,6 @@ async def until_seen(
 
     await until(check, seconds)
     return refused[0]
-
-
-@dataclass(slots=True)
-class OwnInstallation:
-    """How this server was installed, once a step of it has been taken."""
-
-    rest: Rest
-    namespace: str
-    _command: str = ""
-
-    def enforce(self) -> str:
-        """The command that makes it enforcing; "" as long as it is not known."""
-        return self._command
-
-    async def read(self) -> float:
-        """Read it once. Raises RefusedError or one of UNREACHED."""
-        self._command = await enforcing_command(self.rest, self.namespace)
-        return NEVER
 
 
 async def enforcing_command(rest: Rest, namespace: str) -> str:

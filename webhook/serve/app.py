@@ -280,7 +280,7 @@ class App:
         )
         if cluster is not None and settings.audit_only and cluster.is_own:
             # Only the server of a pod was installed by `genguard install` or an overlay.
-            sources = sources._replace(enforce=(await cluster.installation()).enforce)
+            sources = sources._replace(enforce=await cluster.enforcing())
         if cluster is not None and self.leader is not None and settings.follows:
             follower = await cluster.follow_registrations(
                 self.suspects, self.leader, enforcing=not settings.audit_only

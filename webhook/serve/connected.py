@@ -32,9 +32,9 @@ from webhook.cluster.following import (
     watching_versions,
 )
 from webhook.cluster.healing import Healing, Rechecking
-from webhook.cluster.installation import OwnInstallation
+from webhook.cluster.installation import enforcing_command
 from webhook.cluster.lease import LeaseElection
-from webhook.cluster.reconcile import Reconciler
+from webhook.cluster.reconcile import NEVER, Reconciler
 from webhook.cluster.registrations import Follower, News, RefusedWrites
 from webhook.cluster.rest import Rest
 from webhook.cluster.saved_findings import FindingsConfigMap
@@ -193,11 +193,16 @@ class ConnectedCluster:
             await self._run(Reconciler("look at refused writes", refused.step, leadership))
         return follower
 
-    async def installation(self) -> OwnInstallation:
-        """Read how this server was installed."""
-        found = OwnInstallation(self._rest, self._namespace)
-        await self._run(Reconciler("look at the own installation", found.read))
-        return found
+    async def enforcing(self) -> Callable[[], str]:
+        """Return what says the command that makes it enforcing; "" as long as it is not known."""
+        known = [""]
+
+        async def read() -> float:
+            known[0] = await enforcing_command(self._rest, self._namespace)
+            return NEVER
+
+        await self._run(Reconciler("look at the own installation", read))
+        return lambda: known[0]
 
     async def recheck(
         self,
