@@ -254,7 +254,8 @@ class Convergence:
     seen: Callable[[BlamedObject], Awaitable[Seen]] | None
     logs: Logs | None
     tell: Callable[[str], None]
-    _reads: dict[tuple[object, ...], asyncio.Future[Any]] = field(default_factory=dict)
+    _reads: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def look_at_all(self, every_one: Sequence[Prepared]) -> list[Verdict | Refused]:
         """Look at each manifest, some side by side. Raises RefusedError for a missing right."""
@@ -322,9 +323,10 @@ class Convergence:
     async def _once(self, read: Callable[..., Awaitable[T]], *words: object) -> T:
         """Read what several objects need once, also for those that ask while it is read."""
         key = read, *words
-        if key not in self._reads:
-            self._reads[key] = asyncio.ensure_future(read(*words))
-        found: T = await self._reads[key]
+        async with self._reading:
+            if key not in self._reads:
+                self._reads[key] = await read(*words)
+        found: T = self._reads[key]
         return found
 
     async def _labels(self, namespace: str) -> dict[str, str]:
