@@ -45,6 +45,7 @@ from webhook.election.leader import Leadership
 from webhook.server.detecting import Detecting
 from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair, until_good
+from webhook.server.watching import Watching
 from webhook.store.persister import Persister, Succession
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
