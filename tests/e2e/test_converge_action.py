@@ -27,7 +27,7 @@ _SECONDS = 60.0
 def act(plane: ControlPlane, workspace: Path, namespace: str) -> subprocess.CompletedProcess[str]:
     """Run the step with these inputs; genguard of this Python is installed."""
     (step,) = [one for one in ACTION["runs"]["steps"] if one.get("id") == "converge"]
-    given = {"files": "manifests\n", "namespace": namespace, "argocd-app": "", "flux": ""}
+    given = {"files": "manifests\n", "namespace": namespace, "argocd-app": ""}
     inputs = {
         name: given[value.removeprefix("${{ inputs.").removesuffix(" }}")]
         for name, value in step["env"].items()
