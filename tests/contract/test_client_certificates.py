@@ -182,9 +182,9 @@ async def test_a_pair_that_is_renewed_keeps_clients_checked(ca_file, tmp_path):
         for name in ("tls.crt", "tls.key", "ca.crt", "ca.key"):
             (folder / name).unlink(missing_ok=True)
         run.service._keeper._next_renewal = datetime.now(UTC)
-        before = run.service.fingerprint
+        before = run.service.certificate.fingerprint
         look(run)
-        assert run.service.fingerprint != before
+        assert run.service.certificate.fingerprint != before
         with pytest.raises(REFUSED):
             await asked(run, None, tmp_path)
         assert (await asked(run, APISERVER, tmp_path)).status == 200

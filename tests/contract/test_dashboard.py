@@ -168,7 +168,7 @@ async def test_the_ops_port_speaks_tls_where_it_is_told_to(tmp_path):
         run._wires.append(wire)
         await wire.send(head("GET /api/server HTTP/1.1", [("Host", "localhost")]))
         answer = await wire.answer()
-        assert json.loads(answer.body)["fingerprint"] == run.service.fingerprint
+        assert json.loads(answer.body)["fingerprint"] == run.service.certificate.fingerprint
 
 
 async def test_what_is_broken_has_json_of_its_own(running):

@@ -135,7 +135,7 @@ FORGED: dict[str, Callable[[Claims, Key], str]] = {
 @pytest.fixture
 async def by_cluster(apiserver: ControlPlane, rights: None) -> AsyncIterator[Tokens]:
     async with connected(str(apiserver.kubeconfig)) as api:
-        yield ReviewedTokens(TokenReviews(Rest(api)))
+        yield ReviewedTokens(TokenReviews(Rest(api)).review)
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ def _subject(token: Path) -> str:
 
 
 class TokenReviews:
-    """The Reviewer of server.reviewed_tokens: who has a token, and what that user may do.
+    """Asks the API server who has a token, and what that user may do.
 
     Source: k8s.io/api authentication/v1/types.go:TokenReview, authorization/v1/types.go:
     SubjectAccessReview; the ClusterRole system:auth-delegator grants both.

@@ -79,8 +79,8 @@ async def _load_server(context: PageContext, query: Mapping[str, str], _: float)
     state = ServerState(
         missing=server.missing(),
         about=dict(sources.about()),
-        not_after=server.not_after.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        fingerprint=server.fingerprint,
+        not_after=server.certificate.not_after.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        fingerprint=server.certificate.fingerprint,
         watches=dict(sources.watching.states()),
         failing=sources.failing(),
     )
@@ -205,7 +205,7 @@ class Dashboard:
         forwarding = self._sources.forwarding
         if forwarding is None or not self._sources.stands_by_for:
             return None
-        return await forwarding.ask(request, context.server.fingerprint)
+        return await forwarding.ask(request, context.server.certificate.fingerprint)
 
     async def _not_found(self, request: web.Request) -> web.Response:
         error = MissingError("This page does not exist.")

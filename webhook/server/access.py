@@ -20,12 +20,12 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import StrEnum
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from aiohttp import web
 from cachetools import TLRUCache
@@ -143,22 +143,19 @@ _UNREACHED: Final = Refusal(503, "genguard: the API server, which knows tokens, 
 _UNKNOWN: Final = Refusal(401, "genguard: the cluster does not know this token.\n", asks=True)
 
 
-class Reviewer(Protocol):
-    """Asks the API server."""
+Review = Callable[[str, str, str], Awaitable[tuple[str, bool] | None]]
+"""Asks the API server for the user of a token, and whether that user may do this at a URL.
 
-    async def review(self, token: str, verb: str, path: str) -> tuple[str, bool] | None:
-        """The user of a token, and whether that user may `verb` the path.
-
-        None where the API server does not answer. Never raises.
-        """
+None where the API server does not answer. Never raises.
+"""
 
 
 class ReviewedTokens:
     """The Tokens of a cluster."""
 
-    def __init__(self, reviewer: Reviewer, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, review: Review, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` in seconds."""
-        self._reviewer: Final = reviewer
+        self._review: Final = review
         self._kept: Final[TLRUCache[tuple[bytes, Part], Refusal]] = TLRUCache(
             MOST_KEPT,
             lambda _, kept, now: now + (ALLOWED_SECONDS if kept is _NONE else REFUSED_SECONDS),
@@ -178,7 +175,7 @@ class ReviewedTokens:
         return None if known is _NONE else known
 
     async def _ask(self, token: str, part: Part) -> Refusal:
-        found = await self._reviewer.review(token, "get", part)
+        found = await self._review(token, "get", part)
         if found is None:
             return _UNREACHED
         user, is_allowed = found

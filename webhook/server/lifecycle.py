@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from aiohttp import web
 
+from certs.inspect import CertificateFacts
 from genguard.detection.detection import Completeness
 from genguard.review import Dependencies
 from webhook import __version__
@@ -125,7 +126,7 @@ class AdmissionService:
         self._limits: Final = limits or Limits()
         self._supervisor: Final = supervisor or Supervisor()
         self._keeper: Final = CertificateKeeper(settings, pair)
-        self._certificate: Final = self._keeper.serving
+        serving = self._keeper.serving
         self._clients: Clients | None = None
         if settings.client_ca_file:
             self._clients = Clients(frozenset(settings.client_name), metrics.refuse)
@@ -153,7 +154,7 @@ class AdmissionService:
             limits,
             self._lag,
             metrics.refuse,
-            context=(self._certificate.guarded() if self._clients else self._certificate.context),
+            context=serving.guarded() if self._clients else serving.context,
             clients=self._clients,
         )
         self._ops: web.AppRunner | None = None
@@ -178,8 +179,8 @@ class AdmissionService:
         facts = {
             "admission": f"https://{settings.bind_address}:{self.secure_port}",
             "ops": f"{scheme}://{settings.ops_address}:{self.ops_port}",
-            "certificate": self.fingerprint,
-            "notAfter": self.not_after.isoformat(),
+            "certificate": self.certificate.fingerprint,
+            "notAfter": self.certificate.not_after.isoformat(),
         }
         LOGGER.info("serving", extra={"facts": facts})
 
@@ -213,7 +214,7 @@ class AdmissionService:
             self._limits,
             self._lag,
             lambda reason: refused.update([(reason,)]),
-            context=self._certificate.context if settings.ops_tls else None,
+            context=self._keeper.serving.context if settings.ops_tls else None,
             is_ops=True,
         )
         address, port = settings.ops_address, settings.ops_port
@@ -227,19 +228,14 @@ class AdmissionService:
             return "not listening"
         if self._leaves:
             return "draining"
-        if self.not_after <= datetime.now(UTC):
+        if self.certificate.not_after <= datetime.now(UTC):
             return "the certificate has expired"
         return None
 
     @property
-    def not_after(self) -> datetime:
-        """When the certificate being served expires."""
-        return self._certificate.facts.not_after
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the certificate being served."""
-        return self._certificate.facts.fingerprint
+    def certificate(self) -> CertificateFacts:
+        """The certificate being served."""
+        return self._keeper.serving.facts
 
     async def drain(self) -> None:
         """Answer on, with Connection: close, until nobody sends here any more.
@@ -327,7 +323,7 @@ class AdmissionService:
                 await self.stop()
 
     def _seconds_to_expiry(self) -> float:
-        return (self.not_after - datetime.now(UTC)).total_seconds()
+        return (self.certificate.not_after - datetime.now(UTC)).total_seconds()
 
     async def _tick(self) -> None:
         while True:

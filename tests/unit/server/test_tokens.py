@@ -54,7 +54,7 @@ async def status(tokens, token, part=Part.OBSERVED):
     [("a", None, ""), ("b", 403, "bob may not get"), ("x", 401, "does not know")],
 )
 async def test_who_it_is_decides(token, expected, told):
-    tokens = ReviewedTokens(Api(a=ALICE, b=BOB))
+    tokens = ReviewedTokens(Api(a=ALICE, b=BOB).review)
     refusal = await tokens.refuses(token, Part.OBSERVED)
     assert (refusal and refusal.status) == expected
     assert refusal is None or told in refusal.why
@@ -63,7 +63,7 @@ async def test_who_it_is_decides(token, expected, told):
 
 async def test_to_scrape_and_to_look_are_rights_of_their_own():
     api = Api(a=ALICE)
-    tokens = ReviewedTokens(api)
+    tokens = ReviewedTokens(api.review)
     for part in Part:
         await status(tokens, "a", part)
     assert api.asked == [
@@ -75,7 +75,7 @@ async def test_to_scrape_and_to_look_are_rights_of_their_own():
 @pytest.mark.parametrize(("token", "seconds"), [("a", ALLOWED_SECONDS), ("b", REFUSED_SECONDS)])
 async def test_an_answer_is_kept_for_a_while_and_no_longer(token, seconds):
     api, clock = Api(a=ALICE, b=BOB), Clock()
-    tokens = ReviewedTokens(api, clock)
+    tokens = ReviewedTokens(api.review, clock)
     first = await status(tokens, token)
     api.known[token] = BOB if first is None else ALICE
     clock.now = seconds - 0.1
@@ -87,7 +87,7 @@ async def test_an_answer_is_kept_for_a_while_and_no_longer(token, seconds):
 
 async def test_an_api_server_that_does_not_answer_is_asked_again_at_once():
     api = Api(a=None)
-    tokens = ReviewedTokens(api)
+    tokens = ReviewedTokens(api.review)
     assert await status(tokens, "a") == 503
     api.known["a"] = ALICE
     assert await status(tokens, "a") is None
@@ -95,7 +95,7 @@ async def test_an_api_server_that_does_not_answer_is_asked_again_at_once():
 
 async def test_a_page_with_its_style_and_script_is_one_question():
     api = Api(a=ALICE)
-    tokens = ReviewedTokens(api)
+    tokens = ReviewedTokens(api.review)
     assert await status(tokens, "a") is None
     assert await asyncio.gather(*(status(tokens, "a") for _ in range(20))) == [None] * 20
     assert len(api.asked) == 1
@@ -104,7 +104,7 @@ async def test_a_page_with_its_style_and_script_is_one_question():
 async def test_made_up_tokens_do_not_flood_the_api_server():
     api = Api()
     api.open.clear()
-    tokens = ReviewedTokens(api)
+    tokens = ReviewedTokens(api.review)
     asking = [asyncio.create_task(status(tokens, str(one))) for one in range(80)]
     while not api.at_once:
         await asyncio.sleep(0)
@@ -115,7 +115,7 @@ async def test_made_up_tokens_do_not_flood_the_api_server():
 
 
 async def test_what_is_kept_is_bounded():
-    tokens = ReviewedTokens(Api())
+    tokens = ReviewedTokens(Api().review)
     for one in range(MOST_KEPT + 5):
         await status(tokens, str(one))
     assert len(tokens._kept) == MOST_KEPT
