@@ -4,9 +4,7 @@ Several writes may have one key: a key changes only when something is stored, an
 patches one Pod from several threads. So each write is joined by itself. A fact belongs to
 
 - the open write of its key that shows the same content; else
-- the one from which it differs in the fewest fields, if these are a part of those in which it
-  differs from each other one; else
-- the newest, if no call of the others came within SECONDS_AT_ONCE; else
+- the newest, if all ask for the same, or no call of the others came within SECONDS_AT_ONCE; else
 - nobody knows to which: these writes are in doubt, and none of them is joined.
 
 What is known of a live API server decides the rest:
@@ -88,7 +86,6 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
 
     since        when it began
     is_in_doubt  another write with its key was open, and nobody knows whose calls these are
-    is_metadata_in_doubt  the same of what they show of metadata alone
     is_given_up  it was noted as not answered
     leaves       those of its facts
     """
@@ -98,7 +95,6 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
     intent: Fact | None = None
     mutates: list[Fact] = []
     is_in_doubt: bool = False
-    is_metadata_in_doubt: bool = False
     is_given_up: bool = False
     leaves: int = 0
 
@@ -261,8 +257,7 @@ class Correlator:
             yield assemble(None, (), fact, fact.time, missing)
             return
         self._remove(next(number for number, other in several.items() if other is one))
-        is_known = not one.is_metadata_in_doubt
-        yield assemble(*one.known(), fact, fact.time, missing, tells_metadata=is_known)
+        yield assemble(*one.known(), fact, fact.time, missing)
 
     def _is_repeated(self, fact: Fact) -> bool:
         """Return whether the same outcome came a moment ago.
@@ -285,17 +280,14 @@ class Correlator:
         if len(some) == 1 or some[0].is_in_doubt:
             return some[0]
         same = [one for one in some if _content_of(one.last) == _content_of(fact)]
+        if len({_metadata_of(one.last) for one in same}) > 1:
+            same = [one for one in same if one.last.has_metadata_of(fact)]
         if same:
-            exact = [one for one in same if one.last.has_metadata_of(fact)] or same
             # One that has come to /mutate is nearer to its outcome.
-            found = ([one for one in exact if one.mutates] or exact)[-1]
-            if not found.last.has_metadata_of(fact):
-                found.is_metadata_in_doubt = len({_metadata_of(one.last) for one in same}) > 1
-            return found
+            return ([one for one in same if one.mutates] or same)[-1]
         some = [one for one in some if self._goes_on(one)] or some[-1:]
-        nearest = _nearest(fact, some)
-        if nearest is not None:
-            return nearest
+        if len({_content_of(one.intent or one.last) for one in some}) == 1:
+            return some[-1]  # they ask for the same: any will do
         for one in some:
             one.is_in_doubt = True
         return some[0]
@@ -362,11 +354,10 @@ class Correlator:
     def _without_outcome(self, one: _OpenWrite) -> Iterator[Write]:
         """Yield a write without an outcome, if it can be judged."""
         last, begun = one.last, (one.intent or one.last).time
-        is_known = not one.is_metadata_in_doubt
         if not self._waits(one.key):
             # Where no outcome is registered the last mutate call is all there will be.
             if one.mutates and last.states is not None:
-                yield assemble(*one.known(), last, begun, tells_metadata=is_known)
+                yield assemble(*one.known(), last, begun)
             return
         self.unseen.append(last)
         if not one.mutates:
@@ -378,7 +369,7 @@ class Correlator:
         # Of a write that nobody changed, and that may have been refused, there is nothing to tell.
         if intent is not None and not intent.shows_same_as(last):
             missing = (Phase.OUTCOME,)
-            yield assemble(intent, mutates, last, begun, missing, tells_metadata=is_known)
+            yield assemble(intent, mutates, last, begun, missing)
 
     def _give_up(self, one: _OpenWrite) -> None:
         """Note a write as one that was not answered.
@@ -437,23 +428,6 @@ def _registered(key: JoinKey) -> tuple[str, str]:
     return key.group, key.resource
 
 
-def _nearest(fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
-    """Return the write from whose last call this one differs in the fewest fields.
-
-    None where these are not a part of those in which it differs from each other write. Of writes
-    that show, or ask for, the same any will do: the newest.
-    """
-    shown = {_content_of(one.last): one for one in some}
-    if len(shown) == 1 or len({_content_of(one.intent or one.last) for one in some}) == 1:
-        return some[-1]
-    found = [(one, _fields_between(one.last, fact)) for one in shown.values()]
-    for one, fields in found:
-        others = [theirs for other, theirs in found if other is not one]
-        if fields is not None and all(theirs is not None and fields < theirs for theirs in others):
-            return one
-    return None
-
-
 def _content_of(fact: Fact) -> tuple[Digest, Digest | None]:
     """Return digests of what a call shows, metadata aside."""
     of_status = fact.compared_status
@@ -465,27 +439,16 @@ def _metadata_of(fact: Fact) -> Digest | None:
     return None if fact.compared_metadata is None else fact.compared_metadata.after
 
 
-def _fields_between(one: Fact, other: Fact) -> frozenset[Path] | None:
-    """Return the paths of the fields that differ; None where these are not all known."""
-    found = between(one.compared, other.compared)
-    if found is None:
-        return None
-    return frozenset(change.key for change in found)
-
-
 def assemble(
     intent: Fact | None,
     mutates: Sequence[Fact],
     last: Fact,
     now: float,
     missing: tuple[str, ...] = (),
-    *,
-    tells_metadata: bool = True,
 ) -> Write:
     """Make a Write of its phases; `last` is the outcome, or the last mutate call without one.
 
-    `missing` names the phases of it that were not seen. `tells_metadata`: the phases before the
-    last are known to be about the same metadata.
+    `missing` names the phases of it that were not seen.
     """
     has_outcome = last.phase is Phase.OUTCOME
     takes_status = has_outcome and _is_status_taken(last)
@@ -500,7 +463,7 @@ def assemble(
     first = mutates[0] if mutates else None
     sent, asking = first or last, intent or first or last
     content, states = _content(intent, mutates, last, missing), last.states
-    metadata = _metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last)
+    metadata = _metadata(intent, mutates, last)
     # Where a webhook takes the whole status away, only the request has one.
     writes_status = takes_status or any(one.writes_status for one in phases)
     return Write(
