@@ -193,21 +193,11 @@ def process_of(request: AdmissionRequest) -> str:
 _requester: Final = lru_cache(_MOST_REQUESTERS)(Requester)
 """Each once, for it is remembered with each of its writes."""
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Fact)
 
 
 def encode_fact(fact: msgspec.Struct) -> bytes:
     """Encode a fact of any sort for other replicas: some hundred bytes where little changed."""
     return _encoder.encode(fact)
-
-
-def decode_fact(raw: bytes) -> Fact:
-    """Decode a fact. Raises UnreadableFactError for anything else, also for another version."""
-    try:
-        return _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        # The decoder's message may repeat a value.
-        raise UnreadableFactError(f"not a fact of version {VERSION}") from None
 
 
 _METADATA: Final = "metadata"

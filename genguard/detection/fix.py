@@ -245,39 +245,6 @@ class StepText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return FixStep(title, text, command, stanza, self.lasting, trial)
 
 
-class StepTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Every step that there is."""
-
-    end_cause: StepText
-    end_whole: StepText
-    harmless: StepText
-    harmless_connected: StepText
-    enforce: StepText
-    enforce_by_flags: StepText
-    not_urgent: StepText
-    repair: StepText
-    repair_lost_again: StepText
-    repair_after_others: StepText
-    correct: StepText
-    correct_writers: StepText
-    correct_by_hand: StepText
-    find_webhook: StepText
-    find_writer: StepText
-    no_status_rule: StepText
-    called_once: StepText
-    not_called: StepText
-    policy: StepText
-    argo: StepText
-    kustomization: StepText
-    helm_release: StepText
-    not_deleted: StepText
-    chart: StepText
-    manifest: StepText
-    manifest_by_kubectl: StepText
-    autoscaler: StepText
-    choose_owner: StepText
-
-
 class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who keeps objects as manifests say; fix.yaml explains the fields."""
 
@@ -294,7 +261,7 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scopes: dict[Scope, str]
     tools: dict[ToolName, Tool]
     autoscalers: frozenset[str]
-    steps: StepTexts
+    steps: dict[str, StepText]
 
     def plan(self, detector: str) -> Plan:
         """Return the plan of a detector."""
@@ -344,8 +311,8 @@ def with_fix(
     return msgspec.structs.replace(found, fix=steps, diff=diff)
 
 
-def _texts() -> StepTexts:
-    return load_advice().steps
+def _step(name: str) -> StepText:
+    return load_advice().steps[name]
 
 
 def _steps(
@@ -353,12 +320,12 @@ def _steps(
 ) -> Iterator[FixStep]:
     if found.above:
         command = f"genguard explain finding/{found.above}"
-        text = _texts().end_cause if found.caused_by else _texts().end_whole
+        text = _step("end_cause") if found.caused_by else _step("end_whole")
         yield text.fill(command, cause=found.above)
         return
     plan = load_advice().plan(found.detector)
     if plan.harmless:
-        text = _texts().harmless_connected if installation.connected else _texts().harmless
+        text = _step("harmless_connected") if installation.connected else _step("harmless")
         yield text.fill(what=plan.writer)
         return
     if plan.restores and _is_restored(found):
@@ -382,17 +349,17 @@ def _steps(
 def _by_genguard(found: Finding, installation: Installation, trials: Trials) -> Iterator[FixStep]:
     """Yield what genguard does, or would do, for a value that it can restore."""
     if installation.enforcing is False:
-        text = _texts().enforce if installation.enforce else _texts().enforce_by_flags
+        text = _step("enforce") if installation.enforce else _step("enforce_by_flags")
         yield text.fill(installation.enforce, trial=trials.restored())
     elif installation.enforcing and found.state == "open" and not found.repair:
-        yield _texts().not_urgent.fill()
+        yield _step("not_urgent").fill()
 
 
 def _by_hand(found: Finding, installation: Installation, *, is_proven: bool) -> FixStep:
     """Return the step that puts a lost value back into the stored object."""
-    text = _texts().repair
+    text = _step("repair")
     if not installation.enforcing and found.state == "open":
-        text = _texts().repair_after_others if is_proven else _texts().repair_lost_again
+        text = _step("repair_after_others") if is_proven else _step("repair_lost_again")
     return text.fill(found.repair)
 
 
@@ -408,13 +375,13 @@ def _of_others(
         if actor.type == "webhook":
             yield _of_webhook(found, plan, actor.name, registered, trials)
             webhook = actor.name.partition("/")[2]
-            yield _texts().correct.fill(name=webhook, how=plan.webhook)
+            yield _step("correct").fill(name=webhook, how=plan.webhook)
         elif actor.type == "policy":
             yield _of_policy(found, plan, actor.name, trials)
             name, how = f"the policy {actor.name}", load_advice().policy
-            yield _texts().correct.fill(name=name, how=how)
+            yield _step("correct").fill(name=name, how=how)
         else:
-            yield _texts().correct.fill(name=actor.name, how=plan.webhook)
+            yield _step("correct").fill(name=actor.name, how=plan.webhook)
 
 
 def _is_restored(found: Finding) -> bool:
@@ -434,9 +401,9 @@ def _find_out(found: Finding) -> FixStep:
     """Return the step for a finding in which nobody is named with confidence."""
     target = [_target(found), *_namespace(found)]
     if any(one.type == "webhook" for one in found.actors):
-        return _texts().find_webhook.fill(_command(found, "genguard", "trace", *target))
+        return _step("find_webhook").fill(_command(found, "genguard", "trace", *target))
     fields = [_field(path) for path in found.paths[:1]]
-    return _texts().find_writer.fill(_command(found, "genguard", "blame", *target, *fields))
+    return _step("find_writer").fill(_command(found, "genguard", "blame", *target, *fields))
 
 
 def _of_webhook(
@@ -451,13 +418,13 @@ def _of_webhook(
         patch = _without_rules(*known, found.subject.resource)
     form = "strategic"
     if patch is not None:
-        text, form = _texts().no_status_rule, "json"
+        text, form = _step("no_status_rule"), "json"
     elif scope == "again":
         patch = {"webhooks": [{"name": webhook, "reinvocationPolicy": "Never"}]}
-        text = _texts().called_once
+        text = _step("called_once")
     else:
         patch = {"webhooks": [{"name": webhook, "matchConditions": [_condition(found, scope)]}]}
-        text = _texts().not_called
+        text = _step("not_called")
     return text.fill(
         _patched(found, "mutatingwebhookconfiguration", configuration, form, patch),
         trial=trial,
@@ -555,7 +522,7 @@ def _of_policy(found: Finding, plan: Plan, name: str, trials: Trials) -> FixStep
     patch = {"spec": {"matchConditions": [_condition(found, scope)]}}
     command = _patched(found, "mutatingadmissionpolicy", name, "strategic", patch)
     words = load_advice().scopes[scope]
-    return _texts().policy.fill(command, trial=trial, name=name, scope=words)
+    return _step("policy").fill(command, trial=trial, name=name, scope=words)
 
 
 def _tool(actor: Actor) -> ToolName | None:
@@ -572,16 +539,16 @@ def _of_tool(found: Finding, actor: Actor, trials: Trials) -> FixStep | None:
     tool = load_advice().tools[key]
     if found.detector == "recreation" and tool.kept_by:
         stanza = _yaml({"metadata": {"annotations": tool.kept_by}})
-        return _texts().not_deleted.fill(stanza=stanza, tool=tool.name, object=_target(found))
+        return _step("not_deleted").fill(stanza=stanza, tool=tool.name, object=_target(found))
     trial = trials.left_alone([actor])
     if key == "argo":
-        return _texts().argo.fill(stanza=_argo(found), trial=trial)
+        return _step("argo").fill(stanza=_argo(found), trial=trial)
     if key == "kustomization":
-        return _texts().kustomization.fill(
+        return _step("kustomization").fill(
             stanza=_kustomization(found), trial=trial, paths=", ".join(found.paths)
         )
     if key == "helm_release":
-        return _texts().helm_release.fill(stanza=_helm_release(found), trial=trial)
+        return _step("helm_release").fill(stanza=_helm_release(found), trial=trial)
     return None if found.detector == "recreation" else _of_manifest(found, actor, trial)
 
 
@@ -617,14 +584,14 @@ def _helm_release(found: Finding) -> str:
 
 def _of_manifest(found: Finding, actor: Actor, trial: Trial) -> FixStep:
     """Return the step for who applies manifests by hand or from a pipeline."""
-    text, command = _texts().manifest, ""
+    text, command = _step("manifest"), ""
     if actor.field_manager in ("kubectl-client-side-apply", "kubectl"):
         edit = ("kubectl", "apply", "edit-last-applied", _target(found), *_namespace(found))
         command = _command(found, *edit)
     if actor.field_manager == "helm":
-        text = _texts().chart
+        text = _step("chart")
     elif command:
-        text = _texts().manifest_by_kubectl
+        text = _step("manifest_by_kubectl")
     fields = ", ".join(map(_field, found.paths)) or "the field"
     return text.fill(command, trial=trial, fields=fields, name=actor.name)
 
@@ -645,7 +612,7 @@ def _autoscaled(actors: Sequence[Actor], trials: Trials) -> Iterator[FixStep]:
         others = [one for one in actors if not _is_autoscaler(one)]
         names = " and ".join(one.name for one in others) or "whoever else sets it"
         trial = trials.left_alone(others) if others else None
-        yield _texts().autoscaler.fill(trial=trial, name=scaler.name, others=names)
+        yield _step("autoscaler").fill(trial=trial, name=scaler.name, others=names)
 
 
 def _of_writers(
@@ -656,7 +623,7 @@ def _of_writers(
         by_hand = [one for one in actors if _is_by_hand(one)]
         if by_hand:
             names = " and ".join(dict.fromkeys(one.name for one in by_hand))
-            yield _texts().correct_by_hand.fill(name=names)
+            yield _step("correct_by_hand").fill(name=names)
         actors = [one for one in actors if one not in by_hand]
     others = [one for one in actors if not (plan.fights and _tool(one)) and not _is_autoscaler(one)]
     names = " and ".join(dict.fromkeys(one.name for one in others))
@@ -667,7 +634,7 @@ def _of_writers(
     if plan.fights and len(others) > 1:
         fields = ", ".join(map(_field, found.paths)) or "the object"
         command = _command(found, "genguard", "blame", _target(found), *_namespace(found))
-        yield _texts().choose_owner.fill(
+        yield _step("choose_owner").fill(
             command,
             trial=trials.left_alone(others),
             fields=fields,
@@ -675,7 +642,7 @@ def _of_writers(
             how=plan.writer,
         )
         return
-    yield _texts().correct_writers.fill(name=names, how=plan.writer)
+    yield _step("correct_writers").fill(name=names, how=plan.writer)
 
 
 def _target(found: Finding) -> str:

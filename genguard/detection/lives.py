@@ -16,13 +16,14 @@ their own, change places with each turn.
 """
 
 import zlib
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
 
 from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase, ReviewedObject
 from genguard.detection.diff import NOT_SEEN, Compared, compare, digests
-from genguard.detection.fact import Fact, Seconds, decode_fact, manager_of
+from genguard.detection.fact import Fact, Seconds, UnreadableFactError, manager_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import NO_DIGEST, Digest, as_digest, digest_of
 from genguard.detection.write import NOBODY, NODE_USER, Acted, Called, ObjectKey, Requester, Write
@@ -178,10 +179,11 @@ def reduce_life(
 
 def decode_any(raw: bytes) -> AnyFact:
     """Decode a fact of either sort. Raises UnreadableFactError, also for another version."""
-    try:
-        return _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return decode_fact(raw)
+    for decoder in _decoders:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return decoder.decode(raw)
+    # A decoder's message may repeat a value.
+    raise UnreadableFactError("not a fact of this version")
 
 
 def blank_write(
@@ -232,7 +234,7 @@ class _Status(msgspec.Struct):
     conditions: tuple[_Condition, ...] | None = None
 
 
-_decoder: Final = msgspec.msgpack.Decoder(LifeFact)
+_decoders: Final = msgspec.msgpack.Decoder(LifeFact), msgspec.msgpack.Decoder(Fact)
 _status_decoder: Final = msgspec.json.Decoder(_Status | None)
 _DONE: Final = frozenset({"Succeeded", "Failed", "Complete", "Completed"})
 """Phases, and conditions that are True, of what runs to an end: Pods, Jobs, workflows."""

@@ -166,24 +166,24 @@ class DetectorRunner:
 
     def judge_turns(self, turns: Turns) -> Iterator[tuple[str, Signal, Write]]:
         """Yield (detector, signal, deletion) for all that is wrong with these turns, as `judge`."""
-        write, errors = blank_write(turns.object, turns.deleter, turns.deleted), list[Exception]()
-        judges = [(one.name, one.judge_turns) for one in self._all]
-        for name, signal in _ask(judges, errors, turns):
-            yield name, signal, write
-        _raise(errors)
+        write = blank_write(turns.object, turns.deleter, turns.deleted)
+        return self._ask_all("judge_turns", turns, write)
 
     def judge_refusal(self, refusal: Refusal) -> Iterator[tuple[str, Signal, Write]]:
         """Yield (detector, signal, write) for what is wrong with a refused write, as `judge`."""
-        judges, errors = [(one.name, one.judge_refusal) for one in self._all], list[Exception]()
-        for name, signal in _ask(judges, errors, refusal):
-            yield name, signal, refusal.write
-        _raise(errors)
+        return self._ask_all("judge_refusal", refusal, refusal.write)
 
     def judge_dishonest(self, dishonest: DishonestWriter) -> Iterator[tuple[str, Signal, Write]]:
         """Yield (detector, signal, write) for what is wrong with a writer, as `judge`."""
-        judges, errors = [(one.name, one.judge_dishonest) for one in self._all], list[Exception]()
-        for name, signal in _ask(judges, errors, dishonest):
-            yield name, signal, dishonest.write
+        return self._ask_all("judge_dishonest", dishonest, dishonest.write)
+
+    def _ask_all(
+        self, method: str, judged: Any, write: Write
+    ) -> Iterator[tuple[str, Signal, Write]]:
+        errors = list[Exception]()
+        judges = [(one.name, getattr(one, method)) for one in self._all]
+        for name, signal in _ask(judges, errors, judged):
+            yield name, signal, write
         _raise(errors)
 
     def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:

@@ -9,7 +9,7 @@ from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Compared
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
+from genguard.detection.fact import VERSION, UnreadableFactError, encode_fact
 from genguard.detection.lives import decode_any
 from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
@@ -46,7 +46,7 @@ RESOURCES = st.sampled_from(["deployments", "pods", "widgets"])
 @given(OBJECTS, OBJECTS, st.sampled_from(list(Phase)), SUBRESOURCES, RESOURCES)
 def test_a_fact_is_decoded_as_it_was_encoded(old, new, phase, subresource, resource):
     one = fact(phase, update(new, old, subresource=subresource, resource=resource))
-    assert decode_fact(encode_fact(one)) == one
+    assert decode_any(encode_fact(one)) == one
 
 
 @given(OBJECTS, OBJECTS, OBJECTS, SUBRESOURCES, RESOURCES)
@@ -57,7 +57,7 @@ def test_replicas_that_see_one_phase_each_judge_as_one_that_sees_all(
     for phase, new in ((INTENT, asked), (MUTATE, left), (OUTCOME, left)):
         one = update(new, stored, subresource=subresource, resource=resource)
         feed(alone, phase, one, 100.0)
-        apart.see(decode_fact(encode_fact(fact(phase, one))))
+        apart.see(decode_any(encode_fact(fact(phase, one))))
     assert apart.writes == alone.writes
     assert apart.findings() == alone.findings()
 
@@ -115,8 +115,8 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
     ],
 )
 def test_what_is_no_fact_is_refused_in_one_way(raw, because):
-    with pytest.raises(UnreadableFactError, match=f"version {VERSION}"):
-        decode_fact(raw)
+    with pytest.raises(UnreadableFactError, match="this version"):
+        decode_any(raw)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_fact_that_is_wrong_in_one_place_is_refused(position, value, because):
     parts = msgspec.msgpack.decode(encode_fact(fact(OUTCOME, update(spec(a=1), spec(a=2)))))
     parts[position] = value
     with pytest.raises(UnreadableFactError) as error:
-        decode_fact(msgspec.msgpack.encode(parts))
+        decode_any(msgspec.msgpack.encode(parts))
     assert CONTENT not in str(error.value), because
 
 

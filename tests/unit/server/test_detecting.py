@@ -9,9 +9,9 @@ import pytest
 from genguard.admission.review import Phase
 from genguard.detection.correlate import MOST_AT_ONCE
 from genguard.detection.detection import Detection
-from genguard.detection.fact import decode_fact
 from genguard.detection.finding import Finding
 from genguard.detection.finding_state import QUIET_SECONDS
+from genguard.detection.lives import decode_any
 from genguard.review import Verdict, review
 from genguard.status.tracking import Tracking
 from tests.reviews import judge, make_review
@@ -202,7 +202,7 @@ async def test_what_is_shared_is_judged_by_the_leader_alone():
     assert detecting.findings() == ()
     leader = Detection()
     for fact in shared.facts:
-        leader.see(decode_fact(fact))
+        leader.see(decode_any(fact))
     assert [(one.detector, one.count) for one in leader.findings()] == [
         ("observed-generation-cleared", 5)
     ]
@@ -221,7 +221,7 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
             detecting.put(phase, verdict, 1_000)
     await until(lambda: len(shared.facts) == 15)
     for fact in shared.facts:
-        detection.see(decode_fact(fact))
+        detection.see(decode_any(fact))
     detecting.shed(None)
     assert shared.missed == 1
     for found in list(detection.ledger.damaged()) if judges else ():
