@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from heapq import nlargest
-from operator import is_
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -41,73 +40,28 @@ _HARMFUL: Final = frozenset(
 _Key = tuple[str, str, str, str, str]
 
 
-class _Known(NamedTuple):
-    """A finding, what it has in common with others of its culprit, and itself as a part of one."""
-
-    finding: Finding
-    key: _Key | None
-    part: Finding | None = None
-
-
-class _Whole(NamedTuple):
-    """The finding of a culprit, and those that are parts of it."""
-
-    parts: Sequence[Finding]
-    finding: Finding
-
-
-class Culprits:
-    """Folds findings. As long as nothing changes, it returns the same ones."""
-
-    def __init__(self) -> None:
-        self._given: tuple[Finding, ...] = ()
-        self._folded: tuple[Finding, ...] = ()
-        self._known: dict[str, _Known] = {}
-        """By id. Of ten thousand findings a few change in a second."""
-        self._wholes: dict[_Key, _Whole] = {}
-
-    def fold(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Return these findings and those of culprits, oldest first."""
-        if findings is self._given:
-            return self._folded
-        known = [self._know(one) for one in findings]
-        groups: dict[_Key, list[Finding]] = {}
-        for one, key, _ in known:
-            if key is not None:
-                groups.setdefault(key, []).append(one)
-        episodes = ((key, _episode(some)) for key, some in groups.items() if len(some) >= LEAST)
-        large = {key: some for key, some in episodes if len(some) >= LEAST}
-        ids = {one.id for some in large.values() for one in some}
-        wholes, found = dict[_Key, _Whole](), list[Finding]()
-        for number, (one, key, part) in enumerate(known):
-            if key is None or one.id not in ids:
-                found.append(one)
-                continue
-            whole = wholes.get(key)
-            if whole is None:  # it comes before the first of its parts
-                whole = wholes[key] = self._whole(key, large[key])
-                found.append(whole.finding)
-            if part is None:
-                part_of = msgspec.structs.replace(
-                    one, part_of=whole.finding.id, severity=Severity.INFO
-                )
-                known[number] = _Known(one, key, part_of)
-            found.append(known[number].part or one)
-        self._known = {one.finding.id: one for one in known}
-        self._wholes, self._given = wholes, findings
-        self._folded = tuple(found) if large else findings
-        return self._folded
-
-    def _know(self, one: Finding) -> _Known:
-        known = self._known.get(one.id)
-        return known if known is not None and known.finding is one else _Known(one, _key_of(one))
-
-    def _whole(self, key: _Key, parts: Sequence[Finding]) -> _Whole:
-        known = self._wholes.get(key)
-        if known and len(known.parts) == len(parts) and all(map(is_, known.parts, parts)):
-            return known
-        found = _whole(key, parts)
-        return _Whole(parts, known.finding if known and known.finding == found else found)
+def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return these findings and those of culprits, oldest first."""
+    groups: dict[_Key, list[Finding]] = {}
+    for one in findings:
+        key = _key_of(one)
+        if key is not None:
+            groups.setdefault(key, []).append(one)
+    episodes = ((key, _episode(some)) for key, some in groups.items() if len(some) >= LEAST)
+    large = {key: some for key, some in episodes if len(some) >= LEAST}
+    if not large:
+        return findings
+    whole_of, found = dict[str, Finding](), dict[str, Finding]()
+    for key, some in large.items():
+        whole_of.update(dict.fromkeys([one.id for one in some], _whole(key, some)))
+    for one in findings:
+        whole = whole_of.get(one.id)
+        if whole is None:
+            found[one.id] = one
+            continue
+        found.setdefault(whole.id, whole)  # it comes before the first of its parts
+        found[one.id] = msgspec.structs.replace(one, part_of=whole.id, severity=Severity.INFO)
+    return tuple(found.values())
 
 
 def _episode(some: Sequence[Finding]) -> Sequence[Finding]:

@@ -12,7 +12,7 @@ import msgspec
 
 from genguard.admission.review import JoinKey
 from genguard.detection.causes import root_causes
-from genguard.detection.culprits import Culprits
+from genguard.detection.culprits import fold
 from genguard.detection.damage import Damage, repair_command
 from genguard.detection.detectors.detector import Blame, Signal
 from genguard.detection.evidence import NOTHING_SHARED, Shared, share
@@ -96,7 +96,8 @@ class Ledger:
         self._shed: Seconds = 0.0
         """When a review of nobody knows which object was last not judged."""
         self._last: tuple[Finding, ...] = ()
-        self._culprits: Final = Culprits()
+        self._given: tuple[Finding, ...] = ()
+        self._folded: tuple[Finding, ...] = ()
         self._restored: dict[_Key, Signs] = {}
         """The signals of each finding when it was restored."""
         self._changed()
@@ -278,9 +279,12 @@ class Ledger:
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, oldest first; the same tuple as before if nothing changed.
 
-        Those of one culprit with many objects are parts of one finding: see Culprits.
+        Those of one culprit with many objects are parts of one finding: see culprits.py.
         """
-        return self._culprits.fold(self._each())
+        found = self._each()
+        if found is not self._given:
+            self._given, self._folded = found, fold(found)
+        return self._folded
 
     def _each(self) -> tuple[Finding, ...]:
         """Return the findings of single objects, oldest first."""

@@ -1,6 +1,6 @@
 """Findings that follow from another are linked with it; tests/unit/dashboard/test_grouping.py."""
 
-from genguard.detection.culprits import Culprits
+from genguard.detection.culprits import fold
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.test_culprits import many
@@ -46,7 +46,7 @@ def test_the_page_of_each_links_the_other():
     assert "/findings/child" in page_of(ROOT, cause=None, follows=[CHILD])
 
 
-WHOLE, *PARTS = Culprits().fold(
+WHOLE, *PARTS = fold(
     many(
         60,
         detector="observed-generation-cleared",

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from genguard.detection.culprits import LEAST, Culprits
+from genguard.detection.culprits import LEAST, fold
 from genguard.detection.finding import NO_OBJECT, Actor, Confidence, Severity
 from tests.unit.alerts.findings import finding
 
@@ -23,18 +23,18 @@ def many(count, **more):
 
 
 def whole_of(findings):
-    (found,) = (one for one in Culprits().fold(findings) if one.objects is not None)
+    (found,) = (one for one in fold(findings) if one.objects is not None)
     return found
 
 
 def test_few_findings_stay_as_they_are():
     findings = many(LEAST - 1)
-    assert Culprits().fold(findings) is findings
+    assert fold(findings) is findings
 
 
 def test_many_findings_of_one_culprit_are_parts_of_one():
     findings = many(3_000, detector="observed-generation-cleared")
-    whole, *parts = Culprits().fold(findings)
+    whole, *parts = fold(findings)
     assert whole.object is NO_OBJECT
     assert (whole.objects.count, whole.count, whole.severity) == (3_000, 3_000, Severity.CRITICAL)
     assert whole.objects.kinds == {findings[0].object.resource: 3_000}
@@ -57,7 +57,7 @@ def test_many_findings_of_one_culprit_are_parts_of_one():
 )
 def test_what_has_no_culprit_in_common_is_not_folded(more, because):
     findings = many(20, **more)
-    assert Culprits().fold(findings) is findings, because
+    assert fold(findings) is findings, because
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_findings_that_were_over_before_are_no_part_of_what_goes_on_now():
         msgspec.structs.replace(one, id=f"now-{one.id}", state="open", first_seen=later)
         for one in many(LEAST, last_seen=later)
     ]
-    assert Culprits().fold((*over, *now[1:])) == (*over, *now[1:])
+    assert fold((*over, *now[1:])) == (*over, *now[1:])
     assert whole_of((*over, *now)).objects.count == LEAST
 
 
