@@ -32,215 +32,8 @@ MOST_BYTES: Final = 8 * 1024
 _BYTES_OF_HEAD: Final = 600
 _MOST_NAMED: Final = 3
 """Fields that a message names."""
-_HIDDEN: Final = "#"
-"""Begins the letter of a hidden value; no JSON begins so."""
-_ABSENT: Final = ""
 _TYPE: Final = "type="
 _SETS: Final = frozenset({f"/metadata/{FINALIZERS}", f"/metadata/{OWNERS}"})
-
-Value = str | None
-"""JSON of a value, `#A` for a hidden one, "" for an absent one; None where it is not known."""
-
-
-class FieldValues(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One field in one write; `field` as people read it, `pointer` after RFC 6901."""
-
-    field: str
-    pointer: str
-    before: Value
-    asked: Value
-    left: Value
-    stored: Value
-
-    @property
-    def is_changed_by_webhooks(self) -> bool:
-        """Whether other webhooks left another value than was asked for."""
-        return self.left is not None and self.asked != self.left
-
-
-class Sample(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One write; `more` fields differ that are not among `fields`."""
-
-    time: float
-    user: str
-    manager: str
-    fields: tuple[FieldValues, ...]
-    more: int
-
-
-_encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Sample)
-
-
-class Letters:
-    """Names hidden values: in one field, A for the first value, B for another one."""
-
-    def __init__(self) -> None:
-        self._by_field: Final[dict[Path, dict[Digest, str]]] = {}
-
-    def value(self, key: Path, cell: "_Cell | None") -> Value:
-        """Return what is shown of a value."""
-        if cell is None:
-            return None
-        if cell.digest is None:
-            return _ABSENT
-        if cell.shown is not None:
-            return cell.shown
-        known = self._by_field.setdefault(key, {})
-        if cell.digest not in known:
-            known[cell.digest] = _letter(len(known))
-        return _HIDDEN + known[cell.digest]
-
-
-def _letter(number: int) -> str:
-    """0 → A, 25 → Z, 26 → AA."""
-    text = ""
-    number += 1
-    while number:
-        number, rest = divmod(number - 1, 26)
-        text = chr(ord("A") + rest) + text
-    return text
-
-
-class _Cell(NamedTuple):
-    """A value: its digest, None where it is absent, and its JSON where it may be shown."""
-
-    digest: Digest | None
-    shown: str | None
-
-
-def is_complete(write: Write) -> bool:
-    """Whether all four states of a write are known."""
-    return (
-        write.has_outcome
-        and write.content.requested is not None
-        and write.content.webhook is not None
-        and write.content.requested.is_whole
-        and write.content.webhook.is_whole
-        and write.content.admitted.is_whole
-    )
-
-
-def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
-    """Return the encoded sample of a write; None where no field of it was compared.
-
-    first  JSON Pointers: these fields, and what is below them, come first
-    """
-    pointers = frozenset(first)
-    found = sorted(values_of(write, Letters()), key=lambda one: _rank(one, pointers))
-    kept: list[FieldValues] = []
-    size = _BYTES_OF_HEAD
-    for one in found[:MOST_FIELDS]:
-        size += len(_encoder.encode(one))
-        if size > MOST_BYTES:
-            break
-        kept.append(one)
-    if not kept:
-        return None
-    by = write.requester
-    sample = Sample(write.time, by.user[:256], by.manager, tuple(kept), len(found) - len(kept))
-    return _encoder.encode(sample)
-
-
-def _rank(one: FieldValues, first: frozenset[str]) -> tuple[int, str]:
-    if is_at_or_below(one.pointer, first):
-        return 0, one.pointer
-    return 1 if one.is_changed_by_webhooks else 2, one.pointer
-
-
-def is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
-    """Whether a pointer, or the pointer of something that it is in, is among `first`.
-
-    Up to 2,000 fields are held against as many pointers: each is looked up, not compared with all.
-    """
-    while pointer not in first:
-        pointer, slash, _ = pointer.rpartition("/")
-        if not slash:
-            return False
-    return True
-
-
-def values_of(write: Write, letters: Letters) -> Iterator[FieldValues]:
-    """Yield each field that differs in a write, at any time, with its four values."""
-    known: set[Path] = set()
-    for part in (write.content, write.metadata):
-        for key, row in _rows(part, letters, is_stored=write.has_outcome):
-            if key not in known:  # the annotations of a Deployment are in both parts
-                known.add(key)
-                yield row
-
-
-def _rows(
-    part: PartDiffs, letters: Letters, *, is_stored: bool
-) -> Iterator[tuple[Path, FieldValues]]:
-    asked = _by_key(part.requested)
-    rounds = [_by_key(one) for one in (part.webhook, part.reinvocation)]
-    came = _by_key(part.admitted)
-    keys: dict[Path, Change] = {}
-    for side in (came, asked, *rounds):
-        keys |= {key: one for key, one in (side or {}).items() if key not in keys}
-    for key, at in keys.items():
-        before = _start(key, (asked, came, *rounds))
-        sent = _next(asked, key, before)
-        left = sent
-        for one in rounds:
-            left = _next(one, key, left)
-        stored = _next(came, key, before) if is_stored else None
-        values = [letters.value(key, cell) for cell in (before, sent, left, stored)]
-        yield key, FieldValues(field_name(key, at.pointer), at.pointer, *values)
-
-
-_Side = dict[Path, Change] | None
-"""The changes of one comparison, by key; None where it is not known which there are."""
-
-
-def _by_key(found: Diff | None) -> _Side:
-    if found is None or not found.is_whole:
-        return None
-    return {one.key: one for one in found}
-
-
-def _start(key: Path, sides: Iterable[_Side]) -> _Cell | None:
-    """Return the value before the write: a side that does not name it leaves it to the next."""
-    for side in sides:
-        if side and key in side:
-            return _Cell(side[key].before, side[key].shown_before)
-    return None
-
-
-def _next(side: _Side, key: Path, before: _Cell | None) -> _Cell | None:
-    """Return the value after one comparison; what it does not name has stayed as it was."""
-    if side is None:
-        return None
-    found = side.get(key)
-    return before if found is None else _Cell(found.after, found.shown_after)
-
-
-def field_name(key: Path, pointer: str) -> str:
-    """Return a field as people read it, conditions by type: `status.conditions[Ready].reason`."""
-    text = ""
-    for part, at in zip_longest(key, from_pointer(pointer)):
-        if at is None:  # an item of a set: its index means nothing
-            break
-        if part == at:
-            text += _named(at, is_first=not text)
-        else:
-            kind = str(part).removeprefix(_TYPE)
-            is_named = kind != str(part) and is_condition_type(kind)
-            text += f"[{kind if is_named else at}]"
-    return text
-
-
-def field_names(changes: Iterable[Change]) -> str:
-    """Return the fields of changes for a message: `spec.replicas`, `a, b and 3 more`."""
-    names = list(dict.fromkeys(field_name(one.key, one.pointer) for one in changes))
-    return listed(names, _MOST_NAMED)
-
-
-def _named(name: str, *, is_first: bool) -> str:
-    if not name.replace("-", "").replace("_", "").isalnum():
-        return f"[{msgspec.json.encode(name).decode()}]"
-    return name if is_first else f".{name}"
 
 
 class ShownValue(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -313,42 +106,199 @@ class WriteDiff(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
         return any(one.hidden for field in self.fields for one in field.states if one is not None)
 
 
-def shown_field(one: FieldValues) -> ShownField:
-    """Return a field as JSON has it."""
-    values = map(_shown_value, (one.before, one.asked, one.left, one.stored))
-    return ShownField(one.field, one.pointer, *values)
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(WriteDiff)
+
+
+class Letters:
+    """Names hidden values: in one field, A for the first value, B for another one."""
+
+    def __init__(self) -> None:
+        self._by_field: Final[dict[Path, dict[Digest, str]]] = {}
+
+    def value(self, key: Path, cell: "_Cell | None") -> ShownValue | None:
+        """Return what is shown of a value; None where it is not known."""
+        if cell is None:
+            return None
+        if cell.digest is None:
+            return ShownValue(absent=True)
+        if cell.shown is not None:
+            return ShownValue(msgspec.json.decode(cell.shown))
+        known = self._by_field.setdefault(key, {})
+        if cell.digest not in known:
+            known[cell.digest] = _letter(len(known))
+        return ShownValue(hidden=known[cell.digest])
+
+
+def _letter(number: int) -> str:
+    """0 → A, 25 → Z, 26 → AA."""
+    text = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        text = chr(ord("A") + rest) + text
+    return text
+
+
+class _Cell(NamedTuple):
+    """A value: its digest, None where it is absent, and its JSON where it may be shown."""
+
+    digest: Digest | None
+    shown: str | None
+
+
+def is_complete(write: Write) -> bool:
+    """Whether all four states of a write are known."""
+    return (
+        write.has_outcome
+        and write.content.requested is not None
+        and write.content.webhook is not None
+        and write.content.requested.is_whole
+        and write.content.webhook.is_whole
+        and write.content.admitted.is_whole
+    )
+
+
+def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
+    """Return the encoded sample of a write; None where no field of it was compared.
+
+    first  JSON Pointers: these fields, and what is below them, come first
+    """
+    pointers = frozenset(first)
+    found = sorted(values_of(write, Letters()), key=lambda one: _rank(one, pointers))
+    kept: list[ShownField] = []
+    size = _BYTES_OF_HEAD
+    for one in found[:MOST_FIELDS]:
+        size += len(_encoder.encode(one))
+        if size > MOST_BYTES:
+            break
+        kept.append(one)
+    if not kept:
+        return None
+    time = datetime.fromtimestamp(write.time, UTC).isoformat().replace("+00:00", "Z")
+    by, more = write.requester, len(found) - len(kept)
+    return _encoder.encode(WriteDiff(time, by.user[:256], by.manager, tuple(kept), more=more))
+
+
+def _rank(one: ShownField, first: frozenset[str]) -> tuple[int, str]:
+    if is_at_or_below(one.path, first):
+        return 0, one.path
+    return 1 if one.is_changed_by_webhooks else 2, one.path
+
+
+def is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
+    """Whether a pointer, or the pointer of something that it is in, is among `first`.
+
+    Up to 2,000 fields are held against as many pointers: each is looked up, not compared with all.
+    """
+    while pointer not in first:
+        pointer, slash, _ = pointer.rpartition("/")
+        if not slash:
+            return False
+    return True
+
+
+def values_of(write: Write, letters: Letters) -> Iterator[ShownField]:
+    """Yield each field that differs in a write, at any time, with its four values."""
+    known: set[Path] = set()
+    for part in (write.content, write.metadata):
+        for key, row in _rows(part, letters, is_stored=write.has_outcome):
+            if key not in known:  # the annotations of a Deployment are in both parts
+                known.add(key)
+                yield row
+
+
+def _rows(
+    part: PartDiffs, letters: Letters, *, is_stored: bool
+) -> Iterator[tuple[Path, ShownField]]:
+    asked = _by_key(part.requested)
+    rounds = [_by_key(one) for one in (part.webhook, part.reinvocation)]
+    came = _by_key(part.admitted)
+    keys: dict[Path, Change] = {}
+    for side in (came, asked, *rounds):
+        keys |= {key: one for key, one in (side or {}).items() if key not in keys}
+    for key, at in keys.items():
+        before = _start(key, (asked, came, *rounds))
+        sent = _next(asked, key, before)
+        left = sent
+        for one in rounds:
+            left = _next(one, key, left)
+        stored = _next(came, key, before) if is_stored else None
+        values = [letters.value(key, cell) for cell in (before, sent, left, stored)]
+        yield key, ShownField(field_name(key, at.pointer), at.pointer, *values)
+
+
+_Side = dict[Path, Change] | None
+"""The changes of one comparison, by key; None where it is not known which there are."""
+
+
+def _by_key(found: Diff | None) -> _Side:
+    if found is None or not found.is_whole:
+        return None
+    return {one.key: one for one in found}
+
+
+def _start(key: Path, sides: Iterable[_Side]) -> _Cell | None:
+    """Return the value before the write: a side that does not name it leaves it to the next."""
+    for side in sides:
+        if side and key in side:
+            return _Cell(side[key].before, side[key].shown_before)
+    return None
+
+
+def _next(side: _Side, key: Path, before: _Cell | None) -> _Cell | None:
+    """Return the value after one comparison; what it does not name has stayed as it was."""
+    if side is None:
+        return None
+    found = side.get(key)
+    return before if found is None else _Cell(found.after, found.shown_after)
+
+
+def field_name(key: Path, pointer: str) -> str:
+    """Return a field as people read it, conditions by type: `status.conditions[Ready].reason`."""
+    text = ""
+    for part, at in zip_longest(key, from_pointer(pointer)):
+        if at is None:  # an item of a set: its index means nothing
+            break
+        if part == at:
+            text += _named(at, is_first=not text)
+        else:
+            kind = str(part).removeprefix(_TYPE)
+            is_named = kind != str(part) and is_condition_type(kind)
+            text += f"[{kind if is_named else at}]"
+    return text
+
+
+def field_names(changes: Iterable[Change]) -> str:
+    """Return the fields of changes for a message: `spec.replicas`, `a, b and 3 more`."""
+    names = list(dict.fromkeys(field_name(one.key, one.pointer) for one in changes))
+    return listed(names, _MOST_NAMED)
+
+
+def _named(name: str, *, is_first: bool) -> str:
+    if not name.replace("-", "").replace("_", "").isalnum():
+        return f"[{msgspec.json.encode(name).decode()}]"
+    return name if is_first else f".{name}"
 
 
 def shown_diff(raw: bytes) -> WriteDiff | None:
-    """Return an encoded sample as JSON has it; None for one of another version, or damaged."""
+    """Return an encoded sample with its patch; None for one of another version, or damaged."""
     try:
         sample = _decoder.decode(raw)
-        fields = tuple(map(shown_field, sample.fields))
-        patch = tuple(_operation(one) for one in sample.fields if _has_operation(one))
-        time = datetime.fromtimestamp(sample.time, UTC).isoformat().replace("+00:00", "Z")
-    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return WriteDiff(time, sample.user, sample.manager, fields, patch, sample.more)
+    patch = tuple(_operation(one) for one in sample.fields if _has_operation(one))
+    return msgspec.structs.replace(sample, patch=patch)
 
 
-def _shown_value(value: Value) -> ShownValue | None:
-    if value is None:
-        return None
-    if value == _ABSENT:
-        return ShownValue(absent=True)
-    if value.startswith(_HIDDEN):
-        return ShownValue(hidden=value.removeprefix(_HIDDEN))
-    return ShownValue(value=msgspec.json.decode(value))
-
-
-def _has_operation(one: FieldValues) -> bool:
+def _has_operation(one: ShownField) -> bool:
     """Whether webhooks changed it; of an item of a set no operation can be told."""
-    return one.is_changed_by_webhooks and one.pointer not in _SETS
+    return one.is_changed_by_webhooks and one.path not in _SETS
 
 
-def _operation(one: FieldValues) -> PatchedField:
-    made = _shown_value(one.left)
+def _operation(one: ShownField) -> PatchedField:
+    made = one.left
     if made is None or made.absent:
-        return PatchedField("remove", one.pointer)
-    op = "add" if one.asked == _ABSENT else "replace"
-    return PatchedField(op, one.pointer, made.value, made.hidden)
+        return PatchedField("remove", one.path)
+    op = "add" if one.asked is not None and one.asked.absent else "replace"
+    return PatchedField(op, one.path, made.value, made.hidden)

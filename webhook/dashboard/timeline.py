@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.detection.history import ObjectHistory
-from genguard.detection.sample import Letters, ShownField, shown_field, values_of
+from genguard.detection.sample import Letters, ShownField, values_of
 from genguard.detection.write import Write
 from genguard.objects.fields import to_field_path
 from genguard.objects.observed import Generation, Observed, generation_number, restorations
@@ -136,7 +136,7 @@ def _step(write: Write, letters: Letters, *, is_stored: bool) -> Step:
         others=None if others is None else tuple(one.pointer for one in others[:MOST_PATHS]),
         mended=tuple(_between(write.observed_sent, write.observed_after)),
         lost=tuple(_between(write.observed_after, write.observed_asked)),
-        fields=tuple(map(shown_field, islice(values_of(write, letters), MOST_PATHS))),
+        fields=tuple(islice(values_of(write, letters), MOST_PATHS)),
     )
 
 

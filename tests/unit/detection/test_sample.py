@@ -60,24 +60,28 @@ def test_a_field_is_first_where_it_or_what_it_is_in_was_named(pointer, first, is
 
 
 def states(row):
-    return row.before, row.asked, row.left, row.stored
+    return tuple(one and (one.hidden or ("-" if one.absent else one.text)) for one in row.states)
 
 
 @pytest.mark.parametrize(
     ("because", "given", "shown"),
     [
         ("a webhook zeroes what was asked", ({"n": 1}, {"n": 2}, {"n": 0}), ("1", "2", "0", "0")),
-        ("genguard puts it back", ({"n": 1}, {"n": 2}, {}, {"n": 2}), ("1", "2", "", "2")),
-        ("a webhook adds a field", ({}, {}, {"n": 3}), ("", "", "3", "3")),
-        ("the API server drops a field", ({}, {"n": 3}, {"n": 3}, {}), ("", "3", "3", "")),
-        ("a requester removes a field", ({"n": 3}, {}), ("3", "", "", "")),
+        ("genguard puts it back", ({"n": 1}, {"n": 2}, {}, {"n": 2}), ("1", "2", "-", "2")),
+        ("a webhook adds a field", ({}, {}, {"n": 3}), ("-", "-", "3", "3")),
+        (
+            "the API server drops a field",
+            ({}, {"n": 3}, {"n": 3}, {}),
+            ("-", "3", "3", "-"),
+        ),
+        ("a requester removes a field", ({"n": 3}, {}), ("3", "-", "-", "-")),
         ("a webhook undoes a write", ({"n": 1}, {"n": 2}, {"n": 1}), ("1", "2", "1", "1")),
         (
             "texts are compared, not shown",
             ({"n": "x"}, {"n": "y"}, {"n": "x"}),
-            ("#A", "#B", "#A", "#A"),
+            ("A", "B", "A", "A"),
         ),
-        ("null is as good as absent", ({"n": 1}, {"n": None}), ("1", "", "", "")),
+        ("null is as good as absent", ({"n": 1}, {"n": None}), ("1", "-", "-", "-")),
     ],
 )
 def test_the_four_values_of_a_field(because, given, shown):
