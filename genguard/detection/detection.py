@@ -43,7 +43,7 @@ from genguard.detection.lives import (
 from genguard.detection.refusals import Refusal, Refusals
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
-from genguard.detection.write import ObjectKey, Write, name_of
+from genguard.detection.write import Write, name_of
 
 
 class Completeness(NamedTuple):
@@ -111,63 +111,38 @@ class Detection:
         None for a request that neither creates, updates nor deletes an object. None, and counted,
         for an object that cannot be decoded.
         """
-        if reviewed.request.operation is not Operation.UPDATE:
-            return self._life_fact(phase, reviewed.request, now)
-        key = reviewed.request.join_key
-        if key is None or key.user == self._own_user:
-            return None  # values that genguard puts back are nobody's loop
-        if not is_reduced(reviewed.request):
-            return self._stale_fact(phase, reviewed.request, key, now)
+        try:
+            if reviewed.request.operation is not Operation.UPDATE:
+                return self._life_fact(phase, reviewed.request, now)
+            key = reviewed.request.join_key
+            if key is None or key.user == self._own_user:
+                return None  # values that genguard puts back are nobody's loop
+            if not is_reduced(reviewed.request):
+                return _stale_fact(phase, reviewed.request, key, now)
+            return self._update_fact(phase, reviewed, key, now)
+        except (msgspec.MsgspecError, RecursionError):
+            self.unreadable += 1
+            return None
+
+    def _update_fact(self, phase: Phase, reviewed: Reviewed, key: JoinKey, now: float) -> Fact:
         implied = self._suspects.implied_before(phase, reviewed.request)
         known = self._correlator.known(key)
         if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
             known = known._replace(facts=())  # it begins a write, whatever else has its key
-        try:
-            return reduce(
-                phase,
-                reviewed,
-                now,
-                known,
-                self._suspects,
-                shows=self._shows,
-                implied=implied,
-            )
-        except (msgspec.MsgspecError, RecursionError):
-            self.unreadable += 1
-            return None
-
-    def _stale_fact(
-        self, phase: Phase, request: AdmissionRequest, key: JoinKey, now: float
-    ) -> LifeFact | None:
-        version = stale_version(request)
-        if not version or phase is Phase.OUTCOME:
-            return None
-        try:
-            manager = manager_of(request)
-        except msgspec.MsgspecError:
-            self.unreadable += 1
-            return None
-        served_as = request.wire.resource.version
-        return stale_fact(phase, key, now, version, served_as=served_as, manager=manager)
+        return reduce(
+            phase, reviewed, now, known, self._suspects, shows=self._shows, implied=implied
+        )
 
     def _life_fact(self, phase: Phase, request: AdmissionRequest, now: float) -> LifeFact | None:
         if not is_life(request, phase):
             return None
-        try:
-            key = key_of(request)
-            if key is None or key.user == self._own_user:
-                return None
-            return reduce_life(
-                phase,
-                request,
-                key,
-                now,
-                suspects=self._suspects,
-                was_refused=self._refusals.was_refused(key),
-            )
-        except (msgspec.MsgspecError, RecursionError):
-            self.unreadable += 1
+        key = key_of(request)
+        if key is None or key.user == self._own_user:
             return None
+        was_refused = self._refusals.was_refused(key)
+        return reduce_life(
+            phase, request, key, now, suspects=self._suspects, was_refused=was_refused
+        )
 
     def expect_outcomes(self, request: AdmissionRequest) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused."""
@@ -233,17 +208,14 @@ class Detection:
             self._completed += found
         unseen, correlator.unseen = correlator.unseen, []
         for fact in unseen:
-            self._miss(fact.key, fact.key.subresource, fact.time)
-
-    def _miss(self, where: JoinKey | ObjectKey, subresource: str, now: float) -> None:
-        self.ledger.miss(where, subresource, now)
+            self.ledger.miss(fact.key, fact.key.subresource, fact.time)
 
     def miss(self, request: AdmissionRequest | None, now: float) -> None:
         """Note that a review was answered and not judged; None: nobody knows of which object."""
         if request is None:
             self.ledger.miss_any(now)
         elif (key := request.join_key) is not None:
-            self._miss(key, key.subresource, now)
+            self.ledger.miss(key, key.subresource, now)
 
     @property
     def unjudged(self) -> int:
@@ -308,7 +280,7 @@ class Detection:
         elif write.content.requested and write.content.webhook is not None:
             self._suspects.record_unchanged(write.called.first, write.kind)
         if write.missing:
-            self._miss(write.object, write.subresource, write.time)
+            self.ledger.miss(write.object, write.subresource, write.time)
         if write.has_outcome:
             self._refusals.answered(write)
             if write.subresource == "status":
@@ -365,6 +337,16 @@ class Detection:
         if seconds < 0 and write.time > self._correlator.now + SECONDS_APART:
             return msgspec.structs.replace(write, time=write.time + seconds)
         return write
+
+
+def _stale_fact(
+    phase: Phase, request: AdmissionRequest, key: JoinKey, now: float
+) -> LifeFact | None:
+    version = stale_version(request)
+    if not version or phase is Phase.OUTCOME:
+        return None
+    served_as, manager = request.wire.resource.version, manager_of(request)
+    return stale_fact(phase, key, now, version, served_as=served_as, manager=manager)
 
 
 def _kind_of(key: JoinKey) -> ResourceKind:

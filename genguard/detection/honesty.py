@@ -30,8 +30,6 @@ from genguard.objects.bounded import Bounded
 from genguard.objects.observed import generation_number
 
 MOST_WRITERS: Final = 200
-_MOST_BYTES: Final = 1024 * 1024
-_BYTES_OF_WRITER: Final = 1_500
 _EARLY_SECONDS: Final = 60.0
 _LEAST_EARLY: Final = 5
 _LEAST_NEVER: Final = 10
@@ -86,9 +84,7 @@ class Honesty:
     """Counts by writer. Bounded: who was not seen for longest is forgotten first."""
 
     def __init__(self) -> None:
-        self._writers: Final[Bounded[tuple[str, ...], WriterHonesty]] = Bounded(
-            MOST_WRITERS, _MOST_BYTES
-        )
+        self._writers: Final[Bounded[tuple[str, ...], WriterHonesty]] = Bounded(MOST_WRITERS)
 
     def writers(self) -> list[WriterHonesty]:
         """Return all writers, those who are wrong most often first."""
@@ -116,7 +112,7 @@ class Honesty:
         known = self._writers.get(key) or WriterHonesty(*key, example)
         more = {field: getattr(known, field) + 1, "example": example}
         honesty = msgspec.structs.replace(known, **more)
-        self._writers.put(key, honesty, _BYTES_OF_WRITER)
+        self._writers.put(key, honesty)
         return honesty
 
 
