@@ -49,48 +49,39 @@ _ORDER: Final = tuple(Confidence)
 _Name = TypeVar("_Name")
 
 
-class _Plain(NamedTuple):
-    requesters: list[tuple[Requester, int]]
-    writes: list[tuple[str, int]]
-    matched: list[tuple[tuple[str, str], int]]
-    visible: list[tuple[tuple[str, str], int]]
-    processes: tuple[tuple[tuple[str, str], int], ...] = ()
-
-
-class Requesters:
+class Requesters(msgspec.Struct, gc=False):
     """The requesters of one finding, and the policies on their writes; bounded."""
 
-    __slots__ = ("_matched", "_processes", "_requesters", "_visible", "_writes")
-
-    def __init__(self) -> None:
-        # No Counter: there are 10,000 findings, and the garbage collector looks at each of those.
-        self._requesters: dict[Requester, int] = {}
-        self._writes: dict[str, int] = {}  # by user
-        self._matched: dict[tuple[str, str], int] = {}  # by policy and user
-        self._visible: dict[tuple[str, str], int] = {}
-        self._processes: dict[tuple[str, str], int] = {}  # by user and process
+    requesters: dict[Requester, int] = {}
+    writes: dict[str, int] = {}
+    """By user."""
+    matched: dict[tuple[str, str], int] = {}
+    """By policy and user."""
+    visible: dict[tuple[str, str], int] = {}
+    processes: dict[tuple[str, str], int] = {}
+    """By user and process."""
 
     def blame(self, requesters: Iterable[Requester]) -> None:
         """Count the requesters whom a signal blames."""
         for each in requesters:
             one = Requester(each.user, each.manager)
-            if one in self._requesters or len(self._requesters) < _MOST:
-                _add(self._requesters, one)
+            if one in self.requesters or len(self.requesters) < _MOST:
+                _add(self.requesters, one)
             process = each.user, each.process
-            if each.process and (process in self._processes or len(self._processes) < _MOST):
-                _add(self._processes, process)
+            if each.process and (process in self.processes or len(self.processes) < _MOST):
+                _add(self.processes, process)
 
     def look(self, write: Write, paths: Iterable[str], suspects: Suspects) -> None:
         """Count the policies that acted on a write, for a signal about its intent."""
         user = write.requester.user
-        if user not in self._writes and len(self._writes) >= _MOST:
+        if user not in self.writes and len(self.writes) >= _MOST:
             return
-        _add(self._writes, user)
+        _add(self.writes, user)
         pointers = tuple(paths)
         for policy, is_sure in write.policies:
-            if (policy, user) in self._matched or len(self._matched) < _MOST * _MOST:
-                _add(self._matched, (policy, user))
-                _add(self._visible, (policy, user), is_sure and suspects.sets(policy, pointers))
+            if (policy, user) in self.matched or len(self.matched) < _MOST * _MOST:
+                _add(self.matched, (policy, user))
+                _add(self.visible, (policy, user), is_sure and suspects.sets(policy, pointers))
 
     def actors(self, *, is_sure: bool, young: Sequence[str] = ()) -> Iterator[Actor]:
         """Yield actors, the likeliest first.
@@ -98,10 +89,10 @@ class Requesters:
         is_sure  the signals are about the intent
         young    policies that come before others as likely as they, in this order
         """
-        writes = self._writes
+        writes = self.writes
         setters = {
             (policy, user)
-            for (policy, user), count in self._visible.items()
+            for (policy, user), count in self.visible.items()
             if user in writes and 2 * count > writes[user]  # of too many users some are gone
         }
         if not is_sure:
@@ -119,38 +110,15 @@ class Requesters:
     @property
     def are_managers(self) -> bool:
         """Whether users are not known, and field managers stand for them."""
-        return any(one.is_manager for one in self._requesters)
+        return any(one.is_manager for one in self.requesters)
 
     @property
     def users(self) -> tuple[str, ...]:
         """Return the users who are blamed, each once."""
-        return tuple(dict.fromkeys(one.user for one in self._requesters))
-
-    def plain(self) -> tuple[list[Any], ...]:
-        """Return all counts, for `from_plain`."""
-        counters = (
-            self._requesters,
-            self._writes,
-            self._matched,
-            self._visible,
-            self._processes,
-        )
-        return tuple(list(one.items()) for one in counters)
-
-    @classmethod
-    def from_plain(cls, value: Any) -> Self:
-        """Make it from what `plain` returned. Raises msgspec.MsgspecError."""
-        found = cls()
-        plain = msgspec.convert(value, _Plain)
-        found._requesters.update(plain.requesters)
-        found._writes.update(plain.writes)
-        found._matched.update(plain.matched)
-        found._visible.update(plain.visible)
-        found._processes.update(plain.processes)
-        return found
+        return tuple(dict.fromkeys(one.user for one in self.requesters))
 
     def _user(self, one: Requester, confidence: Confidence) -> Actor:
-        processes = sorted(process for user, process in self._processes if user == one.user)
+        processes = sorted(process for user, process in self.processes if user == one.user)
         several = tuple(processes) if len(processes) > 1 else ()
         if one.is_manager:  # the entry of managedFields may be that of an earlier write
             surest = max(confidence, Confidence.LIKELY, key=lambda found: found.rank)
@@ -158,17 +126,17 @@ class Requesters:
         return Actor("user", one.user, one.manager, confidence, several)
 
     def _often(self) -> list[Requester]:
-        return sorted(self._requesters, key=lambda one: -self._requesters[one])
+        return sorted(self.requesters, key=lambda one: -self.requesters[one])
 
     @property
     def policies(self) -> set[str]:
         """Return the policies that acted on any of the writes."""
-        return {policy for policy, _ in self._matched}
+        return {policy for policy, _ in self.matched}
 
     def _confidence(self, user: str, setters: set[tuple[str, str]]) -> Confidence:
         if any(one == user for _, one in setters):
             return Confidence.POSSIBLE
-        matched = any(one == user for _, one in self._matched)
+        matched = any(one == user for _, one in self.matched)
         return Confidence.LIKELY if matched else Confidence.CERTAIN
 
 
@@ -214,8 +182,7 @@ class FindingState(msgspec.Struct, gc=False):
     reopened: int = 0
     message: str = ""
     paths: dict[str, None] = {}
-    requesters: Requesters = msgspec.field(default_factory=Requesters, name="askers")
-    """Its name is that in findings which an earlier version has kept."""
+    requesters: Requesters = msgspec.field(default_factory=Requesters)
     by_others: int = 0
     by_either: int = 0
     by_server: int = 0

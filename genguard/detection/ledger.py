@@ -25,7 +25,6 @@ from genguard.detection.finding_state import (
     Accused,
     Doubt,
     FindingState,
-    Requesters,
 )
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Write, name_of
@@ -482,24 +481,14 @@ def _subresource(written: str) -> str:
 
 
 def _exported(entry: FindingState) -> bytes:
-    return msgspec.msgpack.encode(entry.untold(), enc_hook=_plain)
+    return msgspec.msgpack.encode(entry.untold())
 
 
 def _decoded(rows: Iterable[Row]) -> list[tuple[_Key, FindingState]]:
     return [(tuple(name.split(_SEPARATOR)), _decoder.decode(content)) for name, content in rows]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Requesters):
-        return value.plain()
-    raise NotImplementedError
-
-
-def _from_plain(_: type, value: Any) -> Requesters:
-    return Requesters.from_plain(value)
-
-
-_decoder: Final = msgspec.msgpack.Decoder(FindingState, dec_hook=_from_plain)
+_decoder: Final = msgspec.msgpack.Decoder(FindingState)
 
 
 def _rfc3339(seconds: float) -> str:

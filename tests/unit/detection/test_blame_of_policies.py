@@ -193,8 +193,7 @@ def test_what_was_seen_is_exported_whole():
     for policies in (["pins"], [], ["other"]):
         look(before, 0, *policies)
     look(before, 2, "pins")
-    plain = msgspec.msgpack.encode(before.plain())
-    after = Requesters.from_plain(msgspec.msgpack.decode(plain))
+    after = msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=Requesters)
     expected = [
         Actor("user", "user-01", "kubectl", Confidence.CERTAIN),
         Actor("policy", "pins", "", Confidence.LIKELY),
