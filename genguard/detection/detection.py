@@ -287,8 +287,7 @@ class Detection:
                 self._count_unchanged(write)
         if write.has_outcome and write.writes_status:
             name = name_of(write.object)
-            if self.ledger.has_damage(name):
-                self.ledger.see_object(name, lambda one: survives(one, write), write.time)
+            self.ledger.see_object(name, lambda one: survives(one, write), write.time)
         self._enter(self._runner.judge(write, self.history))
         if write.has_outcome and (write.touches_status or write.counted):
             past = self.history.find(write.object)

@@ -104,7 +104,6 @@ class Ledger:
     def _changed(self) -> None:
         """Drop what was computed from all entries together."""
         self._cached: tuple[Finding, ...] | None = None
-        self._order: list[FindingState] | None = None
         self._sharing: dict[str, Shared] | None = None
         self._causes: Mapping[str, str] | None = None
 
@@ -239,17 +238,9 @@ class Ledger:
 
     def see_object(self, name: str, is_broken: Callable[[Damage], bool], now: float) -> None:
         """As `see_damage`, for every finding about the object of this name (`name_of`)."""
-        for entry in self._damaged(name):
-            if entry.damage:
+        for entry in (self._entries[key] for key in self._of_object.get(name, ())):
+            if entry.damage and not entry.resolved:
                 self._see(entry, is_broken=is_broken(entry.damage), now=now)
-
-    def has_damage(self, name: str) -> bool:
-        """Whether a finding about the object of this name may have left damage."""
-        return bool(self._damaged(name))
-
-    def _damaged(self, name: str) -> list[FindingState]:
-        found = [self._entries[key] for key in self._of_object.get(name, ())]
-        return [one for one in found if one.damage and not one.resolved]
 
     def _see(self, entry: FindingState, *, is_broken: bool, now: float) -> None:
         entry.cached = self._cached = None
@@ -289,10 +280,9 @@ class Ledger:
         """Return the findings of single objects, oldest first."""
         if self._cached is not None:
             return self._cached
-        if self._order is None:
-            self._order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
         known: dict[Doubt, Accused] = {}
-        found = tuple(self._finding(entry, known) for entry in self._order)
+        order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
+        found = tuple(self._finding(entry, known) for entry in order)
         if len(found) == len(self._last) and all(map(is_, found, self._last)):
             found = self._last
         self._last = found
