@@ -7,7 +7,7 @@ from typing import Any, Final
 from genguard.converge.contest import REASONS, Contested, Level, Party, Verdict
 from genguard.converge.fields import ABSENT
 from genguard.detection.finding import Confidence
-from genguard.formats.sarif import SarifResult, SourceTexts, make_sarif
+from genguard.formats.sarif import SarifResult, make_sarif
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 
@@ -90,7 +90,6 @@ def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str
     texts    the files of the manifests, by name
     version  genguard's
     """
-    sources = SourceTexts(texts)
     results = [
         SarifResult(
             rule=one.contest.value,
@@ -98,7 +97,8 @@ def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str
             subject=name_of(verdict.object),
             field=one.field,
             message=sentence(one),
-            at=sources.line([verdict.object["kind"]], verdict.object["name"], one.field),
+            kinds=[verdict.object["kind"]],
+            name=verdict.object["name"],
         )
         for verdict in verdicts
         for one in verdict.contested
@@ -109,7 +109,7 @@ def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str
         for verdict in verdicts
         for name, reason in verdict.left_out.items()
     ]
-    return make_sarif(rules, results, version, _FINGERPRINT, notes)
+    return make_sarif(rules, results, texts, version=version, fingerprint=_FINGERPRINT, notes=notes)
 
 
 def sentence(one: Contested) -> str:

@@ -8,14 +8,12 @@ YAML is read as kubectl reads it: what becomes of `on`, `1.0`, `0777`, times and
 Source: sigs.k8s.io/yaml yaml.go:YAMLToJSON; go.yaml.in/yaml/v2 resolve.go and decode.go.
 """
 
-import base64
 import json
 import math
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import BytesIO
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from contextlib import suppress
+from typing import IO, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 import yaml
@@ -39,14 +37,7 @@ class LongLine(NamedTuple):
 Line = bytes | LongLine
 
 
-class Stream(Protocol):
-    """An opened file."""
-
-    def readline(self, size: int, /) -> bytes:
-        """Bytes to the end of the line, so many at most; none at the end of the file."""
-
-
-def bounded(stream: Stream, longest: int) -> Iterator[Line]:
+def bounded(stream: IO[bytes], longest: int) -> Iterator[Line]:
     """The lines of a file; one of more than `longest` MiB is passed over and never held."""
     most = longest * _MIB
     while line := stream.readline(most + 1):
@@ -58,18 +49,13 @@ def bounded(stream: Stream, longest: int) -> Iterator[Line]:
             yield LongLine(longest)
 
 
-def _cases(word: str) -> tuple[str, str, str]:
-    return word, word.capitalize(), word.upper()
-
-
-_YAML_WORDS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(["y", "Y", *_cases("yes"), *_cases("true"), *_cases("on")], True),
-    **dict.fromkeys(["n", "N", *_cases("no"), *_cases("false"), *_cases("off")], False),
-    **dict.fromkeys(["", "~", *_cases("null")]),
-    **dict.fromkeys([".nan", ".NaN", ".NAN"], math.nan),
-    **dict.fromkeys([".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"], math.inf),
-    **dict.fromkeys(["-.inf", "-.Inf", "-.INF"], -math.inf),
+_YAML_WORDS: Final[Mapping[str, Any]] = {"": None} | {
+    spelling: value
+    for value, words in ((True, "y yes true on"), (False, "n no false off"), (None, "~ null"))
+    for word in words.split()
+    for spelling in (word, word.capitalize(), word.upper())
 }
+_NO_JSON: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _NUMBER_STARTS: Final = frozenset("0123456789+-.")
 _INTEGER: Final = re.compile(
     r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))"
@@ -135,9 +121,6 @@ class _KubeLoader(yaml.CSafeLoader):
     def plain(self, node: yaml.Node) -> Any:
         return _plain(self.text(node))
 
-    def binary(self, node: yaml.Node) -> str:
-        return base64.b64decode(self.text(node)).decode("utf-8", "replace")
-
     def sequence(self, node: yaml.Node) -> list[Any]:
         # All at once, unlike PyYAML: an anchor that holds itself is an error, as in Go.
         return self.construct_sequence(node, deep=True)  # type: ignore[arg-type]
@@ -156,7 +139,6 @@ class _KubeLoader(yaml.CSafeLoader):
         f"{_PREFIX}float": plain,
         f"{_PREFIX}str": text,
         f"{_PREFIX}timestamp": text,
-        f"{_PREFIX}binary": binary,
         f"{_PREFIX}seq": sequence,
         f"{_PREFIX}map": mapping,
     }
@@ -171,25 +153,21 @@ _KubeLoader.yaml_implicit_resolvers = {
 
 def _plain(text: str) -> Any:
     if text in _YAML_WORDS:
-        return _json_number(_YAML_WORDS[text])
+        return _YAML_WORDS[text]
     if text[0] not in _NUMBER_STARTS:
         return text
+    if _NO_JSON.fullmatch(text):
+        raise ValueError("not a number of JSON")
     digits = text if text[0] == "." else text.replace("_", "")
     if match := _INTEGER.fullmatch(digits):
         sign, *found = match.groups()
         ((base, number),) = (pair for pair in zip(_BASES, found, strict=True) if pair[1])
         return int(sign + number, base)
     number = float(digits) if _FLOAT.fullmatch(digits) else math.inf
-    return text if math.isinf(number) else _json_number(number)
-
-
-def _json_number(value: Any) -> Any:
-    """A whole float is written without a fraction on the way through JSON, and read as integer."""
-    if not isinstance(value, float):
-        return value
-    if not math.isfinite(value):
-        raise ValueError("not a number of JSON")
-    return int(value) if value.is_integer() and abs(value) < _WITHOUT_EXPONENT else value
+    # A whole float is written without a fraction on the way through JSON, and read as integer.
+    if number.is_integer() and abs(number) < _WITHOUT_EXPONENT:
+        return int(number)
+    return text if math.isinf(number) else number
 
 
 def _key(value: Any) -> str:
@@ -228,43 +206,32 @@ class _LongLineError(Exception):
 
 
 class _Lines(Iterator[bytes]):
-    """An iterator; `number` is that of the line that came last, from 1.
+    """An iterator; `number` is that of the line that came last.
 
     Raises _LongLineError for a LongLine, and then goes on with the next.
     """
 
-    def __init__(self, lines: Iterable[Line]) -> None:
+    def __init__(self, lines: Iterable[Line], number: int = 0) -> None:
         self._lines: Final = iter(lines)
-        self._again: Final[deque[bytes]] = deque()
-        self.number = 0
+        self._next: bytes | None = None
+        self.number = number
 
     def __next__(self) -> bytes:
-        line = self._again.popleft() if self._again else next(self._lines)
+        line = next(self._lines) if self._next is None else self._next
+        self._next = None
         self.number += 1
         if isinstance(line, LongLine):
             raise _LongLineError(str(line))
         return line.removeprefix(_BYTE_ORDER_MARK) if self.number == 1 else line
 
-    def give_back(self, lines: Sequence[bytes]) -> None:
-        """They come next; the end of the line that came last counts as a line, too."""
-        self._again.extendleft(reversed(lines))
-        self.number -= len(lines)
-
     def until(self, ends: Callable[[bytes], bool]) -> Iterator[bytes]:
         """Yield lines as far as the next document, which a separator begins, or what `ends`."""
         for line in self:
             if _is_separator(line) or ends(line):
-                self.give_back([line])
+                self._next = line
+                self.number -= 1
                 return
             yield line
-
-    @property
-    def is_document_over(self) -> bool:
-        """Whether the next line is a separator, or there is none."""
-        for line in self:
-            self.give_back([line])
-            return _is_separator(line)
-        return True
 
 
 def _is_separator(line: bytes) -> bool:
@@ -282,7 +249,7 @@ def read_documents(lines: Iterable[Line]) -> Iterator[ReadObject | Unreadable]:
     """Every object of a file in its order; the items of a List in the List's place.
 
     `lines` keep their ends, as an opened file gives them. A document that begins with a bracket is
-    JSON and needs no separator from the next, unless it stands alone and can only be YAML.
+    JSON and needs no separator from the next.
     """
     source = _Lines(lines)
     too_long = False
@@ -298,77 +265,56 @@ def read_documents(lines: Iterable[Line]) -> Iterator[ReadObject | Unreadable]:
             return
 
 
-def _documents(source: _Lines) -> Iterator[ReadObject | Unreadable]:
-    # As kubectl, which reads no more YAML once it has seen JSON (YAMLOrJSONDecoder).
-    alone = True
-    torn = 0
+def _documents(source: _Lines, *, is_torn: bool = False) -> Iterator[ReadObject | Unreadable]:
+    """The objects of all documents.
+
+    A line that begins with a brace belongs to the JSON before it only where a value may stand. It
+    never does if `is_torn`: of a file with an object a line, no other goes with a broken one.
+    """
     for line in source:
         number = source.number
         if _says_nothing(line):
-            alone = alone or _is_separator(line)
             continue
         if not line.lstrip().startswith((b"{", b"[")):
             yield from _load(b"".join([line, *source.until(_begins_json)]), number)
         elif (value := _decode(line)) is not None:
             yield from _objects(value, number)
         else:
-            held = _held(source, line, torn)
-            torn = source.number
-            yield from _json(source, held, number, alone=alone)
-        alone = False
+            held = [line]
+
+            def ends(following: bytes, held: Sequence[bytes] = held) -> bool:
+                last = next(one.rstrip()[-1:] for one in reversed(held) if one.strip())
+                return _begins_object(following) and (is_torn or last not in b":,[")
+
+            held += source.until(ends)
+            yield from _json(held, number)
 
 
-def _held(source: _Lines, line: bytes, torn: int) -> list[bytes]:
-    """Return the lines of a document that begins with a bracket.
+def _json(held: Sequence[bytes], number: int) -> Iterator[ReadObject | Unreadable]:
+    """The objects of the JSON values that stand end to end in these lines.
 
-    A line that begins with a brace belongs to it only where a value may stand. It does not up to
-    the line `torn`, which was held once: of a file with an object a line, no other goes with the
-    broken one.
+    Where one is broken, what comes after it begins with the next line that begins with a brace.
     """
-    held = [line]
-
-    def ends(following: bytes) -> bool:
-        last = next(one.rstrip()[-1:] for one in reversed(held) if one.strip())
-        return _begins_object(following) and (source.number <= torn or last not in b":,[")
-
-    held += source.until(ends)
-    return held
-
-
-def _json(
-    source: _Lines, held: Sequence[bytes], number: int, *, alone: bool
-) -> Iterator[ReadObject | Unreadable]:
-    """The objects of the JSON value that begins with these lines; the rest is given back."""
-    content = b"".join(held)
-    value = _decode(content)
-    if value is None and (end := _end(content)):
-        source.give_back(BytesIO(content[end:]).readlines())
-        value, content = _decode(content[:end]), content[:end]
-    if value is not None:
-        yield from _objects(value, number)
-        return
-    found = list(_load(content, number)) if alone and source.is_document_over else []
-    if found and all(isinstance(one, ReadObject) for one in found):
-        yield from found
-        return
-    yield Unreadable(number, _NEITHER)
-    for index, line in enumerate(held[1:], start=1):
-        if _begins_object(line):
-            source.give_back(held[index:])
+    text = b"".join(held).decode(errors="surrogateescape")
+    line, at, end = number, 0, 0
+    while found := _SIGN.search(text, end):
+        value = None
+        line += text.count("\n", at, found.start())
+        at = found.start()
+        with suppress(ValueError, RecursionError):
+            _, end = _scanner.raw_decode(text, at)
+            value = _decode(text[at:end].encode(errors="surrogateescape"))
+        if value is None:
+            yield Unreadable(line, _NEITHER)
+            below = range(line - number + 1, len(held))
+            begin = next((one for one in below if _begins_object(held[one])), len(held))
+            yield from _documents(_Lines(held[begin:], number + begin - 1), is_torn=True)
             return
+        yield from _objects(value, line)
 
 
 _scanner: Final = json.JSONDecoder()
-
-
-def _end(content: bytes) -> int:
-    """Where the JSON value ends that stands at the beginning; 0 where there is none."""
-    try:
-        text = content.decode()
-        _, end = _scanner.raw_decode(text, len(text) - len(text.lstrip()))
-    except (ValueError, RecursionError):
-        return 0
-    return len(text[:end].encode())
+_SIGN: Final = re.compile(r"\S")
 
 
 def _begins_object(line: bytes) -> bool:

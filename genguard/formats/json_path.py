@@ -15,7 +15,6 @@ _STEP: Final = re.compile(
     r"""|\[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]|\[(?P<index>-?[0-9]{1,9})\]"""
 )
 _PART: Final = re.compile(r"""[^{]+|\{\s*((?:"(?:[^"\\]|\\.)*"|[^}"])*[^}]*)\}""")
-_MOST: Final = 4_096
 _SUPPORTED: Final = "it takes .field, ['field'], [n] and [*] in braces; for more use -o json and jq"
 _Step = str | int | None
 """A name, an index, or None for each element of a list, or each value of an object."""
@@ -46,11 +45,11 @@ class JsonPath:
 
 def parse_json_path(template: str) -> JsonPath:
     """Read a template; one without braces is a path. Raises BadJsonPathError."""
-    if not template or len(template) > _MOST:
-        raise BadJsonPathError(f"a JSONPath has 1 to {_MOST:,} characters, such as {{.name}}")
+    if not template:
+        raise BadJsonPathError("no template is given, such as {.name}")
     if "{" not in template:
-        bare = template if template.startswith((".", "[", "$", "@")) else f".{template}"
-        return JsonPath((_read_path(bare, template),))
+        is_path = template.startswith((".", "[", "$", "@"))
+        return JsonPath((_read_path(template if is_path else f".{template}", template),))
     parts: list[str | tuple[_Step, ...]] = []
     at = 0
     while at < len(template):
@@ -86,8 +85,7 @@ def _read_path(text: str, template: str) -> tuple[_Step, ...]:
         elif found["index"]:
             steps.append(int(found["index"]))
         else:
-            name = found["name"]
-            steps.append(found["quoted"] if name is None else re.sub(r"\\(.)", r"\1", name))
+            steps.append(found["quoted"] or re.sub(r"\\(.)", r"\1", found["name"] or ""))
     if not steps:
         raise BadJsonPathError(f"{{{text}}} names no field: {_SUPPORTED}")
     return tuple(steps)
@@ -101,16 +99,14 @@ def _find(value: Any, steps: tuple[_Step, ...]) -> list[Any]:
 
 
 def _below(value: Any, step: _Step) -> list[Any]:
-    if isinstance(value, dict):
-        if step is None:
-            return list(value.values())
-        return [value[step]] if step in value else []
-    if isinstance(value, list | tuple):
-        if step is None:
-            return list(value)
-        if isinstance(step, int) and -len(value) <= step < len(value):
-            return [value[step]]
-    return []
+    if not isinstance(value, dict | list | tuple):
+        return []
+    if step is None:
+        return list(value.values() if isinstance(value, dict) else value)
+    try:
+        return [value[step]]
+    except (KeyError, IndexError, TypeError):
+        return []
 
 
 def shown_value(value: Any) -> str:

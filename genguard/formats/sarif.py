@@ -22,7 +22,7 @@ class SarifResult(NamedTuple):
 
     level    error, warning or note
     subject  the object, with the field behind the last slash
-    at       the file as it was named, and the line, from 1; 0 if it is not known
+    kinds    those that the object may have: it is the first of its name that has one of them
     """
 
     rule: str
@@ -30,37 +30,15 @@ class SarifResult(NamedTuple):
     subject: str
     field: str
     message: str
-    at: tuple[str, int] | None
-
-
-class SourceTexts:
-    """The objects of files, by kind and name, with the lines of their fields."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        """`texts` holds each file by its name; a text that is no YAML or JSON has no lines."""
-        self._files: Final = tuple(texts)
-        self._found: Final[dict[tuple[str, str], tuple[str, yaml.Node]]] = {}
-        for file, text in texts.items():
-            for kind, node in _documents(text):
-                name = _word(_inside(node).get("metadata"), "name")
-                self._found.setdefault((kind, name), (file, node))
-
-    def line(self, kinds: Iterable[str], name: str, field: str) -> tuple[str, int] | None:
-        """Return the place of a field of an object, or of the nearest field above that is there.
-
-        The object is the first of the name that has one of these kinds. None where there are no
-        files, as for what was read from a cluster.
-        """
-        for kind in kinds:
-            if (kind, name) in self._found:
-                file, node = self._found[kind, name]
-                return file, _deepest(node, field).start_mark.line + 1
-        return (self._files[0], 0) if self._files else None
+    kinds: Sequence[str]
+    name: str
 
 
 def make_sarif(
     rules: Mapping[str, str],
     results: Iterable[SarifResult],
+    texts: Mapping[str, str],
+    *,
     version: str,
     fingerprint: str,
     notes: Sequence[str] = (),
@@ -68,6 +46,7 @@ def make_sarif(
     """Return a log with one run. `version` is genguard's.
 
     rules        what can be found by its id, and why it matters
+    texts        the files by name, for the lines of fields; none for what was read from a cluster
     fingerprint  the name of what keeps the identity of a result when lines above it are added
     notes        what could not be looked at
     """
@@ -80,36 +59,35 @@ def make_sarif(
         }
         for name, reason in rules.items()
     ]
-    places = {name: number for number, name in enumerate(rules)}
+    there: dict[tuple[str, str], tuple[str, yaml.Node]] = {}
+    for file, text in texts.items():
+        for kind, node in _documents(text):
+            there.setdefault((kind, _word(_inside(node).get("metadata"), "name")), (file, node))
+    made = []
+    for one in results:
+        logical = {"fullyQualifiedName": f"{one.subject}/{one.field}", "kind": "member"}
+        location: dict[str, Any] = {"logicalLocations": [logical]}
+        known = next((there[key] for kind in one.kinds if (key := (kind, one.name)) in there), None)
+        if texts:
+            file, node = known or (next(iter(texts)), None)
+            region = {"region": {"startLine": _line(node, one.field)}} if node else {}
+            location["physicalLocation"] = {"artifactLocation": {"uri": _uri(file)}} | region
+        identity = f"{one.rule}\n{one.subject}\n{one.field}".encode()
+        result = {
+            "ruleId": one.rule,
+            "ruleIndex": list(rules).index(one.rule),
+            "level": one.level,
+            "message": {"text": f"{one.subject} {one.field}: {one.message}"},
+            "locations": [location],
+            "partialFingerprints": {fingerprint: hashlib.sha256(identity).hexdigest()[:32]},
+        }
+        made.append(result)
     driver = {"name": "genguard", "semanticVersion": version, "rules": described}
-    run: dict[str, Any] = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "results": [_result(one, places[one.rule], fingerprint) for one in results],
-    }
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": made}
     if notes:
         told = [{"level": "warning", "message": {"text": one}} for one in notes]
         run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": told}]
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _result(one: SarifResult, rule: int, fingerprint: str) -> dict[str, Any]:
-    logical = {"fullyQualifiedName": f"{one.subject}/{one.field}", "kind": "member"}
-    location: dict[str, Any] = {"logicalLocations": [logical]}
-    if one.at is not None:
-        file, line = one.at
-        physical = {"artifactLocation": {"uri": _uri(file)}}
-        region = {"region": {"startLine": line}} if line else {}
-        location["physicalLocation"] = physical | region
-    identity = f"{one.rule}\n{one.subject}\n{one.field}".encode()
-    return {
-        "ruleId": one.rule,
-        "ruleIndex": rule,
-        "level": one.level,
-        "message": {"text": f"{one.subject} {one.field}: {one.message}"},
-        "locations": [location],
-        "partialFingerprints": {fingerprint: hashlib.sha256(identity).hexdigest()[:32]},
-    }
 
 
 def _uri(file: str) -> str:
@@ -135,13 +113,14 @@ def _documents(text: str) -> Iterator[tuple[str, yaml.Node]]:
         return
 
 
-def _deepest(node: yaml.Node, path: str) -> yaml.Node:
+def _line(node: yaml.Node, path: str) -> int:
+    """Return the line of a field, or of the nearest one above it that is there."""
     for step in _STEP.findall(path):
         found = _inside(node).get("".join(step))
         if found is None:
             break
         node = found
-    return node
+    return int(node.start_mark.line) + 1
 
 
 def _inside(node: yaml.Node | None) -> dict[str, yaml.Node]:

@@ -1,11 +1,11 @@
 """Runs every check on webhook configurations and definitions, and writes what it finds as SARIF."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from genguard.formats.sarif import SarifResult, SourceTexts, make_sarif
+from genguard.formats.sarif import SarifResult, make_sarif
 from genguard.linting.check import Check, Level, LintContext, LintFinding, Problem
 from genguard.linting.checks import CHECKS
 from genguard.linting.definition import DEFINITION, read_versions
@@ -63,10 +63,7 @@ def _read_services(documents: Iterable[Any]) -> Iterator[tuple[tuple[str, str], 
 
 
 def to_sarif(
-    findings: Iterable[LintFinding],
-    checks: Sequence[Check],
-    texts: Mapping[str, str],
-    version: str,
+    findings: Iterable[LintFinding], texts: Mapping[str, str], version: str
 ) -> dict[str, Any]:
     """Return a SARIF log, with the line of each field that is in a file.
 
@@ -75,7 +72,6 @@ def to_sarif(
     texts    the files that were checked, by name
     version  genguard's
     """
-    sources = SourceTexts(texts)
     results = [
         SarifResult(
             rule=one.id,
@@ -83,13 +79,10 @@ def to_sarif(
             subject=one.subject,
             field=one.field,
             message=one.message,
-            at=sources.line(
-                (DEFINITION,) if one.definition else (MUTATING, VALIDATING),
-                one.subject.partition("/")[0],
-                one.field,
-            ),
+            kinds=(DEFINITION,) if one.definition else (MUTATING, VALIDATING),
+            name=one.subject.partition("/")[0],
         )
         for one in findings
     ]
-    reasons = {one.id: one.reason for one in checks}
-    return make_sarif(reasons, results, version, _FINGERPRINT)
+    reasons = {one.id: one.reason for one in CHECKS}
+    return make_sarif(reasons, results, texts, version=version, fingerprint=_FINGERPRINT)

@@ -8,7 +8,6 @@ from typing import Any, Final
 import click
 
 from genguard.linting.check import Level, LintFinding
-from genguard.linting.checks import CHECKS
 from genguard.linting.definition import is_definition
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.linting.lint import lint as look
@@ -79,7 +78,7 @@ def lint(
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
         texts = texts_of(expand(files, MANIFESTS, recursive=recursive))
-        click.echo(json_line(to_sarif(found, CHECKS, texts, __version__)))
+        click.echo(json_line(to_sarif(found, texts, __version__)))
     else:
         print_checked(found, _row, output, Level, lambda one: one.severity)
     if not any(
