@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
-from genguard.linting.definition import DefinedVersion
 from genguard.linting.hook import Hook
 
 
@@ -94,15 +94,11 @@ class Check(NamedTuple):
     of_definitions: bool = False
 
 
-FindInHook: TypeAlias = Callable[[Hook, LintContext], Iterator[Problem]]
-FindInVersion: TypeAlias = Callable[[DefinedVersion], Iterator[Problem]]
-
-
-def webhook_check(name: str, reason: str) -> Callable[[FindInHook], Check]:
+def webhook_check(name: str, reason: str) -> Callable[[Callable[..., Iterator[Problem]]], Check]:
     """Make a check of webhooks from the function below it; `name` is its id."""
-    return lambda find_problems: Check(name, reason, find_problems)
+    return partial(Check, name, reason)
 
 
-def definition_check(name: str, reason: str) -> Callable[[FindInVersion], Check]:
+def definition_check(name: str, reason: str) -> Callable[[Callable[..., Iterator[Problem]]], Check]:
     """Make a check of CustomResourceDefinitions from the function below it; `name` is its id."""
-    return lambda find_problems: Check(name, reason, find_problems, of_definitions=True)
+    return partial(Check, name, reason, of_definitions=True)

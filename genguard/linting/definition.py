@@ -24,10 +24,6 @@ class Schema:
     path: str
     body: Mapping[str, Any]
 
-    def get(self, key: str) -> Any:
-        """Return the value of a keyword such as `type`; None when absent."""
-        return self.body.get(key)
-
     def field(self, name: str) -> "Schema | None":
         """Return the schema of one of its properties; None when it is not specified."""
         found = mapping(self.body.get("properties")).get(name)
@@ -86,7 +82,7 @@ class DefinedVersion:
         """The schema of status.conditions, if it is a list; None when it is not specified."""
         status = self.status
         found = None if status is None else status.field("conditions")
-        return None if found is None or found.get("type") != "array" else found
+        return None if found is None or found.body.get("type") != "array" else found
 
     @property
     def condition(self) -> Schema | None:

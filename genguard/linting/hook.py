@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import msgspec
-
 from genguard.admission.review import own_phase
 from genguard.generation.table import load_rows
 from genguard.objects.selectors import Truth, matches_labels
+from genguard.objects.shown import json_line
 
 MUTATING: Final = "MutatingWebhookConfiguration"
 VALIDATING: Final = "ValidatingWebhookConfiguration"
@@ -30,8 +29,6 @@ FOLLOWED: Final = "genguard.io/registrations"
 GENGUARD: Final = "genguard"
 """The field manager of genguard's own writes."""
 _EVERYTHING: Final = "*"
-_ITEM: Final = "k:"
-"""Begins the key of a list item in fieldsV1; behind it are the item's own keys in JSON."""
 DEFAULT_TIMEOUT: Final = 10
 _BUILT_IN: Final = frozenset({_EVERYTHING, *(row.group for row in load_rows())})
 
@@ -57,13 +54,14 @@ class Rule(NamedTuple):
 
     def covers(self, target: Target) -> int | None:
         """Return the index of the resource that matches such a request; None if none does."""
-        if not (_has(self.groups, target.group) and _has(self.operations, target.operation)):
+        is_meant = _is_one_of(target.group, self.groups)
+        if not (is_meant and _is_one_of(target.operation, self.operations)):
             return None
         if self.scope == ("Cluster" if target.namespaced else "Namespaced"):
             return None
         for index, name in enumerate(self.resources):
             resource, slash, subresource = name.partition("/")
-            if not _same(resource, target.resource):
+            if not _is_one_of(target.resource, (resource,)):
                 continue
             # `pods` matches no subresource; `pods/*` matches pods and every subresource.
             if subresource == _EVERYTHING or (subresource if slash else "") == target.subresource:
@@ -73,18 +71,22 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook; `index` is its position in its configuration.
-
-    managed  the managedFields of its configuration
-    """
+    """One webhook; `index` is its position in its configuration, of which it has the metadata."""
 
     kind: str
-    configuration: str
-    annotations: Mapping[str, Any]
-    labels: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     index: int
     body: Mapping[str, Any]
-    managed: tuple[Any, ...] = ()
+
+    @property
+    def configuration(self) -> str:
+        """The name of its configuration."""
+        return text(self.metadata.get("name"))
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """The annotations of its configuration."""
+        return mapping(self.metadata.get("annotations"))
 
     @property
     def name(self) -> str:
@@ -158,19 +160,19 @@ class Hook:
     @property
     def own_phase(self) -> str:
         """The phase of genguard that it registers, such as "/mutate"; "" for other webhooks."""
-        metadata = {"name": self.configuration, "labels": self.labels}
+        labels = mapping(self.metadata.get("labels"))
+        metadata = {"name": self.configuration, "labels": labels}
         return own_phase({"metadata": metadata}, self.body)
 
     @property
     def rules_writer(self) -> str:
         """The field manager that wrote its rules last, "" where managedFields do not say it."""
-        named = {"name": text(self.body.get("name"))}
+        item = f"k:{json_line({'name': text(self.body.get('name'))})}"
         found: list[tuple[str, str]] = []
-        for entry in map(mapping, self.managed):
-            for key, fields in mapping(mapping(entry.get("fieldsV1")).get("f:webhooks")).items():
-                is_this = key.startswith(_ITEM) and _decoded(key.removeprefix(_ITEM)) == named
-                if is_this and "f:rules" in mapping(fields):
-                    found.append((text(entry.get("time")), text(entry.get("manager"))))
+        for entry in map(mapping, items(self.metadata.get("managedFields"))):
+            webhooks = mapping(mapping(entry.get("fieldsV1")).get("f:webhooks"))
+            if "f:rules" in mapping(webhooks.get(item)):
+                found.append((text(entry.get("time")), text(entry.get("manager"))))
         return max(found, default=("", ""))[1]
 
     def selects_namespace(self, namespace: str) -> bool:
@@ -203,16 +205,8 @@ def read_hooks(documents: Iterable[Any]) -> Iterator[Hook]:
         found = mapping(document)
         if found.get("kind") in (MUTATING, VALIDATING):
             metadata = mapping(found.get("metadata"))
-            for index, body in enumerate(items(found.get("webhooks"))):
-                yield Hook(
-                    found["kind"],
-                    text(metadata.get("name")),
-                    mapping(metadata.get("annotations")),
-                    mapping(metadata.get("labels")),
-                    index,
-                    mapping(body),
-                    tuple(items(metadata.get("managedFields"))),
-                )
+            for index, body in enumerate(map(mapping, items(found.get("webhooks")))):
+                yield Hook(found["kind"], metadata, index, body)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -235,19 +229,8 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(one for one in items(value) if isinstance(one, str))
 
 
-def _decoded(key: str) -> Any:
-    try:
-        return msgspec.json.decode(key)
-    except msgspec.DecodeError:
-        return None
-
-
-def _has(allowed: tuple[str, ...], value: str) -> bool:
-    return any(_same(one, value) for one in allowed)
-
-
-def _same(one: str, value: str) -> bool:
-    return value == _EVERYTHING or one in (_EVERYTHING, value)
+def _is_one_of(value: str, allowed: tuple[str, ...]) -> bool:
+    return any(_EVERYTHING in (one, value) or one == value for one in allowed)
 
 
 def targets_of(hook: Hook) -> Iterator[Target]:

@@ -1,7 +1,7 @@
 """Checks of CustomResourceDefinitions: what the schema lets a status say, and what it drops."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from genguard.linting.check import Level, Problem, definition_check
 from genguard.linting.definition import PRESERVES, DefinedVersion, Schema
@@ -31,14 +31,14 @@ def conditions_not_map(version: DefinedVersion) -> Iterator[Problem]:
     conditions = version.conditions
     if conditions is None:
         return
-    if conditions.get(_LIST_TYPE) != "map":
+    if conditions.body.get(_LIST_TYPE) != "map":
         yield Problem(
             Level.WARNING,
             conditions.path,
             "is a list without keys: who applies one condition (server-side apply) removes those "
             f"of all others: add `{_LIST_TYPE}: map` and `{_KEYS}: [type]`",
         )
-    elif conditions.get(_KEYS) != ["type"]:
+    elif conditions.body.get(_KEYS) != ["type"]:
         yield Problem(
             Level.WARNING,
             conditions.path,
@@ -83,23 +83,16 @@ def _refusing(observed: Schema) -> str:
 
     Only keywords that stand at the field are judged; rules in CEL and combined schemas are not.
     """
-    if observed.get("x-kubernetes-int-or-string") is True:
+    if observed.body.get("x-kubernetes-int-or-string") is True:
         return ""
-    if observed.get("type") not in _NUMBERS:
+    if observed.body.get("type") not in _NUMBERS:
         return "type"
-    if observed.get("enum") is not None:
+    if observed.body.get("enum") is not None:
         return "enum"
-    lowest, highest = observed.get("minimum"), observed.get("maximum")
-    if _is_number(lowest) and lowest + (observed.get("exclusiveMinimum") is True) > _FIRST:
+    lowest, highest = observed.body.get("minimum"), observed.body.get("maximum")
+    if type(lowest) in (int, float) and lowest > _FIRST:
         return "minimum"
-    if _is_number(highest) and highest - (observed.get("exclusiveMaximum") is True) < _HIGHEST:
-        return "maximum"
-    step = observed.get("multipleOf")
-    return "multipleOf" if _is_number(step) and _FIRST % (step or _FIRST) != 0 else ""
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
+    return "maximum" if type(highest) in (int, float) and highest < _HIGHEST else ""
 
 
 @definition_check(
@@ -142,7 +135,7 @@ def no_observed_generation(version: DefinedVersion) -> Iterator[Problem]:
         return
     observed, item = status.field(_OBSERVED), version.condition
     if observed is not None:
-        if observed.get("type") not in _NUMBERS:
+        if observed.body.get("type") not in _NUMBERS:
             yield Problem(
                 Level.WARNING,
                 observed.path,
@@ -197,6 +190,6 @@ def status_unknown_fields(version: DefinedVersion) -> Iterator[Problem]:
     """Report x-kubernetes-preserve-unknown-fields on status, or above it where it is open."""
     place = version.schema if version.status is None else version.status
     what = "the object, status too," if version.status is None else "status"
-    if place.get(PRESERVES) is True:
+    if place.body.get(PRESERVES) is True:
         message = f"{what} takes fields that the schema does not know: {_WHY_SPECIFIED}"
         yield Problem(Level.INFO, f"{place.path}.{PRESERVES}", message)
