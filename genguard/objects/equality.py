@@ -33,18 +33,9 @@ _SHAPE: Final = re.compile(
 )
 _EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)  # the default has 28 digits
 _SUFFIXES: Final = {
-    "": Decimal(1),
-    **{
-        suffix: Decimal(10) ** power
-        for suffix, power in {
-            "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
-        }.items()
-    },
-    **{
-        suffix: Decimal(1024) ** power
-        for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)
-    },
-}  # fmt: skip
+    **{one: Decimal(1000) ** power for power, one in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)},
+    **{f"{one}i": Decimal(1024) ** power for power, one in enumerate("KMGTPE", 1)},
+}
 
 
 def parse_quantity(text: str) -> Decimal | None:

@@ -6,12 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from genguard.objects.fields import ABSENT, Path, get
-from genguard.objects.observed import (
-    NOTHING_OBSERVED,
-    Observed,
-    could_be_read,
-    read_observed,
-)
+from genguard.objects.observed import Observed, could_be_read, read_observed
 
 OWN: Final = "status.observedGeneration"
 CONDITIONS: Final = "status.conditions[*].observedGeneration"
@@ -50,49 +45,35 @@ class Restored(NamedTuple):
         observed = read_observed(status)
         if observed is None:
             return None
-        kept = _of(
-            observed,
-            own=self.own,
-            conditions=self.conditions and observed.size <= _LARGEST_OBSERVED,
-        )
+        kept = self._of(observed)
         if not self.paths or status is None:
             return Intended(kept)
         document = {"status": msgspec.json.decode(status)}
-        fields = []
-        for path in self.paths:
-            value = get(document, *map(str, path))
-            encoded = msgspec.json.encode(None if cleared(value) else value)
-            if not cleared(value) and len(encoded) <= _LONGEST_VALUE:
-                fields.append((path, encoded))
-        return Intended(kept, tuple(fields))
+        found = [(path, get(document, *map(str, path))) for path in self.paths]
+        fields = [(path, msgspec.json.encode(one)) for path, one in found if not cleared(one)]
+        return Intended(kept, tuple(one for one in fields if len(one[1]) <= _LONGEST_VALUE))
 
     def hold(self, sent: Intended) -> Intended:
         """Of what another one says that a write asked for: what `read` could have found."""
-        observed = sent.observed
-        own, conditions = could_be_read(observed)
-        kept = _of(
-            observed,
-            own=self.own and own,
-            conditions=self.conditions and conditions and observed.size <= _LARGEST_OBSERVED,
+        own, conditions = could_be_read(sent.observed)
+        kept = self._of(
+            Observed(
+                sent.observed.own if own else None, sent.observed.conditions if conditions else ()
+            )
         )
         given = dict(sent.fields)
         fields = [(path, given[path]) for path in self.paths if _is_value(given.get(path, b""))]
         return Intended(kept, tuple(fields))
 
-
-def _of(observed: Observed, *, own: bool, conditions: bool) -> Observed:
-    return Observed(
-        observed.own if own else NOTHING_OBSERVED.own,
-        observed.conditions if conditions else NOTHING_OBSERVED.conditions,
-    )
+    def _of(self, observed: Observed) -> Observed:
+        are_kept = self.conditions and observed.size <= _LARGEST_OBSERVED
+        return Observed(observed.own if self.own else None, observed.conditions if are_kept else ())
 
 
 def _is_value(raw: bytes) -> bool:
     """Whether it is JSON as `read` keeps it."""
-    if len(raw) > _LONGEST_VALUE:
-        return False
     try:
-        return not cleared(msgspec.json.decode(raw))
+        return len(raw) <= _LONGEST_VALUE and not cleared(msgspec.json.decode(raw))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
 

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -77,21 +78,19 @@ _LARGE: Final = 8 * 1024
 """Bytes in memory: larger ones are not kept here, so that made-up names fill 4 MiB at most."""
 
 
-_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+class _Condition(msgspec.Struct, rename="camel", gc=False):
+    type: Any = None
+    observed_generation: Any = None
 
 
-class _UsualCondition(msgspec.Struct, rename="camel", gc=False):
-    type: Annotated[str, msgspec.Meta(max_length=_LONGEST_TYPE)] | None = None
-    observed_generation: _Int64 | None = None
+class _Status(msgspec.Struct, rename="camel"):
+    observed_generation: Any = None
+    conditions: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _UsualStatus(msgspec.Struct, rename="camel"):
-    observed_generation: _Int64 | None = None
-    conditions: list[_UsualCondition] | None = None
-
-
-# What nearly every status is: one pass, and hardly a value left to look at.
-_usual_decoder: Final = msgspec.json.Decoder(_UsualStatus | None)
+# One pass, and hardly a value left to look at.
+_status_decoder: Final = msgspec.json.Decoder(_Status | None)
+_conditions_decoder: Final = msgspec.json.Decoder(list[_Condition] | None)
 
 
 def read_observed(status: msgspec.Raw | None) -> Observed | None:
@@ -101,20 +100,23 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
     it is touched.
     Raises msgspec.DecodeError when the bytes are no JSON.
     """
-    if status is None:
-        return NOTHING_OBSERVED
+    conditions: list[_Condition] = []
     try:
-        usual = _usual_decoder.decode(status)
+        read = None if status is None else _status_decoder.decode(status)
     except msgspec.ValidationError:
-        return _read_any(status)
-    if usual is None:
+        return None
+    if read is None:
         return NOTHING_OBSERVED
-    conditions = usual.conditions or ()
+    with suppress(msgspec.ValidationError):
+        conditions = _conditions_decoder.decode(read.conditions) or conditions
+    own = _generation(read.observed_generation)
     if len(conditions) > _MOST_CONDITIONS:
-        conditions = ()
+        return Observed(own, ())
     found = Observed(
-        usual.observed_generation or None,  # 0 is cleared, see _generation
-        tuple([Condition(one.type, one.observed_generation or None) for one in conditions]),
+        own,
+        tuple(
+            [Condition(_type(one.type), _generation(one.observed_generation)) for one in conditions]
+        ),
     )
     return found if found.size > _LARGE else _once(found)
 
@@ -123,23 +125,6 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
 def _once(found: Observed) -> Observed:
     """Each value once: thousands of objects have the same, and it is remembered of each."""
     return found
-
-
-def _read_any(status: msgspec.Raw) -> Observed | None:
-    """A status with a value of another type somewhere: what can be read of it."""
-    decoded = msgspec.json.decode(status)
-    if not isinstance(decoded, dict):
-        return None
-    listed = decoded.get("conditions")
-    if not isinstance(listed, list) or len(listed) > _MOST_CONDITIONS:
-        listed = []
-    found = [
-        Condition(_type(one.get("type")), _generation(one.get("observedGeneration")))
-        for one in listed
-        if isinstance(one, dict)
-    ]
-    conditions = tuple(found) if len(found) == len(listed) else ()
-    return Observed(_generation(decoded.get("observedGeneration")), conditions)
 
 
 def _type(value: Any) -> str | None:
@@ -161,14 +146,9 @@ def could_be_read(observed: Observed) -> tuple[bool, bool]:
 
     Others than read_observed make an Observed too: replicas share it.
     """
-    conditions = observed.conditions
-    return _is_read(observed.own), len(conditions) <= _MOST_CONDITIONS and all(
-        _is_read(one.observed) for one in conditions
-    )
-
-
-def _is_read(value: Generation | None) -> bool:
-    return value == _FOREIGN or _generation(value) == value
+    values = [one.observed for one in observed.conditions]
+    own, *others = (one in (_FOREIGN, _generation(one)) for one in (observed.own, *values))
+    return own, len(values) <= _MOST_CONDITIONS and all(others)
 
 
 class Restoration(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any, Final
 
 _OFFERED: Final = 3
@@ -86,7 +87,7 @@ def find(kind: str, served: Iterable[Served]) -> Served:
     """
     name, _, rest = kind.lower().partition(".")
     known = list(served)
-    for of_kind in (_names, _short_names):
+    for of_kind in (_names, attrgetter("short_names")):
         for one in known:
             if name in of_kind(one) and _in_group(one, rest):
                 return one
@@ -100,7 +101,7 @@ def nearest(kind: str, served: Iterable[Served]) -> list[str]:
     name = kind.lower().partition(".")[0]
     named: dict[str, list[Served]] = {}
     for one in served:
-        for each in (*_names(one), *_short_names(one)):
+        for each in (*_names(one), *one.short_names):
             named.setdefault(each, []).append(one)
     close = get_close_matches(name, sorted(named), n=_OFFERED, cutoff=_LIKE)
     meant = dict.fromkeys(str(one) for word in close for one in named[word])
@@ -109,10 +110,6 @@ def nearest(kind: str, served: Iterable[Served]) -> list[str]:
 
 def _names(one: Served) -> set[str]:
     return {one.resource, one.singular, one.kind.lower()}
-
-
-def _short_names(one: Served) -> set[str]:
-    return set(one.short_names)
 
 
 def _in_group(one: Served, rest: str) -> bool:
