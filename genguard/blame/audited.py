@@ -4,11 +4,11 @@ Each answer is compared with the one before: what differs was written by the eve
 level RequestResponse there are no answers, and no field is known, but who wrote, scaled and deleted
 it is. Annotations hold the patches of webhooks (genguard/audit/event.py).
 
-State is kept for one object only, in each namespace that has one of this name. Bounded.
+State is kept for one object only, in each namespace that has one of this name.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +27,6 @@ from genguard.blame.places import Place, choose, leaves, place_of_pointer, point
 from genguard.blame.report import (
     Blame,
     BlamedField,
-    BlamedObject,
     Changer,
     Deed,
     Writer,
@@ -36,14 +35,13 @@ from genguard.blame.report import (
     notes_on,
     rfc3339,
 )
-from genguard.detection.finding import Confidence
+from genguard.detection.finding import Confidence, FoundObject
 from genguard.objects.fields import ABSENT, get
 
 _COMPLETE: Final = "ResponseComplete"
 _VERBS: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _REPLICAS: Final[Place] = ("spec", "replicas")
 _MOST_DEEDS: Final = 20
-_MOST_NAMESPACES: Final = 1_000
 _ACCOUNT: Final = "system:serviceaccount:kube-system:"
 _WHY_DELETED: Final = {
     f"{_ACCOUNT}generic-garbage-collector": "the garbage collector: its owner is gone, or is "
@@ -86,11 +84,10 @@ class AuditBlame:
             return
         name = where.name or str(get(decode_object(event.response_object), "metadata", "name"))
         if name == self._name or (event.verb == "deletecollection" and not where.name):
-            if namespace not in self._stories and len(self._stories) < _MOST_NAMESPACES:
+            if namespace not in self._stories:
                 kind = where.api_group, where.api_version, where.resource
-                self._stories[namespace] = Story(BlamedObject(*kind, namespace, self._name, ""))
-            if story := self._stories.get(namespace):
-                story.see(event, where)
+                self._stories[namespace] = Story(FoundObject(*kind, namespace, self._name, ""))
+            self._stories[namespace].see(event, where)
 
     def find(self) -> "Story":
         """Return what is known of the object; raises NotInLogError."""
@@ -109,7 +106,7 @@ class AuditBlame:
 class Story:
     """What the events so far say of one object."""
 
-    def __init__(self, where: BlamedObject) -> None:
+    def __init__(self, where: FoundObject) -> None:
         self.where = where
         self.document: dict[str, Any] | None = None
         """The last that was seen; it may be older than the last write."""
@@ -166,21 +163,20 @@ class Story:
                 also=() if known.writer else tuple(filter(None, writers[2:])),
             )
             rows.append(row)
-        notes = [*notes_on(rows)]
-        if self._began_earlier:
-            notes.insert(
-                0,
-                "the first write in the log is an update: what it changed is not known; older "
-                "fields are told by managedFields where the log has them",
-            )
+        notes = (*self._notes(), *notes_on(rows))
+        return Blame(self.where, not self._is_gone, tuple(rows), tuple(self._deeds), notes)
+
+    def _notes(self) -> Iterator[str]:
         if self.unseen:
-            notes.insert(
-                0,
+            yield (
                 f"{self.unseen} writes are logged below level RequestResponse, and show no "
-                "fields: the last writer of a field may be one of them",
+                "fields: the last writer of a field may be one of them"
             )
-        deeds = tuple(self._deeds)
-        return Blame(self.where, not self._is_gone, tuple(rows), deeds, tuple(notes))
+        if self._began_earlier:
+            yield (
+                "the first write in the log is an update: what it changed is not known; older "
+                "fields are told by managedFields where the log has them"
+            )
 
     def _do(self, what: str, by: Writer, text: str = "") -> None:
         last = self._deeds[-1] if self._deeds else None

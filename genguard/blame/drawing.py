@@ -1,11 +1,11 @@
 """Draws a report: as a table, or as the object's YAML with a comment on each line."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 
-from genguard.blame.places import Place, children, choose, leaves, show
+from genguard.blame.places import Item, Place, children, choose, leaves, show
 from genguard.blame.report import Blame, BlamedField, Writer
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
@@ -69,24 +69,13 @@ def annotated(found: Blame, document: Mapping[str, Any], field: str = "") -> Ite
     """
     shown = _shown(document)
     places = choose(field, [place for place, _ in leaves(shown)])
-    text = yaml.dump(
-        _cut(shown, (), {one[:end] for one in places for end in range(len(one) + 1)}),
-        Dumper=_Dumper,
-        width=_ANY_WIDTH,
-        allow_unicode=True,
-        sort_keys=False,
-    )
-    lines = ["".join(map(_escaped, line)) for line in text.removesuffix("\n").split("\n")]
-    nodes = _leaf_nodes(yaml.compose(text, Loader=yaml.CSafeLoader))
+    kept = {one[:end] for one in places for end in range(len(one) + 1)}
     comments = {one.field: _comment(one) for one in found.fields}
-    of_line = {
-        node.start_mark.line: comments.get(show(place), "")
-        for node, place in zip(nodes, places, strict=True)
-    }
-    room = min(max(map(len, lines), default=0), _WIDEST)
-    for number, line in enumerate(lines):
-        comment = of_line.get(number)
-        yield f"{line:<{room}}  # {comment}" if comment else line
+    lines = list(_lines(shown, (), kept))
+    room = min(max((len(text) for text, _ in lines), default=0), _WIDEST)
+    for text, place in lines:
+        comment = comments.get(show(place))
+        yield f"{text:<{room}}  # {comment}" if comment else text
 
 
 def _comment(one: BlamedField) -> str:
@@ -111,44 +100,25 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _cut(value: Any, place: Place, kept: set[Place]) -> Any:
-    """Return what of a value is at a place that is kept."""
-    below = [
-        (step, _cut(one, (*place, step), kept))
-        for step, one in children(value, place)
-        if (*place, step) in kept
-    ]
-    if isinstance(value, dict):
-        return dict(below)
-    return [one for _, one in below] if isinstance(value, list) else value
+def _lines(value: Any, place: Place, kept: Container[Place]) -> Iterator[tuple[str, Place]]:
+    """Yield the lines of YAML for what is kept of a value, each with its place."""
+    below = [(step, one) for step, one in children(value, place) if (*place, step) in kept]
+    if not below:
+        yield _scalar(value), place
+    for step, child in below:
+        at = (*place, step)
+        first, others = ("- ", "  ") if isinstance(step, Item) else (f"{_scalar(step)}: ", "  ")
+        if child and isinstance(child, list | dict) and not isinstance(step, Item):
+            yield first.rstrip(), place
+            first = others
+        for text, where in _lines(child, at, kept):
+            yield f"{first}{text}", where
+            first = others
 
 
-def _leaf_nodes(node: Any) -> Iterator[Any]:
-    """Yield what was written of each leaf, in order."""
-    if not node.value or isinstance(node, yaml.ScalarNode):
-        yield node
-    for one in node.value if not isinstance(node, yaml.ScalarNode) else ():
-        yield from _leaf_nodes(one[1] if isinstance(node, yaml.MappingNode) else one)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts as kubectl does."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Nothing is written as a reference to what is above it."""
-        del data
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    is_plain = value.replace("\n", "").isprintable()
-    style = '"' if not is_plain else "|" if "\n" in value else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def _escaped(sign: str) -> str:
-    """Return a sign that moves a cursor as YAML has it in quotes, and any other as it is."""
-    return sign if sign.isprintable() else f"\\U{ord(sign):08X}"
+def _scalar(value: Any) -> str:
+    """Return a value as YAML of one line; nothing in it moves a cursor."""
+    is_plain = not isinstance(value, str) or value.isprintable()
+    style = None if is_plain else '"'
+    text = yaml.safe_dump(value, default_style=style, width=_ANY_WIDTH, allow_unicode=is_plain)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from genguard.blame.places import KEY_DEFAULTS, Item, Place, children, leaves
+from genguard.objects.fields import ABSENT, get
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 """The manager of whatever an object had when server-side apply first met it without managers."""
@@ -40,12 +41,7 @@ class Manager(msgspec.Struct, frozen=True, rename="camel"):
         return f"{self.operation}{where}"
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    managed_fields: tuple[Manager, ...] | None = None
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata = _Metadata()
+_Entries = list[Manager] | None
 
 
 class UnreadableFieldsError(Exception):
@@ -58,8 +54,9 @@ def owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
     Raises UnreadableFieldsError.
     """
     found: dict[Place, tuple[int, list[Manager]]] = {}
+    entries = get(document, "metadata", "managedFields")
     try:
-        for manager in msgspec.convert(document, _Object).metadata.managed_fields or ():
+        for manager in msgspec.convert([] if entries is ABSENT else entries, _Entries) or ():
             for claim, value in _claims(manager.fields_v1 or {}, document, ()):
                 for place, _ in leaves(value, claim):
                     # An owner of a whole object owns no key of it that somebody owns by itself.

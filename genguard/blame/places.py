@@ -137,7 +137,7 @@ def choose(field: str, there: Iterable[Place], gone: Iterable[Place] = ()) -> li
         return found
     if any(_begins(tokens, one) for one in lost):
         return [tokens]
-    raise NoSuchFieldError(_no_such(field, tokens, (*known, *lost)))
+    raise NoSuchFieldError(_no_such(tokens, (*known, *lost)))
 
 
 def _read_field(text: str) -> Place:
@@ -165,12 +165,11 @@ def _is_named(step: str, token: str) -> bool:
     return step == token or of_item
 
 
-def _no_such(field: str, tokens: Place, known: Iterable[Place]) -> str:
+def _no_such(tokens: Place, known: Iterable[Place]) -> str:
     """Say it with the names that end as the field does, or nearly so, the most similar first."""
-    wanted = show(tokens) or field
-    last = tokens[-1] if tokens else field
+    wanted = show(tokens)
     names = {show(one[:end]): one[end - 1] for one in known for end in range(1, len(one) + 1)}
-    words = get_close_matches(last, set(names.values()), n=_OFFERED, cutoff=_LIKE)
+    words = get_close_matches(tokens[-1], set(names.values()), n=_OFFERED, cutoff=_LIKE)
     near = [name for name, word in names.items() if word in words]
     near.sort(key=lambda name: SequenceMatcher(None, wanted, name).ratio(), reverse=True)
     meant = f"; did you mean {', '.join(near[:_OFFERED])}?" if near else ""

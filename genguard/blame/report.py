@@ -14,20 +14,14 @@ import msgspec
 
 from genguard.blame.managed import BEFORE_FIRST_APPLY, Manager, owners
 from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
-from genguard.detection.finding import Actor, Confidence
-from genguard.objects.metadata import parse_time
-from genguard.objects.served import Served
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
+from genguard.objects.metadata import SET_BY_SERVER, parse_time
 from genguard.objects.shown import few
 
 _STORED: Final = "yes"
 _NOT_STORED: Final = "no, it changed nothing"
 _SAME: Final = 1.5
 """Seconds: managedFields have whole seconds, taken a little after the review."""
-_OF_SERVER: Final = frozenset(
-    {"uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"}
-    | {"name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"}
-)
-"""Fields of metadata that the API server sets, or that say which object it is."""
 _BOOKKEEPING: Final[Place] = ("metadata", "managedFields")
 _NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
 _MOST_NOTED: Final = 3
@@ -50,44 +44,15 @@ class SeenWrite(msgspec.Struct, frozen=True, rename="camel"):
     others: tuple[str, ...] | None
 
 
-class SeenFinding(msgspec.Struct, frozen=True, rename="camel"):
-    """One finding, as a server tells of it."""
-
-    id: str
-    detector: str
-    state: str
-    paths: tuple[str, ...]
-    actors: tuple[Actor, ...]
-    message: str = ""
-
-
-class ObjectAnswer(msgspec.Struct):
-    """The answer of /api/object, as far as it is read."""
-
-    writes: tuple[SeenWrite, ...] = ()
-    findings: tuple[SeenFinding, ...] = ()
-
-
 class Seen(msgspec.Struct, frozen=True):
-    """Everything that a server knows of one object.
+    """Everything that a server knows of one object: its answer of /api/object.
 
-    writes    the latest first, with those whose changes webhooks took back
-    findings  those that are not resolved
-    called    the webhooks that may change a write, by subresource: "" and "status"
+    called  the webhooks that may change a write, by subresource: "" and "status"
     """
 
     writes: tuple[SeenWrite, ...] = ()
-    findings: tuple[SeenFinding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     called: Mapping[str, tuple[str, ...]] = {}
-
-    @classmethod
-    def of(cls, answer: ObjectAnswer, called: Mapping[str, tuple[str, ...]]) -> Self:
-        """Make it from a server's answers."""
-        return cls(
-            tuple(sorted(answer.writes, key=lambda one: one.time, reverse=True)),
-            tuple(one for one in answer.findings if one.state != "resolved"),
-            called,
-        )
 
 
 def rfc3339(at: float) -> str:
@@ -170,31 +135,6 @@ class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     in_turn: tuple[Writer, ...] = ()
 
 
-class BlamedObject(msgspec.Struct, frozen=True, rename="camel"):
-    """The object of a report; empty texts where they are not known."""
-
-    group: str
-    version: str
-    resource: str
-    namespace: str
-    name: str
-    uid: str
-
-    @classmethod
-    def of(cls, served: Served, namespace: str, name: str, uid: str) -> Self:
-        """Return an object of a kind."""
-        return cls(served.group, served.version, served.resource, namespace, name, uid)
-
-    @property
-    def resource_name(self) -> str:
-        """`deployments.apps`, `pods`."""
-        return f"{self.resource}.{self.group}".rstrip(".")
-
-    def __str__(self) -> str:
-        where = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.resource_name}/{self.name}{where}"
-
-
 class Deed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Something that was done to the whole object: created, scaled, deleted, finalizer removed."""
 
@@ -206,7 +146,7 @@ class Deed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class Blame(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One report; `notes` say what could not be seen."""
 
-    object: BlamedObject
+    object: FoundObject
     exists: bool
     fields: tuple[BlamedField, ...]
     deeds: tuple[Deed, ...] = ()
@@ -214,18 +154,23 @@ class Blame(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def blame_live(
-    where: BlamedObject, document: Mapping[str, Any], known: Seen | None, field: str = ""
+    where: FoundObject, document: Mapping[str, Any], known: Seen | None, field: str = ""
 ) -> Blame:
     """Return the report of an object that exists; `known` is what a server saw, None without one.
 
     Raises NoSuchFieldError and UnreadableFieldsError.
     """
     owned, seen = owners(document), known or Seen()
+    seen = Seen(
+        tuple(sorted(seen.writes, key=lambda one: one.time, reverse=True)),
+        tuple(one for one in seen.findings if one.state != "resolved"),
+        seen.called,
+    )
     there = [place for place, _ in leaves(document) if place[:2] != _BOOKKEEPING]
     gone = _gone(seen, document, there, every_write=bool(field))
     places = choose(field, there, gone)
     rows = [_row(one, gone, owned.get(one), seen) for one in places if is_written(one)]
-    notes = list(_notes(document, known, rows))
+    notes = list(_notes(document, seen if known else None, rows))
     if not field:
         told = {name for row in rows for name in row.findings}
         notes += [
@@ -255,7 +200,7 @@ def is_written(place: Place) -> bool:
     """Whether somebody besides the API server can write a leaf."""
     if not place or place[0] in _NOT_WRITTEN:
         return False
-    return place[0] != "metadata" or (len(place) > 1 and place[1] not in _OF_SERVER)
+    return place[0] != "metadata" or (len(place) > 1 and place[1] not in SET_BY_SERVER)
 
 
 def _row(
@@ -336,7 +281,7 @@ def _of_write(write: SeenWrite) -> Writer:
     return Writer(write.user, write.field_manager, through, time, exact=True, source="server")
 
 
-def _changers(pointer: str, seen: Seen, findings: Sequence[SeenFinding]) -> Iterator[Changer]:
+def _changers(pointer: str, seen: Seen, findings: Sequence[Finding]) -> Iterator[Changer]:
     """Yield who changed a field on its way: by findings, else who was called when it changed."""
     found = {
         actor.name: Changer(actor.type, actor.name, actor.confidence, one.id)

@@ -65,11 +65,9 @@ class Culprits:
 
     def of(self, view: StatusView) -> tuple[Culprit, ...]:
         """Return the findings about one object, the worst first."""
-        places = [view.uid]
-        for resource in sorted(self._resources.get((view.group, view.kind), ())):
-            named = FoundObject(view.group, "", resource, view.namespace, view.name, "")
-            places.append(named.identity)
-        now = self._clock()
+        resources = sorted(self._resources.get((view.group, view.kind), ()))
+        named = [FoundObject(view.group, "", r, view.namespace, view.name, "") for r in resources]
+        places, now = [view.uid, *(one.identity for one in named)], self._clock()
         over: dict[str, bool] = {}  # by cause, which may go on elsewhere
         for one in (one for place in places for one in self._about.get(place, ())):
             name = one.above if one.above in self._known else one.id
@@ -85,8 +83,8 @@ class Culprits:
 
     def of_tree(self, root: Node) -> tuple[Culprit, ...]:
         """Return the findings about an object and what it owns, each once."""
-        found = (culprit for node in root.walk() for culprit in self.of(node.assessment.view))
-        return tuple(dict.fromkeys(found))
+        views = (node.assessment.view for node in root.walk())
+        return tuple(dict.fromkeys(found for view in views for found in self.of(view)))
 
     def count_open(self, roots: Iterable[Node]) -> int:
         """Count the findings of severity warning or critical about these trees, each once."""

@@ -6,16 +6,11 @@ from typing import Any, Final, NamedTuple
 
 from genguard.blame.places import Item, Place, children, leaves
 from genguard.objects.equality import parse_quantity, same_json
+from genguard.objects.metadata import SET_BY_SERVER
 
 ABSENT: Final = object()
 """Stands for the value of a field that is not there."""
-_OF_SERVER: Final = frozenset(
-    ("metadata", name)
-    for name in (
-        "managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink",
-        "name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds",
-    )
-)  # fmt: skip
+_OF_SERVER: Final = frozenset(("metadata", name) for name in SET_BY_SERVER)
 
 
 class Difference(NamedTuple):

@@ -7,10 +7,11 @@ from typing import Any, Final
 from genguard.audit.event import Event, ObjectReference
 from genguard.blame.audited import AuditBlame, NotInLogError
 from genguard.blame.managed import UnreadableFieldsError
-from genguard.blame.report import BlamedField, BlamedObject, Seen, blame_live
+from genguard.blame.report import BlamedField, Seen, blame_live
 from genguard.converge.chain import Document
 from genguard.converge.contest import Contested
 from genguard.converge.owners import asked_twice, joined, owned_by_others
+from genguard.detection.finding import FoundObject
 from genguard.objects.served import Served
 
 Kinds = Mapping[tuple[str, str], Served]
@@ -104,7 +105,7 @@ class Logs:
                 log.take(event)
 
     def writers(
-        self, one: Prepared, where: BlamedObject, tell: Callable[[str], None]
+        self, one: Prepared, where: FoundObject, tell: Callable[[str], None]
     ) -> Iterable[BlamedField]:
         """Return who wrote the fields of an object; () where the logs do not say it of this one."""
         try:
@@ -153,8 +154,9 @@ def known_contests(
         tell(f"the owners of {one.served}/{one.which['name']} are not known: {error}")
 
 
-def object_of(one: Prepared, stored: Mapping[str, Any]) -> BlamedObject:
+def object_of(one: Prepared, stored: Mapping[str, Any]) -> FoundObject:
     """Return which object it is, with its uid."""
     assert one.served is not None  # noqa: S101 - it is stored
+    kind = one.served.group, one.served.version, one.served.resource
     uid = stored["metadata"].get("uid", "")
-    return BlamedObject.of(one.served, one.which["namespace"], one.which["name"], uid)
+    return FoundObject(*kind, one.which["namespace"], one.which["name"], uid)

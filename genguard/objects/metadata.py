@@ -77,6 +77,11 @@ def at_version(fields: Fields, resource_version: str) -> Fields:
     return {**fields, _METADATA: msgspec.Raw(msgspec.json.encode(metadata))}
 
 
+SET_BY_SERVER: Final = frozenset(
+    {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink"}
+    | {"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generateName"}
+)
+"""Fields of metadata that the API server sets, or that say which object it is."""
 LONGEST_UID: Final = 128
 """Bytes. A UUID has 36; longer texts are not kept."""
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from genguard.detection.finding import Finding
-from genguard.objects.fields import ABSENT, to_pointer
+from genguard.objects.fields import ABSENT, get, to_pointer
+from genguard.objects.metadata import SET_BY_SERVER
 from genguard.patch.merge import merge_patch, merge_patch_between
 from genguard.reproduce.recorded import (
     Document,
@@ -190,7 +191,8 @@ def _write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite])
     request = request_of(several[0][0])
     pairs = [asked(one) for one in several]
     verb = _VERBS[request["operation"]]
-    if verb == "patch" and all(_version(old) != _version(new) for old, new in pairs):
+    based = [[get(one, "metadata", "resourceVersion") for one in pair] for pair in pairs]
+    if verb == "patch" and all(stored != sent for stored, sent in based):
         verb = "put"
     changes = [_change_of(one, verb) for one in several]
     values: dict[Field, list[Any]] = {}
@@ -255,10 +257,6 @@ def _whole(document: Document) -> Document:
         names["generateName"] = "object-"
     kind: Document = {key: document[key] for key in ("apiVersion", "kind") if key in document}
     return {**kind, **own, "metadata": {**names, **own["metadata"]}}
-
-
-def _version(document: Document) -> str:
-    return str((document.get("metadata") or {}).get("resourceVersion", ""))
 
 
 def _held(
@@ -369,17 +367,11 @@ def _beginning(writes: Sequence[RecordedWrite], numbers: AbstractSet[Field]) -> 
                 yield _without(_whole(old), numbers)
 
 
-_OF_SERVER: Final = (
-    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
-    "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "generateName",
-)  # fmt: skip
-
-
 def _own_fields(document: Document) -> Document:
     """Return an object without what the server writes, and without its kind."""
     kept = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
     metadata = document.get("metadata") or {}
-    return {**kept, "metadata": {k: one for k, one in metadata.items() if k not in _OF_SERVER}}
+    return {**kept, "metadata": {k: one for k, one in metadata.items() if k not in SET_BY_SERVER}}
 
 
 def _without(document: Document, fields: AbstractSet[Field], at: Field = ()) -> Document:
@@ -395,7 +387,7 @@ def _differences(old: Any, new: Any, field: Field = ()) -> Iterator[tuple[Field,
     """Yield each field that differs, with its new value; a list is one value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
-            if field != ("metadata",) or key not in _OF_SERVER:
+            if field != ("metadata",) or key not in SET_BY_SERVER:
                 yield from _differences(old.get(key, ABSENT), new.get(key, ABSENT), (*field, key))
     elif old is ABSENT and isinstance(new, dict) and new:
         yield from _differences({}, new, field)

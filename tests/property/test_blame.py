@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from genguard.blame.drawing import annotated
 from genguard.blame.places import leaves, place_of_pointer, pointer_of
-from genguard.blame.report import BlamedObject, blame_live
+from genguard.blame.report import blame_live
+from genguard.detection.finding import FoundObject
 
-WEB = BlamedObject("apps", "v1", "deployments", "shop", "web", "u")
+WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "u")
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=12)
 KEYS = st.sampled_from(["name", "type", "ports", "port", "a.b/c", "conditions", "x", "0", "on"])
 VALUES = st.recursive(

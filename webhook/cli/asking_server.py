@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from genguard.blame.report import BlamedObject, ObjectAnswer, Seen
-from genguard.detection.finding import Finding
+from genguard.blame.report import Seen
+from genguard.detection.finding import Finding, FoundObject
 from genguard.objects.shown import printable
 from webhook.cli.errors import why_it_ended
 from webhook.cli.options import USUAL_SERVER, Access
@@ -101,18 +101,18 @@ class Server:
             )
         return found
 
-    async def seen(self, where: BlamedObject) -> Seen:
+    async def seen(self, where: FoundObject) -> Seen:
         """Ask for what it saw of an object."""
         place = {"namespace": where.namespace}
         about = place | {"group": where.group, "resource": where.resource, "name": where.name}
-        answer = await self.ask("/api/object", {**about, "uid": where.uid}, ObjectAnswer)
+        answer = await self.ask("/api/object", {**about, "uid": where.uid}, Seen)
         called = {}
         for part in ("", "status"):
             query = place | {"resource": where.resource_name, "subresource": part}
             found = await self.ask("/api/webhooks", query, _Webhooks) or _Webhooks()
             suspects = (one for one in found.webhooks if one.role == "suspect")
             called[part] = tuple(f"{one.configuration}/{one.webhook}" for one in suspects)
-        return Seen.of(answer or ObjectAnswer(), called)
+        return msgspec.structs.replace(answer or Seen(), called=called)
 
     def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         """Raise NoServerError for a refusal, in the words of the server."""

@@ -12,7 +12,8 @@ import click
 from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
 from genguard.blame.drawing import annotated, table
 from genguard.blame.managed import UnreadableFieldsError
-from genguard.blame.report import Blame, BlamedObject, blame_live
+from genguard.blame.report import Blame, blame_live
+from genguard.detection.finding import FoundObject
 from genguard.generation.table import load_rows
 from genguard.objects.served import UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
@@ -117,7 +118,8 @@ async def _of_cluster(
             server = await opened.enter_async_context(access.reached(rest))
         served = find(kind, await discover(rest))
         within = access.namespace(namespace) if served.namespaced else ""
-        where = BlamedObject.of(served, within, name, "")
+        kind = served.group, served.version, served.resource
+        where = FoundObject(*kind, within, name, "")
         try:
             document = await rest.get(f"{served.path(within)}/{name}", kind=served.kind)
         except UnreadableError as error:
@@ -126,14 +128,15 @@ async def _of_cluster(
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             raise UnknownTargetError(await _gone(where, server)) from error
-        where = BlamedObject.of(served, within, name, document["metadata"].get("uid", ""))
+        where = FoundObject(*kind, within, name, document["metadata"].get("uid", ""))
         known = await server.seen(where) if server else None
         return blame_live(where, document, known, field), document
 
 
-async def _gone(where: BlamedObject, server: "Server | None") -> str:
+async def _gone(where: FoundObject, server: "Server | None") -> str:
     """Say of an object that does not exist what findings know, and where to look."""
-    parts = [f"there is no {where}"]
+    within = f" in namespace {where.namespace}" if where.namespace else ""
+    parts = [f"there is no {where.resource_name}/{where.name}{within}"]
     if server:
         query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
         found = await server.findings(query)

@@ -24,7 +24,7 @@ import msgspec
 
 from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.review import AdmissionRequest
-from genguard.blame.report import BlamedObject, Seen
+from genguard.blame.report import Seen
 from genguard.converge.chain import Document, Link, NotCalledError
 from genguard.converge.contest import Contested, Verdict
 from genguard.converge.ignoring import Ignore, without_ignored
@@ -40,6 +40,7 @@ from genguard.converge.prepared import (
 )
 from genguard.converge.rounds import Asked, RefusedApplyError, converge
 from genguard.converge.status_samples import status_samples
+from genguard.detection.finding import FoundObject
 from genguard.detection.matching import Conditions, Matched, Policy, matched, read_policies
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
@@ -251,7 +252,7 @@ class Convergence:
     conditions: Conditions
     applier: Applier
     ignores: Sequence[Ignore]
-    seen: Callable[[BlamedObject], Awaitable[Seen]] | None
+    seen: Callable[[FoundObject], Awaitable[Seen]] | None
     logs: Logs | None
     tell: Callable[[str], None]
     _reads: dict[tuple[object, ...], Any] = field(default_factory=dict)

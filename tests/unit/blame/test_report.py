@@ -11,12 +11,17 @@ from genguard.blame.drawing import HIDDEN, annotated
 from genguard.blame.drawing import table as drawn
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.places import NoSuchFieldError
-from genguard.blame.report import BlamedObject, ObjectAnswer, Seen, blame_live
+from genguard.blame.report import Seen, blame_live
+from genguard.detection.finding import FoundObject
 from genguard.objects.shown import json_line
 from tests.cases_loader import table
 
-WEB = BlamedObject("apps", "v1", "deployments", "shop", "web", "u")
+WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "u")
 VALUE = "hunter2"
+FINDING = {
+    "type": "finding", "severity": "warning", "subresource": "", "actors": [], "paths": [],
+    "count": 1, "firstSeen": "", "lastSeen": "", "message": "", "evidence": [],
+}  # fmt: skip
 
 
 def answers(case):
@@ -28,9 +33,10 @@ def answers(case):
         }
         for one in case.get("writes", ())
     ]  # fmt: skip
-    answer = {"writes": writes, "findings": case.get("findings", [])}
-    called = tuple(case.get("webhooks", ()))
-    return Seen.of(msgspec.convert(answer, ObjectAnswer), {"": called, "status": called})
+    called = case.get("webhooks", ())
+    findings = [{**FINDING, **one} for one in case.get("findings", ())]
+    answer = {"writes": writes, "findings": findings}
+    return msgspec.convert({**answer, "called": {"": called, "status": called}}, Seen)
 
 
 def check(case, known):

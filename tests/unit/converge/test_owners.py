@@ -2,7 +2,7 @@
 
 import pytest
 
-from genguard.blame.report import BlamedField, BlamedObject, Writer, blame_live, next_in_turn
+from genguard.blame.report import BlamedField, Writer, blame_live, next_in_turn
 from genguard.converge.contest import Level
 from genguard.converge.owners import (
     asked_twice,
@@ -10,6 +10,7 @@ from genguard.converge.owners import (
     owned_by_others,
     scaled_by,
 )
+from genguard.detection.finding import FoundObject
 from genguard.objects.served import Served
 
 DEPLOYMENTS = Served(
@@ -34,7 +35,7 @@ def stored(replicas, manager="kube-controller-manager", operation="Update"):
 
 def owned(live, manager):
     """What managedFields alone say."""
-    fields = blame_live(BlamedObject("", "", "", "", "web", ""), live, None).fields
+    fields = blame_live(FoundObject("", "", "", "", "web", ""), live, None).fields
     return list(owned_by_others(MANIFEST, live, fields, manager))
 
 
