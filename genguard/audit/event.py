@@ -400,14 +400,9 @@ def why_unreadable(error: Exception) -> str:
         return "not UTF-8"
     if isinstance(error, msgspec.MsgspecError):
         return _QUOTED_VALUE.sub("unknown value", str(error))
-    return f"{FAULT}, please report it: {type(error).__name__} {_place_of(error)}"
-
-
-def _place_of(error: Exception) -> str:
-    if isinstance(error, ExceptionGroup):
-        return _place_of(error.exceptions[0])
-    *_, frame = extract_tb(error.__traceback__)
-    return f"in {frame.name}, line {frame.lineno}"
+    place = extract_tb(error.__traceback__)[-1]
+    where = f"{type(error).__name__} in {place.name}, line {place.lineno}"
+    return f"{FAULT}, please report it: {where}"
 
 
 def _items(document: bytes) -> Iterator[bytes]:

@@ -17,7 +17,6 @@ from genguard.audit.event import Call, Event, failed_open, read_calls, read_even
 from genguard.audit.reviewing import SHOWS_ALL, Reviewing, UnjudgedWrites
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Confidence, Finding
-from genguard.detection.history import History
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import NOBODY, Called
 from genguard.generation.transition import Engine
@@ -130,8 +129,6 @@ IGNORED: Final = frozenset(
 """Records without a generation and a status: most writes of a cluster. Nothing waits for them."""
 _NEVER_STORED: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 """Groups of questions to the API server."""
-_MOST_NAMES: Final = 1_000
-_MOST_OBJECTS: Final = 10_000
 
 
 class AuditLog:
@@ -140,10 +137,7 @@ class AuditLog:
     def __init__(self, engine: Engine, given: Suspects | None = None) -> None:
         """`engine` predicts generation; `given` are the cluster's webhooks and policies."""
         self._suspects: Final = NamedSuspects(given)
-        self._detection: Final = Detection(
-            self._suspects,
-            history=History(_MOST_OBJECTS, 2 * _MOST_OBJECTS, 2 * _MOST_OBJECTS),
-        )
+        self._detection: Final = Detection(self._suspects)
         self._reviewing: Final = Reviewing(engine, self._detection)
         self._unjudged: Final = UnjudgedWrites()
         self._failed_open: Counter[str] = Counter()
@@ -222,11 +216,6 @@ class AuditLog:
     def _count(self, calls: Sequence[Call], annotations: dict[str, str]) -> None:
         self.patches += sum(1 for call in calls if call.operations is not None)
         changed = [call for call in calls if call.mutated]
-        for counts, names in (
-            (self._webhooks, [call.name for call in changed]),
-            (self._reinvoked, [call.name for call in changed if call.round > 0]),
-            (self._failed_open, failed_open(annotations)),
-        ):
-            for name in names:
-                if name in counts or len(counts) < _MOST_NAMES:
-                    counts[name] += 1
+        self._webhooks.update(call.name for call in changed)
+        self._reinvoked.update(call.name for call in changed if call.round > 0)
+        self._failed_open.update(failed_open(annotations))

@@ -27,7 +27,7 @@ from genguard.admission.review import (
     UserInfo,
     WireRequest,
 )
-from genguard.audit.event import Call, Event, ObjectReference, operation_of
+from genguard.audit.event import Call, Event, ObjectReference, decode_object, operation_of
 from genguard.audit.stages import UnknownStagesError, stages
 from genguard.audit.stored import (
     StoredObject,
@@ -41,7 +41,7 @@ from genguard.detection.detection import Detection
 from genguard.detection.fact import USER_AGENT, Reviewed
 from genguard.detection.lives import stale_fact
 from genguard.generation.transition import Engine, predict_with
-from genguard.objects.fields import Fields
+from genguard.objects.fields import Fields, get
 from genguard.objects.shown import few
 
 _WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
@@ -49,30 +49,25 @@ _WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
 
 
 class Unjudged(StrEnum):
-    """Why a write cannot be judged."""
+    """Why a write cannot be judged: the reason, and a text that goes behind a number of writes."""
 
-    METADATA = "level Metadata"
-    REQUEST = "level Request"
-    CUT = "cut"
-    STATE = "stored state not known"
-    PATCHES = "patches do not apply"
-
-
-_WHY: Final = {
-    Unjudged.METADATA: "of level Metadata: what was written is not in the log",
-    Unjudged.REQUEST: "of level Request: what was stored is not in the log",
-    Unjudged.CUT: (
-        "without their objects, which the API server has cut off: raise its "
+    METADATA = "level Metadata: of level Metadata: what was written is not in the log"
+    REQUEST = "level Request: of level Request: what was stored is not in the log"
+    CUT = (
+        "cut: without their objects, which the API server has cut off: raise its "
         "--audit-log-truncate-max-event-size"
-    ),
-    Unjudged.STATE: (
-        "whose object was stored in a state that is not known: the first of each object in the "
-        "log, and the first after a gap or a binding. Give the older files of the log, too"
-    ),
-    Unjudged.PATCHES: (
-        "that webhooks changed: their patches do not apply to what is known of the request"
-    ),
-}
+    )
+    STATE = (
+        "stored state not known: whose object was stored in a state that is not known: the first "
+        "of each object in the log, and the first after a gap or a binding. Give the older files "
+        "of the log, too"
+    )
+    PATCHES = (
+        "patches do not apply: that webhooks changed: their patches do not apply to what is known "
+        "of the request"
+    )
+
+
 _LEVELS: Final = frozenset({Unjudged.METADATA, Unjudged.REQUEST})
 
 
@@ -90,13 +85,14 @@ class UnjudgedWrites:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield for each reason how many writes it concerns, and a sentence for people."""
-        for reason, groups in self._groups.items():
-            message = f"{groups.total()} writes {_WHY[reason]}"
-            often = sorted(filter(None, groups), key=lambda one: (-groups[one], one))
-            if reason in _LEVELS and often:
+        for one, groups in self._groups.items():
+            reason, _, why = one.partition(": ")
+            message = f"{groups.total()} writes {why}"
+            often = sorted(filter(None, groups), key=lambda group: (-groups[group], group))
+            if one in _LEVELS and often:
                 message += f"; set level RequestResponse for group {few(often)} in the audit policy"
             if groups:
-                yield {"reason": reason.value, "writes": groups.total(), "message": message}
+                yield {"reason": reason, "writes": groups.total(), "message": message}
 
 
 SHOWS_ALL: Final = "RequestResponse"
@@ -117,17 +113,6 @@ Review = tuple[Phase, AdmissionRequest]
 """One phase of a write. Phases that show the same object share one request."""
 
 
-class _Base(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Sent(msgspec.Struct):
-    metadata: _Base | None = None
-
-
-_sent: Final = msgspec.json.Decoder(_Sent)
-
-
 def is_based_on(event: Event, before: StoredObject) -> bool:
     """Whether a write starts from this state, as far as it says: a PUT names the version.
 
@@ -141,11 +126,10 @@ def is_based_on(event: Event, before: StoredObject) -> bool:
 def named_version(event: Event) -> str:
     """Return the resourceVersion that an update names, "" if it names none. Raises as above."""
     # Of a PUT it is in the reference too, which is there at every level.
-    named = event.object_ref.resource_version if event.object_ref else ""
-    if named or not object_fields(event.request_object):
-        return named
-    metadata = _sent.decode(event.request_object).metadata
-    return metadata.resource_version if metadata else ""
+    if event.object_ref and event.object_ref.resource_version:
+        return event.object_ref.resource_version
+    sent = get(decode_object(event.request_object), "metadata", "resourceVersion")
+    return sent if isinstance(sent, str) else ""
 
 
 def reviews_of_write(

@@ -253,7 +253,7 @@ def _asked(event: Event, old: Json, shown: Json, touched: Sequence[tuple[str, ..
         raise UnknownStagesError
     sent = msgspec.json.decode(event.request_object)
     if isinstance(sent, list):
-        asked = apply_patch(old, sent)
+        asked = _with(old, sent)
     elif event.verb == "patch":
         asked = applied(sent, old, shown)
     else:
@@ -279,12 +279,10 @@ def _touched(calls: Iterable[Call]) -> list[tuple[str, ...]]:
 
 
 def _patched(value: Json, calls: Iterable[Call]) -> Json:
-    operations = [one for call in calls for one in call.operations or ()]
-    return apply_patch(value, [msgspec.to_builtins(one) for one in operations])
+    return _with(value, [msgspec.to_builtins(o) for one in calls for o in one.operations or ()])
 
 
-def apply_patch(value: Json, operations: list[dict[str, Any]]) -> Json:
-    """Return a value with a JSON Patch applied. Raises UnknownStagesError."""
+def _with(value: Json, operations: list[dict[str, Any]]) -> Json:
     try:
         return jsonpatch.apply_patch(value, operations)
     except _FAULTS:

@@ -81,15 +81,12 @@ class StoredObject(NamedTuple):
             resource_version=shown.identity.resource_version,
         )
         metadata = {
-            **self._metadata(),
+            **_fields.decode(self.fields[_METADATA]),
             _VERSION: _raw(identity.resource_version),
             "generation": _raw(identity.generation),
         }
         made = {_METADATA: _raw(metadata), "spec": _raw({**spec, _REPLICAS: replicas})}
         return self._replace(identity=identity, fields=self.fields | made)
-
-    def _metadata(self) -> Fields:
-        return _fields.decode(self.fields[_METADATA])
 
 
 _REPLICAS: Final = "replicas"
@@ -173,7 +170,6 @@ class StoredObjects:
 
 
 def _name_of(reference: ObjectReference) -> tuple[str, ...]:
-    """Return the name by which objects are remembered."""
     return reference.api_group, reference.resource, reference.namespace, reference.name
 
 
