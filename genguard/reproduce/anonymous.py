@@ -17,7 +17,8 @@ import msgspec
 from genguard.detection.finding import Finding
 from genguard.formats.documents import load_document
 from genguard.generation.table import load_rows
-from genguard.reproduce.recorded import Document, RecordedWrite, moment, objects_of, request_of
+from genguard.objects.fields import get
+from genguard.reproduce.recorded import Document, RecordedWrite, moment, request_of
 
 BUILTIN: Final = frozenset(row.group for row in load_rows())
 """The API groups of Kubernetes."""
@@ -54,10 +55,10 @@ class Anonymous:
         lines = [line for write in writes for line in write]
         self._known: Final[dict[str, dict[Any, Any]]] = {}
         versions = {
-            int(one["metadata"]["resourceVersion"])
-            for line in lines
-            for one in objects_of(line)
-            if str((one.get("metadata") or {}).get("resourceVersion", "")).isdecimal()
+            int(one)
+            for request in map(request_of, lines)
+            for key in ("object", "oldObject")
+            if (one := str(get(request, key, "metadata", "resourceVersion"))).isdecimal()
         }
         self._versions: Final = {str(v): str(n) for n, v in enumerate(sorted(versions), start=1)}
         self._identities: Final[dict[tuple[str, ...], Callable[[str], str]]] = {
@@ -69,6 +70,8 @@ class Anonymous:
             ("kind",): self._kind,
             ("apiVersion",): self._api_version,
         }
+        self._is_builtin = False
+        """Whether the object that is replaced is of a kind of Kubernetes."""
         self._first: Final = min((moment(line["time"]) for line in lines), default=_BEGIN)
         self.writes: Final = [tuple(map(self._line, write)) for write in writes]
 
@@ -82,7 +85,7 @@ class Anonymous:
 
     def _line(self, line: Document) -> Document:
         request, review = request_of(line), line["review"]
-        of_kubernetes = request["resource"].get("group", "") in BUILTIN
+        self._is_builtin = request["resource"].get("group", "") in BUILTIN
         make: dict[str, Callable[[Any], Any]] = {
             "uid": self._uid,
             "kind": self._typed,
@@ -92,8 +95,8 @@ class Anonymous:
             "namespace": self._namespace,
             "operation": str,
             "userInfo": self._user_info,
-            "object": lambda one: self._value(one, (), of_kubernetes=of_kubernetes),
-            "oldObject": lambda one: self._value(one, (), of_kubernetes=of_kubernetes),
+            "object": self._value,
+            "oldObject": self._value,
             "dryRun": bool,
             "options": self._options,
         }
@@ -174,38 +177,38 @@ class Anonymous:
         group, slash, version = text.rpartition("/")
         return f"{self._group(group)}{slash}{version}"
 
-    def _value(self, value: Any, path: tuple[str, ...], *, of_kubernetes: bool) -> Any:
+    def _value(self, value: Any, path: tuple[str, ...] = ()) -> Any:
         """Return a value of an object; `path` holds the names that lead to it, no indexes."""
-        of_kubernetes = of_kubernetes or path[:1] == ("metadata",)
         if isinstance(value, dict):
             return {
-                self._key(key, path, of_kubernetes=of_kubernetes): self._value(
-                    one, (*path, key), of_kubernetes=of_kubernetes
-                )
+                self._key(key, path): self._value(one, (*path, key))
                 for key, one in value.items()
                 if (*path, key) != ("metadata", "managedFields")
             }
         if isinstance(value, list):
-            return [self._value(one, path, of_kubernetes=of_kubernetes) for one in value]
+            return [self._value(one, path) for one in value]
         if isinstance(value, str):
-            return self._text(value, path, of_kubernetes=of_kubernetes)
+            return self._text(value, path)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         is_generation = path[-1] in ("observedGeneration", "generation")
         if is_number and abs(value) > _LARGEST and not is_generation:
             return self._new("number", value, lambda n: _LARGEST + n)
         return value
 
-    def _key(self, key: str, path: tuple[str, ...], *, of_kubernetes: bool) -> str:
+    def _is_of_kubernetes(self, path: tuple[str, ...]) -> bool:
+        return self._is_builtin or path[:1] == ("metadata",)
+
+    def _key(self, key: str, path: tuple[str, ...]) -> str:
         is_free = bool(path) and path[-1] in _words["maps"]
-        if is_free or (of_kubernetes and not _PLAIN.fullmatch(key)):
+        if is_free or (self._is_of_kubernetes(path) and not _PLAIN.fullmatch(key)):
             if key in _words["keys"]:
                 return key
             return f"{'example.org/' if '/' in key else ''}{self._named('key', key)}"
-        if of_kubernetes or key in _words["fields"]:
+        if self._is_of_kubernetes(path) or key in _words["fields"]:
             return key
         return str(self._new("field", key, lambda n: f"field{n}"))
 
-    def _text(self, value: str, path: tuple[str, ...], *, of_kubernetes: bool) -> str:
+    def _text(self, value: str, path: tuple[str, ...]) -> str:
         if not value:
             return value
         make = self._identities.get(path) or self._identities.get(path[-1:])
@@ -216,7 +219,7 @@ class Anonymous:
         if _TIME.fullmatch(value):
             with suppress(ValueError, OverflowError):  # as of no month, or of year 1
                 return self._time(value)
-        if _is_known(value, path, of_kubernetes=of_kubernetes):
+        if _is_known(value, path, of_kubernetes=self._is_of_kubernetes(path)):
             return value
         name = path[-1]
         if name in ("type", "reason") and _WORD.fullmatch(value):

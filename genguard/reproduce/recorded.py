@@ -1,9 +1,9 @@
 """The writes of a recording: the lines that belong to one write, as documents."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from genguard.detection.finding import Finding
 from genguard.replay import Replay
@@ -23,12 +23,6 @@ def request_of(line: Document) -> Document:
     """Return the AdmissionRequest of a line."""
     request: Document = line["review"]["request"]
     return request
-
-
-def objects_of(line: Document) -> Iterator[Document]:
-    """Yield the objects of a line that are there."""
-    request = request_of(line)
-    yield from (request[key] for key in ("object", "oldObject") if request.get(key))
 
 
 def place_of(request: Document) -> tuple[str, str, str, str]:
@@ -77,15 +71,11 @@ def generations(write: RecordedWrite) -> tuple[int, int]:
     return int(found[0]), int(found[1])
 
 
-class Recorded(NamedTuple):
-    """The writes of a recording, and what is wrong with the lines that were left out."""
+def writes_of(lines: Iterable[bytes]) -> tuple[list[RecordedWrite], list[str]]:
+    """Return the writes of a recording, and what is wrong with the lines that were left out.
 
-    writes: list[RecordedWrite]
-    faults: list[str]
-
-
-def writes_of(lines: Iterable[bytes]) -> Recorded:
-    """Return the writes of a recording. A bare AdmissionReview is a write of its own."""
+    A bare AdmissionReview is a write of its own.
+    """
     writes: list[list[Document]] = []
     faults: list[str] = []
     open_by_key: dict[tuple[str, ...], list[Document]] = {}
@@ -107,7 +97,7 @@ def writes_of(lines: Iterable[bytes]) -> Recorded:
         open_by_key[key].append(line)
         if line["phase"] == "outcome":
             del open_by_key[key]
-    return Recorded([tuple(one) for one in writes], faults)
+    return [tuple(one) for one in writes], faults
 
 
 def _key(request: Document) -> tuple[str, ...]:

@@ -28,7 +28,6 @@ from genguard.reproduce.recorded import (
 from genguard.reproduce.reduce import reduced
 from genguard.review_setup import ReviewOptions
 
-_SCALE: Final = "scale"
 _PATHS_OF_SCALE: Final = {
     "specReplicasPath": ".spec.replicas",
     "statusReplicasPath": ".status.replicas",
@@ -107,14 +106,13 @@ def _definitions(
         request, plural = request_of(write[0]), object_of(write)[0]
         if request["resource"].get("group", "") in BUILTIN:
             continue
-        subresource = request.get("subResource", "")
-        if kinds.get(plural, {"subResource": _SCALE}).get("subResource") == _SCALE:
-            kinds[plural] = request  # a Scale is of another kind
         below = subresources.setdefault(plural, {})
+        if plural not in kinds or kinds[plural].get("subResource") == "scale":
+            kinds[plural] = request  # a Scale is of another kind
         if object_of(old)[0] in with_status:
             below["status"] = {}
-        if subresource == _SCALE:
-            below[_SCALE] = _PATHS_OF_SCALE
+        if request.get("subResource") == "scale":
+            below["scale"] = _PATHS_OF_SCALE
     for plural, request in kinds.items():
         resource, kind = request["resource"], request["kind"]["kind"]
         kind = "Scaled" if kind == "Scale" else kind

@@ -42,7 +42,7 @@ def made_of(
     name: str, change: Callable[[bytes], bytes] = lambda line: line
 ) -> tuple[Reproducer, list[RecordedWrite]]:
     """The reproducer of a recorded loop, and the writes that it was made of."""
-    writes = writes_of(map(change, recording.read_lines(name))).writes
+    writes, _ = writes_of(map(change, recording.read_lines(name)))
     found = found_in(name, writes)
     return reproducer(writes, found, new_replays(name), server_version="1.36"), writes
 

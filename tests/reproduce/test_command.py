@@ -32,7 +32,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def finding() -> str:
-    writes = writes_of_lines(recording.read_lines(NAME)).writes
+    writes, _ = writes_of_lines(recording.read_lines(NAME))
     return f"finding/{found_in(NAME, writes).id}"
 
 

@@ -109,17 +109,16 @@ def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
     for name in files:
         try:
             with open_unpacked(name) as stream:
-                found = writes_of(_short(name, bounded(stream, max_line)))
+                writes, faults = writes_of(_short(name, bounded(stream, max_line)))
         except UNREAD_FILE as error:
             raise click.ClickException(f"{name}: {unread_file(error)}") from error
-        if found.faults and not found.writes:
+        if faults and not writes:
             raise click.ClickException(
-                f"{name}: {found.faults[0]}; reproduce reads recordings of serve --record, not "
-                "audit logs"
+                f"{name}: {faults[0]}; reproduce reads recordings of serve --record, not audit logs"
             )
-        if found.faults:
-            tell(f"{name}: {found.faults[0]}; {len(found.faults)} left out in all.")
-        yield from found.writes
+        if faults:
+            tell(f"{name}: {faults[0]}; {len(faults)} left out in all.")
+        yield from writes
 
 
 def _short(name: str, lines: Iterable[Line]) -> Iterator[bytes]:
