@@ -8,7 +8,7 @@ printed as JSON. Source: client-go util/jsonpath and https://kubernetes.io/docs/
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 _STEP: Final = re.compile(
     r"""(?P<every>\[\*\]|\.\*)|\.(?P<name>(?:[A-Za-z0-9_$@/-]|\\.)+)"""
@@ -104,7 +104,7 @@ def _below(value: Any, step: _Step) -> list[Any]:
     if step is None:
         return list(value.values() if isinstance(value, dict) else value)
     try:
-        return [value[step]]
+        return [cast("Any", value)[step]]
     except (KeyError, IndexError, TypeError):
         return []
 

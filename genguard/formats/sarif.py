@@ -69,8 +69,8 @@ def make_sarif(
         location: dict[str, Any] = {"logicalLocations": [logical]}
         known = next((there[key] for kind in one.kinds if (key := (kind, one.name)) in there), None)
         if texts:
-            file, node = known or (next(iter(texts)), None)
-            region = {"region": {"startLine": _line(node, one.field)}} if node else {}
+            file = known[0] if known else next(iter(texts))
+            region = {"region": {"startLine": _line(known[1], one.field)}} if known else {}
             location["physicalLocation"] = {"artifactLocation": {"uri": _uri(file)}} | region
         identity = f"{one.rule}\n{one.subject}\n{one.field}".encode()
         result = {

@@ -118,8 +118,8 @@ async def _of_cluster(
             server = await opened.enter_async_context(access.reached(rest))
         served = find(kind, await discover(rest))
         within = access.namespace(namespace) if served.namespaced else ""
-        kind = served.group, served.version, served.resource
-        where = FoundObject(*kind, within, name, "")
+        named = served.group, served.version, served.resource, within, name
+        where = FoundObject(*named, "")
         try:
             document = await rest.get(f"{served.path(within)}/{name}", kind=served.kind)
         except UnreadableError as error:
@@ -128,7 +128,7 @@ async def _of_cluster(
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             raise UnknownTargetError(await _gone(where, server)) from error
-        where = FoundObject(*kind, within, name, document["metadata"].get("uid", ""))
+        where = FoundObject(*named, document["metadata"].get("uid", ""))
         known = await server.seen(where) if server else None
         return blame_live(where, document, known, field), document
 

@@ -90,9 +90,9 @@ def _refusing(observed: Schema) -> str:
     if observed.body.get("enum") is not None:
         return "enum"
     lowest, highest = observed.body.get("minimum"), observed.body.get("maximum")
-    if type(lowest) in (int, float) and lowest > _FIRST:
+    if isinstance(lowest, int | float) and lowest > _FIRST:
         return "minimum"
-    return "maximum" if type(highest) in (int, float) and highest < _HIGHEST else ""
+    return "maximum" if isinstance(highest, int | float) and highest < _HIGHEST else ""
 
 
 @definition_check(
