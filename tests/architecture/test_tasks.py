@@ -17,7 +17,6 @@ UNSUPERVISED = {
         "who calls waits, and gets what it raises",
     ),
     "webhook.dashboard.page": ({"ThreadPoolExecutor": 1}, "a page waits for it"),
-    "webhook.dashboard.routes": ({"create_task": 1}, "it ends with the request of a browser"),
     "webhook.server.connection": (
         {"create_task": 2},
         "one handshake; one listener, which catches and logs what accepting raises",
