@@ -113,7 +113,7 @@ ROWS = {
         "install --yes --url={url} --ca-file={ca} --timeout=60s",
         (
             *each("list get create delete", HOOKS, CHECKS),
-            *each("get list create patch delete", "namespaces"),
+            *each("list create patch delete", "namespaces"),
             "get secrets",
             "create podtemplates",
         ),

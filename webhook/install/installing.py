@@ -124,7 +124,8 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
             message = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
             await _required(rest, _CERTIFICATES, message)
         if not wanted:  # the chart's own Job gives these
-            await _check_release(rest, namespace)
+            outside = choices.outside is not None
+            await _check_release(rest, [] if outside else [deployment_of(namespace)])
         if others := foreign(await registrations(rest), namespace):
             message = f"another genguard is in this cluster: {few(list(map(title_of, others)))}. "
             message += f"A cluster has one. Take it out first: {removal_commands(others)}"
@@ -164,9 +165,9 @@ async def registrations(rest: Rest) -> list[Document]:
     return [found for head in heads for found in await list_objects(rest, head)]
 
 
-async def _check_release(rest: Rest, namespace: str) -> None:
+async def _check_release(rest: Rest, server: Sequence[Document]) -> None:
     """Refuse where Helm manages the server or a registration: it would not know of it."""
-    for place in (deployment_of(namespace), *(registration_of(*one) for one in REGISTRATIONS)):
+    for place in (*server, *(registration_of(*one) for one in REGISTRATIONS)):
         live = await find(rest, place)
         if live is not None and (release := release_of(live)):
             name, _, where = release.partition(" ")
@@ -269,7 +270,9 @@ async def run(steps: list[Step], options: InstallOptions, tell: Callable[[str], 
         try:
             await prove(tried, tried[0]["metadata"]["name"], number)
         finally:
-            await _undo(rest, tried[::-1], {}, tell)
+            left = await _undo(rest, tried[::-1], {}, tell)
+        if left is not None:
+            raise left
         tell("3/3 it is registered for the whole cluster")
         before = {path_of(one): await find(rest, one) for one in wanted}
         try:
@@ -304,15 +307,20 @@ async def _undo(
     documents: Iterable[Document],
     before: Mapping[str, Document | None],
     tell: Callable[[str], None],
-) -> None:
-    """Put each object back as it was before, or remove it; say which cannot be, and go on."""
+) -> Exception | None:
+    """Put each object back as it was before, or remove it; say which cannot be, and go on.
+
+    Returns the last error.
+    """
+    left = None
     for document in documents:
         try:
             await put_back(rest, document, before.get(path_of(document)))
         except (RefusedError, *UNREACHED) as error:
-            why = str(error) if isinstance(error, RefusedError) else unreached(error)
+            left, why = error, str(error) if isinstance(error, RefusedError) else unreached(error)
             tell(f"    {title_of(document)} could not be put back: {why}")
             tell("    run install again to complete it, or genguard uninstall to remove it")
+    return left
 
 
 async def prepare_removal(
@@ -328,7 +336,7 @@ async def prepare_removal(
         found = [one for one in live if one]
         if registrations_only:  # the off switch is for every genguard
             return [Step(Action.DELETE, one) for one in found + await leftovers(rest)]
-        await _check_release(rest, namespace)
+        await _check_release(rest, [deployment_of(namespace)])
         if homes := {home_of(one) for one in found} - {"", namespace}:
             text = f"the registrations lead to namespace {min(homes)} and not to {namespace}: "
             raise RefusedError(HTTPStatus.CONFLICT, f"{text}give -n {min(homes)}")
