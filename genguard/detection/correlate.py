@@ -59,7 +59,7 @@ Counted from the epoch, so that every replica looks at the same facts."""
 _ROUNDS: Final = 2
 MOST_PENDING: Final = 2_000
 MOST_RESOURCES: Final = 500
-MOST_LEAVES_PENDING: Final = 15_000
+MOST_LEAVES_PENDING: Final = 12_500
 MOST_OF_KEY: Final = 16
 """Open writes with one key: each fact is compared with all of them. Of more the oldest ends."""
 MOST_AT_ONCE: Final = 20

@@ -148,7 +148,7 @@ class Detection:
         """Note that outcomes of a resource are shown: a write without one was refused."""
         resource = request.wire.resource
         self._correlator.expect_outcomes(resource.group, resource.resource)
-        self._refusals.expect_outcomes()
+        self._refusals.expect_outcomes(resource.group, resource.resource)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""

@@ -27,7 +27,7 @@ import msgspec
 
 from genguard.admission.review import JoinKey, Phase
 from genguard.detection.changes import weight_of
-from genguard.detection.correlate import Correlator, Unanswered, is_mostly_whole
+from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered, is_mostly_whole
 from genguard.detection.diff import NO_DIFF, Diff, between, diff_of
 from genguard.detection.evidence import MOST_PLACES, ResourceKind
 from genguard.detection.fact import Fact
@@ -130,6 +130,8 @@ class Refusals:
         self._history: Final = history
         self._updates: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_LEAVES)
         self._creations: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_LEAVES)
+        self._with_outcomes: Final[set[tuple[str, str]]] = set()
+        """Resources of which outcomes of creations are shown; those of updates say less."""
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in updates that were admitted; "" stands for creations."""
         self._doubted: Final[Bounded[_Where, _Place]] = Bounded(MOST_ATTEMPTED, MOST_LEAVES)
@@ -147,9 +149,11 @@ class Refusals:
         found = self._creations.get(_place_of_creation(key))
         return found is not None and found.count > 0
 
-    def expect_outcomes(self) -> None:
-        """Note that no outcome was lost until now."""
+    def expect_outcomes(self, group: str, resource: str) -> None:
+        """Note that outcomes of a resource are shown, and that none was lost until now."""
         self._without.clear()
+        if len(self._with_outcomes) < MOST_RESOURCES:
+            self._with_outcomes.add((group, resource))
 
     def call(self, fact: Fact | LifeFact) -> None:
         """Take in a call of any phase, as soon as it comes in."""
@@ -313,6 +317,8 @@ class Refusals:
 
     def _admit(self, place: _Place, fact: LifeFact, found: Attempts | None) -> Refusal | None:
         """Take in an outcome: what was asked for is stored, or refused at the very end."""
+        if len(self._with_outcomes) < MOST_RESOURCES:
+            self._with_outcomes.add((fact.key.group, fact.key.resource))
         self._admitted += 1
         self._doubted.pop(_where(fact.key))
         if found is None:
@@ -359,7 +365,7 @@ class Refusals:
 
     def _sees_outcomes(self, key: JoinKey) -> bool:
         """Whether outcomes of such creations are seen here, and nearly all of them."""
-        kinds = self._correlator.with_outcomes
+        kinds = self._with_outcomes
         if not self._is_whole:
             return False
         if (key.group, key.resource) in kinds:
