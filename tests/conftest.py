@@ -54,6 +54,7 @@ _ONE_AT_A_TIME = {
     "they act as genguard's own account": (
         *("tests/rights/", "tests/integration/test_ops_tokens.py", "tests/e2e/test_ops_auth.py"),
         *("tests/e2e/test_watching.py", "tests/e2e/test_publish_status.py"),
+        "tests/e2e/test_certificates.py",
     ),
     "they take the port of the manifests": (
         *("tests/e2e/test_install", "tests/e2e/test_doctor.py", "tests/e2e/test_kind.py"),

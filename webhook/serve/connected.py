@@ -115,7 +115,8 @@ class ConnectedCluster:
     ) -> HeldPair:
         """Follow the certificate of a Secret, and renew it while this replica leads.
 
-        Waits until there is one to serve; raises CertificateError when none comes in time.
+        The files of the flags are served until the Secret has been read. Waits until there is a
+        certificate to serve; raises CertificateError when none comes in time.
         """
         names = certs.installed_names(_NAME, self._namespace)
         names = (*names, "localhost", *settings.dns_name)
@@ -130,6 +131,8 @@ class ConnectedCluster:
         failing = "genguard_certificate_rotation_failing"
         self._metrics.gauge(failing, lambda: float(renewing.is_failing))
         held = HeldPair(f"{secret} -n {self._namespace}")
+        if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
+            held.take_files(settings.tls_cert_file, settings.tls_private_key_file)
 
         def seen(found: Fields | None) -> None:
             if found is not None:

@@ -58,7 +58,7 @@ _YOUNG_OBJECTS, _MIDDLE_ROUNDS = 700, 5
 objects are looked at, and 27 ms for all."""
 _SWITCH_SECONDS: Final = 0.000_5
 """After so long a thread with a large review lets the event loop go on; Python's default is 5 ms.
-Under all attacks of `make memory-attack` the 99th percentile of honest reviews was 76 to 84 ms."""
+Under all attacks at once the 99th percentile of honest reviews was 76 to 84 ms."""
 
 
 def about(

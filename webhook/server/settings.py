@@ -99,7 +99,7 @@ class Settings:
     cert_secret: str | None = flag(
         None,
         "Serve the certificate of this Secret in the server's own namespace, and renew it; needs "
-        "a cluster. It comes before --tls-cert-file.",
+        "a cluster. --tls-cert-file is served until it has been read.",
         metavar="NAME",
     )
     cert_lifetime: float = flag(

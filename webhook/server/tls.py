@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from certs import CertificateError, PairFiles, PairSnapshot, inspect
@@ -49,6 +50,12 @@ class HeldPair:
         """Remember the present contents of the Secret."""
         self._held = held
         self._changed.set()
+
+    def take_files(self, certificate: Path, key: Path) -> None:
+        """Hold a pair of files, if it can be read, until the Secret has been seen."""
+        with suppress(CertificateError):
+            pair = PairFiles.beside(certificate, key).read()
+            self._held = {CERT_FILE: pair.cert_pem, KEY_FILE: pair.key_pem}
 
     async def changed(self, seconds: float) -> None:
         """Wait until the Secret has changed, but no longer than so many seconds."""

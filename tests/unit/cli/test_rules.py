@@ -104,7 +104,7 @@ def test_without_a_file_the_library_is_tested():
 
 
 def test_status_judges_by_the_rules_of_a_file(file):
-    result = run("status", "--rules", str(file), "-f", "-", "-o", "json", text=BROKEN)
+    result = run("status", "--rules", str(file), "-f", "-", "-o", "json", text=f"--- {BROKEN}")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
     assert (found["ready"], found["health"]) == (False, "Red")
