@@ -37,7 +37,7 @@ Counts = Iterable[tuple[Sequence[str], float]]
 """Numbers by the values of a metric's labels."""
 
 
-class Declaration(msgspec.Struct, frozen=True):
+class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A metric: its help, the names of its labels, and its type where the name does not say it."""
 
     help: str

@@ -89,6 +89,7 @@ def test_case(case):
 
 def test_every_check_has_cases_of_both_kinds():
     cases = load("lint", *KEYS)
+    assert {case["check"] for case in cases} <= {check.id for check in CHECKS}
     for check in CHECKS:
         if not check.of_definitions:
             kinds = {case["fires"] for case in cases if case["check"] == check.id}
