@@ -137,6 +137,7 @@ def test_two_thousand_random_writes_are_predicted_exactly(
     assert not [t.resource for t in targets if not t.written], "a resource without a write"
 
 
+@pytest.mark.nightly
 def test_predictions_hold_when_many_write_one_object_at_once(
     every_api: ControlPlane, served: list[ServedResource], recording: Path
 ):

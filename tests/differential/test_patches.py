@@ -160,7 +160,7 @@ def applied(found: Any, operations: list[dict[str, Any]]) -> Any:
     return found
 
 
-@pytest.mark.parametrize("draws", [10_000, pytest.param(100_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("draws", [3_000, pytest.param(100_000, marks=pytest.mark.nightly)])
 def test_each_patch_of_odd_objects_applies_in_the_api_server_to_the_same_object(draws: int) -> None:
     lines, ours, paths = patched(draws)
     done = subprocess.run(

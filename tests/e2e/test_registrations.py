@@ -16,6 +16,7 @@ from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generation
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
+from tests.nightly import by_day
 from tests.waiting import PATIENCE
 from webhook.cluster.registrations import KEPT_SECONDS
 
@@ -61,7 +62,7 @@ def controller(client: Client, path: str) -> Iterator[list[float]]:
         thread.join()
 
 
-@pytest.mark.parametrize("mode", ["--audit-only", "--events"], ids=["audit-only", "enforcing"])
+@pytest.mark.parametrize("mode", by_day(["--audit-only", "--events"], these=["--events"]))
 def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_done_much(
     plane: ControlPlane, namespace: NamespaceFactory, mode: str
 ) -> None:

@@ -16,6 +16,7 @@ from tests.e2e.culprits import OLD_OPERATOR, is_ready, pod, removes_observed_gen
 from tests.e2e.registrations import registered
 from tests.e2e.replicas import Replicas, replicated
 from tests.e2e.traffic import passed_unseen
+from tests.nightly import by_day
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import Result, complaints, expectations
 from tests.scenarios.scene import Json, Scene, Stored
@@ -243,7 +244,7 @@ TROUBLES: dict[str, tuple[Step, Step]] = {
 }
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("trouble", by_day([*TROUBLES], these=["paused", "killed and restarted"]))
 def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
     shared: Shared, namespace: NamespaceFactory, trouble: str
 ) -> None:

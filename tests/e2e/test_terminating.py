@@ -350,8 +350,18 @@ def test_scaling_in_the_middle_of_a_rollout_is_proportional_whatever_terminates(
 
 SKEWED = [
     pytest.param({GATE: False}, (), id="off everywhere"),
-    pytest.param({}, (f"--feature-gates={GATE}=false",), id="off in the controller manager"),
-    pytest.param({GATE: False}, (f"--feature-gates={GATE}=true",), id="off in the API server"),
+    pytest.param(
+        {},
+        (f"--feature-gates={GATE}=false",),
+        id="off in the controller manager",
+        marks=pytest.mark.nightly,
+    ),
+    pytest.param(
+        {GATE: False},
+        (f"--feature-gates={GATE}=true",),
+        id="off in the API server",
+        marks=pytest.mark.nightly,
+    ),
 ]
 
 

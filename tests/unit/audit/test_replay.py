@@ -117,6 +117,7 @@ def test_a_group_cannot_forge_a_row(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_two_hundred_thousand_events_take_no_more_memory_than_a_few():
     command = [sys.executable, "-m", "tools.bench.audit_replay"]
     command += ["--events=200000", "--containers=0"]

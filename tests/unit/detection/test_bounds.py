@@ -45,8 +45,11 @@ SCALE = 100
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "by_turns"),
-    [(PODS, False), (PODS, True), (DEPLOYMENTS, False)],
-    ids=["pods", "pods written by turns", "deployments"],
+    [
+        pytest.param(PODS, False, id="pods", marks=pytest.mark.nightly),
+        pytest.param(PODS, True, id="pods written by turns"),
+        pytest.param(DEPLOYMENTS, False, id="deployments", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_hundred_thousand_objects_take_less_than_300_mib(example, by_turns):
     """In a model of a hundredth."""
