@@ -9,6 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from heapq import nlargest
 from typing import Any, Final
 
@@ -79,6 +80,7 @@ def _key_of(one: Finding) -> _Key | None:
     return one.detector, one.subresource, actor.type, actor.name, _field(one.paths[0])
 
 
+@lru_cache(1_024)
 def _field(pointer: str) -> str:
     """Return a field of any item: the index of an item differs from object to object."""
     return "/".join("*" if part.isdecimal() else part for part in from_pointer(pointer))
