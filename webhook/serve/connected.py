@@ -42,6 +42,7 @@ from webhook.cluster.standby import StandbyElection
 from webhook.cluster.stored_objects import StoredObjects, event_creator
 from webhook.cluster.watch import Change, ChangeKind, Collection, informing
 from webhook.election.leader import Leadership
+from webhook.server.certificate import files_of
 from webhook.server.detecting import Detecting
 from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair, until_good
@@ -130,9 +131,7 @@ class ConnectedCluster:
         )
         failing = "genguard_certificate_rotation_failing"
         self._metrics.gauge(failing, lambda: float(renewing.is_failing))
-        held = HeldPair(f"{secret} -n {self._namespace}")
-        if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
-            held.take_files(settings.tls_cert_file, settings.tls_private_key_file)
+        held = HeldPair(f"{secret} -n {self._namespace}", files_of(settings))
 
         def seen(found: Fields | None) -> None:
             if found is not None:

@@ -96,14 +96,13 @@ class CertificateKeeper:
         self._told: Final[dict[str, str]] = {}
         self._client_file: Final = settings.client_ca_file
         self._client_ca = None if self._client_file is None else read_authorities(self._client_file)
-        source: PairSource | None = held
-        if held is None and settings.tls_cert_file and settings.tls_private_key_file:
-            source = PairFiles.beside(settings.tls_cert_file, settings.tls_private_key_file)
+        source: PairSource | None = held or files_of(settings)
         if source is None:
             self._own = settings.own_folder
             self._renew(now)
             source = PairFiles.in_folder(self._own)
         self.serving: Final = ServingCertificate(source, at=now, client_ca=self._client_ca)
+        self._warn()
 
     async def changed(self, seconds: float) -> None:
         """Wait so many seconds, or less where the Secret changes earlier."""
@@ -164,9 +163,21 @@ class CertificateKeeper:
     def _reload_pair(self, now: datetime) -> bool:
         if not self.serving.reload_if_changed(now):
             return False
+        self._warn()
         facts = {"certificate": self.serving.facts.fingerprint}
         LOGGER.info("certificate reloaded", extra={"facts": facts})
         return True
+
+    def _warn(self) -> None:
+        for reason in self.serving.warnings:
+            LOGGER.warning("certificate", extra={"facts": {"reason": reason}})
+
+
+def files_of(settings: Settings) -> PairFiles | None:
+    """Return the pair of `--tls-cert-file` and `--tls-private-key-file`; None without them."""
+    if settings.tls_cert_file is None or settings.tls_private_key_file is None:
+        return None
+    return PairFiles.beside(settings.tls_cert_file, settings.tls_private_key_file)
 
 
 def read_authorities(file: Path) -> str:

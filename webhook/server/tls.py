@@ -21,13 +21,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from certs import CertificateError, PairFiles, PairSnapshot, inspect
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from certs.inspect import CertificateFacts, Part
-from webhook.telemetry.logs import LOGGER
 
 _HAS_MEMORY_FILES: Final = hasattr(os, "memfd_create")
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
@@ -38,11 +36,12 @@ _FILES: Final[Mapping[Part, str]] = {"certificate": CERT_FILE, "key": KEY_FILE, 
 
 
 class HeldPair:
-    """The pair that was last seen in a Secret."""
+    """The pair that was last seen in a Secret; until then that of files, where they are given."""
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, first: PairFiles | None = None) -> None:
         """`secret` is how kubectl names it: genguard-tls -n genguard-system."""
         self._secret: Final = secret
+        self._first: Final = first
         self._held: Mapping[str, bytes] | None = None
         self._changed: Final = asyncio.Event()
 
@@ -50,12 +49,6 @@ class HeldPair:
         """Remember the present contents of the Secret."""
         self._held = held
         self._changed.set()
-
-    def take_files(self, certificate: Path, key: Path) -> None:
-        """Hold a pair of files, if it can be read, until the Secret has been seen."""
-        with suppress(CertificateError):
-            pair = PairFiles.beside(certificate, key).read()
-            self._held = {CERT_FILE: pair.cert_pem, KEY_FILE: pair.key_pem}
 
     async def changed(self, seconds: float) -> None:
         """Wait until the Secret has changed, but no longer than so many seconds."""
@@ -66,6 +59,8 @@ class HeldPair:
     def read(self) -> PairSnapshot:
         """Read the present pair; raises CertificateError where there is none."""
         if self._held is None:
+            if self._first is not None:
+                return self._first.read()
             raise CertificateError(f"secret {self._secret} has not been seen yet")
         for name in (CERT_FILE, KEY_FILE):
             if not self._held.get(name):
@@ -75,6 +70,8 @@ class HeldPair:
 
     def place(self, part: Part) -> str:
         """Where a part of the pair is, for messages to those who have to repair it."""
+        if self._held is None and self._first is not None:
+            return self._first.place(part)
         return f"secret {self._secret}: {_FILES[part]}"
 
 
@@ -84,6 +81,8 @@ PairSource = PairFiles | HeldPair
 
 class ServingCertificate:
     """The certificate that the listener presents: the newest pair of its source that was good.
+
+    warnings  what is wrong with it, though it can be used
 
     Not for use from two threads. A reload reads three small files and, when they changed, costs
     about a millisecond, so the event loop's own thread may call it.
@@ -103,7 +102,7 @@ class ServingCertificate:
         self._source = source
         self._client_ca = client_ca
         self._pair = source.read()
-        self._current, self.facts = self._try(self._pair, at)
+        self._current, self.facts, self.warnings = self._try(self._pair, at)
         self.context: Final = _settings()
         self.context.sni_callback = self._hand_over
 
@@ -134,21 +133,20 @@ class ServingCertificate:
         if pair == self._pair:
             return False
         # A refused pair is tried again each time: time alone can make it valid.
-        self._current, self.facts = self._try(pair, at)
+        self._current, self.facts, self.warnings = self._try(pair, at)
         self._pair = pair
         return True
 
-    def _try(self, pair: PairSnapshot, at: datetime) -> tuple[ssl.SSLContext, CertificateFacts]:
-        """Make a context for the pair, and log its warnings; raise why it is unusable."""
+    def _try(
+        self, pair: PairSnapshot, at: datetime
+    ) -> tuple[ssl.SSLContext, CertificateFacts, tuple[str, ...]]:
+        """Make a context for the pair, with its facts and warnings; raise why it is unusable."""
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at)
         where = self._source.place
         if found.facts is None or found.errors:
             raise CertificateError("; ".join(f"{where(p.part)}: {p.message}" for p in found.errors))
-        context = self._load(pair)
-        for problem in found.problems:
-            reason = f"{where(problem.part)}: {problem.message}"
-            LOGGER.warning("certificate", extra={"facts": {"reason": reason}})
-        return context, found.facts
+        warnings = tuple(f"{where(p.part)}: {p.message}" for p in found.problems)
+        return self._load(pair), found.facts, warnings
 
     def _load(self, pair: PairSnapshot) -> ssl.SSLContext:
         context = _settings()

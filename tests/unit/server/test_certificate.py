@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from certs import CertificateError, inspect, issue, write_files
+from certs import CertificateError, PairFiles, inspect, issue, write_files
 from tests.contract.hostile import GOOD
 from tests.contract.service import serving
 from webhook.server.certificate import CertificateKeeper
@@ -95,6 +95,14 @@ def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
     assert len(caplog.records) == 2
 
 
+async def test_one_of_a_secret_that_is_due_for_renewal_is_told_once(caplog):
+    pair = HeldPair("genguard-tls")
+    pair.take(held(issue(names=["localhost"], at=NOW - 25 * DAY, leaf_lifetime=30 * DAY)))
+    await until_good(pair, 0.0)
+    CertificateKeeper(Settings(), pair)
+    assert [record.message for record in caplog.records] == ["certificate"]
+
+
 def test_a_renewal_that_cannot_be_written_leaves_the_old_one_served(tmp_path, caplog):
     folder = tmp_path / "certs"
     keeper = own(folder)
@@ -136,6 +144,16 @@ def held(issued):
         "tls.key": issued.key_pem,
         "ca.crt": issued.ca_pem,
     }
+
+
+def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_path):
+    write_files(tmp_path, held(FIRST))
+    pair = HeldPair("genguard-tls", PairFiles.in_folder(tmp_path))
+    assert pair.read().cert_pem == FIRST.cert_pem
+    assert pair.place("key") == f"{tmp_path}/tls.key"
+    pair.take(held(SECOND))
+    assert pair.read().cert_pem == SECOND.cert_pem
+    assert pair.place("key") == "secret genguard-tls: tls.key"
 
 
 def test_what_is_spoilt_is_told_and_the_last_good_pair_is_served_on(caplog):
