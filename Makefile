@@ -15,7 +15,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py --ignore
 	$(patsubst %,tests/monitoring/test_%.py,declared runbooks)
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test test-all kind-test check controlplane detect-diff bench bench-check soak coverage coverage-rows fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
+.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test compiled test-all kind-test check controlplane detect-diff bench bench-check soak coverage coverage-rows fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,11 +81,17 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 
 # Tests of real servers mostly wait, so there are two workers for each of the JOBS. tests/conftest.py orders the files.
 PYTEST := $(PY) -m pytest -n $$((2 * $(JOBS))) --no-loadscope-reorder
-test: check ## every promise, on a real control plane; what waits for test-all is in tests/README.md
+# Without compiled modules each of some thousand processes would compile its own.
+unexport PYTHONDONTWRITEBYTECODE
+test: install ## every promise, on a real control plane; what waits for test-all is in tests/README.md
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check compiled
 	$(PY) -m tests.controlplane.build --own
 	$(PY) -m tests.monitoring.binaries
 	$(PY) -m tests.store.binaries
-	$(PYTEST) -m 'not nightly'
+	$(PYTEST) -m 'not nightly' --hypothesis-profile=day
+
+compiled: install # the tests, once for all workers; if something is wrong with them, the run says it
+	@$(PY) -m pytest -q --collect-only >/dev/null 2>&1 || true
 
 test-again: install ## what failed in the last run, with nothing beside it
 	$(PY) -m pytest -m 'not nightly' --last-failed --last-failed-no-failures none

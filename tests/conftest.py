@@ -1,7 +1,7 @@
 """Settings and fixtures for every folder of tests.
 
-Hypothesis tries the same examples in every run. With GENGUARD_EXPLORE=1 it tries many new ones,
-with --hypothesis-profile=quick a few.
+Hypothesis tries the same examples in every run: half of them with --hypothesis-profile=day, a few
+with quick. With GENGUARD_EXPLORE=1 it tries many new ones.
 """
 
 import os
@@ -33,6 +33,7 @@ settings.register_profile(
     max_examples=5_000,
     print_blob=True,
 )
+settings.register_profile("day", settings.get_profile("proved"), max_examples=100)
 settings.register_profile("quick", settings.get_profile("proved"), max_examples=20)
 settings.load_profile("explore" if os.environ.get("GENGUARD_EXPLORE") else "proved")
 

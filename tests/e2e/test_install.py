@@ -24,6 +24,7 @@ from tests.e2e.installations import (
 )
 from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.verbs import Verb, run
+from tests.nightly import by_day
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from webhook.cluster.standby import ACTIVE
@@ -187,7 +188,7 @@ def test_without_yes_and_a_terminal_nothing_is_done(plane: ControlPlane) -> None
     assert there(plane) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("number", by_day([signal.SIGINT, signal.SIGTERM], every=2))
 def test_interrupted_while_it_registers_it_puts_everything_back(
     clean: ControlPlane, number: signal.Signals
 ) -> None:

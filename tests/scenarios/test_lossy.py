@@ -22,8 +22,8 @@ _SHARE = 0.8
 
 
 def _pairs(names: list[str]) -> Any:
-    """Every scenario with every distortion: by day with each sixth, by night with all of them."""
-    return pytest.mark.parametrize(("name", "distortion"), by_turns(names, [*DISTORTIONS], 6))
+    """Every scenario with every distortion: by day with each twelfth, by night with all of them."""
+    return pytest.mark.parametrize(("name", "distortion"), by_turns(names, [*DISTORTIONS], 12))
 
 
 def results(name: str, distortion: str) -> tuple[Result, Result]:

@@ -111,7 +111,6 @@ def test_every_module_that_is_shipped_or_named_in_an_import_is_there(layer: Laye
 
 
 @pytest.mark.slow
-@pytest.mark.nightly
 def test_every_verb_describes_itself(layer: Layer) -> None:
     for verb in VERBS:
         assert "Usage:" in layer.run("-m", "webhook", verb, "--help")

@@ -111,8 +111,8 @@ def judged(detection: Detection, attack: str) -> Callable[[int], None]:
     ("attack", "count", "most"),
     [
         ("writes without an end", 25, 3_000),
-        ("leaves far down", 8, 1_000),
-        ("statuses with long types", 12, 1_000),
+        pytest.param("leaves far down", 8, 1_000, marks=pytest.mark.nightly),
+        pytest.param("statuses with long types", 12, 1_000, marks=pytest.mark.nightly),
     ],
 )
 def test_what_takes_much_is_counted_in_leaves(monkeypatch, attack, count, most):
