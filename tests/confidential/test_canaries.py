@@ -218,6 +218,7 @@ def test_replicas_share_nothing_of_an_object_but_what_restore_names(
     assert {word for word in told.leaks()["store"] if not word.startswith(NAMED)} == {LOST}
 
 
+@pytest.mark.nightly
 def test_with_show_values_texts_are_shown_but_none_of_a_secret() -> None:
     with Genguard(*_EVERYTHING, "--show-values", f"--crds={DEFINITIONS}") as guard:
         told = Told()

@@ -287,6 +287,7 @@ def test_cert_manager_may_see_to_the_certificate(clean: ControlPlane) -> None:
         run(clean, "uninstall", "--yes")
 
 
+@pytest.mark.nightly
 def test_a_valkey_is_installed_with_a_password_that_is_made_once_and_never_shown(
     clean: ControlPlane,
 ) -> None:

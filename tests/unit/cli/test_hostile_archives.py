@@ -175,6 +175,7 @@ def counted_lines() -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_an_archive_that_unpacks_to_gibibytes_takes_bounded_memory(tmp_path):
     path, reasons, read = tmp_path / "a.gz", [], 0
     with gzip.open(path, "wb", compresslevel=1) as file:
