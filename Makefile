@@ -15,7 +15,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py --ignore
 	$(patsubst %,tests/monitoring/test_%.py,declared runbooks)
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test compiled test-all kind-test check controlplane detect-diff bench bench-check soak coverage coverage-rows fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
+.PHONY: help shipped install run demo demo-picture first-hour dashboard-picture quick quick-tests test compiled test-all kind-test check controlplane detect-diff bench soak coverage coverage-rows fuzz faults next-kubernetes wheel chart manual krew sbom release audit docs clean clean-all lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,12 +123,8 @@ faults: install controlplane ## what users see of faults, with 10,000 writes whi
 detect-diff: install ## what detection finds otherwise than before, in all recordings and cases (two minutes): WRITE=1 keeps it
 	$(PY) -m tools.detect_diff $(if $(WRITE),--write)
 
-bench: install controlplane ## genguard beside Go, kopf and others: writes tools/bench/RESULTS.md
+bench: install controlplane ## genguard beside aiohttp and Go: writes tools/bench/RESULTS.md
 	$(PY) -m tools.bench
-	$(PY) -m tools.bench.tracking
-
-bench-check: install controlplane ## fail where a review costs 25 % more than is recorded
-	$(PY) -m tools.bench --check
 
 soak: install controlplane ## load and trouble, and whether anything grows by it: TIME=60 minutes
 	$(PY) -m tools.soak --minutes $(or $(TIME),60)

@@ -1,8 +1,8 @@
 """`make bench`: everything measured, side by side, and told; `--help` says what else there is.
 
 Without a flag it measures everything and writes RESULTS.md and results.json beside this file, and
-the tables in docs/performance.md and docs/decide.md. Exits with 1 when a server did not start, an
-answer was wrong, or --check found something worse.
+the tables in docs/performance.md and docs/decide.md. Exits with 1 when a server did not start or an
+answer was wrong.
 """
 
 import argparse
@@ -15,7 +15,6 @@ from textwrap import fill
 from typing import Final
 
 from tests.controlplane.plane import ControlPlane
-from tools.bench.check import check
 from tools.bench.corpus import mean_bytes, read_corpus
 from tools.bench.generator import LoadFailedError
 from tools.bench.growth import GROWTHS, Growth
@@ -31,7 +30,7 @@ from tools.bench.report import (
     start_table,
     through_table,
 )
-from tools.bench.results import COMPARED, FOLDER, Results, read_results
+from tools.bench.results import FOLDER, Results
 from tools.bench.rounds import Samples, run_rounds
 from tools.bench.running import ServerFailedError
 from tools.bench.scenarios import SCENARIOS, Effort, WrongAnswersError
@@ -60,16 +59,12 @@ FULL: Final = Plan(
     start=Effort(repeats=10, seconds=0.0, warm_up=0.0),
 )
 QUICK: Final = Plan(servers=Effort(repeats=1, seconds=0.5, warm_up=0.5))
-CHECK: Final = Plan(servers=Effort(repeats=2, seconds=1.0, warm_up=0.5))
 
 
 def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> int:
     """Measure and print; `plan` is for tests."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="rough numbers in 40 s, not kept")
-    parser.add_argument(
-        "--check", action="store_true", help="fail where a ratio is worse than in results.json"
-    )
     parts = [field.name for field in fields(Plan)]
     parser.add_argument("--only", choices=parts, help="measure this alone, not kept")
     names = [server.name for server in SERVERS]
@@ -81,8 +76,6 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="write the files there")
     flags = parser.parse_args(arguments)
     try:
-        if flags.check:
-            return _check(flags.into or FOLDER, plan or CHECK)
         wanted = plan or (QUICK if flags.quick or flags.server else FULL)
         if flags.only:
             wanted = Plan(**{flags.only: getattr(FULL, flags.only)})
@@ -155,20 +148,6 @@ def _told(results: Results) -> Iterator[str]:
     if results.start:
         yield fill(f"Start of a command: {START_LEGEND}", _WIDTH)
         yield start_table(results)
-
-
-def _check(folder: Path, plan: Plan) -> int:
-    servers = servers_named([name for pair in COMPARED.values() for name in pair])
-    effort, recorded = plan.servers, read_results(folder)
-    assert effort is not None
-
-    def measure() -> Samples:
-        return run_rounds(servers, SCENARIOS[:1], effort, _progress)
-
-    worse = check(recorded, measure, _progress)
-    for line in worse:
-        print(line, file=sys.stderr)
-    return 1 if worse else 0
 
 
 def _progress(text: str) -> None:

@@ -12,8 +12,8 @@ import jsonpatch
 from genguard.admission.review import Phase
 from tests.contract_of_answers import violations
 from tools.bench.servers import CONSTANT_ANSWER, Answers, Server
-from tools.bench.servers.two_rules import mutated
 from tools.bench.template import Template
+from tools.bench.two_rules import mutated
 
 _SHOWN: Final = 5
 

@@ -1,4 +1,9 @@
-"""The recorded reviews: `corpus.ndjson.gz` beside this file, recording lines as `replay` reads."""
+"""The recorded reviews: `corpus.ndjson.gz` beside this file, recording lines as `replay` reads.
+
+`genguard serve --audit-only --record` kept what an API server sent of made-up pods of a namespace:
+12 creations, 8 updates, 30 of status and 6 deletions. It stays as it is, or figures of two runs
+could not be compared.
+"""
 
 import gzip
 from collections.abc import Iterable
@@ -59,16 +64,6 @@ def _recorded(content: bytes) -> Recorded:
 
 _line_decoder: Final = msgspec.json.Decoder(_Line)
 _review_decoder: Final = msgspec.json.Decoder(_Review)
-
-
-def write_corpus(reviews: Iterable[Recorded], path: Path = FILE) -> None:
-    """Pack reviews; the same reviews give the same file."""
-    lines = [
-        b'{"time":"%s","phase":"%s","review":%s}\n'
-        % (one.time.encode(), one.phase.encode(), one.body)
-        for one in reviews
-    ]
-    path.write_bytes(gzip.compress(b"".join(lines), compresslevel=9, mtime=0))
 
 
 def mean_bytes(reviews: Iterable[Recorded]) -> float:

@@ -15,7 +15,7 @@ from typing import Final
 from tests.controlplane.build import PROGRAMS, pinned
 from tools.bench.running import REPOSITORY
 
-_LIBRARIES: Final = ("aiohttp", "msgspec", "uvloop", "kopf")
+_LIBRARIES: Final = ("aiohttp", "msgspec", "uvloop")
 _GO_MOD: Final = PROGRAMS["gowebhook"] / "go.mod"
 _CONTROLLER_RUNTIME: Final = re.compile(r"sigs\.k8s\.io/controller-runtime v(\S+)")
 

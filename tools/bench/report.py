@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from tools.bench.growth import GROWTHS, LIVES, MOST_OBJECTS, OBJECTS, Growth
-from tools.bench.results import COMPARED, Results, best_ratio, middle, ratio, spread
+from tools.bench.results import Results, middle, ratio, spread
 from tools.bench.rounds import AFTER_MB, IDLE_MB, START_S
 from tools.bench.scenarios import OPEN_RATES, SCENARIOS
 from tools.bench.servers import APPLICATION, FLOOR, GENGUARD, GO, SERVERS
@@ -36,8 +36,6 @@ _FURTHER: Final = """## Look further
 - `python -m tools.bench.profile` says where the time of a review goes, by kind of write and phase,
   and shows a cProfile; with `--of detection` of what happens after the answer.
 - `python -m tools.bench --quick` measures roughly, `--only through` a part, `--server NAME` some.
-- `make bench-check` fails when a ratio of processor time, best round to best round, is 25 % worse
-  than it was here: {best}.
 """
 _TITLES: Final = {
     "cpu_us": ("CPU µs", 0),
@@ -232,9 +230,4 @@ def markdown(results: Results) -> str:
         parts += [COMPARED_LEGEND, compared_table(results)]
     if results.start:
         parts += ["## Start of a command", START_LEGEND, start_table(results)]
-    best = "; ".join(
-        f"{name} {best_ratio(results.servers, 'cpu_us', *pair):.2f}"
-        for name, pair in COMPARED.items()
-        if {*pair} <= results.servers.keys()
-    )
-    return "\n\n".join([*parts, _FURTHER.format(best=best)])
+    return "\n\n".join([*parts, _FURTHER])

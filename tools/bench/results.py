@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from tools.bench.rounds import Samples
-from tools.bench.servers import FLOOR, GENGUARD, GO
 
 FOLDER: Final = Path(__file__).parent
 FILE: Final = "results.json"
@@ -54,15 +53,6 @@ def ratio(samples: Samples, key: str, of: str, to: str) -> float | None:
     if not own or not other:
         return None
     return median(one / two for one, two in zip(own, other, strict=True))
-
-
-def best_ratio(samples: Samples, key: str, of: str, to: str) -> float:
-    """The best round of the one to the best of the other: what disturbs only ever adds."""
-    return min(samples[of][key]) / min(samples[to][key])
-
-
-COMPARED: Final = {"genguard / floor": (GENGUARD, FLOOR), "genguard / go": (GENGUARD, GO)}
-"""The ratios of processor time that must not grow."""
 
 
 def read_results(folder: Path = FOLDER) -> Results:

@@ -21,7 +21,6 @@ from genguard.detection.matching import Rule
 from genguard.needed_phases import needs_of, rules_of
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
-from tools.bench import workload
 from tools.bench.rounds import Samples, certificate
 from tools.bench.running import Running, running
 from tools.bench.scenarios import Effort, WrongAnswersError, percentile
@@ -214,10 +213,41 @@ def _life(client: Client, name: str) -> Iterator[Callable[[], object]]:
     at = f"{_PODS}/{name}"
     ready = {"type": "Ready", "status": "True", "observedGeneration": 1}
     status = {"phase": "Running", "observedGeneration": 1, "conditions": [ready]}
-    yield lambda: client.post(_PODS, workload.worker(name))
+    yield lambda: client.post(_PODS, _worker(name))
     yield lambda: client.patch(f"{at}/status", {"status": status})
     yield lambda: client.patch(at, {"spec": {"activeDeadlineSeconds": 1_000}})
     yield lambda: client.delete(at, {"gracePeriodSeconds": 0})
+
+
+def _worker(name: str) -> dict[str, Any]:
+    """A queue worker as teams write it: one container, no port."""
+    labels = {
+        "app.kubernetes.io/name": name,
+        "app.kubernetes.io/part-of": "shop",
+        "app.kubernetes.io/managed-by": "kubectl",
+    }
+    token = {"secretKeyRef": {"name": "orders", "key": "value"}}
+    env = {"QUEUE": "orders", "CONCURRENCY": "16", "LOG_LEVEL": "info"}
+    container = {
+        "name": "worker",
+        "image": "registry.example.com/shop/worker:2.7.0",
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "env": [
+            *({"name": key, "value": value} for key, value in env.items()),
+            {"name": "QUEUE_TOKEN", "valueFrom": token},
+        ],
+    }
+    spec = {"containers": [container], "priorityClassName": ""}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels, "annotations": {}},
+        "spec": spec,
+    }
 
 
 WRITES_OF_A_LIFE: Final = {"CREATE": 1, "UPDATE": 2, "DELETE": 1}
@@ -255,7 +285,7 @@ def registered(
         wait_until(lambda: not hooks & _called(plane), what=f"{setting.name} called no longer")
 
 
-def _configuration(one: Registration, server: Running, folder: Path) -> workload.Manifest:
+def _configuration(one: Registration, server: Running, folder: Path) -> dict[str, Any]:
     authority = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
     hook: dict[str, Any] = {
         "name": one.hook,
@@ -275,7 +305,7 @@ def _configuration(one: Registration, server: Running, folder: Path) -> workload
 def _called(plane: ControlPlane) -> set[str]:
     """The webhooks that a write calls now."""
     before = _calls(plane)
-    probe = workload.worker("probe")
+    probe = _worker("probe")
     plane.client.post(_PODS, probe, params={"dryRun": "All"})
     return {name for name, count in _calls(plane).items() if count > before.get(name, 0.0)}
 

@@ -67,14 +67,9 @@ class Server:
         return not self.needs or importlib.util.find_spec(self.needs) is not None
 
 
-def _module(name: str) -> Callable[[Listen], Sequence[str]]:
-    def command(listen: Listen) -> Sequence[str]:
-        return (
-            *(sys.executable, "-m", f"tools.bench.servers.{name}"),
-            *(str(listen.port), str(listen.folder)),
-        )
-
-    return command
+def _constant(form: str) -> Callable[[Listen], Sequence[str]]:
+    program = (sys.executable, "-m", "tools.bench.constant")
+    return lambda listen: (*program, str(listen.port), str(listen.folder), form)
 
 
 def _genguard(loop: str, *flags: str) -> Callable[[Listen], Sequence[str]]:
@@ -99,7 +94,7 @@ FLOOR: Final = "floor"
 QUIET_APPLICATION: Final = Server(
     "aiohttp, no access log",
     "the same without its access log",
-    lambda listen: (*_module("application")(listen), "--no-access-log"),
+    _constant("application-without-log"),
     Answers.CONSTANT,
 )
 """What lives are measured against; it is in no other table."""
@@ -125,14 +120,14 @@ SERVERS: Final = (
     Server(
         FLOOR,
         "aiohttp's low-level server: reads the body, answers a constant",
-        _module("floor"),
+        _constant("floor"),
         Answers.CONSTANT,
     ),
     Server(
         APPLICATION,
         "an aiohttp application with a route and its access log: reads the body, answers a "
         "constant",
-        _module("application"),
+        _constant("application"),
         Answers.CONSTANT,
     ),
     Server(
@@ -151,18 +146,6 @@ SERVERS: Final = (
         Answers.JUDGED,
         by_phase=True,
         puts_aside=_PUTS_ASIDE,
-    ),
-    Server(
-        "plain",
-        "aiohttp, json and jsonpatch: the two rules as one would first write them",
-        _module("plain"),
-        Answers.JUDGED,
-    ),
-    Server(
-        "kopf",
-        "a handler of kopf with the two rules: its web server and its admission engine",
-        _module("with_kopf"),
-        Answers.JUDGED,
     ),
     Server(
         GO,

@@ -1,8 +1,4 @@
-"""The two rules as one would first write them, for pods alone.
-
-They decode everything, change a copy and know no other kinds. What they do is right, so they also
-serve as the second opinion on what genguard answers.
-"""
+"""The two rules as one would first write them, for pods alone: what answers are compared with."""
 
 import copy
 from collections.abc import Mapping
@@ -17,16 +13,12 @@ def mutated(request: Mapping[str, Any]) -> Any:
     operation = request["operation"]
     if operation not in ("CREATE", "UPDATE"):
         return new
-    result = copy.deepcopy(new)
-    apply_rules(result, request.get("oldObject"), operation, request.get("subResource"))
-    return result
-
-
-def apply_rules(pod: Object, old: Any, operation: str, subresource: str | None) -> None:
-    """Both rules, in place, on an object that is created or updated."""
-    assign_generation(pod, old, operation, subresource)
+    result, old = copy.deepcopy(new), request.get("oldObject")
+    subresource = request.get("subResource")
+    assign_generation(result, old, operation, subresource)
     if subresource == "status":
-        preserve_observed_generation(pod["status"], old["status"])
+        preserve_observed_generation(result["status"], old["status"])
+    return result
 
 
 def assign_generation(pod: Object, old: Any, operation: str, subresource: str | None) -> None:
