@@ -73,7 +73,6 @@ NAMED = {
 """The options of install that a value names otherwise."""
 
 _TEXT = {"type": "string"}
-_FLAG = {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,177 +86,17 @@ class Value:
 
 
 def values() -> list[Value]:
-    """Every value, in the order in which people need them."""
-    return [
-        Value(
-            "register",
-            True,
-            _FLAG,
-            "Register genguard with the API server, which then calls it for each write. A Job does "
-            "this once the server is ready and the API server has reached it. Without, the server "
-            "runs and is in nobody's way.",
-        ),
-        _of_option("auditOnly", False, _FLAG),
-        Value(
-            "image",
-            {"repository": REPOSITORY, "tag": "", "digest": "", "pullPolicy": "IfNotPresent"},
-            _object(
-                {
-                    "repository": _TEXT,
-                    "tag": _TEXT,
-                    "digest": _TEXT,
-                    "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
-                }
-            ),
-            "The server's image. The tag is by default the chart's appVersion; a digest goes "
-            "before a tag.",
-        ),
-        _of_option("heal", None, {"type": ["boolean", "null"]}),
-        _of_option("registrations", "follow", {"enum": ["follow", "fixed"]}),
-        _of_option("ha", False, _FLAG),
-        _of_option("replicas", None, {"type": ["integer", "null"], "minimum": 1}),
-        _of_option("store", "", _TEXT),
-        _of_option("storeImage", "", _TEXT),
-        _of_option("certManager", False, _FLAG),
-        Value(
-            "certificate",
-            {"ca": "", "crt": "", "key": ""},
-            _object({"ca": _TEXT, "crt": _TEXT, "key": _TEXT}),
-            "A certificate of your own, in PEM: give all three, with --set-file. Without them the "
-            "server makes one, writes it into its Secret and into the registrations, and renews "
-            "it; Helm never sees a key.",
-        ),
-        _of_option("apiServerCidrs", [], _list(_TEXT)),
-        _of_option("alertmanagers", [], _list({"type": "string", "pattern": "^https?://"})),
-        Value(
-            "outside",
-            {"url": "", "caBundle": ""},
-            _object(
-                {"url": {"type": "string", "pattern": "^(https://[^/]+)?$"}, "caBundle": _TEXT}
-            ),
-            "The server runs outside the cluster, and the API server reaches it at this URL: only "
-            "the registrations are made. caBundle, in PEM, is what it is known by.",
-        ),
-        Value(
-            "opsAuth",
-            False,
-            _FLAG,
-            "Show dashboard, API and metrics over TLS to who brings a token of the cluster.",
-        ),
-        Value(
-            "monitoring",
-            False,
-            _FLAG,
-            "A PodMonitor and alerts for the Prometheus operator, and a dashboard for Grafana.",
-        ),
-        Value(
-            "serve",
-            {},
-            {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": {name: schema for name, schema, _ in serve_flags()},
-            },
-            "More flags of `genguard serve`, by their names, such as log-level: DEBUG.",
-        ),
-        Value(
-            "customResources",
-            [],
-            _list(
-                _object(
-                    {
-                        "group": _TEXT,
-                        "version": _TEXT,
-                        "resource": {"type": "string", "pattern": "^[a-z0-9]+$"},
-                        "subresources": _list({"enum": ["status", "scale"]}),
-                    },
-                    required=["group", "version", "resource"],
-                )
-            ),
-            "Custom resources that are watched, too: group, version, resource (in plural), and the "
-            "subresources that the CustomResourceDefinition declares.",
-        ),
-        Value(
-            "createNamespace",
-            False,
-            _FLAG,
-            "Make the Namespace with its Pod Security labels as well: for `helm template` and "
-            "GitOps. `helm install` needs a namespace before.",
-        ),
-        Value("imagePullSecrets", [], _list({"type": "object"}), "As in a pod."),
-        Value("nodeSelector", {}, {"type": "object"}, "As in a pod."),
-        Value("tolerations", [], _list({"type": "object"}), "As in a pod."),
-        Value("affinity", {}, {"type": "object"}, "As in a pod."),
-        Value(
-            "topologySpreadConstraints",
-            [],
-            _list({"type": "object"}),
-            "Of the server's pods. [default: over zones and nodes, where the cluster can]",
-        ),
-        Value(
-            "priorityClassName",
-            "system-cluster-critical",
-            _TEXT,
-            "Of all pods. With a lower class they are evicted earlier: then nobody checks writes.",
-        ),
-        Value("podAnnotations", {}, {"type": "object"}, "Annotations of the server's pods."),
-        Value(
-            "podLabels",
-            {},
-            {
-                "type": "object",
-                "additionalProperties": _TEXT,
-                "not": {"anyOf": [{"required": [name]} for name in _OWN_LABELS]},
-            },
-            "More labels of the server's pods.",
-        ),
-        Value(
-            "serviceAccount",
-            {"annotations": {}},
-            _object({"annotations": {"type": "object", "additionalProperties": _TEXT}}),
-            "Annotations of the server's ServiceAccount, such as an identity of a cloud.",
-        ),
-        Value(
-            "extraEnv",
-            [],
-            _list(_object_with_name()),
-            "More environment variables of the server, as in a container: a proxy, or "
-            "OTEL_EXPORTER_OTLP_ENDPOINT.",
-        ),
-        *(
-            Value(name, "", _TEXT, "Refused where it is not genguard: names and labels are fixed.")
-            for name in ("nameOverride", "fullnameOverride")
-        ),
-        Value(
-            "resources",
-            {},
-            {"type": "object"},
-            "Of the server's container. [default: those of manifests/base/server/deployment.yaml]",
-        ),
+    """Every value, in the order in which people need them: those of chart_values.yaml."""
+    rows = yaml.safe_load((ROOT / "tools" / "chart_values.yaml").read_text())
+    options = option_values()
+    found = [
+        Value(one["name"], one["default"], one["schema"], one.get("help") or options[one["name"]])
+        for one in rows
     ]
-
-
-_OWN_LABELS = ("app.kubernetes.io/name", "genguard.io/active", "pod-template-hash")
-"""Labels of pods by which the Service, a leader or a Deployment finds them."""
-
-
-def _object_with_name() -> dict[str, Any]:
-    return {"type": "object", "required": ["name"], "properties": {"name": _TEXT}}
-
-
-def _object(properties: dict[str, Any], required: Sequence[str] = ()) -> dict[str, Any]:
-    more = {"required": list(required)} if required else {}
-    return {
-        "type": "object", "additionalProperties": False, "properties": properties, **more,
-    }  # fmt: skip
-
-
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def _of_option(name: str, default: Any, schema: dict[str, Any]) -> Value:
-    return Value(name, default, schema, option_values()[name])
+    known = {one.name: one for one in found}
+    known["image"].default["repository"] = REPOSITORY
+    known["serve"].schema["properties"] = {name: schema for name, schema, _ in serve_flags()}
+    return found
 
 
 def option_values() -> dict[str, str]:
@@ -614,7 +453,9 @@ def _schema() -> dict[str, Any]:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Values of genguard's chart",
-        **_object(properties | {"global": {"type": "object"}}),
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties | {"global": {"type": "object"}},
     }
 
 
