@@ -337,7 +337,7 @@ def own_phase(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> str:
 def _path(client: Mapping[str, Any]) -> str:
     try:
         path = _mapping(client.get("service")).get("path") or urlsplit(client.get("url") or "").path
-    except (ValueError, AttributeError):
+    except (AttributeError, TypeError, ValueError):
         return ""
     return str(path)
 

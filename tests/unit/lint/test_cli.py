@@ -55,24 +55,6 @@ def test_a_line_about_a_definition_names_it_instead_of_a_webhook(tmp_path):
     assert summary == {"type": "summary", "error": 1, "warning": 1, "info": 0}
 
 
-def test_a_list_of_definitions_need_not_say_their_kind(tmp_path):
-    item = {key: value for key, value in WIDGETS.items() if key not in ("kind", "apiVersion")}
-    found = {"kind": "CustomResourceDefinitionList", "items": [item]}
-    assert "status-no-subresource" in lint("-", stdin=json.dumps(found)).stdout
-
-
-def test_what_is_not_there_is_said(tmp_path):
-    service = {"kind": "Service", "metadata": {"name": "a"}}
-    told = lint(written(tmp_path / "a.yaml", service)).stderr
-    assert "No webhook configuration or CustomResourceDefinition found" in told
-
-
-def test_a_table_for_people(tmp_path):
-    out = lint(written(tmp_path / "a.yaml", SLOW)).stdout.splitlines()
-    assert out[0].startswith("warning  timeout-long")
-    assert out[-1] == "0 error, 1 warning, 0 info"
-
-
 @pytest.mark.parametrize(
     ("fail_on", "code"), [("error", 0), ("warning", 1), ("info", 1), (None, 0)]
 )
@@ -98,28 +80,12 @@ def test_a_service_of_another_file_is_known(tmp_path):
     assert "has no port 443" in lint(*files).stdout
 
 
-@pytest.mark.parametrize("text", ["{", "a: [", "\x00", "a: &a [*a", "- !!python/object:os.x {}"])
-def test_what_cannot_be_read_is_told(tmp_path, text):
-    path = tmp_path / "bad.yaml"
-    path.write_text(text)
-    result = lint(path)
-    assert result.exit_code == 1
-    assert "neither JSON nor YAML" in result.stderr
-
-
 def test_files_or_a_cluster(tmp_path):
     assert lint().exit_code == 2
     assert lint("--kubeconfig", "x", written(tmp_path / "a.yaml", BAD)).exit_code == 2
     missing = lint("--kubeconfig", tmp_path / "missing")
     assert (missing.exit_code, "Error" in missing.stderr) == (1, True)
     assert lint(tmp_path / "missing").exit_code == 1
-
-
-def test_names_cannot_forge_a_row(tmp_path):
-    named = configuration("a\n\x1b[31merror", {"sideEffects": "Some"})
-    out = lint(written(tmp_path / "a.yaml", named)).stdout
-    assert len(out.splitlines()) == 2
-    assert "\x1b" not in out
 
 
 @pytest.fixture(scope="module")

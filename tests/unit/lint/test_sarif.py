@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
@@ -62,21 +61,6 @@ def test_a_result_names_file_and_line_of_the_field_in_any_document(tmp_path, mon
     }
 
 
-def test_a_field_that_is_left_out_has_the_line_of_what_it_is_missing_in(tmp_path):
-    hook = configuration("bare", {})
-    del hook["webhooks"][0]["sideEffects"]
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps({"kind": "List", "items": [hook]}, indent=1))
-    results = sarif(path, code=1)["results"]
-    lines = path.read_text().splitlines()
-    (found,) = (one for one in results if one["ruleId"] == "side-effects")
-    line = physical(found)["region"]["startLine"]
-    assert [one.strip() for one in lines[line - 1 : line + 1]] == [
-        "{",
-        '"name": "sound.example.org",',
-    ]
-
-
 def test_a_definition_has_its_own_lines_whatever_else_has_its_name(tmp_path):
     widgets = definition({"version": {"subresources": {"scale": {}}}})
     same_name = {"kind": "ConfigMap", "metadata": {"name": "widgets.example.org"}}
@@ -90,13 +74,6 @@ def test_a_definition_has_its_own_lines_whatever_else_has_its_name(tmp_path):
     assert logical["fullyQualifiedName"] == (
         "widgets.example.org/spec.versions[0].subresources.status"
     )
-
-
-@pytest.mark.parametrize("fail_on", ["error", "info"])
-def test_exit_codes_are_those_of_the_other_outputs(tmp_path, fail_on):
-    path = tmp_path / "a.yaml"
-    path.write_text(yaml.safe_dump(SLOW))
-    sarif("--fail-on", fail_on, path, code=int(fail_on == "info"))
 
 
 def test_standard_input_has_no_lines():
