@@ -3,9 +3,6 @@
 import itertools
 from typing import Any
 
-import pytest
-import yaml
-
 from tests.cases_loader import table
 from tests.unit.manifest_files import (
     MANIFESTS,
@@ -19,8 +16,6 @@ from tests.unit.manifest_files import (
 )
 from tools.published import current
 from webhook.cli.publish_status import LEASE, publish_status
-from webhook.cli.serve import serve
-from webhook.manifest.rendering import FINDINGS
 from webhook.server.options import Limits
 
 OBJECTS = server_objects()
@@ -44,13 +39,6 @@ def test_a_field_is_as_its_reason_wants_it(case):
     if known is None:
         known = {one["kind"]: one for one in documents(MANIFESTS / case["file"])}
     assert at(known[case["kind"]], case["path"]) == case["value"], case.because
-
-
-def parsed(args):
-    """What `serve` makes of its arguments; an unknown flag or a bad value raises."""
-    verb, *flags = args
-    assert verb == serve.name
-    return serve.make_context(verb, flags).params
 
 
 def test_pods_are_told_to_end_later_than_the_server_needs():
@@ -122,66 +110,6 @@ def test_heal_may_patch_every_status_that_is_watched_and_nothing_else():
     assert sorted(found) == sorted(one for one in watched() if one[1].endswith("/status"))
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == OBJECTS["ClusterRoleBinding"]["subjects"]
-
-
-def test_other_rights_are_these_and_no_others():
-    other = [
-        rule
-        for rule in OBJECTS["ClusterRole"]["rules"]
-        if rule["verbs"] != ["get"]
-        and not (rule["verbs"] == WATCH and "admissionregistration.k8s.io" not in rule["apiGroups"])
-    ]
-    assert other == [
-        {
-            "apiGroups": ["apiextensions.k8s.io"],
-            "resources": ["customresourcedefinitions"],
-            "verbs": ["list", "watch"],
-        },
-        {
-            "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": [
-                "mutatingwebhookconfigurations",
-                "validatingwebhookconfigurations",
-                "mutatingadmissionpolicies",
-                "mutatingadmissionpolicybindings",
-                "validatingadmissionpolicies",
-                "validatingadmissionpolicybindings",
-            ],
-            "verbs": ["get", "list", "watch"],
-        },
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
-    ]
-
-
-def test_the_arguments_are_ones_that_serve_takes():
-    flags = parsed(container()["args"])
-    assert flags["bind_address"] == flags["ops_address"] == "0.0.0.0"  # noqa: S104
-    ports = {port["name"]: port["containerPort"] for port in container()["ports"]}
-    assert ports == {"webhook": flags["secure_port"], "ops": flags["ops_port"]}
-    (folder,) = (m["mountPath"] for m in container()["volumeMounts"] if m["name"] == "tls")
-    assert str(flags["tls_cert_file"]) == f"{folder}/tls.crt"
-    assert str(flags["tls_private_key_file"]) == f"{folder}/tls.key"
-    assert flags["kubeconfig"] == "in-cluster"
-    assert flags["events"] is True
-    assert flags["findings_configmap"] == FINDINGS
-    assert flags["audit_only"] is flags["heal"] is False
-
-
-@pytest.mark.parametrize(
-    ("folder", "flag"), [("overlays/audit-only", "audit_only"), ("heal", "heal")]
-)
-def test_audit_only_and_heal_add_the_one_flag_that_serve_has_for_it(folder, flag):
-    (patch,) = kustomization(MANIFESTS / folder)["patches"]
-    (operation,) = yaml.safe_load(patch["patch"])
-    assert operation["path"] == "/spec/template/spec/containers/0/args/-"
-    assert parsed([*container()["args"], operation["value"]])[flag] is True
-    assert "patches" not in kustomization(MANIFESTS / "overlays" / "enforce")
-
-
-def test_follow_is_what_a_server_takes_for_its_flag():
-    (patch,) = kustomization(MANIFESTS / "follow")["patches"]
-    (operation,) = yaml.safe_load(patch["patch"])
-    assert parsed([*container()["args"], operation["value"]])["registrations"] == "follow"
 
 
 def test_the_image_has_the_version_of_the_package_and_no_moving_tag():

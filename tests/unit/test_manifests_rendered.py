@@ -5,28 +5,20 @@ import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
 
 from certs import ensure, inspect, installed_names
-from certs.files import CA_FILE
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
-from webhook.cluster.connection import POD_NAME
-from webhook.cluster.standby import ACTIVE
-from webhook.manifest.rendering import PASSWORD, REGISTRATIONS
 from webhook.server.access import Part
-from webhook.server.watching import parse_watched
 
 pytestmark = pytest.mark.slow  # make quick needs no Go: it would build kubectl
 
 NOW = datetime.now(UTC)
 NAMES = installed_names("genguard", "genguard-system")
-CHANGED = ("Deployment", "NetworkPolicy")
-"""What replicas that all answer make different; a Valkey is new."""
 
 
 @pytest.fixture(scope="module")
@@ -99,16 +91,6 @@ def test_the_registrations_are_the_ones_that_the_other_tests_read(rendered):
         }
 
 
-def test_the_two_overlays_differ_in_one_argument_and_the_rights_to_heal(rendered):
-    enforce, audit_only = (rendered(f"manifests/overlays/{n}") for n in ("enforce", "audit-only"))
-    for documents, flag in ((audit_only, "--audit-only"), (enforce, "--heal")):
-        (deployment,) = of_kind(documents, "Deployment").values()
-        assert deployment["spec"]["template"]["spec"]["containers"][0]["args"].pop() == flag
-    rights = [one for one in enforce if one["metadata"]["name"] == "genguard-heal"]
-    assert [one["kind"] for one in rights] == ["ClusterRole", "ClusterRoleBinding"]
-    assert [one for one in enforce if one not in rights] == audit_only
-
-
 def test_the_server_can_be_applied_before_the_registrations(rendered):
     """`-l app.kubernetes.io/component=server` picks everything but the registrations."""
     for document in rendered("manifests/overlays/enforce"):
@@ -127,21 +109,6 @@ def test_the_off_switch_needs_no_certificate(rendered, repository):
     shutil.rmtree(repository / "without", ignore_errors=True)
     shutil.copytree(MANIFESTS / "base", repository / "without")
     assert len(rendered("without/registrations")) == 3
-
-
-@pytest.mark.parametrize("overlay", ["audit-only", "enforce", "cert-manager"])
-def test_one_pod_is_active_and_another_stands_by(rendered, overlay):
-    found = rendered(f"manifests/overlays/{overlay}")
-    (deployment,) = of_kind(found, "Deployment").values()
-    assert deployment["spec"]["replicas"] == 2
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    verb, *flags = container["args"]
-    assert serve.make_context(verb, flags).params["standby"]
-    named = {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    assert container["env"] == [named]
-    (service,) = of_kind(found, "Service").values()
-    assert service["spec"]["selector"] == {"app.kubernetes.io/name": "genguard", ACTIVE: "true"}
-    assert ACTIVE not in deployment["spec"]["template"]["metadata"]["labels"]
 
 
 def test_labels_are_no_part_of_selectors(rendered):
@@ -185,104 +152,6 @@ def test_monitoring_is_a_component_that_adds_to_any_overlay(rendered, repository
     assert {"port": 9093, "protocol": "TCP"} in [
         port for rule in by_kind["NetworkPolicy"]["spec"]["egress"] for port in rule["ports"]
     ]
-
-
-def test_what_the_server_watches_it_may_list_and_watch_and_nothing_else(rendered):
-    found = rendered("manifests/overlays/audit-only")
-    (deployment,), (role,) = (
-        of_kind(found, kind).values() for kind in ("Deployment", "ClusterRole")
-    )
-    verb, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert verb == serve.name
-    watched = parse_watched(serve.make_context(verb, flags).params["watch"])
-    granted = {
-        f"{resource}.{rule['apiGroups'][0]}".rstrip(".")
-        for rule in role["rules"]
-        if rule["verbs"] == ["get", "list", "watch"]
-        for resource in rule["resources"]
-        if "admissionregistration.k8s.io" not in rule["apiGroups"]
-    }
-    assert granted == {*watched}
-
-
-def test_the_pods_may_renew_the_certificate_that_they_serve_and_no_other(rendered, repository):
-    """The component in whose place cert-manager may be adds the flag and these rights."""
-    found = rendered("manifests/overlays/enforce")
-    plain = rendered("manifests/overlays/cert-manager")
-    (deployment,) = of_kind(found, "Deployment").values()
-    verb, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert verb == serve.name
-    (secret,) = of_kind(found, "Secret")
-    assert serve.make_context(verb, flags).params["cert_secret"] == secret
-    added = []
-    for kind in ("Role", "ClusterRole"):
-        (now,), (before,) = (
-            [
-                one
-                for one in documents
-                if one["kind"] == kind and one["metadata"]["name"] == "genguard"
-            ]
-            for documents in (found, plain)
-        )
-        added += [rule for rule in now["rules"] if rule not in before["rules"]]
-    assert all(len(rule["resources"]) == 1 for rule in added)
-    granted = {rule["resources"][0]: (rule["resourceNames"], rule["verbs"]) for rule in added}
-    names = {kind: [] for kind, _ in REGISTRATIONS}
-    for kind, name in REGISTRATIONS:
-        names[kind].append(name)
-    assert granted == {
-        "secrets": ([secret], ["get", "list", "watch", "update"]),
-        **{f"{kind.lower()}s": (named, ["get", "update"]) for kind, named in names.items()},
-    }
-    assert [
-        (one["kind"], one["metadata"]["name"]) for one in found if one["kind"] in names
-    ] == list(REGISTRATIONS)
-
-
-def test_replicas_get_a_store_and_the_way_to_it(rendered):
-    plain, found = rendered("manifests/overlays/enforce"), rendered("manifests/overlays/ha")
-    assert all(document in found for document in plain if document["kind"] not in CHANGED)
-    changed = {kind: of_kind(found, kind)["genguard"] for kind in CHANGED}
-    deployment = changed["Deployment"]["spec"]
-    assert deployment["replicas"] == 3
-    pod = deployment["template"]["spec"]
-    verb, *flags = pod["containers"][0]["args"]
-    assert verb == serve.name
-    given = serve.make_context(verb, flags).params
-    assert given["standby"]
-    store = urlsplit(given["store"])
-    named = dict(parse_qsl(store.query))
-    (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "store")
-    (volume,) = (one for one in pod["volumes"] if one["name"] == "store")
-    assert volume["secret"]["secretName"] == "genguard-store"
-    (certificate,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "tls")
-    assert named == {
-        "password-file": f"{mount['mountPath']}/{PASSWORD}",
-        "cafile": f"{certificate['mountPath']}/{CA_FILE}",
-    }
-    (way,) = changed["NetworkPolicy"]["spec"]["egress"][-1:]
-    assert [port["port"] for port in way["ports"]] == [store.port]
-    service = of_kind(found, "Service")[store.hostname.split(".")[0]]
-    assert store.hostname == f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
-    assert [port["port"] for port in service["spec"]["ports"]] == [store.port]
-    (to,) = way["to"]
-    assert to["podSelector"]["matchLabels"] == service["spec"]["selector"]
-    (quota,) = of_kind(found, "ResourceQuota").values()
-    assert int(quota["spec"]["hard"]["pods"]) >= deployment["replicas"] + 2
-
-
-def test_the_certificate_names_the_store_whoever_makes_it(rendered):
-    (address,) = (
-        argument.removeprefix("--store=")
-        for argument in of_kind(rendered("manifests/overlays/ha"), "Deployment")["genguard"][
-            "spec"
-        ]["template"]["spec"]["containers"][0]["args"]
-        if argument.startswith("--store=")
-    )
-    host = urlsplit(address).hostname
-    assert host in NAMES
-    certificates = of_kind(rendered("manifests/overlays/cert-manager"), "Certificate")
-    assert host in certificates["genguard"]["spec"]["dnsNames"]
 
 
 def test_with_ops_auth_people_and_prometheus_show_a_token_over_tls_and_probes_none(

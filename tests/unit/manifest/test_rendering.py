@@ -36,12 +36,6 @@ def webhooks(documents):
     }
 
 
-def container(documents):
-    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
-    (found,) = deployment["spec"]["template"]["spec"]["containers"]
-    return found
-
-
 def test_the_pair_is_in_the_secret_and_its_authority_in_every_registration():
     documents = rendered()
     (secret,) = (one for one in documents if one["kind"] == "Secret")
@@ -50,21 +44,6 @@ def test_the_pair_is_in_the_secret_and_its_authority_in_every_registration():
     bundles = {hook["clientConfig"]["caBundle"] for hook in webhooks(documents).values()}
     assert bundles == {base64.b64encode(b"authority").decode()}
     assert tuple(webhooks(documents)) == PHASES
-
-
-def test_only_api_servers_reach_the_webhook_port_where_they_are_named():
-    def sources(**choices):
-        (policy,) = (one for one in rendered(**choices) if one["kind"] == "NetworkPolicy")
-        rules = policy["spec"]["ingress"][:2]  # the third one is for its own pods
-        return {rule["ports"][0]["port"]: rule.get("from") for rule in rules}
-
-    before, after = sources(), sources(api_servers=("10.0.0.0/28", "2001:db8::/64"))
-    assert before["webhook"] is None
-    assert after["webhook"] == [
-        {"ipBlock": {"cidr": "10.0.0.0/28"}},
-        {"ipBlock": {"cidr": "2001:db8::/64"}},
-    ]
-    assert after["ops"] == before["ops"]
 
 
 def test_another_namespace_is_named_wherever_the_first_was():
@@ -180,20 +159,3 @@ def test_there_is_room_for_as_many_replicas_as_are_asked_for():
     assert of_kind(found, "Deployment")["spec"]["replicas"] == 20
     assert of_kind(found, "ResourceQuota")["spec"]["hard"]["pods"] == "22"
     assert of_kind(rendered(replicas=1), "ResourceQuota") == of_kind(rendered(), "ResourceQuota")
-
-
-@pytest.mark.parametrize("audit_only", [True, False])
-def test_with_cert_manager_somebody_else_makes_secret_and_bundle(audit_only):
-    documents = rendered(cert_manager=True, audit_only=audit_only)
-    assert "Secret" not in {one["kind"] for one in documents}
-    assert ("--audit-only" in container(documents)["args"]) is audit_only
-    certificates = {
-        f"{one['metadata']['namespace']}/{one['metadata']['name']}": one["spec"]["secretName"]
-        for one in documents
-        if one["kind"] == "Certificate"
-    }
-    for one in documents:
-        if is_registration(one):
-            source = one["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
-            assert certificates[source] == SECRET
-            assert all("caBundle" not in hook["clientConfig"] for hook in one["webhooks"])
