@@ -219,39 +219,12 @@ def test_what_is_registered_but_not_installed_is_no_noise():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("choices", "command"),
-    [
-        ({}, "genguard install"),
-        ({"audit_only": True}, "genguard install --audit-only"),
-        ({"namespace": "guards"}, "genguard install -n guards"),
-        ({"cert_manager": True}, "genguard install --cert-manager"),
-        ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
-        ({"replicas": 1}, "genguard install --replicas 1"),
-        ({"heal": False}, "genguard install --no-heal"),
-        (
-            {"alertmanagers": ("http://a:9093", "http://b:9093")},
-            "genguard install --alertmanager http://a:9093 --alertmanager http://b:9093",
-        ),
-        (
-            {"api_servers": ("10.0.0.0/28", "192.0.2.7/32")},
-            "genguard install --api-server-cidr 10.0.0.0/28,192.0.2.7/32",
-        ),
-        ({"ha": True}, "genguard install --ha"),
-        ({"ha": True, "replicas": 5}, "genguard install --ha --replicas 5"),
-        (
-            {"ha": True, "store_image": "r.example.org/v:8"},
-            "genguard install --ha --store-image r.example.org/v:8",
-        ),
-        ({"ha": True, "audit_only": True}, "genguard install --ha --audit-only"),
-        (
-            {"ha": True, "store": "valkey://db:1/0?prefix=a", "replicas": 4},
-            "genguard install --ha --store 'valkey://db:1/0?prefix=a' --replicas 4",
-        ),
-    ],
-)
-def test_the_command_installs_it_as_it_was_installed(choices, command):
-    assert healthy(**choices).install == command
+@table("doctor/commands.yaml", "choices", "flags")
+def test_the_command_installs_it_as_it_was_installed(case):
+    choices = {
+        name: tuple(one) if isinstance(one, list) else one for name, one in case["choices"].items()
+    }
+    assert healthy(**choices).install == f"{INSTALL} {case['flags']}".strip(), case.because
 
 
 @pytest.mark.parametrize(
