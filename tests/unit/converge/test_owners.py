@@ -12,6 +12,7 @@ from genguard.converge.owners import (
 )
 from genguard.detection.finding import FoundObject
 from genguard.objects.served import Served
+from tests.cases_loader import table
 
 DEPLOYMENTS = Served(
     group="apps",
@@ -75,47 +76,17 @@ def at(user, manager, second):
 
 
 ARGO, SCALER = at("argo", "argocd", 1), at("scaler", "scaler", 2)
-CI, BOB, MIGRATION = at("ci", "node-fetch", 3), at("bob", "kubectl-edit", 4), at("job", "python", 5)
-SCALES = {"manager": None, "names": ["scaler"]}
-NOBODY = {"manager": None, "names": []}
+BOB = at("bob", "kubectl-edit", 4)
 
 
-@pytest.mark.parametrize(
-    ("turns", "said", "because"),
-    [
-        ((ARGO, SCALER, ARGO, SCALER, ARGO), SCALES, "it changed twice what the manifest had set"),
-        ((CI, SCALER, CI, SCALER, CI), SCALES, "who wrote last has set the value of the manifest"),
-        ((SCALER, ARGO, SCALER, ARGO), SCALES, "the value is that of the manifest again"),
-        ((SCALER, ARGO), NOBODY, "it made the object, and did not come back"),
-        ((CI, MIGRATION, CI), NOBODY, "it ran once"),
-        ((SCALER, ARGO, BOB, ARGO), NOBODY, "who installed it did not come back"),
-        ((ARGO, BOB, ARGO, BOB, ARGO), NOBODY, "a person does not insist"),
-        ((CI, BOB, CI), NOBODY, "it is the one who applies"),
-        ((SCALER, SCALER, SCALER), NOBODY, "nobody else changes it"),
-        (
-            (at("op", "op", 1), at("op", "op-apply", 2), at("op", "op", 3), ARGO),
-            NOBODY,
-            "one user with two managers is one",
-        ),
-        (
-            (CI, at("tf", "Terraform", 2), CI, at("tf", "Terraform", 4), CI),
-            NOBODY,
-            "names of tools are known in any case",
-        ),
-        (
-            (ARGO, at("flux", "flux", 2), ARGO, at("flux", "flux", 3), ARGO),
-            {"manager": "argocd", "names": ["flux"]},
-            "another tool that applies, where it is known which one this is",
-        ),
-    ],
-)
-def test_who_changed_a_field_back_twice_will_do_it_again(turns, said, because):
+@table("converge/turns.yaml", "turns", "manager", "names")
+def test_who_changed_a_field_back_twice_will_do_it_again(case):
     in_turn = ()
-    for one in turns:
-        in_turn = next_in_turn(in_turn, one)
+    for second, one in enumerate(case["turns"]):
+        in_turn = next_in_turn(in_turn, at(*one.split("/"), second))
     row = BlamedField("spec.replicas", "", in_turn[-1], in_turn=in_turn)
-    found = list(owned_by_others(MANIFEST, MANIFEST, [row], said["manager"]))
-    assert [one.parties[0].name for one in found] == said["names"], because
+    found = list(owned_by_others(MANIFEST, MANIFEST, [row], case.get("manager")))
+    assert [one.parties[0].name for one in found] == case["names"], case.because
     assert all(one.level is Level.FIGHT for one in found)
 
 

@@ -79,29 +79,13 @@ def test_all_is_well_after_an_installation():
     assert not any(line.fix for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("unread", "emptied", "unknown"),
-    [
-        (
-            "the registrations",
-            {"configurations": ()},
-            {
-                "installed", "pods", "certificate", "registered", "alone", "rules",
-                "reverted", "settings", "ca-bundle", "order", "reached", "rights",
-            },
-        ),
-        ("the Deployment", {}, {"pods", "mode"}),
-        ("the Secret", {"pair": None}, {"certificate", "ca-bundle"}),
-        ("the endpoints", {"endpoints": 0}, {"pods"}),
-        ("rights", {"rights": ()}, {"rights"}),
-        ("service/genguard -n genguard-system", {}, {"installed"}),
-    ],
-)  # fmt: skip
-def test_what_rests_on_something_unread_is_neither_well_nor_missing(unread, emptied, unknown):
-    lines = diagnose(replace(WELL, unread={unread: "no (403)"}, **emptied))
-    assert {line.id for line in lines if line.level is Level.UNKNOWN} == unknown
-    told = {line.message for line in lines if line.level is Level.UNKNOWN}
-    assert told == {f"not checked, for {unread} could not be read"}
+@table("doctor/unread.yaml", "unread", "emptied", "unknown")
+def test_what_rests_on_something_unread_is_neither_well_nor_missing(case):
+    unread = case["unread"]
+    lines = diagnose(replace(WELL, unread={unread: "no (403)"}, **case["emptied"]))
+    missed = [line for line in lines if line.level is Level.UNKNOWN]
+    assert {line.id for line in missed} == {*case["unknown"]}, case.because
+    assert {line.message for line in missed} == {f"not checked, for {unread} could not be read"}
     (line,) = (line for line in lines if line.level.rank)
     assert (line.level, line.id) == (Level.WARN, "api-server")
     assert line.message == f"{unread} could not be read: no (403)"

@@ -13,6 +13,7 @@ from genguard.status.trees import (
     read_dependents,
 )
 from genguard.status.view import Health
+from tests.cases_loader import table
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 BROKEN = {"conditions": [{"type": "Ready", "status": "False", "reason": "NoDisk"}]}
@@ -44,10 +45,6 @@ def thing(
     }
 
 
-def database(**fields: Any) -> dict[str, Any]:
-    return thing("orders", "SQLInstance", "sql.example.org", **fields)
-
-
 def trees(*documents: dict[str, Any], shown: set[str] | None = None) -> tuple[Node, ...]:
     return build_trees(documents, shown, at=0.0)
 
@@ -56,72 +53,47 @@ def reasons(node: Node) -> list[str]:
     return [str(one) for one in node.assessment.view.reasons if one.blocks]
 
 
-def test_what_nobody_owns_is_placed_below_what_depends_on_it():
-    (root,) = trees(database(status=BROKEN), thing("web", on=DATABASE))
-    assert [one.assessment.view.name for one in root.children] == ["orders"]
-    view = root.assessment.view
-    assert (view.ready, view.settled, view.health) == (False, False, Health.YELLOW)
-    assert view.reconciled_generation is None
-    assert reasons(root) == [
-        "SQLInstance/orders › status.conditions[Ready] False, want True: NoDisk"
-    ]
+def made(name: str, **fields: Any) -> dict[str, Any]:
+    """An object from the short form of a case."""
+    metadata = fields.pop("metadata", {})
+    needs = fields.pop("needs", "")
+    fields["on"] = DATABASE if needs == "orders" else needs
+    if fields.pop("bad", False):
+        fields["status"] = BROKEN
+    kind = ("SQLInstance", "sql.example.org") if name == "orders" else ("Widget", "example.org")
+    return thing(name, *kind, **fields, **metadata)
 
 
-def test_without_the_annotation_nothing_of_it_counts():
-    _, web = trees(database(status=BROKEN), thing("web"))
-    assert web.assessment.view.ready is True
+@table("status/dependents.yaml", "objects", "shown", "trees", "ready", "reasons")
+def test_the_status_of_what_an_object_depends_on_counts_for_it(case):
+    shown = set(case["shown"]) if "shown" in case.values else None
+    roots = trees(*(made(**one) for one in case["objects"]), shown=shown)
+    views = {
+        root.assessment.view.name: [node.assessment.view for node in root.walk()] for root in roots
+    }
+    found = {name: [one.name for one in below] for name, (_, *below) in views.items()}
+    assert found == case["trees"], case.because
+    ready = case.get("ready", {})
+    assert {name: views[name][0].ready for name in ready} == ready, case.because
+    if "reasons" in case.values:
+        (root,) = roots
+        assert reasons(root) == case["reasons"], case.because
+        assert (root.assessment.view.settled, root.assessment.view.health) == (
+            False,
+            Health.YELLOW,
+        )
 
 
 def test_what_another_controller_owns_stays_there_and_counts_for_both():
     documents = (
         thing("stack", "Stack"),
-        database(owner="stack", status=BROKEN),
+        made("orders", owner="stack", bad=True),
         thing("web", on=DATABASE),
     )
     stack, web = trees(*documents)
     assert [one.assessment.view.name for one in stack.children] == ["orders"]
     assert web.children == ()
     assert (stack.assessment.view.ready, web.assessment.view.ready) == (False, False)
-
-
-def test_it_counts_though_neither_it_nor_its_owner_is_shown():
-    (web,) = trees(
-        thing("stack", "Stack"),
-        database(owner="stack", status=BROKEN),
-        thing("web", on=DATABASE),
-        shown={"web"},
-    )
-    assert web.assessment.view.name == "web"
-    assert web.assessment.view.ready is False
-
-
-def test_what_hangs_below_a_dependent_counts_as_well():
-    volume = thing("disk", "Volume", owner="orders", status=BROKEN)
-    (root,) = trees(thing("web", on=DATABASE), database(), volume)
-    assert reasons(root) == [
-        "SQLInstance/orders › Volume/disk › status.conditions[Ready] False, want True: NoDisk"
-    ]
-
-
-def test_one_that_does_not_exist_blocks_and_is_named():
-    (root,) = trees(thing("web", on=DATABASE))
-    assert root.assessment.view.ready is False
-    assert reasons(root) == [
-        "SQLInstance/orders › metadata.name absent, want present: genguard.io/depends-on names it"
-    ]
-
-
-def test_one_that_is_being_deleted_blocks_since_nobody_replaces_it():
-    leaving = database(deletionTimestamp="2027-01-15T08:00:00Z")
-    (root,) = trees(thing("web", on=DATABASE), leaving)
-    assert root.assessment.view.ready is False
-
-
-def test_a_cluster_scoped_one_is_found_and_one_of_another_namespace_is_not():
-    (root,) = trees(thing("web", on=DATABASE), database(namespace=""))
-    assert root.assessment.view.ready is True
-    _, other = trees(database(namespace="other"), thing("web", on=DATABASE))
-    assert other.assessment.view.ready is False
 
 
 def test_terminating_pods_of_a_dependent_are_not_counted_as_its_own():
@@ -140,21 +112,6 @@ def test_terminating_pods_of_a_dependent_are_not_counted_as_its_own():
     pod = thing("old", "Pod", deletionTimestamp="2027-01-15T08:00:00Z") | {"apiVersion": "v1"}
     (root,) = trees(owner, pod)
     assert root.assessment.view.terminating_replicas is None
-
-
-def test_objects_that_depend_on_each_other_in_a_circle_are_all_told_once():
-    one = thing("one", on="Widget.example.org/two")
-    two = thing("two", on="Widget.example.org/one", status=BROKEN)
-    (root,) = trees(one, two)
-    assert [node.assessment.view.name for node in root.walk()] == ["one", "two"]
-    assert root.assessment.view.ready is False
-
-
-def test_an_object_that_names_itself_or_its_owner_is_judged():
-    (root,) = trees(thing("web", on="Widget.example.org/web"))
-    assert root.assessment.view.ready is True
-    (owner,) = trees(thing("web"), thing("part", owner="web", on="Widget.example.org/web"))
-    assert [node.assessment.view.name for node in owner.walk()] == ["web", "part"]
 
 
 @pytest.mark.parametrize("text", ["orders", "SQLInstance/", "/orders", "a b/c", "Kind/a/b"])

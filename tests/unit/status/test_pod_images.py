@@ -40,29 +40,9 @@ def old(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return [one.path for one in find_old_containers(remember_images(b"", before), after)]
 
 
-@pytest.mark.parametrize(
-    ("reference", "canonical"),
-    [
-        ("nginx", "docker.io/library/nginx:latest"),
-        ("nginx:1", "docker.io/library/nginx:1"),
-        ("library/nginx:1", "docker.io/library/nginx:1"),
-        ("docker.io/nginx:1", "docker.io/library/nginx:1"),
-        ("index.docker.io/library/nginx:1", "docker.io/library/nginx:1"),
-        ("bitnami/nginx", "docker.io/bitnami/nginx:latest"),
-        ("quay.io/nginx:1", "quay.io/nginx:1"),
-        ("localhost/nginx:1", "localhost/nginx:1"),
-        ("localhost:5000/nginx", "localhost:5000/nginx:latest"),
-        ("registry:5000/a/b/c:1", "registry:5000/a/b/c:1"),
-        ("[2001:db8::1]:5000/nginx:1", "[2001:db8::1]:5000/nginx:1"),
-        ("UPPER/nginx:1", "UPPER/nginx:1"),
-        (f"nginx@{AA}", f"@{AA}"),
-        (f"nginx:1@{AA}", f"@{AA}"),
-        (f"quay.io/other@{AA}", f"@{AA}"),
-        ("", "docker.io/library/:latest"),
-    ],
-)
-def test_an_image_has_one_full_name(reference: str, canonical: str) -> None:
-    assert canonical_image(reference) == canonical
+@table("status/images.yaml", "image", "name")
+def test_an_image_has_one_full_name(case):
+    assert canonical_image(case["image"]) == case["name"], case.because
 
 
 @table("status/old_containers.yaml", "before", "after", "was", "shown", "old")

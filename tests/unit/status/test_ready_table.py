@@ -12,6 +12,7 @@ from genguard.status.ready_table import (
     load_ready_table,
     table_ready,
 )
+from tests.cases_loader import table
 from tests.statuses import NOW, changed
 
 NINE = {
@@ -53,53 +54,9 @@ def test_without_the_generation_it_needs_the_table_says_nothing(kind: str):
     assert letter(kind, without=["status.observedGeneration"]) is False
 
 
-@pytest.mark.parametrize("kind", ["Pod", "PersistentVolumeClaim", "Service"])
-def test_three_kinds_need_no_generation(kind: str):
-    assert letter(kind, {"metadata.generation": 7}) is True
-
-
-@pytest.mark.parametrize("group", ["serving.knative.dev/v1", "example.org/v1"])
-def test_a_kind_of_the_same_name_in_another_group_is_another_kind(group: str):
-    assert letter("Service", {"apiVersion": group}) is None
-
-
-@pytest.mark.parametrize(
-    ("with_", "ready", "because"),
-    [
-        ({"status.observedGeneration": "3"}, False, "a text equals no number"),
-        ({"status.observedGeneration": 4}, False, "ahead is not equal"),
-        ({"status.availableReplicas": True, "spec.replicas": 1}, False, "true is not 1"),
-        ({"spec.replicas": None}, False, "null is the default 1, and there are 3"),
-        ({"status.conditions": []}, False, "conditions is not empty"),
-        ({"status.conditions": None}, False, "null conditions are empty"),
-        ({"status.conditions": {"Available": "True"}}, False, "conditions are a list"),
-        ({"status.conditions[Available].status": "Unknown"}, False, "Unknown is not True"),
-        ({"status.terminatingReplicas": 4}, True, "the table does not know terminating pods"),
-        ({"metadata.deletionTimestamp": "2027-01-15T08:00:00Z"}, True, "nor deletion"),
-    ],
-)
-def test_the_letter_of_a_deployment(with_: dict[str, Any], ready: bool, because: str):
-    assert letter("Deployment", with_) is ready, because
-
-
-def test_an_item_that_is_no_object_matches_nothing():
-    assert letter("Deployment", {"status.conditions": ["Available"]}) is False
-    assert letter("ReplicaSet", {"status.conditions": ["ReplicaFailure"]}) is True
-    assert letter("Pod", {"status.conditions": ["Ready"]}) is False
-
-
-def test_a_service_of_an_unknown_type_is_not_ready():
-    assert letter("Service", {"spec.type": "Magic"}) is False
-    assert letter("Service", {"spec.type": ["ClusterIP"]}) is False
-
-
-@pytest.mark.parametrize(
-    ("min_available", "ready"), [(2, True), (3, False), ("2", False), ("50%", False), (None, False)]
-)
-def test_desired_healthy_equals_min_available_or_the_budget_is_not_ready(
-    min_available: Any, ready: bool
-):
-    assert letter("PodDisruptionBudget", {"spec.minAvailable": min_available}) is ready
+@table("status/letter.yaml", "of", "with", "table")
+def test_the_letter_of_the_table(case):
+    assert letter(case["of"], case["with"]) is case["table"], case.because
 
 
 @pytest.mark.parametrize(

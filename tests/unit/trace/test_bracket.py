@@ -1,8 +1,5 @@
 """Registrations are removed through refusals and lost connections, and nothing else is touched."""
 
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,9 +14,7 @@ from webhook.cluster.tracing import (
     CONFIGURATIONS,
     StillRegisteredError,
     changed_since,
-    clean_up,
     remove,
-    this_process,
 )
 from webhook.server.trace_listener import Reach
 
@@ -79,14 +74,6 @@ async def register(server: FakeServer) -> None:
         await server.call("POST", CONFIGURATIONS, one)
 
 
-async def test_what_was_registered_is_removed_and_nothing_else():
-    server = FakeServer(configuration("a"), configuration("b"), observer("other"))
-    await register(server)
-    assert len(server.stored) == 6
-    await remove(server, "abcd")  # type: ignore[arg-type]
-    assert set(server.stored) == {"a", "b", "other"}
-
-
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -121,24 +108,6 @@ async def test_what_cannot_be_removed_is_told_with_the_command_that_does(error):
     server.trouble = [error] * 3
     with pytest.raises(StillRegisteredError, match=f"-l {RUN_LABEL}=abcd"):
         await remove(server, "abcd", 0.0)  # type: ignore[arg-type]
-
-
-async def test_the_next_run_removes_what_expired_and_what_a_dead_process_made():
-    dead = subprocess.Popen([sys.executable, "-c", "pass"])
-    dead.wait()
-    owner = this_process()
-    server = FakeServer(
-        configuration("not-ours"),
-        observer("live", owner=owner),
-        observer("elsewhere", owner=owner.replace(owner.split()[0], "another-machine", 1)),
-        observer("dead", owner=owner.replace(f" {os.getpid()}", f" {dead.pid}")),
-        observer("expired", owner=owner, expires=datetime.now(UTC) - timedelta(seconds=1)),
-    )
-    assert set(await clean_up(server)) == {"dead", "expired"}  # type: ignore[arg-type]
-    assert set(await clean_up(server, everything=True)) == {  # type: ignore[arg-type]
-        "live", "elsewhere",
-    }  # fmt: skip
-    assert set(server.stored) == {"not-ours"}
 
 
 async def test_configurations_that_change_meanwhile_are_told():

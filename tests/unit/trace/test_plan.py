@@ -43,12 +43,6 @@ def test_candidates_between_which_nothing_sorts_share_an_observer():
     assert [len(slot.candidates) for slot in plan.slots] == [0, 2]
 
 
-def test_without_a_name_after_the_last_it_has_no_observer():
-    plan = planned("z" * LONGEST)
-    assert plan.slots[1].observer is None
-    assert len(plan.observers) == 1
-
-
 @table("trace/candidates.yaml", "resources", "count", "settings", "hooks")
 def test_a_candidate_is_what_can_be_called_for_the_object_or_its_status(case):
     settings = case.get("settings", {})
@@ -138,8 +132,3 @@ def test_what_is_found_is_valid_and_in_between(one, other, length):
         assert first.encode() < found.encode() < second.encode()
     elif first != second and max(len(first), len(second)) < LONGEST - 30:
         raise AssertionError((first, second))
-
-
-@pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a..b", "a_b", "a" * (LONGEST + 1)])
-def test_what_the_api_server_refuses_is_not_valid(name):
-    assert not is_valid(name)
