@@ -70,15 +70,6 @@ def test_on_a_terminal_a_long_last_cell_goes_on_in_its_column(monkeypatch):
     ]
 
 
-def test_where_its_column_is_narrow_it_stands_beneath_the_row(monkeypatch):
-    rows = [(Cell("OBJECT"), Cell("WHY")), (Cell(f"Pod/{'x' * 50}"), Cell(WORDS))]
-    assert of_a_terminal(monkeypatch, rows)[1:] == [
-        f"Pod/{'x' * 50}",
-        "    status.conditions[Ready] False, want True: one of many reasons that somebody",
-        "    gives",
-    ]
-
-
 def test_a_command_in_a_remark_is_copied_as_a_whole(monkeypatch):
     remark = f"│ ! {WORDS[:50]}; genguard explain finding/0123456789abcdef"
     rows = [(Cell("OBJECT"), Cell("WHY")), (Cell(remark),)]
@@ -93,14 +84,3 @@ def test_a_terminal_that_is_very_narrow_loses_no_word(monkeypatch, columns):
     rows = [(Cell("OBJECT"), Cell("WHY")), (Cell("Pod/x"), Cell(WORDS)), (Cell(WORDS),)]
     words = " ".join(of_a_terminal(monkeypatch, rows, columns)).split()
     assert words == ["OBJECT", "WHY", "Pod/x", *WORDS.split(), *WORDS.split()]
-
-
-def test_text_behind_a_lead_in_colour_has_a_margin_on_a_terminal_and_is_one_line_in_a_pipe(
-    monkeypatch,
-):
-    lead = output.click.style("fail", fg="red") + "  "
-    assert output.with_margin(lead, WORDS) == f"{lead}{WORDS}"
-    of_a_terminal(monkeypatch, [(Cell("x"),)], 50)
-    first, *more = output.with_margin(lead, WORDS).splitlines()
-    assert first == f"{lead}status.conditions[Ready] False, want True:"
-    assert more == ["      one of many reasons that somebody gives"]

@@ -20,24 +20,12 @@ def test_a_bad_configuration_is_told_with_its_file_or_flag(tmp_path, case):
         assert str(path) in result.stderr
 
 
-def test_a_configuration_that_is_missing_is_told(tmp_path):
-    result = serve("--config", tmp_path / "missing")
-    assert "missing: No such file or directory" in result.stderr
-
-
 def test_a_configuration_is_read_as_text_and_its_lists_as_flags(tmp_path):
     """As a number 1.40 would be 1.4, of which nobody would be told."""
     path = tmp_path / "genguard.yaml"
     path.write_text("server-version: 1.40\nflip-status: [deployments.apps, pods]\ndns-name: a\n")
     result = serve("--config", path, "--cert-dir", tmp_path)
     assert "--flip-status deployments.apps: " in result.stderr
-
-
-def test_a_flag_wins_over_the_configuration(tmp_path):
-    path = tmp_path / "genguard.yaml"
-    path.write_text("server-version: newest\n")
-    result = serve("--config", path, "--server-version", "oldest", "--cert-dir", tmp_path)
-    assert "'oldest' is no Kubernetes version" in result.stderr
 
 
 @pytest.mark.parametrize(("flag", "variable"), ADDRESSES.items())

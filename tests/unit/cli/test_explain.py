@@ -34,9 +34,3 @@ def test_a_custom_resource_of_a_file_is_explained():
     result = run("gd", "--crds", str(DEFINITIONS))
     assert result.exit_code == 0
     assert "v1alpha1, without status subresource" in result.stdout
-
-
-def test_no_line_is_wider_than_the_terminal():
-    lines = run("deploy", COLUMNS="80").stdout.splitlines()
-    assert all(len(line) <= 80 for line in lines)
-    assert max(len(line) for line in run("deploy", COLUMNS="300").stdout.splitlines()) <= 100

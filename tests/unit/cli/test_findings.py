@@ -1,7 +1,6 @@
 """`genguard findings` beside an ops port that answers as told, and what names culprits."""
 
 import json
-import re
 import shlex
 import time
 from datetime import UTC, datetime, timedelta
@@ -15,7 +14,7 @@ from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, 
 from genguard.status.assessment import assess
 from tests.cases_loader import table
 from tests.unit.cli.samples import serving
-from webhook.cli import main, output
+from webhook.cli import main
 
 OLD = Actor("webhook", "mmm-old/status.example.org", "", Confidence.CERTAIN)
 CONTROLLER = Actor("user", "deployment-controller", "", Confidence.LIKELY)
@@ -107,12 +106,6 @@ def long_ones() -> tuple[Finding, ...]:
     return first, finding("0123456789abcdf0", caused_by=first.id, object=WIDGETS)
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-    monkeypatch.setattr(output, "is_terminal", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
-
-
 def test_a_pipe_gets_one_line_a_finding_and_the_whole_names(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = run(found=long_ones()).stdout.splitlines()
@@ -140,38 +133,11 @@ def test_columns_are_those_that_are_asked_for_with_what_kubectl_prints_for_nothi
     assert run("-o", spec, found=()).stdout == ""
 
 
-@pytest.mark.parametrize("form", ["table", "wide", "custom-columns=ID:.id"])
-def test_without_headers_there_are_rows_alone(form):
-    rows = run("-o", form, "--no-headers").stdout
-    with_headers = run("-o", form).stdout
-    assert without_ages(rows) == without_ages(with_headers.partition("\n")[2])
-
-
-def without_ages(text: str) -> str:
-    """Two runs may begin in two seconds."""
-    return re.sub(r"\d+s\b", "AGE", text)
-
-
-def test_numbers_are_sorted_by_size():
-    some = [finding(f"f{count}", count=count) for count in (100, 9, 20)]
-    assert ids(run("-o", "name", "--sort-by=.count", found=some)) == ["f9", "f20", "f100"]
-
-
-def test_in_another_order_nothing_stands_beneath_its_cause():
-    assert "└" in run().stdout
-    assert "└" not in run("--sort-by=.id").stdout
-
-
 def test_to_sort_by_a_field_that_no_object_has_is_an_error_as_for_kubectl():
     result = run("--sort-by=.nothing")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "Error: --sort-by: no object has the field\n"
     assert run("--sort-by=.nothing", found=()).exit_code == 0
-
-
-def test_every_namespace_wins_over_one_as_for_kubectl():
-    result = run("-n", "nope", "-A", found=())
-    assert (result.exit_code, result.stderr) == (0, "No open findings.\n")
 
 
 @pytest.mark.parametrize(

@@ -72,14 +72,6 @@ async def test_each_change_is_seen_and_what_is_gone_is_gone(store: Store) -> Non
         assert (names(snapshot), snapshot.there) == ([], {WEB: frozenset()})
 
 
-async def test_without_a_change_there_is_a_sight_all_the_same(store: Store) -> None:
-    async with followed(store, WEB) as objects:
-        first = await look(objects)
-        later = await objects.next_snapshot(0.2)
-        assert later is not None
-        assert (names(later), later.at > first.at) == (names(first), True)
-
-
 async def test_until_all_is_listed_there_is_nothing_to_see(store: Store) -> None:
     store.silent = {PATHS["pods"]}
     async with followed(store, WEB) as objects:

@@ -122,14 +122,6 @@ def test_a_hostile_line_is_left_out_by_name_and_the_others_are_read(tmp_path, te
     assert "canary" not in result.stderr + blamed.stderr
 
 
-def test_a_bad_item_of_a_list_ends_none_behind_it(tmp_path):
-    path = tmp_path / "audit.log"
-    path.write_text(f"{LIST}[{GOOD},{holding(DEEP)},{GOOD}]}}\n")
-    assert lines(replay("-o", "json", path))[-1]["events"] == 2
-    path.write_text(f'{LIST}[{GOOD},{{"verb":[]}},{GOOD}]}}\n')
-    assert lines(replay("-o", "json", path))[-1]["events"] == 2
-
-
 @pytest.mark.parametrize("cut", [-20, 200])
 def test_a_gzip_file_that_is_cut_is_left_out_from_there_and_other_files_are_read(tmp_path, cut):
     cut_file, whole = tmp_path / "1.gz", tmp_path / "2.log"

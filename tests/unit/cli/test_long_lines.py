@@ -73,26 +73,6 @@ def test_status_leaves_out_the_object_and_judges_the_others(tmp_path, output):
     assert run("status", "-f", path, "--max-line", "3").exit_code == 0
 
 
-def test_wait_says_which_line_it_cannot_wait_for(tmp_path):
-    path = write_lines(tmp_path / "a", OBJECT | {"filler": FILLER})
-    result = run("wait", "-f", path, "--max-line", "1")
-    assert result.exit_code == 1
-    assert f"{path}: a line longer than 1 MiB at line 1 was left out" in result.stderr
-
-
-def test_blame_leaves_out_the_event_and_says_which(tmp_path):
-    event = {
-        "kind": "Event", "apiVersion": "audit.k8s.io/v1", "stage": "ResponseComplete",
-        "verb": "delete", "objectRef": {"resource": "pods", "name": "p", "namespace": "n"},
-    }  # fmt: skip
-    path = write_lines(tmp_path / "a", event, event | {"filler": FILLER})
-    result = run("blame", "-f", path, "pod/p", "--max-line", "1")
-    assert result.exit_code == 1
-    assert "(deleted)" in result.stdout
-    assert f"{path}:2: a line longer than 1 MiB: raise --max-line to read it\n" in result.stderr
-    assert run("blame", "-f", path, "pod/p", "--max-line", "3").exit_code == 0
-
-
 def test_lint_refuses_the_file(tmp_path):
     path = write_lines(tmp_path / "a", configuration("a", {}), {"filler": FILLER})
     result = run("lint", path, "--max-line", "1")
@@ -118,8 +98,3 @@ def test_files_of_flags_have_the_same_limit(tmp_path, words):
     result = run(*words, path)
     assert result.exit_code == 2
     assert f"{words[-1]} {path}: a line longer than 64 MiB at line 1" in result.stderr
-
-
-@pytest.mark.parametrize("limit", ["0", "-1", "1Gi"])
-def test_a_limit_that_is_none_is_refused(limit):
-    assert replay("--max-line", limit, "-").exit_code == 2

@@ -18,7 +18,6 @@ from tests.unit.cli.samples import (
     replay,
     write_lines,
 )
-from tests.unit.detection.policies import binding, policy, rule
 from webhook.cli import main
 
 KEYS = {
@@ -61,13 +60,6 @@ def test_the_phases_of_a_recording_are_joined(tmp_path):
     assert (summary["reviews"], summary["patched"]) == (3, 1)
 
 
-def test_an_intent_is_forgotten_by_the_recordings_own_clock(tmp_path):
-    sent = make_review(new={"status": {"observedGeneration": 5}}, old={}, subresource="status")
-    lost = make_review(new={"status": {}}, old={}, subresource="status")
-    path = write_lines(tmp_path / "a", recorded("intent", sent), recorded("mutate", lost, 31))
-    assert lines(replay("-o", "json", path))[1]["patch"] == []
-
-
 def test_plain_compressed_and_standard_input_give_the_same(tmp_path):
     rows = [clobbered(), recorded("mutate", clobbered())]
     plain = write_lines(tmp_path / "a.ndjson", *rows)
@@ -82,16 +74,6 @@ def test_plain_compressed_and_standard_input_give_the_same(tmp_path):
     assert len({result.stdout for result in results}) == 1
 
 
-def test_several_files_are_one_run(tmp_path):
-    paths = [write_lines(tmp_path / name, clobbered()) for name in "ab"]
-    assert lines(replay("-o", "json", *paths))[-1]["reviews"] == 2
-
-
-def test_blank_lines_are_passed_over(tmp_path):
-    path = write_lines(tmp_path / "a", clobbered(), end="\n \n")
-    assert replay(path).exit_code == 0
-
-
 def test_definitions_tell_which_custom_resources_have_a_status_subresource(tmp_path):
     asked = make_review(
         resource="widgets", new={"status": {"a": 1}}, old={"metadata": {"generation": 1}}
@@ -100,12 +82,6 @@ def test_definitions_tell_which_custom_resources_have_a_status_subresource(tmp_p
     crds = write_lines(tmp_path / "crds.json", DEFINITION)
     assert lines(replay("-o", "json", path))[0]["cause"] == "unknown-status-subresource"
     assert lines(replay("-o", "json", "--crds", crds, path))[0]["predictedGeneration"] == 2
-
-
-def test_the_server_of_then_judges(tmp_path):
-    path = write_lines(tmp_path / "a", make_review("CREATE", "pods", new={}))
-    assert lines(replay("-o", "json", "--server-version", "1.32", path))[0]["step"] == 0
-    assert lines(replay("-o", "json", "--server-version", "1.33", path))[0]["step"] == 1
 
 
 def test_the_table_is_one_row_a_review(tmp_path):
@@ -155,19 +131,6 @@ def test_policies_and_validating_registrations_are_taken_with_the_webhooks(tmp_p
     refused = replay("--webhooks", given, path)
     assert refused.exit_code == 2
     assert "expected MutatingAdmissionPolicy or" in refused.stderr
-
-
-def test_a_policy_is_told_as_one(tmp_path):
-    items = [policy(rules=[rule("*/*")]), binding()]
-    given = write_lines(tmp_path / "given.json", {"kind": "List", "items": items})
-    rows = []
-    for turn in range(6):
-        sides = {"status": {"observedGeneration": 1}}, {"status": {"turn": turn}}
-        user, (new, old) = ("a", sides) if turn % 2 == 0 else ("b", sides[::-1])
-        asked = make_review(new=new, old=old, subresource="status", user=user)
-        rows += [recorded(phase, asked, turn) for phase in ("intent", "mutate", "outcome")]
-    result = replay("--webhooks", given, write_lines(tmp_path / "a", *rows))
-    assert "b (likely), policy pins (possible): b cleared 1 observedGeneration" in result.stdout
 
 
 def test_a_finding_that_follows_from_another_is_a_row_beneath_it():

@@ -46,15 +46,6 @@ def test_a_review_nested_too_deep_is_one_that_was_not_judged(tmp_path):
     assert replay(write_lines(tmp_path / "a", end=text)).exit_code == 0
 
 
-@pytest.mark.parametrize("cut", [20, 60, -8])
-def test_a_gzip_file_that_ends_in_the_middle_is_told(tmp_path, cut):
-    path = write_lines(tmp_path / "a.gz", *[clobbered() for _ in range(20)])
-    path.write_bytes(path.read_bytes()[:cut])
-    result = replay(path)
-    assert result.exit_code == 1
-    assert result.stderr == f"{path}: is no whole gzip file\n"
-
-
 def test_a_gzip_file_that_is_damaged_is_told(tmp_path):
     path = write_lines(tmp_path / "a.gz", *[clobbered() for _ in range(20)])
     content = bytearray(path.read_bytes())
@@ -63,12 +54,6 @@ def test_a_gzip_file_that_is_damaged_is_told(tmp_path):
     result = replay(path)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path):
-    result = replay(tmp_path / "missing")
-    assert result.exit_code == 1
-    assert "missing: No such file or directory" in result.stderr
 
 
 def test_no_name_forges_a_row_or_moves_the_cursor(tmp_path):

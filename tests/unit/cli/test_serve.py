@@ -33,25 +33,6 @@ def test_a_bad_file_of_definitions_is_told_with_its_name(tmp_path, case, verb):
     assert case["told"] in result.stderr
 
 
-def test_a_file_of_definitions_that_is_missing_or_a_folder_is_told(tmp_path):
-    missing = serve("--crds", tmp_path / "missing", "--cert-dir", tmp_path)
-    assert f"--crds {tmp_path}/missing: No such file or directory" in missing.stderr
-    folder = serve("--crds", tmp_path, "--cert-dir", tmp_path)
-    assert folder.exit_code == 2
-    assert "is a directory" in folder.stderr.lower()
-
-
-def test_a_certificate_that_cannot_be_used_is_told(tmp_path):
-    for name in ("tls.crt", "tls.key"):
-        (tmp_path / name).write_text("canary-7f3a")
-    result = serve(
-        "--tls-cert-file", tmp_path / "tls.crt", "--tls-private-key-file", tmp_path / "tls.key"
-    )
-    assert result.exit_code == 1
-    assert str(tmp_path / "tls.crt") in result.stderr
-    assert "canary" not in result.stderr
-
-
 def test_a_recording_that_cannot_be_written_is_told(tmp_path):
     result = serve("--record", tmp_path / "no" / "file", "--cert-dir", tmp_path)
     assert result.exit_code == 1

@@ -135,15 +135,6 @@ def test_flags_of_the_cluster_stand_before_the_verb_or_behind_it(cluster_flags, 
     assert given == {"namespace": "shop", "context": "c", "kubeconfig": "k"}
 
 
-def test_a_flag_before_serve_wins_over_its_file(tmp_path, monkeypatch):
-    given = {}
-    monkeypatch.setattr(verb("serve"), "callback", lambda **flags: given.update(flags))
-    (tmp_path / "flags.yaml").write_text("kubeconfig: of-the-file\nops-port: 1")
-    done = run("--kubeconfig", "mine", "serve", "--config", str(tmp_path / "flags.yaml"))
-    assert done.exit_code == 0, done.stderr
-    assert (given["kubeconfig"], given["ops_port"]) == ("mine", 1)
-
-
 @pytest.mark.parametrize("name", VERBS)
 def test_each_short_flag_has_the_long_name_of_kubectl(name):
     long = {
@@ -171,15 +162,6 @@ def test_an_unknown_flag_is_told_in_a_line_with_the_next_step(name):
     assert result.stderr.startswith("Error: No such option")
     assert result.stderr.endswith(f"see genguard {name} --help\n")
     assert result.stderr.count("\n") == 1
-
-
-def test_a_verb_that_asks_a_cluster_has_the_flags_of_kubectl():
-    for name in VERBS:
-        flags = {flag for parameter in verb(name).params for flag in parameter.opts}
-        if "--kubeconfig" in flags and name != "serve":
-            assert "--context" in flags, name
-        if "--namespace" in flags:
-            assert "-n" in flags
 
 
 def test_the_version_is_that_of_the_package():
@@ -259,13 +241,6 @@ def test_each_program_starts(name, tmp_path):
         path = name.replace("-", " ")
         assert done.stderr == f"Error: No such option '--nothing'; see {path} replay --help\n"
         assert done.returncode == 2
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_for_each_shell(shell):
-    result = run("completion", shell)
-    assert result.exit_code == 0
-    assert "_GENGUARD_COMPLETE" in result.stdout
 
 
 @pytest.mark.slow

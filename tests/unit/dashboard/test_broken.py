@@ -15,7 +15,6 @@ from genguard.detection.finding import (
 )
 from genguard.detection.suspects import Suspects
 from genguard.status.counts import ResourceKind
-from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.tracked_state import (
     Milestone,
     TrackedState,
@@ -96,13 +95,6 @@ class Scene:
             queue.close()
 
 
-async def test_it_is_green_only_where_nothing_is_broken():
-    scene = Scene()
-    scene.put(DEPLOYMENT, "web", settled=True)
-    found = await scene.broken(about(DEPLOYMENT, "web", state="resolved"))
-    assert (found.verdict, found.since, found.objects) == (Verdict.GOOD, None, 0)
-
-
 @table("dashboard/broken_findings.yaml", "changes", "broken")
 async def test_a_finding_is_broken_while_its_damage_is_there(case):
     """`first` and `last` are how many seconds ago its signs were."""
@@ -158,17 +150,6 @@ async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(case):
     assert [one.name for one in found.not_settled] == ["web"] * stuck
     broken = find_stuck(scene.tracking, ["uid-web", "uid-gone"], frozenset(), NOW)
     assert broken == {"uid-web"} if stuck else not broken, "the page of objects says the same"
-
-
-async def test_a_lost_observed_generation_is_no_rollout_where_a_finding_says_so():
-    scene = Scene()
-    scene.put(DEPLOYMENT, "web", seconds=GRACE_SECONDS)
-    assert (await scene.broken()).stuck == 0
-    found = await scene.broken(about(DEPLOYMENT, "web", severity=Severity.INFO))
-    assert found.verdict is Verdict.BROKEN
-    (web,) = found.not_settled
-    assert web.blocks == "status.observedGeneration 1, want 2"
-    assert (web.culprit, web.finding, web.relation) == ("old-operator", "f-web", "object")
 
 
 async def test_it_says_since_when_it_is_broken_without_a_break():
@@ -233,13 +214,6 @@ async def test_of_what_nobody_is_blamed_for_that_is_said():
     scene.put(DEPLOYMENT, "web")
     (found,) = (await scene.broken(about(DEPLOYMENT, "cart"))).not_settled
     assert (found.finding, found.culprit, found.relation) == ("", "", "")
-
-
-async def test_owners_in_a_circle_end():
-    scene = Scene()
-    scene.put(DEPLOYMENT, "a", owner="b")
-    scene.put(DEPLOYMENT, "b", owner="a")
-    assert (await scene.broken()).stuck >= 1
 
 
 async def no_write(scene: Scene) -> None:

@@ -9,7 +9,7 @@ from genguard.detection.history import History
 from genguard.status.tracking import Tracking
 from tests.unit.detection.test_fix import finding
 from webhook.dashboard import findings
-from webhook.dashboard.page import MissingError, PageContext, Sources
+from webhook.dashboard.page import PageContext, Sources
 
 CLEARED = finding(
     {
@@ -55,21 +55,6 @@ async def test_the_steps_of_one_finding_fit_what_the_server_does(mode, first):
     step = data.model.fix[0]
     assert step.title == first
     assert (step.command == "genguard install --replicas 3 --ha") == (mode == "audit-only")
-
-
-@pytest.mark.parametrize(
-    ("judges", "says"),
-    [(False, "the replica that leads remembers the last writes"), (True, "none of the last")],
-)
-async def test_where_another_replica_judges_it_is_said_who_remembers_the_writes(judges, says):
-    asked = context(CLEARED, mode="audit-only", judges=judges)
-    data = await findings.load_finding(asked, {"id": "f1"}, 0.0)
-    assert says in data.model.fix[0].trial.text
-
-
-async def test_a_finding_that_is_not_known_is_missing():
-    with pytest.raises(MissingError):
-        await findings.load_finding(context(CLEARED), {"id": "f2"}, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from genguard.detection.culprits import fold
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.test_culprits import many
-from webhook.dashboard.finding_lists import arrange, parse
-from webhook.dashboard.findings import select
+from webhook.dashboard.finding_lists import parse
 from webhook.dashboard.headlines import about, headline, kinds
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
@@ -62,16 +61,3 @@ def test_a_finding_about_many_objects_says_how_many_and_links_the_first():
     assert f"/findings/{PARTS[0].id}" in text
     assert "and 10 more" in text
     assert f"/findings/{PARTS[55].id}" not in text
-
-
-def test_the_list_has_the_whole_and_its_parts_beneath():
-    found = WHOLE, *PARTS
-    (group,) = arrange(found, found, ASKED, (), kinds(())).groups
-    (row,) = group.rows
-    assert row.finding is WHOLE
-    assert len(row.consequences) == 60
-
-
-def test_a_filter_by_namespace_finds_the_whole():
-    asked = parse({"namespace": PARTS[0].object.namespace}, state="open", limit=100)
-    assert WHOLE in select((WHOLE, *PARTS), asked, NOW).findings

@@ -73,13 +73,6 @@ async def test_a_refusal_is_no_answer(active, server, status):
     assert len(active.asked) == 1
 
 
-async def test_what_is_not_known_there_is_an_answer(active, server):
-    active.answer = lambda: web.json_response({"error": "not known"}, status=404)
-    answer = await forwarding(server).ask(asked(), "")
-    assert answer is not None
-    assert answer.status == 404
-
-
 async def test_an_answer_has_a_bound_and_a_deadline(active, server, monkeypatch):
     monkeypatch.setattr(module, "_MOST_BYTES", 10)
     assert await forwarding(server).ask(asked(), "") is None

@@ -4,7 +4,7 @@ from genguard.detection.finding import Actor, Confidence, Severity
 from genguard.status.view import Health
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.broken import NotSettled
-from webhook.dashboard.finding_lists import LEAST_ROWS, MOST_GROUPS, ROWS, arrange, parse
+from webhook.dashboard.finding_lists import LEAST_ROWS, MOST_GROUPS, arrange, parse
 from webhook.dashboard.headlines import kinds
 
 KIND_OF = kinds(())
@@ -107,22 +107,6 @@ def test_a_large_group_shows_its_worst_rows_and_says_how_many_there_are():
     assert len(shown.groups[0].rows) == LEAST_ROWS
     assert shown.groups[0].more == 501 - LEAST_ROWS
     assert shown.groups[0].culprit == "operator-0"
-
-
-def test_all_of_one_group_are_on_pages():
-    found = many(250)
-    pages = [arrange(found, (), asked(page=str(page)), (), KIND_OF) for page in (1, 2, 3, 99)]
-    assert [page.shown for page in pages] == [ROWS, ROWS, 50, 50]
-    assert {page.pages for page in pages} == {3}
-    ids = [row.finding.id for page in pages[:3] for group in page.groups for row in group.rows]
-    assert sorted(ids) == sorted(one.id for one in found)
-    assert all(group.more == 0 for page in pages for group in page.groups)
-
-
-def test_no_finding_is_lost_in_groups():
-    found = many(60, culprits=3)
-    shown = arrange(found, (), WORST, (), KIND_OF)
-    assert sum(len(group.rows) + group.more for group in shown.groups) == len(found)
 
 
 def test_the_worst_come_first_then_the_latest_and_what_is_resolved_last():

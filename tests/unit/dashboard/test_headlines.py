@@ -9,7 +9,6 @@ from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.headlines import (
     _PHRASES,
     culprit,
-    damaged,
     group_headline,
     happening,
     headline,
@@ -154,27 +153,3 @@ def test_what_a_webhook_undoes_is_shown_beside_who_asked_for_it():
     (asked, left) = found.sides
     assert (asked.name, asked.actor, asked.value.text) == ("controller", None, "5")
     assert (left.name, left.does, left.value.text) == ("old-operator", "makes it", "absent")
-
-
-def test_without_a_sample_of_its_field_a_finding_shows_no_values():
-    assert happening(finding()) is None
-    assert happening(finding(diff=wrote("hpa", 1, 2, 2, 2))) is None
-
-
-@pytest.mark.parametrize(
-    ("values", "marked"),
-    [
-        ((4, 5, "absent", "absent"), "left stored"),
-        ((4, 5, "absent", 5), "left"),
-        ((4, 5, 5, 4), "stored"),
-        ((3, 5, 5, 5), "asked left stored"),
-        ((3, None, None, 5), "stored"),
-        ((3, 3, 3, 3), ""),
-    ],
-)
-def test_only_values_that_are_damage_are_marked(values, marked):
-    (field,) = wrote("hpa", *values).fields
-    names = ("before", "asked", "left", "stored")
-    found = damaged(field, ("/spec/replicas",))
-    assert " ".join(name for name, is_it in zip(names, found, strict=True) if is_it) == marked
-    assert not any(damaged(field, ("/spec/other",))), "the controller's own change"

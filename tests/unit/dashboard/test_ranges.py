@@ -10,7 +10,6 @@ from tests.dashboard.crowd import state
 from tests.unit.alerts.findings import finding
 from tests.unit.status.story import put
 from webhook.dashboard.objects import OpenFindings, page, parse
-from webhook.dashboard.page import RANGES, BadQueryError, ranges
 from webhook.dashboard.rendering import parse_time
 
 NOW = 1_000_000.0
@@ -64,26 +63,3 @@ async def test_an_object_says_which_findings_are_open_about_it_and_keeps_its_hea
     assert set(by_uid.values()) == {(0, "")}
     without = (await page(tracking(), parse({}), at)).objects
     assert [one.health for one in without] == [one.health for one in objects]
-
-
-async def test_pages_follow_one_another():
-    seen, token = [], ""
-    for _ in range(4):
-        found = await page(tracking(), parse({"limit": "1", "continue": token}), NOW)
-        seen += [one.uid for one in found.objects]
-        token = found.next
-    assert len(set(seen)) == 4
-    assert not token
-
-
-@pytest.mark.parametrize(
-    ("query", "why"), [({"since": "soon"}, "such as 24h"), ({"health": "Blue"}, "must be one of")]
-)
-def test_what_cannot_be_asked_is_refused(query, why):
-    with pytest.raises(BadQueryError, match=why):
-        parse(query)
-
-
-def test_a_page_offers_the_usual_ranges_and_the_one_of_its_url():
-    assert ranges("") == ranges("7d") == RANGES
-    assert ranges("2h") == (*RANGES, "2h")

@@ -1,10 +1,9 @@
 """Values as people read them."""
 
 import pytest
-from markupsafe import Markup
 
 from webhook.dashboard.page import BadQueryError, check_parameters, choice, link, number
-from webhook.dashboard.rendering import ago, count, plain, span, stamp
+from webhook.dashboard.rendering import ago, span
 
 
 @pytest.mark.parametrize(
@@ -31,34 +30,6 @@ def test_a_span_of_time(seconds, text):
 )
 def test_how_long_ago(at, text):
     assert ago(at, 100.0) == text
-
-
-def test_a_time_in_either_form():
-    assert stamp(0.9) == stamp("1970-01-01T00:00:00.900000Z") == "1970-01-01T00:00:00Z"
-    assert ago("1970-01-01T00:00:10Z", 70.0) == "1 min ago"
-    assert count(12_345) == "12,345"
-
-
-@pytest.mark.parametrize(
-    ("text", "seen"),
-    [
-        ("web", "web"),
-        ("käse 🧀", "käse 🧀"),
-        ("\x1b[31m", "\\x1b[31m"),
-        ("a\nb", "a\\nb"),
-        ("\u202egnp", "\\u202egnp"),
-        ("\u200b", "\\u200b"),
-        (7, 7),
-        (None, None),
-    ],
-)
-def test_what_cannot_be_seen_is_written_out(text, seen):
-    assert plain(text) == seen
-
-
-def test_what_is_a_part_of_the_page_already_is_left_as_it_is():
-    markup = Markup("<b>\n</b>")
-    assert plain(markup) is markup
 
 
 def test_a_link_leaves_out_what_is_empty_and_escapes_the_rest():

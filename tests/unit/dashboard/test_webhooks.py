@@ -11,7 +11,6 @@ from genguard.detection.matching import Writes, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.needed_phases import Need
 from tests.unit.alerts.findings import finding
-from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.cluster.registrations import Registrations
 from webhook.dashboard.page import BadQueryError, PageContext
@@ -82,56 +81,6 @@ async def test_policy_and_timeout_are_shown_with_the_defaults_of_the_api_server(
     found = {one.configuration: one for one in (await chain(*given)).webhooks}
     assert (found["aaa"].failure_policy, found["aaa"].timeout_seconds) == ("Fail", 10)
     assert (found["mmm"].failure_policy, found["mmm"].timeout_seconds) == ("Ignore", 3)
-
-
-@pytest.mark.parametrize(
-    ("settings", "is_called", "depends"),
-    [
-        ({}, True, ()),
-        ({"resources": ("pods",)}, False, ()),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}}, True, ()),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "x"}}}, False, ()),
-        ({"namespaceSelector": {"matchLabels": {"team": "a"}}}, True, ("labels of the namespace",)),
-        ({"objectSelector": {"matchLabels": {"a": "b"}}}, True, ("labels of the object",)),
-        ({"matchConditions": [{"name": "c", "expression": "x"}]}, True, ("1 matchConditions",)),
-    ],
-)
-async def test_what_a_url_does_not_show_is_told_as_what_a_call_depends_on(
-    settings, is_called, depends
-):
-    found = [one for one in (await chain(hook("mmm", **settings))).webhooks if one.role != Role.OWN]
-    assert [one.depends_on for one in found] == [depends] * is_called
-
-
-async def test_without_a_resource_all_are_shown():
-    assert len((await chain(hook("a", ("pods",)), query={})).webhooks) == 3
-
-
-@pytest.mark.parametrize(
-    ("settings", "query", "may_act"),
-    [
-        ({}, {"resource": "deployments.apps"}, True),
-        ({}, {"resource": "deployments.apps", "namespace": "shop"}, True),
-        ({}, {"resource": "pods"}, False),
-        ({"rules": [rule(scope="Namespaced")]}, {"resource": "deployments.apps"}, True),
-        ({"rules": [rule(operations=["CREATE"])]}, {"resource": "deployments.apps"}, False),
-        (
-            {"constraints": {"objectSelector": {"matchLabels": {"a": "b"}}}},
-            {"resource": "deployments.apps"},
-            True,
-        ),
-    ],
-)
-async def test_policies_that_may_act_come_before_all_of_them(settings, query, may_act):
-    policies = [policy("mine", **settings), binding("mine")]
-    assert (await chain(query=query, policies=policies)).policies == ("mine",) * may_act
-
-
-async def test_without_a_namespace_a_resource_may_be_of_either_scope():
-    for scope in ("Namespaced", "Cluster", "*"):
-        one = hook("mmm")
-        one["webhooks"][0]["rules"][0]["scope"] = scope
-        assert len((await chain(one, query={**STATUS, "namespace": ""})).webhooks) == 3
 
 
 async def test_an_operation_is_one_of_those_that_are_admitted():
