@@ -86,18 +86,6 @@ def test_a_failure_converges_only_where_the_test_wants_one(server, kind, value):
         assert_converges(server, WIDGETS, "one", step=fail, ready=False)
 
 
-def test_an_object_that_is_not_there_has_not_converged(server):
-    with pytest.raises(NotConvergedError, match=f"no {WIDGETS} two in default"):
-        assert_converges(server, WIDGETS, "two", step=lambda: None)
-    with pytest.raises(LookupError, match="write it as kubectl does"):
-        assert_converges(server, "things", "two", step=lambda: None)
-
-
-def test_an_object_that_no_controller_has_looked_at_has_not_converged(server):
-    with pytest.raises(NotConvergedError, match="no controller wrote its status"):
-        assert_converges(server, WIDGETS, "one", step=lambda: None)
-
-
 def test_without_a_step_it_waits_until_it_is_quiet(server):
     report(server)
     assert_converges(server, WIDGETS, "one", quiet=0.1, timeout=120)
@@ -120,16 +108,6 @@ def test_two_writers_that_fight_are_named(server):
     assert finding.detector == "spec-fight"
     assert {actor.name for actor in finding.actors} == {"scaler", "release-bot"}
     assert_no_loop(server, ignore=["spec-fight"])
-
-
-def test_a_status_that_is_cleared_is_found(server):
-    for _ in range(4):
-        report(server)
-        server.patch(
-            WIDGETS, "one", {"status": {"observedGeneration": 0}}, subresource="status", user="tidy"
-        )
-    with pytest.raises(LoopError, match="tidy"):
-        assert_no_loop(server)
 
 
 def test_calm_writes_are_no_loop(server):

@@ -58,43 +58,6 @@ def ask(
             return error.code, json.loads(error.read())
 
 
-def test_scale_counts_and_refuses_a_stale_version(server):
-    made = server.create(widget())
-    path = "/apis/example.org/v1/namespaces/default/widgets/one/scale"
-    status, scale = ask(server, "GET", path)
-    assert (status, scale["kind"], scale["spec"]) == (200, "Scale", {"replicas": 1})
-    assert ask(server, "PUT", path, {**scale, "spec": {"replicas": 4}})[0] == 200
-    stored = server.get(WIDGETS, "one")
-    assert (generation(stored), stored["spec"]["size"]) == (2, 4)
-    stale = {**scale, "metadata": {"name": "one", "resourceVersion": "1"}}
-    assert made["metadata"]["resourceVersion"] != "1"
-    assert ask(server, "PUT", path, stale)[0] == 409
-
-
-def test_a_bound_pod_is_given_its_grace_period(server):
-    server.create(pod(nodeName="node-1", terminationGracePeriodSeconds=5))
-    server.delete("pods", "one")
-    ending = server.get("pods", "one")
-    assert ending["metadata"]["deletionGracePeriodSeconds"] == 5
-    assert generation(ending) == 2
-    server.delete("pods", "one", options={"gracePeriodSeconds": 0})
-    assert server.list("pods") == []
-
-
-def test_an_eviction_keeps_its_preconditions_and_its_dry_run(server):
-    uid = server.create(pod())["metadata"]["uid"]
-    path = "/api/v1/namespaces/default/pods/one/eviction"
-    for wanted, query, status, left in (
-        ("another", "", 409, 1),
-        (uid, "?dryRun=All", 201, 1),
-        (uid, "", 201, 0),
-    ):
-        options = {"preconditions": {"uid": wanted}}
-        body = {"metadata": {"name": "one"}, "deleteOptions": options}
-        assert ask(server, "POST", f"{path}{query}", body)[0] == status
-        assert len(server.list("pods")) == left
-
-
 @pytest.mark.parametrize(
     ("patch", "content_type", "containers"),
     [
@@ -215,14 +178,6 @@ def test_a_watch_is_told_who_owns_what_an_apply_creates(server):
     with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
         (entry,) = json.loads(answer.readline())["object"]["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"]) == ("maker", "Apply")
-
-
-def test_apply_removes_what_its_manager_no_longer_wants(server):
-    tags = {"spec": {"size": 1}, "config": {"mode": "fast"}}
-    made = server.apply(widget(**tags), "one")
-    assert generation(made) == 1
-    kept = server.apply(widget(spec={"size": 1}), "one")
-    assert ("config" in kept, generation(kept)) == (False, 2)
 
 
 def test_apply_takes_no_field_of_another_manager_unless_it_is_forced(server):

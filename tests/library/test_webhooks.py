@@ -112,18 +112,6 @@ def test_a_webhook_is_called_for_its_own_resources_alone():
         fake.create(pod)
 
 
-def test_a_reinvoked_webhook_sees_what_a_later_one_changed():
-    def copies(review):
-        return [{"op": "add", "path": "/spec/copy", "value": of(review)["spec"]["size"]}]
-
-    def doubles(review):
-        return [{"op": "replace", "path": "/spec/size", "value": 2}]
-
-    later = MutatingWebhook("doubles", doubles, [WIDGETS])
-    fake = server(MutatingWebhook("copies", copies, [WIDGETS], reinvoked=True), later)
-    assert fake.create(WIDGET)["spec"] == {"size": 2, "copy": 2}
-
-
 def test_a_webhook_may_be_a_server(tmp_path):
     authority = Authority()
     ca_file = tmp_path / "ca.crt"

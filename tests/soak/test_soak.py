@@ -81,18 +81,6 @@ def _samples(growth: float = 0.0, **last: int) -> tuple[Sample, ...]:
             "logged an error: detection failed",
         ),
     ],
-    ids=[
-        "level",
-        "slowly",
-        "fewer",
-        "by chance",
-        "memory",
-        "descriptors",
-        "series",
-        "page",
-        "answer",
-        "log",
-    ],
 )
 def test_each_thing_that_grows_is_told(found, reason):
     assert too_much(found) == ([] if reason is None else [reason])

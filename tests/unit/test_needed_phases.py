@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.admission.review import Phase
-from genguard.detection.matching import Writes, may_match, read_policies
+from genguard.detection.matching import Writes, may_match
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.needed_phases import needs_of, rules_of
 from tests.unit.manifest_files import registrations
@@ -65,23 +65,6 @@ def test_a_write_needs_the_phases_that_can_show_or_repair_something(
 
 def test_what_install_and_doctor_probe_by_has_every_phase():
     assert phases(PROBED) == (*Phase,)
-
-
-def test_a_policy_that_is_bound_is_somebody_else():
-    suspects = Suspects()
-    assert not suspects.may_change(STATUS)
-    policy = {
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": "p"},
-        "spec": {"matchConstraints": {"resourceRules": hook("*/*")["webhooks"][0]["rules"]}},
-    }
-    binding = {
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": "b"},
-        "spec": {"policyName": "p"},
-    }
-    suspects.learn_policies(read_policies([policy, binding]))
-    assert suspects.may_change(STATUS) == ("p",)
 
 
 def test_nobody_s_registrations_are_narrowed_to_the_probe_alone():

@@ -53,29 +53,6 @@ class Cluster:
             self.now += every
 
 
-@pytest.mark.parametrize("every", [0.1, 2.0, 55.0])
-def test_two_managers_who_overwrite_each_other_are_named(every):
-    cluster = Cluster()
-    cluster.fight("cainjector", "helm", every=every)
-    (found,) = cluster.detection.findings()
-    assert (found.detector, found.severity) == ("spec-fight", "warning")
-    assert (found.object.resource, found.object.name) == (HOOKS, "mmm")
-    assert found.paths == ("/webhooks/0/clientConfig/caBundle",)
-    assert {(one.type, one.name, one.confidence) for one in found.actors} == {
-        ("manager", "cainjector", "likely"),
-        ("manager", "helm", "likely"),
-    }
-    assert found.message.endswith("users are not known from a watch")
-
-
-def test_versions_that_are_written_by_one_manager_and_come_once_are_quiet():
-    cluster = Cluster()
-    for turn in range(12):
-        cluster.write("cainjector", clientConfig={"caBundle": f"Y2E{turn}"})
-        cluster.now += 5.0
-    assert cluster.detection.findings() == ()
-
-
 def test_an_object_that_is_listed_again_is_no_new_version():
     cluster = Cluster()
     cluster.fight("cainjector", "helm", times=3)

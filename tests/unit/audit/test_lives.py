@@ -64,11 +64,6 @@ def actors(finding: Any) -> list[str]:
     return [one.name for one in finding.actors]
 
 
-def test_who_evicts_deletes():
-    found = findings(*turns(6, "descheduler", of="pods", verb="create", to="eviction"))
-    assert actors(found["recreation"]) == ["descheduler", "alice"]
-
-
 @pytest.mark.parametrize("level", ["Metadata", WHOLE])
 @pytest.mark.parametrize("subresource", ["binding", "status"])
 def test_a_write_that_does_not_show_its_result_hides_no_deletion(level, subresource):
@@ -84,12 +79,6 @@ def test_a_write_that_does_not_show_its_result_hides_no_deletion(level, subresou
 def test_what_is_no_loop_is_quiet(case):
     events = turns(**case["turns"]) if case.get("turns") else refused(**case["refused"])
     assert not findings(*events), case.because
-
-
-def test_another_thing_each_time_and_what_came_out_in_between_is_no_loop():
-    assert not findings(*(one for n in range(9) for one in refused(1, sent={"spec": {"a": n}})))
-    stored = refused(1, 200, stored=deployment(spec={"a": 1}))
-    assert not findings(*refused(3), *stored, *refused(3))
 
 
 @pytest.mark.parametrize("code", [400, 403, 413, 422])
@@ -133,51 +122,6 @@ def test_writes_that_ask_for_something_else_each_time_and_are_all_refused(known)
     assert (found.severity.value, actors(found)) == ("warning", ["gitops"])
     assert found.subresource == "status"
     assert "/status/message" in found.paths
-
-
-@pytest.mark.parametrize("subresource", ["scale", "resize", "ephemeralcontainers"])
-def test_a_refused_write_of_a_subresource_is_found(subresource):
-    tries = refused(6, 422, second=2.0, verb="patch", subresource=subresource)
-    found = findings(*before("written"), *tries)["refused-retry"]
-    assert actors(found) == ["gitops"]
-    assert "/spec/a" in found.paths
-
-
-def test_many_users_who_are_refused_at_once_are_all_found():
-    tries = [
-        one
-        for turn in range(6)
-        for user in ("ann", "bob", "cid", "dan")
-        for one in refused(1, verb="create", second=float(turn), user=user, sent=deployment())
-    ]
-    log = audit_log()
-    for line in as_lines(tries):
-        log.see(line)
-    (found,) = log.findings()
-    assert sorted(actors(found)) == ["ann", "bob", "cid", "dan"]
-
-
-@pytest.mark.parametrize("verb", ["update", "patch"])
-def test_conflicts_of_one_version_that_never_advances(verb):
-    found = findings(*conflicts(20, verb=verb, versions=["7"]))["refused-retry"]
-    assert (found.severity.value, actors(found)) == ("warning", ["gitops"])
-    assert "resourceVersion" in found.message
-
-
-def test_conflicts_that_are_tried_again_with_a_newer_version_are_quiet():
-    assert not findings(*conflicts(20, versions=[str(n) for n in range(20)]))
-
-
-def conflicts(count: int, *, versions: list[str], verb: str = "update") -> list[Json]:
-    made = []
-    for turn in range(count):
-        version = versions[turn % len(versions)]
-        sent = {"metadata": {"resourceVersion": version}, "status": {"turn": turn}}
-        (one,) = refused(1, 409, second=float(turn), verb=verb, sent=sent)
-        if verb == "update":
-            one["objectRef"]["resourceVersion"] = version
-        made.append(one)
-    return made
 
 
 def test_a_webhook_that_does_not_answer_refuses():

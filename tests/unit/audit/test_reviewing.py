@@ -3,7 +3,6 @@
 import json
 
 import msgspec
-import pytest
 
 from genguard.audit.event import Event, read_calls
 from genguard.audit.reviewing import Reviewing
@@ -98,37 +97,6 @@ def test_a_content_is_refused_by_some_codes(case):
     assert msgspec.convert(answer, Event).is_refused is case["refused"], case.because
 
 
-def test_a_token_leaves_what_is_known():
-    assert reviewed(write(1, 7), created(subresource="token"), write(2, 8, 2))[0] == PHASES
-
-
-def test_a_refused_write_has_no_outcome_and_changes_nothing():
-    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
-    refused = write(5, 8, code=422, stored=status)
-    phases, request = reviewed(write(1, 7), refused)
-    assert phases == ["intent", "mutate"]
-    assert replicas(request.object) == 5
-    phases, request = reviewed(write(1, 7), refused, write(2, 8, 2))
-    assert replicas(request.old_object) == 1
-
-
-@pytest.mark.parametrize("verb", ["update", "patch", "create"])
-def test_a_refused_write_needs_no_stored_state(verb):
-    sent = deployment(1, 6, spec={"replicas": 5})
-    phases, request = reviewed(write(5, 8, code=422, verb=verb, sent=sent, stored=None))
-    assert phases == ["intent", "mutate"]
-    assert replicas(request.object) == 5
-    if verb != "create":
-        assert request.old_object.spec is None
-        assert request.old_object.metadata == request.object.metadata
-
-
-def test_an_eviction_is_a_deletion():
-    phases, request = reviewed(write(1, 7), created(subresource="eviction", stored=None))
-    assert (phases, request.operation, request.subresource) == (["outcome"], "DELETE", "")
-    assert request.old_object.metadata.resource_version == "7"
-
-
 def test_a_scale_shows_the_replicas_of_its_object():
     scale = {
         "kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 4},
@@ -142,28 +110,6 @@ def test_a_scale_shows_the_replicas_of_its_object():
     assert phases == PHASES
     assert request.old_object.metadata.generation == 2
     assert replicas(request.old_object) == 4
-
-
-def test_a_generated_name_is_that_of_the_answer():
-    phases, request = reviewed(created(name="", sent={"metadata": {"generateName": "web-"}}))
-    assert phases == PHASES
-    assert request.wire.name == "web"
-    assert reviewed(created(name=""), write(2, 8, 2))[0] == PHASES
-
-
-@pytest.mark.parametrize("verb", ["update", "patch"])
-def test_a_write_of_what_was_not_there_creates_it(verb):
-    phases, request = reviewed(created(verb=verb))
-    assert phases == PHASES
-    assert request.old_object is None
-
-
-def test_a_deletion_shows_what_was_stored():
-    gone = write(1, 8, verb="delete", sent=None, stored={"kind": "Status"})
-    phases, request = reviewed(write(1, 7), gone)
-    assert (phases, request.object) == (["outcome"], None)
-    assert request.old_object.metadata.resource_version == "7"
-    assert reviewed(write(1, 7), gone, write(2, 9, 2)) == ([], None)
 
 
 def test_a_deleted_collection_is_a_deletion_of_each():

@@ -12,15 +12,10 @@ import pytest
 
 from genguard.admission.decode import decode_review
 from genguard.admission.review import AdmissionRequest
-from genguard.detection.evidence import ResourceKind
-from genguard.detection.suspects import Suspects, read_configurations
 from genguard.objects.selectors import Truth
 from tests.cases_loader import table
 from tests.costly_objects import costly_object
 from tests.reviews import make_review
-from tests.unit.detection.test_called_webhooks import only_if
-from tests.unit.detection.test_suspects import OWN, hook
-from webhook.cel import evaluator as module
 from webhook.cel.evaluator import LONGEST, MOST_BYTES, Evaluator
 from webhook.cel.programs import MOST_CONDITIONS
 from webhook.cel.worker import MOST_MEMORY, Limits
@@ -68,18 +63,6 @@ def test_the_worker_forgets_the_variables_of_the_server(evaluator, monkeypatch):
     monkeypatch.setenv("PASSWORD", "secret")
     ask(evaluator, HONEST)
     assert evaluator._pool.submit(os.getenv, "PASSWORD").result() is None
-
-
-def test_the_others_of_a_review_are_evaluated_all_the_same(evaluator):
-    found = evaluator.evaluate(["true", FOREVER, "false"], request(costly_object("numbers")))
-    assert found == {"true": Truth.TRUE, FOREVER: Truth.UNKNOWN, "false": Truth.FALSE}
-
-
-def test_a_webhook_whose_condition_costs_too_much_stays_a_suspect(evaluator):
-    hooks = [hook("asks", ("*",), **only_if(FOREVER)), hook("never", ("*",), **only_if("false"))]
-    suspects = Suspects(read_configurations([*OWN, *hooks]), conditions=evaluator)
-    suspects.changed(ResourceKind("apps", "deployments", ""))
-    assert suspects.unmet_in(request(costly_object("numbers"))) == ("never/h.example.org",)
 
 
 def test_a_worker_that_somebody_ended_is_replaced_and_no_expression_is_blamed(evaluator):
@@ -145,15 +128,6 @@ def test_what_is_too_long_or_too_large_is_not_evaluated(
 
 
 @pytest.mark.slow
-def test_only_so_many_costly_expressions_are_remembered(monkeypatch):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
-    with Evaluator() as evaluator:
-        for number in range(3):
-            ask(evaluator, f"{FOREVER} && {number} > 0", costly_object("numbers"))
-        assert evaluator.costly == 2
-
-
-@pytest.mark.slow
 def test_as_many_of_the_largest_programs_as_are_kept_fit_into_the_memory():
     # A machine that is busy takes longer for each: here it is about memory alone.
     with Evaluator(Limits(cpu_seconds=60.0), answer_seconds=60.0) as evaluator:
@@ -161,11 +135,6 @@ def test_as_many_of_the_largest_programs_as_are_kept_fit_into_the_memory():
             largest = "[" + "1," * ((LONGEST - 20) // 2) + f"{number}].size() > 1"
             assert ask(evaluator, largest) is Truth.TRUE
         assert (evaluator.started, evaluator.costly) == (1, 0)
-
-
-def test_no_worker_is_started_where_nobody_asks(evaluator):
-    assert evaluator.evaluate([], request()) == {}
-    assert evaluator.started == 0
 
 
 @pytest.mark.slow

@@ -40,21 +40,6 @@ def test_an_expression_that_cannot_be_used_is_told_with_its_place(case, evaluato
     assert evaluator.refusal(case["expression"], Key(case["key"])) == case["told"], case.because
 
 
-@pytest.mark.parametrize(
-    ("key", "expression", "answer"),
-    [
-        (Key.CURRENT, "true", True),
-        (Key.CURRENT, "false", False),
-        (Key.CURRENT, "1", NoAnswer.ERROR),
-        *((Key.PROGRESS, f"{number}.0 / 100.0", number) for number in (0, 1, 100)),
-        *((Key.HEALTH, f"'{health}'", health) for health in Health),
-    ],
-)
-def test_every_answer_comes_back_as_what_it_is(evaluator, key, expression, answer):
-    found = judge(evaluator, {}, **{key: expression})[key]
-    assert (found, type(found)) == (answer, type(answer))
-
-
 def test_all_expressions_of_a_rule_are_evaluated_over_one_object(evaluator):
     document = {"status": {"conditions": [], "done": 1, "phase": "Bad"}, "spec": {"size": 4}}
     found = judge(

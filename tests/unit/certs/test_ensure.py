@@ -7,7 +7,6 @@ import pytest
 
 from certs import (
     CertificateError,
-    PairAbsentError,
     PairFileError,
     PairFiles,
     ensure,
@@ -142,29 +141,6 @@ def test_a_bad_pair_of_somebody_else_is_refused_and_left(tmp_path, because, at, 
         ensure(tmp_path, names=NAMES, at=at)
     assert str(tmp_path) in str(caught.value)
     assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize(
-    ("files", "error"),
-    [
-        ({"tls.crt": b"x"}, PairAbsentError),
-        ({"tls.key": b"x"}, PairAbsentError),
-        ({"ca.crt": b"x"}, PairAbsentError),
-    ],
-)
-def test_half_a_pair_of_somebody_else_is_left_alone(tmp_path, files, error):
-    write_files(tmp_path, files)
-    with pytest.raises(error):
-        ensure(tmp_path, names=NAMES, at=AT)
-    assert contents(tmp_path) == files
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
-    dangling = tmp_path / "dangling"
-    dangling.symlink_to(tmp_path / "absent" / "folder")
-    with pytest.raises(PairFileError) as caught:
-        ensure(dangling, names=NAMES, at=AT)
-    assert str(caught.value).startswith(f"{dangling}: ")
 
 
 @pytest.fixture

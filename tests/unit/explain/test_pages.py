@@ -67,17 +67,3 @@ def test_every_rule_of_the_table_has_words():
     assert set(page_module.ON_DELETE) == set(OnDelete)
     assert set(page_module.PROPAGATION) == set(Propagation)
     assert set(page_module.PREDICATE) == set(PredicateVerdict)
-
-
-def test_a_definition_may_lack_all_that_only_people_read():
-    bare = {
-        "metadata": {"name": "bares.example.org"},
-        "spec": {
-            "group": "example.org",
-            "names": {"plural": "bares", "kind": "Bare", "shortNames": "b"},
-            "versions": [{"name": "v1"}],
-        },
-    }
-    found = Catalogue(load_table(), [bare]).explain("bare")
-    assert found.short_names == ()
-    assert found.observed_generation.fields == ()

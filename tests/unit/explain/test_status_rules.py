@@ -19,13 +19,3 @@ def test_an_unknown_kind_is_evaluated_by_its_conditions():
     found = describe_status_rule("example.org", "Widget")
     assert found.generic
     assert "Ready, Available" in found.ready
-
-
-def test_what_holds_for_the_whole_kind_is_added():
-    assert describe_status_rule("apps", "Deployment").settled.endswith("(KEP-3973)")
-    assert (
-        describe_status_rule("apps", "StatefulSet").first
-        == "status.observedGeneration is metadata.generation"
-    )
-    assert "if there is one" in describe_status_rule("batch", "Job").first
-    assert describe_status_rule("", "ConfigMap").first == ""

@@ -11,7 +11,6 @@ from webhook.files.rules import (
     ServerRules,
     load_rules,
     parse_place,
-    parse_texts,
     read_rule_file,
 )
 
@@ -69,17 +68,6 @@ def test_a_file_that_cannot_be_used_is_told_with_its_place(tmp_path, text, told)
     assert told in str(error.value)
 
 
-def test_an_expression_that_does_not_compile_is_told_with_kind_key_and_place(tmp_path, evaluator):
-    path = tmp_path / "rules.yaml"
-    path.write_text(BAD)
-    with pytest.raises(BadFileError) as error:
-        load_rules(path, evaluator.refusal)
-    assert str(error.value) == (
-        f"--rules {path}: Widget.example.org: `current`: "
-        "line 1, column 13: Syntax error: missing ')' at '<EOF>'"
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -114,13 +102,3 @@ def test_the_last_good_rules_stay_in_use_and_the_log_says_why(evaluator, caplog)
     assert "was deleted" in told[-1]
     rules.take({})
     assert (rules.judge.rules.find(*WIDGET), rules.is_refused) == (None, False)
-
-
-def test_the_library_is_behind_the_rules_of_the_user(evaluator):
-    rules = ServerRules(evaluator, None).judge.rules
-    assert rules.find("argoproj.io", "Rollout").source == "library: argo-rollouts"
-
-
-def test_rules_of_two_keys_may_not_contradict_each_other():
-    with pytest.raises(BadFileError, match=r"b: a second rule .* there is one in a"):
-        parse_texts({"a": GOOD, "b": GOOD})

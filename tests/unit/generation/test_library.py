@@ -24,19 +24,6 @@ def test_the_public_names_are_those_that_are_listed():
     assert sorted(genguard.generation.__all__) == genguard.generation.__all__
 
 
-def test_a_scale_of_the_whole_object_tells_its_generation_too():
-    old = {"metadata": {"generation": 3}, "spec": {"replicas": 1}}
-    found = predict(
-        "UPDATE", "deployments.apps", {"spec": {"replicas": 2}}, old, subresource="scale"
-    )
-    assert found == Prediction(4, 1, Cause.REPLICAS_CHANGED)
-
-
-def test_an_eviction_of_a_shown_pod_tells_its_generation_too():
-    old = {"metadata": {"generation": 3}}
-    assert predict("CREATE", "pods", {}, old, subresource="eviction").generation == 4
-
-
 def test_the_version_of_the_object_chooses_its_types():
     """maxReplicas stands in both versions of the API, metrics only in v2."""
     old = {"apiVersion": "autoscaling/v2", "spec": {"metrics": None}}
@@ -45,24 +32,10 @@ def test_the_version_of_the_object_chooses_its_types():
     assert predict("UPDATE", name, new, old, server_version="1.37").step == 0
 
 
-def test_what_is_said_of_a_status_subresource_is_for_custom_resources_alone():
-    old = {"metadata": {"generation": 3}, "status": {}}
-    found = predict("UPDATE", "deployments.apps", {"status": {"a": 1}}, old,
-                    status_subresource=False)  # fmt: skip
-    assert found == Prediction(3, 0, Cause.NOTHING_COUNTED)
-
-
 def test_without_an_object_a_creation_of_what_keeps_no_generation_stores_none():
     assert predict("CREATE", "configmaps", None) == Prediction(
         None, 0, Cause.KEEPS_NONE, effective=True
     )
-
-
-def test_a_scale_of_an_object_that_shows_no_generation_tells_its_step_alone():
-    found = predict(
-        "UPDATE", "deployments.apps", {"spec": {"replicas": 2}}, {"spec": {}}, subresource="scale"
-    )
-    assert found == Prediction(None, 1, Cause.REPLICAS_CHANGED)
 
 
 def test_what_is_given_stays_as_it_was():

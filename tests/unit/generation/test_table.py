@@ -8,12 +8,10 @@ import pytest
 
 from genguard.generation.strategy import OnCreate, parse_version
 from genguard.generation.table import (
-    DEFAULT_SERVER_VERSION,
     BadTableError,
     Row,
     check_rows,
     counted_since,
-    known_versions,
     load_rows,
     load_table,
 )
@@ -79,42 +77,6 @@ def test_a_feature_gate_that_is_off_leaves_the_behaviour_before():
     name = ("autoscaling", "horizontalpodautoscalers")
     assert on.find(*name) != off.find(*name)
     assert off.find(*name) == load_table("1.36").find(*name)
-
-
-def test_a_strategy_is_named_and_noted_as_its_row(subtests):
-    for row in load_rows():
-        with subtests.test(row.name):
-            found = load_table().find(row.group, row.resource)
-            told = (found.group, found.resource, found.kind, found.note, found.source)
-            assert told == (row.group, row.resource, row.kind, row.note, row.source)
-
-
-def test_a_table_says_for_which_server_it_is():
-    assert load_table("v1.33.1").server_version == "v1.33.1"
-
-
-def test_every_row_names_the_file_it_was_read_from():
-    for strategy in load_table(DEFAULT_SERVER_VERSION).strategies():
-        assert strategy.source.endswith(".go"), strategy.resource
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "is_there"),
-    [
-        ("pods", "1.28", True),
-        ("pods", "1.37", True),
-        ("pods", "1.27", False),
-        ("resourceclasses", "1.30", True),
-        ("resourceclasses", "1.31", False),
-    ],
-)
-def test_a_server_serves_a_resource_between_its_versions(name, version, is_there):
-    (row,) = (row for row in load_rows() if row.resource == name)
-    assert load_table(version).serves(row) is is_there
-
-
-def test_the_table_tells_of_the_versions_that_the_documents_name():
-    assert known_versions() == ("1.28", "1.37")
 
 
 @pytest.mark.parametrize(

@@ -72,22 +72,6 @@ def test_after_healthy_rollouts_every_deployment_is_settled_and_was_measured(nam
     assert not counts.behind_since
 
 
-def test_a_status_that_is_zeroed_for_ever_leaves_its_deployment_behind():
-    tracking = play("deployment-status-zeroed")
-    (counts,) = [each for kind, each in tracking.counts_by_kind if kind.resource == "deployments"]
-    assert len(counts.behind_since) == 1
-    assert sum(counts.reconcile.counts) == 0
-
-
-def test_each_scaling_is_measured():
-    (counts,) = [
-        each
-        for kind, each in play("scaled-up-and-down").counts_by_kind
-        if kind.kind == "Deployment"
-    ]
-    assert sum(counts.observation.counts) == 6
-
-
 @table("status/kinds", *KEYS, *FIELDS)
 def test_what_is_left_out_of_an_object_changes_no_answer(case):
     whole = document_of(case)
