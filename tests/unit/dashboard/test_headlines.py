@@ -5,6 +5,7 @@ import pytest
 from genguard.detection.detectors import ALL
 from genguard.detection.finding import Actor, Confidence, FoundObject
 from genguard.detection.sample import ShownField, ShownValue, WriteDiff
+from tests.cases_loader import table
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.headlines import (
     _PHRASES,
@@ -18,7 +19,6 @@ from webhook.dashboard.headlines import (
 )
 
 KIND_OF = kinds([("example.org", "widgets", "Widget")])
-CONTROLLER = "system:serviceaccount:kube-system:deployment-controller"
 
 
 def actor(name: str, confidence: Confidence = Confidence.CERTAIN, sort: str = "webhook") -> Actor:
@@ -32,25 +32,12 @@ def test_each_detector_has_words_of_its_own():
             assert f"{verb} {phrase.what}".count("{}") == 1
 
 
-@pytest.mark.parametrize(
-    ("actors", "words"),
-    [
-        ((actor("old/a.example.org"),), "old clears"),
-        ((actor(CONTROLLER, sort="user"),), "deployment-controller clears"),
-        ((actor("alice@example.org", sort="user"),), "alice@example.org clears"),
-        ((actor("old/a", Confidence.LIKELY),), "old probably clears"),
-        ((actor("old/a", Confidence.POSSIBLE),), "old possibly clears"),
-        ((actor("old/a"), actor("bob", sort="user")), "bob and old clear"),
-        ((actor("old/a"), actor("old/b")), "old clears"),
-        ((actor("b/a", Confidence.POSSIBLE), actor("a/b", Confidence.POSSIBLE)), "a or b clears"),
-        ((actor("old/a"), actor("new/a", Confidence.POSSIBLE)), "old clears"),
-        (tuple(actor(f"{one}/x") for one in "dcba"), "a, b and 2 more clear"),
-        ((), "Somebody clears"),
-    ],
-)
-def test_who_does_it_is_named_as_surely_as_it_is_known(actors, words):
-    found = headline(finding(actors=actors), KIND_OF)
-    assert found == f"{words} observedGeneration of Deployment shop/web"
+@table("dashboard/headlines.yaml", "actors", "words")
+def test_who_does_it_is_named_as_surely_as_it_is_known(case):
+    actors = (one.split() for one in case["actors"])
+    known = tuple(actor(name, Confidence(level), sort) for sort, name, level in actors)
+    found = headline(finding(actors=known), KIND_OF)
+    assert found == f"{case['words']} observedGeneration of Deployment shop/web", case.because
 
 
 @pytest.mark.parametrize(

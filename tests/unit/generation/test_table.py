@@ -100,29 +100,13 @@ def test_what_no_table_lists_is_not_built_in():
     assert load_table().find("", "deployments") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "versions", "is_on", "observed"),
-    [
-        ("podgroups", "1.36", ("v1alpha2",), False, 1),
-        ("podgroups", "1.37", ("v1beta1", "v1alpha3"), False, 1),
-        ("podgroups", "1.28", ("v1alpha2",), False, 1),
-        ("resourceslices", "1.30", ("v1alpha2",), False, 0),
-        ("resourceslices", "1.32", ("v1beta1", "v1alpha3"), False, 0),
-        ("resourceslices", "1.34", ("v1", "v1beta2", "v1beta1"), True, 0),
-        ("pods", "1.32", ("v1",), True, 0),
-        ("podcertificaterequests", "1.36", ("v1beta1",), False, 1),
-        ("podcertificaterequests", "1.37", ("v1", "v1beta1"), True, 1),
-        ("horizontalpodautoscalers", "1.36", ("v2", "v1"), True, 1),
-        ("horizontalpodautoscalers", "1.37", ("v2", "v1"), True, 2),
-        ("evictions", "1.37", ("v1alpha1",), False, 2),
-    ],
-)
-def test_a_server_has_of_a_row_what_its_version_has(name, version, versions, is_on, observed):
-    (row,) = (row for row in load_rows() if row.resource == name)
-    table = load_table(version)
-    assert table.versions(row) == versions
-    assert table.enables(row) is is_on
-    assert len(table.observed(row)) == observed
+@table("kinds/of_versions.yaml", "name", "server", "versions", "is_on", "observed")
+def test_a_server_has_of_a_row_what_its_version_has(case):
+    (row,) = (row for row in load_rows() if row.resource == case["name"])
+    found = load_table(case["server"])
+    assert found.versions(row) == tuple(case["versions"]), case.because
+    assert found.enables(row) is case["is_on"]
+    assert len(found.observed(row)) == case["observed"]
 
 
 def test_all_versions_are_told_where_a_server_has_none_of_them():
