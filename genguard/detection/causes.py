@@ -69,13 +69,8 @@ def _owners(user: str, below: ObjectHistory, now: float, history: History) -> It
 
 def _moves(past: ObjectHistory, now: float, *, with_metadata: bool = False) -> list[Write]:
     """Return the latest writes that changed more than status, the oldest first."""
-    return [
-        one
-        for one in past.writes
-        if one.writes_more
-        and (one.touches_more or (with_metadata and one.changed_metadata))
-        and now - _SECONDS < one.time <= now
-    ]
+    lately = [one for one in past.writes if one.writes_more and now - _SECONDS < one.time <= now]
+    return [one for one in lately if one.touches_more or (with_metadata and one.changed_metadata)]
 
 
 def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
@@ -91,15 +86,16 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
     reporters = {one.requester.user for one in above.writes if one.touches_status}
     if reporters and user not in reporters:
         return False
-    steps = [_is_step(one, recorded, causes) for one in mine]
-    if sum(steps) < _OFTEN * len(mine):
-        after = sum(_comes_after(number, mine, causes) for number in range(len(mine)))
+    if sum(_is_step(one, recorded, causes) for one in mine) < _OFTEN * len(mine):
         recent = sum(one.time > mine[0].time - _SECONDS_AFTER for one in causes)
+        before = (mine[0].time, *(one.time for one in mine))
+        after = sum(
+            _comes_after(one, last, causes) for last, one in zip(before, mine, strict=False)
+        )
         if after < _OFTEN * len(mine) or len(mine) > _MOST_FOR_EACH * recent:
             return False
-    return bool(reporters) or _is_result(
-        [one for one in recorded if one.requester.user == user], causes
-    )
+    all_mine = [one for one in recorded if one.requester.user == user]
+    return bool(reporters) or _is_result(all_mine, causes)
 
 
 def _leaves(writes: Iterable[Write]) -> set[Path]:
@@ -126,17 +122,14 @@ def _is_step(write: Write, recorded: Sequence[Write], causes: Sequence[Write]) -
     return latest is not None and latest <= changed
 
 
-def _comes_after(number: int, mine: Sequence[Write], causes: Sequence[Write]) -> bool:
+def _comes_after(write: Write, last: float, causes: Sequence[Write]) -> bool:
     """Whether the owner was changed since the last write, or shortly before this one."""
-    time = mine[number].time
-    since = time - _SECONDS_AFTER
-    if number:
-        since = min(since, mine[number - 1].time)
-    return any(since < one.time <= time for one in causes)
+    since = min(write.time - _SECONDS_AFTER, last)
+    return any(since < one.time <= write.time for one in causes)
 
 
 def _is_result(mine: Sequence[Write], causes: Sequence[Write]) -> bool:
-    """Whether equal values of the owner lead to equal values: nobody else tells that it follows.
+    """Whether equal states of the owner lead to equal states: nobody else tells that it follows.
 
     Of the writes after one change the first is compared: the others may be further steps.
     """
@@ -147,18 +140,16 @@ def _is_result(mine: Sequence[Write], causes: Sequence[Write]) -> bool:
         if cause is not None and cause.time > mine[0].time:
             first.setdefault(cause.time, (cause, one))
     pairs = first.values()
-    compared = [
-        (_values(cause), _values(one))
-        for cause, one in pairs
-        if _is_known(cause) and _is_known(one)
-    ]
+    values = [(_values(cause), _values(one)) for cause, one in pairs]
     states = [(cause.state_after, one.state_after) for cause, one in pairs]
-    return _is_function(compared) or _is_function(states)
+    return _is_function([one for one in values if None not in one]) or _is_function(states)
 
 
-def _is_known(write: Write) -> bool:
-    """Whether the leaves that it changed are not forgotten."""
-    return bool(write.content.admitted.changes) or not write.changed_something
+def _values(write: Write) -> Hashable:
+    """Return the leaves that a write changed and their values; None where they are forgotten."""
+    if write.changed_something and not write.content.admitted.changes:
+        return None
+    return tuple((one.key, one.after) for one in _changes(write))
 
 
 def _is_function(pairs: Sequence[tuple[Hashable, Hashable]]) -> bool:
@@ -166,10 +157,6 @@ def _is_function(pairs: Sequence[tuple[Hashable, Hashable]]) -> bool:
     results: dict[Hashable, Hashable] = {}
     same = sum(results.setdefault(cause, result) == result for cause, result in pairs)
     return len(results) < len(pairs) and same >= _OFTEN * len(pairs)
-
-
-def _values(write: Write) -> Hashable:
-    return tuple((one.key, one.after) for one in _changes(write))
 
 
 def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
@@ -234,7 +221,7 @@ def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> 
         ]
     for name in names:
         for cause in by_name.get(name, ()):
-            if cause.id != one.id and _spans(cause, one) and not cause.blames(user):
+            if cause.id != one.id and _spans(cause, one) and user not in cause.requesters.users:
                 return cause
     return None
 

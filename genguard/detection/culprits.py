@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from heapq import nlargest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.detection.finding import Actor, Confidence, Finding, FoundObjects, Severity
+from genguard.detection.finding import Confidence, Finding, FoundObjects, Severity
 from genguard.detection.finding_state import MOST_EVIDENCE, MOST_PATHS
 from genguard.objects.fields import from_pointer
 
@@ -38,25 +38,35 @@ _HARMFUL: Final = frozenset(
     }
 )
 """Detectors of what keeps somebody waiting, or makes rollouts and load."""
-_Key = tuple[str, str, str, str, str]
+
+
+class _Harm(NamedTuple):
+    """What findings of one culprit have in common."""
+
+    detector: str
+    subresource: str
+    type: str
+    name: str
+    field: str
 
 
 def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return these findings and those of culprits, oldest first."""
-    groups: dict[_Key, list[Finding]] = {}
+    groups: dict[_Harm, list[Finding]] = {}
     for one in findings:
-        key = _key_of(one)
-        if key is not None:
-            groups.setdefault(key, []).append(one)
-    episodes = ((key, _episode(some)) for key, some in groups.items() if len(some) >= LEAST)
-    large = {key: some for key, some in episodes if len(some) >= LEAST}
-    if not large:
+        harm = _harm_of(one)
+        if harm is not None:
+            groups.setdefault(harm, []).append(one)
+    wholes: dict[str, Finding] = {}
+    for harm, some in groups.items():
+        parts = _episode(some) if len(some) >= LEAST else ()
+        if len(parts) >= LEAST:
+            wholes |= dict.fromkeys([one.id for one in parts], _whole(harm, parts))
+    if not wholes:
         return findings
-    whole_of, found = dict[str, Finding](), dict[str, Finding]()
-    for key, some in large.items():
-        whole_of.update(dict.fromkeys([one.id for one in some], _whole(key, some)))
+    found: dict[str, Finding] = {}
     for one in findings:
-        whole = whole_of.get(one.id)
+        whole = wholes.get(one.id)
         if whole is None:
             found[one.id] = one
             continue
@@ -71,13 +81,13 @@ def _episode(some: Sequence[Finding]) -> Sequence[Finding]:
     return [one for one in some if one.state != "resolved" or one.last_seen >= began]
 
 
-def _key_of(one: Finding) -> _Key | None:
-    """Return what findings of one culprit have in common; None where nobody is sure."""
+def _harm_of(one: Finding) -> _Harm | None:
+    """Return what it has in common with others; None where nobody is sure."""
     sure = [actor for actor in one.actors if actor.confidence is not Confidence.POSSIBLE]
     if len(sure) != 1 or one.caused_by or not one.paths:
         return None
     (actor,) = sure
-    return one.detector, one.subresource, actor.type, actor.name, _field(one.paths[0])
+    return _Harm(one.detector, one.subresource, actor.type, actor.name, _field(one.paths[0]))
 
 
 @lru_cache(1_024)
@@ -86,43 +96,35 @@ def _field(pointer: str) -> str:
     return "/".join("*" if part.isdecimal() else part for part in from_pointer(pointer))
 
 
-def _id_of(key: _Key) -> str:
-    named = "\0".join(("culprit", *key))
-    return hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
-
-
-def _whole(key: _Key, parts: Sequence[Finding]) -> Finding:
-    detector, subresource, kind, name, _ = key
+def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
     newest = max(parts, key=lambda one: one.last_seen)
     first = min(parts, key=lambda one: one.first_seen)
     notes = [one for one in first.evidence if "note" in one]
-    ages = (f", {one['note']}," for one in notes if one["actor"] == name and kind != "user")
+    ages = [one["note"] for one in notes if one["actor"] == harm.name and harm.type != "user"]
+    who = f"{harm.name}, {ages[0]}," if ages else harm.name
     alive = [one for one in parts if one.state != "resolved"]
     kinds = Counter(one.object.resource for one in parts)
-    objects = FoundObjects(
-        len(parts),
-        dict(kinds.most_common()),
-        tuple(one.object for one in parts[:_EXAMPLES]),
-    )
+    examples = tuple(one.object for one in parts[:_EXAMPLES])
+    objects = FoundObjects(len(parts), dict(kinds.most_common()), examples)
+    missed = (one.incomplete_since for one in alive if one.incomplete_since)
+    identity = "\0".join(("culprit", *harm)).encode()
     return Finding(
-        id=_id_of(key),
-        detector=detector,
-        severity=_severity(detector, parts, alive),
+        id=hashlib.blake2b(identity, digest_size=8).hexdigest(),
+        detector=harm.detector,
+        severity=_severity(harm.detector, parts, alive),
         state=min((one.state for one in parts), key=_STATES.index),
         objects=objects,
-        subresource=subresource,
+        subresource=harm.subresource,
         paths=tuple(dict.fromkeys(path for one in parts for path in one.paths))[:MOST_PATHS],
-        actors=_actors(newest, name),
+        actors=tuple(one for one in newest.actors if one.name == harm.name),
         count=sum(one.count for one in parts),
         first_seen=first.first_seen,
         last_seen=newest.last_seen,
-        message=f"{name}{next(ages, '')} does this to {objects.label}: {newest.message}",
+        message=f"{who} does this to {objects.label}: {newest.message}",
         evidence=(*_signs(parts), *notes),
         repaired=bool(alive) and all(one.repaired for one in alive),
         resolves_after=max((one.resolves_after for one in alive), default=0.0),
-        incomplete_since=min(
-            (one.incomplete_since for one in alive if one.incomplete_since), default=""
-        ),
+        incomplete_since=min(missed, default=""),
     )
 
 
@@ -132,18 +134,12 @@ def _severity(detector: str, parts: Iterable[Finding], alive: Sequence[Finding])
     if detector not in _HARMFUL:
         return min(worst, Severity.WARNING, key=lambda one: one.rank)
     is_broken = any(one.repair or one.state == "quiet" for one in alive)
-    if worst is Severity.CRITICAL or is_broken or len(alive) >= _MANY:
-        return Severity.CRITICAL
-    return Severity.WARNING
-
-
-def _actors(newest: Finding, name: str) -> tuple[Actor, ...]:
-    return tuple(one for one in newest.actors if one.name == name)
+    is_critical = worst is Severity.CRITICAL or is_broken or len(alive) >= _MANY
+    return Severity.CRITICAL if is_critical else Severity.WARNING
 
 
 def _signs(parts: Sequence[Finding]) -> Sequence[dict[str, Any]]:
     """Return the latest signs of all."""
     latest = nlargest(MOST_EVIDENCE, parts, key=lambda one: one.last_seen)
     signs = [one for part in latest for one in part.evidence if "note" not in one]
-    signs.sort(key=lambda one: datetime.fromisoformat(one["time"]))
-    return signs[-MOST_EVIDENCE:]
+    return sorted(signs, key=lambda one: datetime.fromisoformat(one["time"]))[-MOST_EVIDENCE:]

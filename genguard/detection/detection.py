@@ -43,7 +43,7 @@ from genguard.detection.lives import (
 from genguard.detection.refusals import Refusal, Refusals
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
-from genguard.detection.write import Write, name_of
+from genguard.detection.write import Write
 
 
 class Completeness(NamedTuple):
@@ -213,7 +213,7 @@ class Detection:
     def miss(self, request: AdmissionRequest | None, now: float) -> None:
         """Note that a review was answered and not judged; None: nobody knows of which object."""
         if request is None:
-            self.ledger.miss_any(now)
+            self.ledger.miss(None, "", now)
         elif (key := request.join_key) is not None:
             self.ledger.miss(key, key.subresource, now)
 
@@ -286,8 +286,7 @@ class Detection:
             if write.subresource == "status":
                 self._count_unchanged(write)
         if write.has_outcome and write.writes_status:
-            name = name_of(write.object)
-            self.ledger.see_object(name, lambda one: survives(one, write), write.time)
+            self.ledger.look(write.object, lambda one: survives(one, write), write.time)
         self._enter(self._runner.judge(write, self.history))
         if write.has_outcome and (write.touches_status or write.counted):
             past = self.history.find(write.object)
@@ -311,7 +310,7 @@ class Detection:
             self._enter_refusal(attempted(fact))
             return
         # What was wrong with the object is gone with it.
-        self.ledger.see_object(name_of(fact.key), lambda _: False, fact.time)
+        self.ledger.look(fact.key, lambda _: False, fact.time)
         turns = self._lives.delete(fact)
         if turns is not None:
             self._enter(self._runner.judge_turns(turns))

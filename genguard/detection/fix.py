@@ -21,7 +21,7 @@ field. It relies on the next writes being like the last ones. Nothing is written
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import chain, islice
@@ -59,50 +59,49 @@ class Trials:
         histories  None where another replica judges, and so has them
         """
         self._untried: Final = _KEPT_BY_LEADER if histories is None else NOT_KEPT
-        histories = histories or {}
+        self._histories: Final = histories or {}
         examples = (found.object,) if found.objects is None else found.objects.examples
-        self._names: Final = {
-            history_name(ObjectKey(*msgspec.structs.astuple(one))) for one in examples
-        }
-        own = [histories[name].writes for name in self._names if name in histories]
+        keys = (ObjectKey(*msgspec.structs.astuple(one)) for one in examples)
+        self._names: Final = set(map(history_name, keys))
+        own = (self._histories[name].writes for name in self._names if name in self._histories)
         self._writes: Final[Sequence[Write]] = [*chain.from_iterable(own)]
-        self._histories: Final = histories
         self._found: Final = found
         self._paths: Final = frozenset(found.paths)
 
     def not_called(self, scope: Scope, *, policy: str = "") -> Trial:
         """Try to call a webhook for less, or the policy that is named."""
+        harmed = [w for w in self._writes if self._is_harmed(_by_webhooks(w))]
         if policy:
             harmed = [w for w in self._writes if policy in {one.name for one in w.policies}]
-            ended = [w for w in harmed if self._leaves_out(scope, w)]
-            return self._trial(ended, harmed)
-        harmed = [w for w in self._writes if self._is_harmed(_by_webhooks(w))]
-        if scope == "again":
+        elif scope == "again":
             return self._trial([w for w in harmed if not self._is_changed_anew(w)], harmed)
         ended = [w for w in harmed if self._leaves_out(scope, w)]
-        return self._trial(ended, harmed, self._also(scope))
+        return self._trial(ended, harmed, () if policy else self._also(scope))
 
     def left_alone(self, actors: Collection[Actor]) -> Trial:
         """Try to have writers leave the fields of the finding to others."""
-        harmed, ended = [], []
-        for write in self._writes:
-            sent = _sent(write)
-            if self._is_harmed(sent) and any(_is_by(write, one) for one in actors):
-                harmed.append(write)
-                rest = [one for one in sent if not (one.holds_time or self._is_in_paths(one))]
-                if not any(self._is_undone(one, write) for one in rest):
-                    ended.append(write)
+        sent = [(w, _sent(w)) for w in self._writes if any(_is_by(w, one) for one in actors)]
+        harmed = [w for w, changes in sent if self._is_harmed(changes)]
         if any(one.policies for one in harmed):
             return _MAY_BE_OF_OTHERS
+        ended = [
+            w
+            for w in harmed
+            if not any(
+                self._is_undone(one, w)
+                for one in _sent(w)
+                if not (one.holds_time or self._is_in_paths(one))
+            )
+        ]
         return self._trial(ended, harmed)
 
     def restored(self) -> Trial:
         """Try to restore each observedGeneration that is cleared, as genguard does enforcing."""
-        harmed = [w for w in self._writes if self._is_harmed(_by_webhooks(w))]
-        if not harmed:
-            named = self._found.actors
-            set_by = [w for w in self._writes if any(_is_by(w, one) for one in named)]
-            harmed = [w for w in set_by if self._is_harmed(_sent(w))]
+        harmed = [w for w in self._writes if self._is_harmed(_by_webhooks(w))] or [
+            w
+            for w in self._writes
+            if self._is_harmed(_sent(w)) and any(_is_by(w, one) for one in self._found.actors)
+        ]
         return self._trial([w for w in harmed if _is_cleared(w)], harmed)
 
     def _trial(
@@ -119,7 +118,7 @@ class Trials:
         return is_at_or_below(at, self._paths) or any(x.startswith(f"{at}/") for x in self._paths)
 
     def _leaves_out(self, scope: Scope, write: Write) -> bool:
-        """Whether the webhook or policy is not called for a write any more: see fix.py."""
+        """Whether the webhook or policy is not called for a write any more: see `_condition`."""
         if scope == "status":
             return write.subresource == "status"
         return scope == "kind" or write.object.name == self._found.subject.name
@@ -131,29 +130,19 @@ class Trials:
 
     def _is_undone(self, change: Change, write: Write) -> bool:
         """Whether somebody else writes the same field."""
-        return any(
-            one.key == change.key
-            for other in self._writes
-            if other.requester.writer != write.requester.writer
-            for one in _sent(other)
-        )
+        others = (w for w in self._writes if w.requester.writer != write.requester.writer)
+        return any(one.key == change.key for other in others for one in _sent(other))
 
     def _also(self, scope: Scope) -> tuple[str, ...]:
         """Return which other fields webhooks changed in writes for which it is not called."""
-        own = [w for w in self._writes if self._leaves_out(scope, w)]
-        other = (
-            () if scope == "object" else [w for w in self._beside() if self._leaves_out(scope, w)]
-        )
-        said = (("in these writes", own), ("in writes of other objects", other))
-        return tuple(
-            f"{field_names(lost)} {where}"
-            for where, writes in said
-            if (
-                lost := [
-                    one for w in writes for one in _by_webhooks(w) if not self._is_in_paths(one)
-                ]
-            )
-        )
+        beside = () if scope == "object" else self._beside()
+        said = (("in these writes", self._writes), ("in writes of other objects", beside))
+        found = []
+        for where, writes in said:
+            changes = [one for w in writes if self._leaves_out(scope, w) for one in _by_webhooks(w)]
+            if lost := [one for one in changes if not self._is_in_paths(one)]:
+                found.append(f"{field_names(lost)} {where}")
+        return tuple(found)
 
     def _beside(self) -> Iterator[Write]:
         """Yield the last writes of other objects of the kind."""
@@ -287,8 +276,7 @@ def fix(
     histories   the last writes of all objects (History.snapshot), on which the steps are tried;
                 None where another replica judges, and so has them
     """
-    trials = Trials(found, histories)
-    steps = list(_steps(found, registered, installation, trials))
+    steps = _Steps(found, registered, installation, Trials(found, histories)).all()
     return tuple(sorted(steps, key=lambda one: (_is_refuted(one), one.lasting)))
 
 
@@ -315,73 +303,232 @@ def _step(name: str) -> StepText:
     return load_advice().steps[name]
 
 
-def _steps(
-    found: Finding, registered: Sequence[Registered], installation: Installation, trials: Trials
-) -> Iterator[FixStep]:
-    if found.above:
-        command = f"genguard explain finding/{found.above}"
-        text = _step("end_cause") if found.caused_by else _step("end_whole")
-        yield text.fill(command, cause=found.above)
-        return
-    plan = load_advice().plan(found.detector)
-    if plan.harmless:
-        text = _step("harmless_connected") if installation.connected else _step("harmless")
-        yield text.fill(what=plan.writer)
-        return
-    if plan.restores and _is_restored(found):
-        yield from _by_genguard(found, installation, trials)
-    sure = [one for one in found.actors if one.confidence is not Confidence.POSSIBLE]
-    if sure:
+class _Steps(NamedTuple):
+    """What the steps of one finding are made from."""
+
+    found: Finding
+    registered: Sequence[Registered]
+    installation: Installation
+    trials: Trials
+
+    @property
+    def plan(self) -> Plan:
+        return load_advice().plan(self.found.detector)
+
+    @property
+    def target(self) -> str:
+        return f"{self.found.subject.resource_name}/{self.found.subject.name}"
+
+    @property
+    def fields(self) -> str:
+        return ", ".join(map(_field, self.found.paths))
+
+    def all(self) -> Iterator[FixStep]:
+        """Yield the steps that apply."""
+        found, plan = self.found, self.plan
+        if found.above:
+            command = f"genguard explain finding/{found.above}"
+            text = _step("end_cause") if found.caused_by else _step("end_whole")
+            yield text.fill(command, cause=found.above)
+            return
+        if plan.harmless:
+            is_connected = self.installation.connected
+            yield _step("harmless_connected" if is_connected else "harmless").fill(what=plan.writer)
+            return
+        if plan.restores and _is_restored(found):
+            yield from self.by_genguard()
+        sure = [one for one in found.actors if one.confidence is not Confidence.POSSIBLE]
+        if not sure:
+            yield self.find_out()
         writers = [one for one in sure if one.type in _WRITERS]
         if plan.fights and _REPLICAS in found.paths:
-            yield from _autoscaled(writers, trials)
-        others = [one for one in sure if one.type not in _WRITERS]
-        yield from _of_others(found, plan, others, registered, trials)
+            yield from self.autoscaled(writers)
+        for actor in sure:
+            if actor.type not in _WRITERS:
+                yield from self.of_other(actor)
         if plan.fights:
-            yield from filter(None, (_of_tool(found, one, trials) for one in writers))
-        yield from _of_writers(found, plan, writers, trials)
-    else:
-        yield _find_out(found)
-    if found.repair and found.state != "resolved":
-        yield _by_hand(found, installation, is_proven=bool(sure))
+            yield from filter(None, map(self.of_tool, writers))
+        yield from self.of_writers(writers)
+        if found.repair and found.state != "resolved":
+            yield self.by_hand(is_proven=bool(sure))
 
+    def by_genguard(self) -> Iterator[FixStep]:
+        """Yield what genguard does, or would do, for a value that it can restore."""
+        installation = self.installation
+        if installation.enforcing is False:
+            text = _step("enforce" if installation.enforce else "enforce_by_flags")
+            yield text.fill(installation.enforce, trial=self.trials.restored())
+        elif installation.enforcing and self.found.state == "open" and not self.found.repair:
+            yield _step("not_urgent").fill()
 
-def _by_genguard(found: Finding, installation: Installation, trials: Trials) -> Iterator[FixStep]:
-    """Yield what genguard does, or would do, for a value that it can restore."""
-    if installation.enforcing is False:
-        text = _step("enforce") if installation.enforce else _step("enforce_by_flags")
-        yield text.fill(installation.enforce, trial=trials.restored())
-    elif installation.enforcing and found.state == "open" and not found.repair:
-        yield _step("not_urgent").fill()
+    def by_hand(self, *, is_proven: bool) -> FixStep:
+        """Return the step that puts a lost value back into the stored object."""
+        text = _step("repair")
+        if not self.installation.enforcing and self.found.state == "open":
+            text = _step("repair_after_others" if is_proven else "repair_lost_again")
+        return text.fill(self.found.repair)
 
+    def find_out(self) -> FixStep:
+        """Return the step for a finding in which nobody is named with confidence."""
+        if any(one.type == "webhook" for one in self.found.actors):
+            return _step("find_webhook").fill(self.command("genguard", "trace"))
+        fields = map(_field, self.found.paths[:1])
+        return _step("find_writer").fill(self.command("genguard", "blame", last=fields))
 
-def _by_hand(found: Finding, installation: Installation, *, is_proven: bool) -> FixStep:
-    """Return the step that puts a lost value back into the stored object."""
-    text = _step("repair")
-    if not installation.enforcing and found.state == "open":
-        text = _step("repair_after_others") if is_proven else _step("repair_lost_again")
-    return text.fill(found.repair)
-
-
-def _of_others(
-    found: Finding,
-    plan: Plan,
-    actors: Iterable[Actor],
-    registered: Sequence[Registered],
-    trials: Trials,
-) -> Iterator[FixStep]:
-    """Yield what is changed about actors that are no users."""
-    for actor in actors:
+    def of_other(self, actor: Actor) -> Iterator[FixStep]:
+        """Yield what is changed about an actor that is no user."""
+        name, how = actor.name, self.plan.webhook
         if actor.type == "webhook":
-            yield _of_webhook(found, plan, actor.name, registered, trials)
-            webhook = actor.name.partition("/")[2]
-            yield _step("correct").fill(name=webhook, how=plan.webhook)
+            yield self.of_webhook(name)
+            name = name.partition("/")[2]
         elif actor.type == "policy":
-            yield _of_policy(found, plan, actor.name, trials)
-            name, how = f"the policy {actor.name}", load_advice().policy
-            yield _step("correct").fill(name=name, how=how)
-        else:
-            yield _step("correct").fill(name=actor.name, how=plan.webhook)
+            yield self.of_policy(name)
+            name, how = f"the policy {name}", load_advice().policy
+        yield _step("correct").fill(name=name, how=how)
+
+    def of_webhook(self, name: str) -> FixStep:
+        """Return the step after which a webhook is called for less."""
+        configuration, _, webhook = name.partition("/")
+        scope, trial = self.scope(self.plan.scope)
+        rules = self.without_rules(configuration, webhook) if scope == "status" else None
+        text, form, patch = _step("no_status_rule"), "json", rules
+        if rules is None:
+            text, form = _step("not_called"), "strategic"
+            change: dict[str, Any] = {"matchConditions": [_condition(self.found, scope)]}
+            if scope == "again":
+                text, change = _step("called_once"), {"reinvocationPolicy": "Never"}
+            patch = {"webhooks": [{"name": webhook, **change}]}
+        return text.fill(
+            self.patch("mutatingwebhookconfiguration", configuration, form, patch),
+            trial=trial,
+            webhook=webhook,
+            configuration=configuration,
+            scope=load_advice().scopes[scope],
+        )
+
+    def of_policy(self, name: str) -> FixStep:
+        """Return the step after which a policy acts on less; it knows of no second call."""
+        scope, trial = self.scope("object" if self.plan.scope == "again" else self.plan.scope, name)
+        patch = {"spec": {"matchConditions": [_condition(self.found, scope)]}}
+        command = self.patch("mutatingadmissionpolicy", name, "strategic", patch)
+        words = load_advice().scopes[scope]
+        return _step("policy").fill(command, trial=trial, name=name, scope=words)
+
+    def scope(self, planned: Scope, policy: str = "") -> tuple[Scope, Trial]:
+        """Return what is taken from a webhook or policy, and what came of trying that.
+
+        The object, or the kind of many objects, where less does not end it: a kind may have no
+        status of its own, and a webhook that changes its own work again does so in the next write
+        as well.
+        """
+        widest: Scope = "object" if self.found.objects is None else "kind"
+        is_of_status = self.found.subresource == "status"
+        is_whole = planned == "object" or (planned == "status" and not is_of_status)
+        scope = widest if is_whole else planned
+        trial = self.trials.not_called(scope, policy=policy)
+        if trial.of and not trial.is_whole:
+            wider = self.trials.not_called(widest, policy=policy)
+            if wider.is_whole:
+                return widest, wider
+        return scope, trial
+
+    def without_rules(self, configuration: str, webhook: str) -> list[dict[str, Any]] | None:
+        """Return the JSON Patch that takes explicit rules for the status out; None without any.
+
+        Each is tested before: an index may be another one by now.
+        """
+        resource = self.found.subject.resource
+        named = (f"{resource}/status", "*/status")
+        within = [one for one in self.registered if one.configuration == configuration]
+        index, rules = next(
+            ((at, one.rules) for at, one in enumerate(within) if one.webhook == webhook), (0, ())
+        )
+        operations: list[dict[str, Any]] = []
+        for number in reversed(range(len(rules))):
+            resources = list(rules[number].get("resources") or ())
+            rest = [each for each in resources if each not in named]
+            if rest == resources:
+                continue
+            place = f"/webhooks/{index}/rules/{number}"
+            operations.append({"op": "test", "path": f"{place}/resources", "value": resources})
+            operations.append(
+                {"op": "replace", "path": f"{place}/resources", "value": rest}
+                if rest
+                else {"op": "remove", "path": place}
+            )
+        name = {"op": "test", "path": f"/webhooks/{index}/name", "value": webhook}
+        return [name, *operations] if operations else None
+
+    def of_tool(self, actor: Actor) -> FixStep | None:
+        """Return what makes a tool leave the field, or the object, to others."""
+        found, key = self.found, _tool(actor)
+        if key is None:
+            return None
+        tool = load_advice().tools[key]
+        if found.detector == "recreation" and tool.kept_by:
+            stanza = _yaml({"metadata": {"annotations": tool.kept_by}})
+            return _step("not_deleted").fill(stanza=stanza, tool=tool.name, object=self.target)
+        trial = self.trials.left_alone([actor])
+        if key in _STANZAS:
+            stanza = _yaml({"spec": _STANZAS[key](found)})
+            return _step(key).fill(stanza=stanza, trial=trial, paths=", ".join(found.paths))
+        return None if found.detector == "recreation" else self.of_manifest(actor, trial)
+
+    def of_manifest(self, actor: Actor, trial: Trial) -> FixStep:
+        """Return the step for who applies manifests by hand or from a pipeline."""
+        command = ""
+        if actor.field_manager in ("kubectl-client-side-apply", "kubectl"):
+            command = self.command("kubectl", "apply", "edit-last-applied")
+        text = _step("manifest_by_kubectl" if command else "manifest")
+        if actor.field_manager == "helm":
+            text = _step("chart")
+        return text.fill(command, trial=trial, fields=self.fields or "the field", name=actor.name)
+
+    def autoscaled(self, actors: Sequence[Actor]) -> Iterator[FixStep]:
+        """Yield what ends a fight between an autoscaler and others."""
+        scaler = next(filter(_is_autoscaler, actors), None)
+        if scaler is not None:
+            others = [one for one in actors if not _is_autoscaler(one)]
+            names = " and ".join(one.name for one in others) or "whoever else sets it"
+            trial = self.trials.left_alone(others) if others else None
+            yield _step("autoscaler").fill(trial=trial, name=scaler.name, others=names)
+
+    def of_writers(self, actors: Sequence[Actor]) -> Iterator[FixStep]:
+        """Yield what the owners of the other writers change; for a fight, who owns the field."""
+        plan = self.plan
+        if plan.scope == "status":
+            by_hand = [one for one in actors if _is_by_hand(one)]
+            if by_hand:
+                yield _step("correct_by_hand").fill(name=_names(by_hand))
+            actors = [one for one in actors if one not in by_hand]
+        others = [x for x in actors if not (plan.fights and _tool(x)) and not _is_autoscaler(x)]
+        if not others or (plan.fights and len(others) < len(actors)):
+            # What the tool leaves out is the other's from now on: nothing to change there.
+            return
+        names, how = _names(others), plan.writer
+        if not plan.fights or len(others) == 1:
+            yield _step("correct_writers").fill(name=names, how=how)
+            return
+        command, trial = self.command("genguard", "blame"), self.trials.left_alone(others)
+        fields = self.fields or "the object"
+        yield _step("choose_owner").fill(command, trial=trial, fields=fields, names=names, how=how)
+
+    def patch(self, kind: str, name: str, form: str, patch: Any) -> str:
+        """Return the command that patches a registration, or "" as `_command` does."""
+        text = json.dumps(patch, separators=(",", ":"))
+        words = ("kubectl", "patch", kind, name, f"--type={form}", "-p", text)
+        return _command(self.found, *words) if _is_safe((name,)) else ""
+
+    def command(self, *words: str, last: Iterable[str] = ()) -> str:
+        """Return a command about the object, or ""."""
+        namespace = self.found.subject.namespace
+        return _command(
+            self.found, *words, self.target, *(("-n", namespace) if namespace else ()), *last
+        )
+
+
+def _names(actors: Iterable[Actor]) -> str:
+    return " and ".join(dict.fromkeys(one.name for one in actors))
 
 
 def _is_restored(found: Finding) -> bool:
@@ -395,95 +542,6 @@ def _is_restored(found: Finding) -> bool:
         return True
     known = [one[_OBSERVED] for one in found.evidence if _OBSERVED in one]
     return not (known and known[-1]) and any(one.type == "webhook" for one in found.actors)
-
-
-def _find_out(found: Finding) -> FixStep:
-    """Return the step for a finding in which nobody is named with confidence."""
-    target = [_target(found), *_namespace(found)]
-    if any(one.type == "webhook" for one in found.actors):
-        return _step("find_webhook").fill(_command(found, "genguard", "trace", *target))
-    fields = [_field(path) for path in found.paths[:1]]
-    return _step("find_writer").fill(_command(found, "genguard", "blame", *target, *fields))
-
-
-def _of_webhook(
-    found: Finding, plan: Plan, name: str, registered: Sequence[Registered], trials: Trials
-) -> FixStep:
-    """Return the step after which a webhook is called for less."""
-    configuration, _, webhook = name.partition("/")
-    scope, trial = _scope(found, plan, trials)
-    known = _registered(configuration, webhook, registered)
-    patch: Any = None
-    if scope == "status" and known is not None:
-        patch = _without_rules(*known, found.subject.resource)
-    form = "strategic"
-    if patch is not None:
-        text, form = _step("no_status_rule"), "json"
-    elif scope == "again":
-        patch = {"webhooks": [{"name": webhook, "reinvocationPolicy": "Never"}]}
-        text = _step("called_once")
-    else:
-        patch = {"webhooks": [{"name": webhook, "matchConditions": [_condition(found, scope)]}]}
-        text = _step("not_called")
-    return text.fill(
-        _patched(found, "mutatingwebhookconfiguration", configuration, form, patch),
-        trial=trial,
-        webhook=webhook,
-        configuration=configuration,
-        scope=load_advice().scopes[scope],
-    )
-
-
-def _scope(found: Finding, plan: Plan, trials: Trials, policy: str = "") -> tuple[Scope, Trial]:
-    """Return what is taken from a webhook or policy, and what came of trying that.
-
-    The object, or the kind of many objects, where less does not end it: a kind may have no status
-    of its own, and a webhook that changes its own work again does so in the next write as well.
-
-    policy  the name of the policy; "" of a webhook
-    """
-    widest: Scope = "object" if found.objects is None else "kind"
-    is_whole = plan.scope == "object" or (plan.scope == "status" and found.subresource != "status")
-    scope = widest if is_whole else plan.scope
-    trial = trials.not_called(scope, policy=policy)
-    if trial.of and not trial.is_whole:
-        wider = trials.not_called(widest, policy=policy)
-        if wider.is_whole:
-            return widest, wider
-    return scope, trial
-
-
-def _registered(
-    configuration: str, webhook: str, registered: Sequence[Registered]
-) -> tuple[int, Registered] | None:
-    """Return a webhook with its index in its configuration."""
-    within = [one for one in registered if one.configuration == configuration]
-    return next(((i, one) for i, one in enumerate(within) if one.webhook == webhook), None)
-
-
-def _without_rules(index: int, one: Registered, resource: str) -> list[dict[str, Any]] | None:
-    """Return the JSON Patch that takes explicit rules for the status out; None without any.
-
-    Each is tested before: an index may be another one by now.
-    """
-    named = (f"{resource}/status", "*/status")
-    operations: list[dict[str, Any]] = []
-    for number in reversed(range(len(one.rules))):
-        resources = list(one.rules[number].get("resources") or ())
-        if not any(each in named for each in resources):
-            continue
-        place = f"/webhooks/{index}/rules/{number}"
-        operations.append({"op": "test", "path": f"{place}/resources", "value": resources})
-        rest = [each for each in resources if each not in named]
-        if rest:
-            path = f"{place}/resources"
-            operations.append({"op": "replace", "path": path, "value": rest})
-        else:
-            operations.append({"op": "remove", "path": place})
-    if not operations:
-        return None
-    name = {"op": "test", "path": f"/webhooks/{index}/name", "value": one.webhook}
-    return [name, *operations]
 
 
 def _condition(found: Finding, scope: Scope) -> dict[str, str]:
@@ -514,45 +572,13 @@ def _condition(found: Finding, scope: Scope) -> dict[str, str]:
     return {"name": plain, "expression": expression}
 
 
-def _of_policy(found: Finding, plan: Plan, name: str, trials: Trials) -> FixStep:
-    """Return the step after which a policy acts on less."""
-    if plan.scope == "again":  # which a policy does not know
-        plan = msgspec.structs.replace(plan, scope="object")
-    scope, trial = _scope(found, plan, trials, name)
-    patch = {"spec": {"matchConditions": [_condition(found, scope)]}}
-    command = _patched(found, "mutatingadmissionpolicy", name, "strategic", patch)
-    words = load_advice().scopes[scope]
-    return _step("policy").fill(command, trial=trial, name=name, scope=words)
-
-
 def _tool(actor: Actor) -> ToolName | None:
     """Return what keeps objects as its manifests say, where the actor is such a tool."""
     names = {actor.field_manager, actor.name.rpartition(":")[2]}
     return next((key for key, one in load_advice().tools.items() if names & one.marks), None)
 
 
-def _of_tool(found: Finding, actor: Actor, trials: Trials) -> FixStep | None:
-    """Return what makes a tool leave the field, or the object, to others."""
-    key = _tool(actor)
-    if key is None:
-        return None
-    tool = load_advice().tools[key]
-    if found.detector == "recreation" and tool.kept_by:
-        stanza = _yaml({"metadata": {"annotations": tool.kept_by}})
-        return _step("not_deleted").fill(stanza=stanza, tool=tool.name, object=_target(found))
-    trial = trials.left_alone([actor])
-    if key == "argo":
-        return _step("argo").fill(stanza=_argo(found), trial=trial)
-    if key == "kustomization":
-        return _step("kustomization").fill(
-            stanza=_kustomization(found), trial=trial, paths=", ".join(found.paths)
-        )
-    if key == "helm_release":
-        return _step("helm_release").fill(stanza=_helm_release(found), trial=trial)
-    return None if found.detector == "recreation" else _of_manifest(found, actor, trial)
-
-
-def _argo(found: Finding) -> str:
+def _argo(found: Finding) -> dict[str, Any]:
     where = found.subject
     entry = {
         "group": where.group,
@@ -562,38 +588,34 @@ def _argo(found: Finding) -> str:
         "jsonPointers": list(found.paths),
     }
     synced = {"syncOptions": ["RespectIgnoreDifferences=true"]}
-    return _yaml({"spec": {"ignoreDifferences": [entry], "syncPolicy": synced}})
+    return {"ignoreDifferences": [entry], "syncPolicy": synced}
 
 
-def _kustomization(found: Finding) -> str:
+def _kustomization(found: Finding) -> dict[str, Any]:
     where = found.subject
     kind = kind_of(where.group, where.resource)
-    removals = [{"op": "remove", "path": path} for path in found.paths]
     target = {"group": where.group, "kind": kind, "name": where.name, "namespace": where.namespace}
     given = {key: value for key, value in target.items() if value or key == "name"}
-    return _yaml({"spec": {"patches": [{"target": given, "patch": _yaml(removals)}]}})
+    removals = [{"op": "remove", "path": path} for path in found.paths]
+    return {"patches": [{"target": given, "patch": _yaml(removals)}]}
 
 
-def _helm_release(found: Finding) -> str:
+def _helm_release(found: Finding) -> dict[str, Any]:
     where = found.subject
     kind = kind_of(where.group, where.resource)
-    target = {**({"kind": kind} if kind else {}), "name": where.name}
-    ignored = {"paths": list(found.paths), "target": target}
-    return _yaml({"spec": {"driftDetection": {"mode": "enabled", "ignore": [ignored]}}})
+    ignored = {
+        "paths": list(found.paths),
+        "target": {**({"kind": kind} if kind else {}), "name": where.name},
+    }
+    return {"driftDetection": {"mode": "enabled", "ignore": [ignored]}}
 
 
-def _of_manifest(found: Finding, actor: Actor, trial: Trial) -> FixStep:
-    """Return the step for who applies manifests by hand or from a pipeline."""
-    text, command = _step("manifest"), ""
-    if actor.field_manager in ("kubectl-client-side-apply", "kubectl"):
-        edit = ("kubectl", "apply", "edit-last-applied", _target(found), *_namespace(found))
-        command = _command(found, *edit)
-    if actor.field_manager == "helm":
-        text = _step("chart")
-    elif command:
-        text = _step("manifest_by_kubectl")
-    fields = ", ".join(map(_field, found.paths)) or "the field"
-    return text.fill(command, trial=trial, fields=fields, name=actor.name)
+_STANZAS: Final[Mapping[str, Callable[[Finding], dict[str, Any]]]] = {
+    "argo": _argo,
+    "kustomization": _kustomization,
+    "helm_release": _helm_release,
+}
+"""What is added to the spec of a tool's own object."""
 
 
 def _is_autoscaler(actor: Actor) -> bool:
@@ -606,62 +628,8 @@ def _is_by_hand(actor: Actor) -> bool:
     return manager.startswith(BY_HAND)
 
 
-def _autoscaled(actors: Sequence[Actor], trials: Trials) -> Iterator[FixStep]:
-    scaler = next(filter(_is_autoscaler, actors), None)
-    if scaler is not None:
-        others = [one for one in actors if not _is_autoscaler(one)]
-        names = " and ".join(one.name for one in others) or "whoever else sets it"
-        trial = trials.left_alone(others) if others else None
-        yield _step("autoscaler").fill(trial=trial, name=scaler.name, others=names)
-
-
-def _of_writers(
-    found: Finding, plan: Plan, actors: Sequence[Actor], trials: Trials
-) -> Iterator[FixStep]:
-    """Yield what the owners of the other writers change; for a fight, who owns the field."""
-    if plan.scope == "status":
-        by_hand = [one for one in actors if _is_by_hand(one)]
-        if by_hand:
-            names = " and ".join(dict.fromkeys(one.name for one in by_hand))
-            yield _step("correct_by_hand").fill(name=names)
-        actors = [one for one in actors if one not in by_hand]
-    others = [one for one in actors if not (plan.fights and _tool(one)) and not _is_autoscaler(one)]
-    names = " and ".join(dict.fromkeys(one.name for one in others))
-    has_tool = len(others) < len(actors)
-    if not others or (plan.fights and has_tool):
-        # What the tool leaves out is the other's from now on: nothing to change there.
-        return
-    if plan.fights and len(others) > 1:
-        fields = ", ".join(map(_field, found.paths)) or "the object"
-        command = _command(found, "genguard", "blame", _target(found), *_namespace(found))
-        yield _step("choose_owner").fill(
-            command,
-            trial=trials.left_alone(others),
-            fields=fields,
-            names=names,
-            how=plan.writer,
-        )
-        return
-    yield _step("correct_writers").fill(name=names, how=plan.writer)
-
-
-def _target(found: Finding) -> str:
-    return f"{found.subject.resource_name}/{found.subject.name}"
-
-
-def _namespace(found: Finding) -> tuple[str, ...]:
-    return ("-n", found.subject.namespace) if found.subject.namespace else ()
-
-
 def _field(pointer: str) -> str:
     return pointer[1:].replace("/", ".").replace("~1", "/").replace("~0", "~")
-
-
-def _patched(found: Finding, kind: str, name: str, form: str, patch: Any) -> str:
-    text = json.dumps(patch, separators=(",", ":"))
-    if not _is_safe((name,)):
-        return ""
-    return _command(found, "kubectl", "patch", kind, name, f"--type={form}", "-p", text)
 
 
 def _command(found: Finding, *words: str) -> str:

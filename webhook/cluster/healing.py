@@ -259,19 +259,21 @@ class Rechecking:
             return None
         except UNREACHED as error:
             return error
+        self._look(thing, stored)
         for one in damaged:
-            remains = self._record(one, stored)
-            if remains and stored is not None and self.healer is not None:
-                healed = await self.healer.heal(one, stored)
-                if healed is not None:
-                    stored = healed
-                    self._record(one, stored)
+            if stored is None or self.healer is None or not is_broken(one.damage, stored):
+                continue
+            healed = await self.healer.heal(one, stored)
+            if healed is not None:
+                stored = healed
+                self._look(thing, stored)
         return None
 
-    def _record(self, one: Damaged, stored: Stored | None) -> bool:
-        remains = stored is not None and is_broken(one.damage, stored)
-        self.findings.see_damage(one, is_broken=remains, now=self.clock())
-        return remains
+    def _look(self, thing: FoundObject, stored: Stored | None) -> None:
+        def remains(damage: Damage) -> bool:
+            return stored is not None and is_broken(damage, stored)
+
+        self.findings.look(thing, remains, self.clock(), in_doubt=True)
 
 
 def _facts(one: Damaged) -> dict[str, Any]:

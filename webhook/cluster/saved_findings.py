@@ -46,6 +46,7 @@ class FindingsConfigMap:
         """The version whose rows were returned, or written, last."""
         self._name: Final = {"name": name, "namespace": namespace}
         self.seconds: Final = COUNT_SECONDS
+        self.room: Final = MOST_BYTES_OF_BLOCK
 
     def __str__(self) -> str:
         return f"{self._name['namespace']}/{self._name['name']}"
@@ -69,9 +70,9 @@ class FindingsConfigMap:
         self._read = version
         return rows
 
-    async def save(self, rows: Sequence[Row]) -> int:
+    async def save(self, rows: Sequence[Row], brief: Sequence[Row]) -> int:
         """Replace what was read last by these rows, or create the ConfigMap."""
-        block, left_out = await in_thread(pack, rows)
+        block, left_out = await in_thread(pack, rows, brief)
         labels = {"app.kubernetes.io/name": "genguard"}
         annotations = {"kubernetes.io/description": _DESCRIPTION}
         was = self._metadata
@@ -113,16 +114,20 @@ class _Rows(msgspec.Struct, frozen=True, array_like=True, tag="findings1"):
 _block_decoder: Final = msgspec.msgpack.Decoder(_Rows)
 
 
-def pack(rows: Sequence[Row]) -> tuple[bytes, int]:
-    """Compress rows, as many as have room, from the first; return how many had none as well."""
-    kept = tuple(rows)
+def pack(rows: Sequence[Row], brief: Sequence[Row]) -> tuple[bytes, int]:
+    """Compress rows; where not all have room, as many brief ones as have, from the first.
+
+    Returns how many had no room as well.
+    """
+    kept, shorter = tuple(rows), tuple(brief)
     while True:
         plain = msgspec.msgpack.encode(_Rows(kept))
         data = ZstdCompressor().compress(plain)
         times = max(len(data) / MOST_BYTES_OF_BLOCK, len(plain) / _MOST_UNPACKED)
         if times <= 1:
             return data, len(rows) - len(kept)
-        kept = kept[: int(len(kept) * _MARGIN / times)]
+        most = len(kept) if kept is not shorter else int(len(kept) * _MARGIN / times)
+        kept = shorter = shorter[:most]
 
 
 def unpack(data: bytes) -> tuple[Row, ...]:

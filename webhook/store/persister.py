@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from genguard.detection.ledger import Ledger, Mark, Row
+from genguard.detection.ledger import MOST_BYTES, Ledger, Mark, Row
 from webhook.election.leader import Leadership
 from webhook.files.private import NotPrivateError, keep_private
 from webhook.store.address import BadStoreError
@@ -74,10 +74,14 @@ class Place(Protocol):
     """Where rows are kept. `str` names it in the log. Both methods raise NotSavedError.
 
     seconds  the shortest pause between saves in which only counts have changed
+    room     in bytes
     """
 
     @property
     def seconds(self) -> float: ...  # noqa: D102 - see above
+
+    @property
+    def room(self) -> int: ...  # noqa: D102 - see above
 
     async def load(self) -> Sequence[Row] | None:
         """Return all rows; None where they are still those of the last call.
@@ -85,8 +89,11 @@ class Place(Protocol):
         Raises DamagedStoreError.
         """
 
-    async def save(self, rows: Sequence[Row]) -> int:
-        """Replace all rows; return how many had no room. Raises ChangedError."""
+    async def save(self, rows: Sequence[Row], brief: Sequence[Row]) -> int:
+        """Replace all rows; return how many had no room. Raises ChangedError.
+
+        brief  the same rows without examples, for a place in which not all have room
+        """
 
 
 class Succession(NamedTuple):
@@ -214,12 +221,13 @@ class Persister:
         self._has_taken_over = True
 
     async def _save(self, *, is_last: bool) -> None:
-        found = [one async for one in _by_and_by(self._findings.snapshot()) if not one.is_over]
+        found = [one async for one in _by_and_by(self._findings.snapshot(self._place.room))]
         marks = {one.name: one.mark for one in found}
         if not self._is_due(marks, is_last=is_last):
             return
         rows = [(one.name, one.content()) async for one in _by_and_by(found)]
-        left_out = await self._place.save(rows)
+        brief = [(one.name, one.brief()) async for one in _by_and_by(found)]
+        left_out = await self._place.save(rows, brief)
         if self._is_failing:
             LOGGER.info("findings are saved again")
         if left_out and not self._is_full:
@@ -262,6 +270,7 @@ class SqliteFile:
         """Open or create the file. Raises BadStoreError; DamagedStoreError if it is damaged."""
         self._path: Final = path
         self.seconds: Final = 0.0
+        self.room: Final = MOST_BYTES
         with contextlib.ExitStack() as undo:
             try:
                 with contextlib.suppress(FileExistsError):
@@ -287,8 +296,9 @@ class SqliteFile:
         except sqlite3.Error as error:
             raise _refusal(self._path, error) from error
 
-    async def save(self, rows: Sequence[Row]) -> int:
+    async def save(self, rows: Sequence[Row], brief: Sequence[Row] = ()) -> int:
         """Replace all rows, in one transaction. Raises NotSavedError."""
+        del brief  # all have room
         await in_thread(self._save, rows)
         return 0
 

@@ -125,13 +125,15 @@ class Findings:
     def damaged(self, *, in_doubt: bool = False):
         yield from list((self.known | self.restored if in_doubt else self.known).values())
 
-    def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
-        self.seen.append((damaged.finding, is_broken))
-        left, entered = self.known, self.restored
-        if is_broken:
-            left, entered = entered, left
-        left.pop(damaged.finding, None)
-        entered[damaged.finding] = damaged
+    def look(self, where, is_broken, now: float, *, in_doubt: bool = False) -> None:
+        for finding, damaged in (self.known | self.restored).items():
+            if damaged.object == where:
+                self.seen.append((finding, is_broken(damaged.damage)))
+                left, entered = self.known, self.restored
+                if is_broken(damaged.damage):
+                    left, entered = entered, left
+                left.pop(finding, None)
+                entered[finding] = damaged
 
 
 class Leads:

@@ -27,7 +27,7 @@ def test_any_compressed_bytes_are_rows_or_refused(data):
 def test_what_has_no_room_is_left_out_from_the_end(most, several):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_BYTES_OF_BLOCK", most)
-        data, left_out = pack(several)
+        data, left_out = pack(several, several)
     assert len(data) <= most
     kept = unpack(data)
     assert kept == tuple(several[: len(kept)])
@@ -36,7 +36,7 @@ def test_what_has_no_room_is_left_out_from_the_end(most, several):
 
 def test_ten_thousand_findings_fit_a_configmap_and_can_be_read_again():
     several = [(f"detector\0apps\0deployments\0{n}\0status", bytes(2_000)) for n in range(10_000)]
-    data, left_out = pack(several)
+    data, left_out = pack(several, several)
     assert len(data) <= MOST_BYTES_OF_BLOCK
     assert 0 < len(unpack(data)) == len(several) - left_out
 

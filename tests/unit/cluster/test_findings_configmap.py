@@ -68,11 +68,11 @@ async def test_one_that_is_not_there_is_made():
     api = ConfigMaps()
     mine = place(api)
     assert await mine.load() == ()
-    assert await mine.save(ONE) == 0
+    assert await mine.save(ONE, ONE) == 0
     assert api.rows == ONE
     assert api.found is not None
     assert api.found["metadata"]["labels"] == {"app.kubernetes.io/name": "genguard"}
-    await mine.save(TWO)
+    await mine.save(TWO, TWO)
     assert await place(api).load() == TWO
     assert api.calls == ["GET", "POST", "PUT", "GET"]
 
@@ -80,9 +80,9 @@ async def test_one_that_is_not_there_is_made():
 async def test_rows_are_read_once():
     api = ConfigMaps()
     mine, other = place(api), place(api)
-    await other.save(ONE)
+    await other.save(ONE, ONE)
     assert [await mine.load(), await mine.load(), await other.load()] == [ONE, None, None]
-    await mine.save(TWO)
+    await mine.save(TWO, TWO)
     assert [await mine.load(), await other.load()] == [None, TWO]
 
 
@@ -91,11 +91,11 @@ async def test_of_two_writers_the_later_one_is_refused():
     mine, other = place(api), place(api)
     await mine.load()
     await other.load()
-    await other.save(ONE)
+    await other.save(ONE, ONE)
     with pytest.raises(ChangedError):
-        await mine.save(TWO)
+        await mine.save(TWO, TWO)
     assert await mine.load() == ONE
-    await mine.save(TWO)
+    await mine.save(TWO, TWO)
     assert api.rows == TWO
 
 
@@ -106,5 +106,5 @@ async def test_what_is_no_base64_is_unreadable_and_replaced_by_the_next_write():
     for _ in range(2):
         with pytest.raises(DamagedStoreError):
             await mine.load()
-    await mine.save(ONE)
+    await mine.save(ONE, ONE)
     assert api.rows == ONE

@@ -111,7 +111,7 @@ def test_a_finding_of_which_reviews_were_missed_waits_for_as_long_as_without_a_j
     detection = Detection()
     loop(detection, (INTENT, MUTATE, OUTCOME), NOW, "web")
     write(detection, (INTENT, MUTATE, OUTCOME), NOW + 9.5, clears=False)  # the damage is gone
-    detection.ledger.miss_any(NOW + 10)
+    detection.ledger.miss(None, "", NOW + 10)
     detection.settle(NOW + 11)
     detection.shift(jump, NOW + 12 + jump)
     assert detection.settle(NOW + 10 + QUIET_SECONDS - 1 + jump) == ()

@@ -221,9 +221,9 @@ def test_a_look_at_the_object_resolves_a_quiet_finding_or_makes_it_a_warning():
     assert only(detection).severity is Severity.INFO
     (damaged,) = detection.ledger.damaged()
     detection.settle(100.0 + QUIET_SECONDS)
-    detection.ledger.see_damage(damaged, is_broken=True, now=200.0)
+    detection.ledger.look(damaged.object, lambda _: True, 200.0)
     assert (only(detection).severity, only(detection).state) == (Severity.WARNING, "quiet")
-    detection.ledger.see_damage(damaged, is_broken=False, now=230.0)
+    detection.ledger.look(damaged.object, lambda _: False, 230.0)
     assert only(detection).state == "resolved"
 
 

@@ -90,7 +90,7 @@ def test_a_scale_is_a_view_of_the_object_itself():
 
 def test_a_review_of_nobody_knows_which_object_holds_all_findings():
     ledger = ledger_of((SIGN, WHOLE))
-    ledger.miss_any(START + 30)
+    ledger.miss(None, "", START + 30)
     assert not [*ledger.settle(START + QUIET_SECONDS)]
     assert ledger.findings()[0].incomplete_since
     assert [*ledger.settle(START + 30 + QUIET_SECONDS)]

@@ -225,7 +225,7 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
     detecting.shed(None)
     assert shared.missed == 1
     for found in list(detection.ledger.damaged()) if judges else ():
-        detection.ledger.see_damage(found, is_broken=False, now=clocks.wall)
+        detection.ledger.look(found.object, lambda _: False, clocks.wall)
     for _ in range(3):
         clocks.go_on(QUIET_SECONDS + 1)
         detecting.settle()

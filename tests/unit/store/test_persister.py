@@ -117,7 +117,7 @@ async def test_a_count_alone_is_saved_once_a_minute():
 
 async def test_what_has_no_room_is_told_once(monkeypatch, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
-    monkeypatch.setattr(saved_findings, "pack", lambda rows: (pack(rows[:1])[0], 1))
+    monkeypatch.setattr(saved_findings, "pack", lambda rows, _: (pack(rows[:1], ())[0], 1))
     pod = await next_pod(ConfigMaps())
     for uid in "abc":
         pod.sign(uid)
@@ -161,7 +161,7 @@ async def test_who_has_led_and_lost_it_reads_again_before_it_saves():
 
 
 @pytest.mark.parametrize(
-    "content", [b"garbage", pack([("a\0b\0c\0d\0e", b"no entry")])[0]], ids=["block", "row"]
+    "content", [b"garbage", pack([("a\0b\0c\0d\0e", b"no entry")], ())[0]], ids=["block", "row"]
 )
 async def test_what_is_damaged_is_told_and_replaced_by_the_next_save(content, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
