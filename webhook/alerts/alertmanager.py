@@ -2,7 +2,8 @@
 
 Alertmanager recognizes an alert by its labels, so labels hold only what never changes in a finding.
 An alert is sent again well before Alertmanager would resolve it by itself, and resolved by an
-`endsAt` in the past (prometheus/alertmanager api/v2; Prometheus' own notifier does the same).
+`endsAt` in the past (prometheus/alertmanager api/v2; Prometheus' own notifier does the same). That
+a finding had no room any more is no end: its alert is sent for a day after its last sign.
 """
 
 import asyncio
@@ -13,15 +14,19 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import aiohttp
+from msgspec import structs
 
 from genguard.detection.finding import Finding, Severity
 from genguard.objects.shown import printable, without_credentials
-from webhook.alerts.change import Change, Transition
+from webhook.alerts.change import ENDS, Change, Transition
+from webhook.alerts.pipeline import UNVERIFIED
 from webhook.telemetry.logs import LOGGER
 
 RESEND: Final = timedelta(seconds=60)
 LIFETIME: Final = 4 * RESEND
 _SECONDS: Final = 5.0
+_HELD: Final = timedelta(days=1)
+_MOST_HELD: Final = 1_000
 _ALERTED: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
 
@@ -40,19 +45,43 @@ class AlertmanagerSink:
         self._urls: Final = tuple(f"{url.rstrip('/')}/api/v2/alerts" for url in urls)
         self._clock: Final = clock or (lambda: datetime.now(UTC))
         self._sent = datetime.min.replace(tzinfo=UTC)
+        self._firing: dict[str, Finding] = {}
+        """Findings whose alerts were sent and have not ended, by their ids."""
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
         """Send changes at once, and all open findings every RESEND."""
         now = self._clock()
+        for transition, finding in changes:
+            self._firing[finding.id] = finding
+            if transition in ENDS:
+                del self._firing[finding.id]
         alerts = [self._alert(change.finding, now) for change in changes if _is_alert(change)]
         if not timedelta(0) <= now - self._sent < RESEND:  # less than 0: the clock was set back
             self._sent = now
-            alerts = [self._alert(one, now) for one in findings if _is_open(one)] + [
+            self._firing = {one.id: one for one in (*self._held(findings, now), *findings)}
+            self._firing = {name: one for name, one in self._firing.items() if _is_open(one)}
+            alerts = [self._alert(one, now) for one in self._firing.values()] + [
                 alert for alert in alerts if alert["endsAt"] <= _text(now)
             ]
         if alerts:
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_SECONDS)) as session:
                 await asyncio.gather(*(_post(session, url, alerts) for url in self._urls))
+
+    def _held(self, findings: Iterable[Finding], now: datetime) -> list[Finding]:
+        """Return what is not known any more, and was not seen to end.
+
+        Of what was never verified nobody knows whether its object exists.
+        """
+        known = {one.id for one in findings}
+        begin = (now - _HELD).timestamp()
+        held = [
+            structs.replace(one, evidence=(), paths=())
+            for one in self._firing.values()
+            if one.id not in known
+            and not one.message.startswith(UNVERIFIED)
+            and datetime.fromisoformat(one.last_seen).timestamp() > begin
+        ]
+        return held[-_MOST_HELD:]
 
     def _alert(self, finding: Finding, now: datetime) -> dict[str, Any]:
         """Return an alert, firing or ended: one that follows from another finding does not fire."""

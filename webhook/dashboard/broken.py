@@ -227,6 +227,11 @@ def _missing(sources: Sources, now: float) -> Iterator[str]:
             f"Not every review is judged, since there is too much to do: the last one was left out "
             f"{span(max(ago, 0.0) // 1)} ago. Loops may go on unseen."
         )
+    if dropped := sources.detecting.detection.ledger.dropped:
+        yield (
+            f"{dropped:,} findings that were not over had no room since this server started. Who "
+            "holds most gave way first; that a finding is gone does not mean that it is resolved."
+        )
     for resource, is_current in sources.watching.states().items():
         if not is_current:
             yield f"The watch of {resource} is not current: changes may be missing."

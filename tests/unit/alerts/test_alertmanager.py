@@ -131,6 +131,18 @@ async def test_what_stays_open_is_sent_again_before_its_lifetime_is_over(sink, p
     assert 2 * RESEND + timedelta(seconds=30) <= LIFETIME, "one that is lost does not resolve it"
 
 
+async def test_the_alert_of_a_finding_that_had_no_room_any_more_does_not_end(sink, peer, clock):
+    clock.now = time(finding().last_seen)
+    await sink.tell(OPENED, (finding(),))
+    for _ in range(10):
+        clock.go(RESEND.seconds)
+        await sink.tell((), ())
+        assert time(peer.last["endsAt"]) == clock.now + LIFETIME
+    clock.go(24 * 3_600)
+    await sink.tell((), ())
+    assert len(peer.posts) == 11, "nobody will ever know that it is over"
+
+
 async def test_where_the_clock_is_put_back_an_hour_it_is_sent_again_and_begins_before_it_ends(
     sink, peer, clock
 ):

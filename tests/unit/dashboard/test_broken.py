@@ -236,9 +236,14 @@ async def lost_reviews(scene: Scene) -> None:
     scene.sources.detecting.last_shed = NOW - 30
 
 
+async def dropped_findings(scene: Scene) -> None:
+    scene.sources.detecting.detection.ledger.dropped = 1_234
+
+
 @pytest.mark.parametrize(
     ("lose", "words"),
     [
+        (dropped_findings, "1,234 findings that were not over had no room"),
         (lost_reviews, "the last one was left out 30 s ago"),
         (lost_file, "The file of findings was damaged when this server started"),
         (no_write, "No write has been seen"),

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genguard.detection import ledger as ledger_module
 from genguard.detection.correlate import Correlator
 from genguard.detection.damage import (
     Damage,
@@ -21,11 +20,9 @@ from genguard.detection.damage import (
     repair_patch,
 )
 from genguard.detection.detection import Detection
-from genguard.detection.detectors import Blame, Signal
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.finding_state import QUIET_SECONDS
-from genguard.detection.ledger import SECONDS_UNSEEN, Ledger
-from genguard.detection.suspects import Suspects
+from genguard.detection.ledger import SECONDS_UNSEEN
 from genguard.objects.observed import Observed, read_observed
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
@@ -360,17 +357,3 @@ def test_a_mutate_call_of_a_replica_that_awaits_an_outcome_is_not_the_last_one()
     waiting = replace(fact(MUTATE, update({"status": {"a": 1}}, {"status": {}})), states=None)
     correlator = Correlator()
     assert correlator.see(waiting) == correlator.finish() == []
-
-
-def test_of_too_many_damaged_objects_those_that_still_are_stay_known(monkeypatch):
-    monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 1)
-    ledger = Ledger(Suspects())
-    (write,) = joined((OUTCOME, update({"status": {"a": 1}}, {"status": {}}, subresource="status")))
-    for number in range(4):
-        sign = Signal(Blame.OTHERS, (), "lost", damage=OWN)
-        ledger.add(
-            "observed-generation-cleared",
-            sign,
-            replace(write, object=replace(write.object, uid=f"{number}")),
-        )
-    assert [one.object.uid for one in ledger.damaged()] == ["3"]

@@ -1,11 +1,13 @@
-"""From signs to findings."""
+"""From signs to findings, and what of them outlives the process."""
 
 import dataclasses
+from itertools import product
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from genguard.detection import ledger as ledger_module
+from genguard.detection.detection import Detection
 from genguard.detection.detectors import Blame, Signal
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.finding import Severity
@@ -14,16 +16,29 @@ from genguard.detection.finding_state import (
     CRITICAL_SECONDS,
     QUIET_SECONDS,
     WINDOW_SECONDS,
+    FindingState,
 )
 from genguard.detection.ledger import Ledger
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Called, ObjectKey
-from tests.unit.detection.builders import OUTCOME, joined, rows_of, spec, update
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    feed,
+    joined,
+    rows_of,
+    spec,
+    update,
+)
 from tests.unit.detection.test_suspects import hook
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
 CALLED = replace(WRITE, called=Called(("aaa/h",), ()))
 SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
+OF_OTHERS = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
+MINOR = dataclasses.replace(SIGN, minor=True)
+PAIR = ("aaa/h.example.org", "bbb/h.example.org")
 
 
 def of(uid: str) -> ObjectKey:
@@ -37,42 +52,34 @@ def ledger_of(*times: float, sign: Signal = SIGN) -> Ledger:
     return ledger
 
 
-def severity(ledger: Ledger) -> Severity:
-    (finding,) = ledger.findings()
-    return finding.severity
+def enter(ledger: Ledger, **signs: tuple[float, ...]) -> Ledger:
+    """Each object has signs at these times."""
+    for uid, times in signs.items():
+        for time in times:
+            ledger.add("spec-fight", SIGN, replace(WRITE, object=of(uid), time=time))
+    return ledger
 
 
-def test_once_is_an_anomaly_and_the_third_a_loop():
-    assert severity(ledger_of(0)) is Severity.INFO
-    assert severity(ledger_of(0, 1)) is Severity.INFO
-    assert severity(ledger_of(0, 1, 2)) is Severity.WARNING
+def even(count: int, seconds: float) -> list[float]:
+    return [1_000 + seconds * number / (count - 1) for number in range(count)]
 
 
 @pytest.mark.parametrize(
-    ("count", "seconds", "expected"),
+    ("times", "sign", "severity", "because"),
     [
-        (CRITICAL_COUNT, CRITICAL_SECONDS - 1, Severity.WARNING),
-        (CRITICAL_COUNT, CRITICAL_SECONDS, Severity.CRITICAL),
-        (CRITICAL_COUNT - 1, CRITICAL_SECONDS, Severity.WARNING),
+        ([0, 1], SIGN, Severity.INFO, "an anomaly"),
+        ([0, 1, 2], SIGN, Severity.WARNING, "the third makes a loop"),
+        (even(CRITICAL_COUNT, CRITICAL_SECONDS), SIGN, Severity.CRITICAL, "long and often"),
+        (even(CRITICAL_COUNT, CRITICAL_SECONDS - 1), SIGN, Severity.WARNING, "not for long"),
+        (even(CRITICAL_COUNT - 1, CRITICAL_SECONDS), SIGN, Severity.WARNING, "not often"),
+        (range(50), MINOR, Severity.INFO, "minor signs are never more"),
+        (even(3, 2 * WINDOW_SECONDS), SIGN, Severity.WARNING, "the same loop"),
+        (even(3, 2 * WINDOW_SECONDS + 2), SIGN, Severity.INFO, "too far apart for one loop"),
     ],
 )
-def test_critical_takes_count_and_duration(count, seconds, expected):
-    times = (1_000 + seconds * number / (count - 1) for number in range(count))
-    assert severity(ledger_of(*times)) is expected
-
-
-def test_minor_signs_are_never_more_than_info():
-    assert (
-        severity(ledger_of(*range(50), sign=dataclasses.replace(SIGN, minor=True))) is Severity.INFO
-    )
-
-
-@pytest.mark.parametrize(
-    ("apart", "expected"),
-    [(WINDOW_SECONDS, Severity.WARNING), (WINDOW_SECONDS + 1, Severity.INFO)],
-)
-def test_signs_far_apart_are_not_the_same_loop(apart, expected):
-    assert severity(ledger_of(*(1_000 + turn * apart for turn in range(3)))) is expected
+def test_severity_takes_count_and_duration(times, sign, severity, because):
+    (finding,) = ledger_of(*times, sign=sign).findings()
+    assert finding.severity is severity, because
 
 
 @pytest.mark.parametrize(
@@ -88,28 +95,34 @@ def test_signs_far_apart_are_not_the_same_loop(apart, expected):
     ],
 )
 def test_how_long_a_finding_has_to_be_quiet(times, seconds, because):
-    ledger = ledger_of(*(1_000 + time for time in times))
+    """Told by the times of writes: whoever has looked in between, all replicas say the same."""
+    settled, unseen = Ledger(Suspects()), ledger_of(*(1_000 + time for time in times))
+    for time in times:
+        settled.add("spec-fight", SIGN, replace(WRITE, time=1_000 + time))
+        list(settled.settle(1_000 + time + QUIET_SECONDS))
     end = 1_000 + times[-1] + seconds
-    assert not list(ledger.settle(end - 0.1)), because
-    assert list(ledger.settle(end)), because
-
-
-def test_a_finding_resolves_when_it_is_quiet_and_not_before():
-    ledger = ledger_of(0, 1, 2)
-    assert not list(ledger.settle(2 + QUIET_SECONDS - 1))
-    (resolved,) = ledger.settle(2 + QUIET_SECONDS)
+    assert not list(unseen.settle(end - 0.1)), because
+    (resolved,) = unseen.settle(end)
     assert resolved.state == "resolved"
-    assert not list(ledger.settle(3 + QUIET_SECONDS))
+    assert not list(unseen.settle(end + 1))
+    again = replace(WRITE, time=end + 1)
+    for ledger in (settled, unseen):
+        ledger.add("spec-fight", SIGN, again)
+    assert rows_of(settled) == rows_of(unseen)
 
 
-def test_a_finding_that_comes_back_stays_open_for_longer():
-    ledger = ledger_of(0, 1, 2)
-    assert list(ledger.settle(2 + QUIET_SECONDS))
-    ledger.add("spec-fight", SIGN, replace(WRITE, time=70))
-    (finding,) = ledger.findings()
-    assert finding.state == "open"
-    assert not list(ledger.settle(70 + QUIET_SECONDS))
-    assert list(ledger.settle(70 + 4 * QUIET_SECONDS))
+def test_the_states_are_those_of_the_table():
+    events = ("a sign", "at rest, damage left", "at rest, none left", "damage gone")
+    told = {}
+    for before, event in product(("open", "quiet", "resolved"), events):
+        state = FindingState("", "", WRITE.object, "", 0.0, 0.0, state=before)
+        state.next(event)
+        told.setdefault(before, []).append(state.state)
+    assert told == {
+        "open": ["open", "quiet", "resolved", "open"],
+        "quiet": ["open", "quiet", "resolved", "resolved"],
+        "resolved": ["open", "resolved", "resolved", "resolved"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -132,15 +145,6 @@ def test_who_is_named_by_when_it_happened(blame, expected, because):
     ] == [(kind, *known[kind], confidence) for kind, confidence in expected], because
 
 
-@pytest.mark.parametrize("blame", [Blame.OTHERS, Blame.EITHER])
-def test_a_webhook_that_was_not_there_each_time_is_not_named_beside_one_that_was(blame):
-    ledger, sign = Ledger(Suspects()), dataclasses.replace(SIGN, blame=blame, requesters=())
-    for names in (("aaa/h", "bbb/h"), ("bbb/h",)):
-        ledger.add("spec-fight", sign, replace(WRITE, called=Called(names, ())))
-    (finding,) = ledger.findings()
-    assert [one.name for one in finding.actors] == ["bbb/h"]
-
-
 def test_a_scale_is_a_view_of_its_object_and_no_other_subresource_is():
     ledger = Ledger(Suspects())
     for subresource in ("", "scale", "status"):
@@ -149,95 +153,27 @@ def test_a_scale_is_a_view_of_its_object_and_no_other_subresource_is():
     assert counts == {"": 2, "status": 1}
 
 
-def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
-    suspects = Suspects(read_configurations([hook("aaa", ("*/status",)), hook("bbb")]))
-    ledger = Ledger(suspects)
-    pair = ("aaa/h.example.org", "bbb/h.example.org")
-    write = replace(WRITE, subresource="status", called=Called(pair, ()))
-    sign = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
-    ledger.add("status-clobbered", sign, write)
-    (before,) = told = ledger.findings()
-    assert ledger.findings() is told, "as long as nothing speaks for either"
-    for _ in range(3):
-        suspects.record_unchanged(pair[:1], ResourceKind("apps", "replicasets", "status"))
-    (after,) = ledger.findings()
-    assert [one.confidence.value for one in before.actors] == ["possible", "possible"]
-    assert [one.confidence.value for one in after.actors] == ["likely", "possible"]
-
-
-def test_whether_it_came_back_is_told_by_the_times_of_writes_and_not_by_who_looked():
-    settled, unseen = ledger_of(0, 1, 2), ledger_of(0, 1, 2)
-    assert list(settled.settle(2 + QUIET_SECONDS))
-    for ledger in (settled, unseen):
-        ledger.add("spec-fight", SIGN, replace(WRITE, time=3 + QUIET_SECONDS))
-    assert rows_of(settled) == rows_of(unseen)
-    assert settled.findings() == unseen.findings()
-    early = 3 + 2 * QUIET_SECONDS
-    assert [list(ledger.settle(early)) for ledger in (settled, unseen)] == [[], []]
-
-
-def test_of_too_many_findings_the_longest_unchanged_goes(monkeypatch):
-    monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 2)
-    ledger = Ledger(Suspects())
-    for time, uid in enumerate(("a", "b", "a", "c")):
-        one = replace(WRITE, object=replace(WRITE.object, uid=uid), time=float(time))
-        ledger.add("spec-fight", SIGN, one)
-    assert [one.object.uid for one in ledger.findings()] == ["a", "c"]
-
-
-def test_of_findings_that_are_restored_the_longest_unchanged_goes_first(monkeypatch):
-    monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 2)
-
-    def found(ledger: Ledger, uid: str, time: float) -> None:
-        ledger.add("spec-fight", SIGN, replace(WRITE, object=of(uid), time=time))
-
-    before, after = Ledger(Suspects()), Ledger(Suspects())
-    found(before, "b", 0)
-    found(before, "a", 1)
-    after.restore(reversed(rows_of(before)))
-    found(after, "c", 2)
-    assert [one.object.uid for one in after.findings()] == ["a", "c"]
-
-
-def test_the_worst_and_latest_are_saved_first_and_a_change_is_told(monkeypatch):
+def test_a_change_is_told_to_who_saves():
     ledger = ledger_of(0, 1, 2)
     (before,) = ledger.snapshot()
     ledger.add("spec-fight", SIGN, replace(WRITE, time=3))
     (after,) = ledger.snapshot()
     assert (before.mark.news, before.name) == (after.mark.news, after.name)
     assert before.mark.signs != after.mark.signs
-    for uid, times in {"old": (0, 1, 2), "new": (7, 8, 9), "info": (99,)}.items():
-        for time in times:
-            ledger.add("spec-fight", SIGN, replace(WRITE, object=of(uid), time=time))
-    assert [one.name.split("\0")[3] for one in ledger.snapshot()][::3] == ["new", "info"]
 
 
-HERE = ResourceKind("apps", "deployments", "")
-PAIR = ("aaa/h.example.org", "bbb/h.example.org")
-
-
-class Counting(Suspects):
-    """Remembers of whom it was asked who it was."""
-
-    def __init__(self) -> None:
-        super().__init__(read_configurations([hook("aaa"), hook("bbb")]))
-        self.asked = []
-
-    def accused(self, names, shared, where, young=()):
-        self.asked.append(names)
-        return super().accused(names, shared, where, young)
-
-
-def in_doubt(
-    *found: tuple[str, Blame, tuple[str, ...]], suspects: Suspects | None = None
-) -> Ledger:
+def in_doubt(*found: tuple[str, Blame, tuple[str, ...]], suspects: Suspects) -> Ledger:
     """Each a finding on an object of its own: the detector, the blame, and who was called."""
-    ledger = Ledger(suspects or Counting())
+    ledger = Ledger(suspects)
     for number, (detector, blame, called) in enumerate(found):
         sign = dataclasses.replace(SIGN, blame=blame, requesters=())
         one = replace(WRITE, time=number, object=of(str(number)), called=Called(called, ()))
         ledger.add(detector, sign, one)
     return ledger
+
+
+def two_webhooks() -> Suspects:
+    return Suspects(read_configurations([hook("aaa"), hook("bbb")]))
 
 
 def named(ledger: Ledger) -> list[list[tuple[str, str]]]:
@@ -260,18 +196,77 @@ EQUAL, BBB = [("aaa", "possible"), ("bbb", "possible")], [("bbb", "likely"), ("a
     ],
 )
 def test_what_findings_of_one_kind_share_speaks_against_a_webhook(other, expected, because):
-    first, _ = named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), other))
+    suspects = two_webhooks()
+    first, _ = named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), other, suspects=suspects))
     assert first == expected, because
 
 
-def test_what_was_left_alone_at_the_very_place_counts_most():
-    suspects = Counting()
-    for where, name, times in ((HERE, PAIR[0], 2), (HERE._replace(resource="x"), PAIR[1], 8)):
+def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
+    suspects = two_webhooks()
+    ledger = in_doubt(("spec-fight", Blame.OTHERS, PAIR), suspects=suspects)
+    assert named(ledger) == [EQUAL]
+    assert ledger.findings() is ledger.findings(), "as long as nothing speaks for either"
+    here = ResourceKind("apps", "deployments", "")
+    for where, name, times in ((here, PAIR[0], 2), (here._replace(resource="x"), PAIR[1], 8)):
         for _ in range(times):
             suspects.record_unchanged([name], where)
-    assert named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), suspects=suspects)) == [BBB]
+    assert named(ledger) == [BBB], "what was left alone at the very place counts most"
+    (resolved,) = ledger.settle(QUIET_SECONDS)
+    assert [one.name for one in resolved.actors] == [*reversed(PAIR)]
 
 
-def test_a_finding_of_which_nobody_knows_whose_it_is_resolves_like_any_other():
-    (resolved,) = in_doubt(("spec-fight", Blame.OTHERS, PAIR)).settle(QUIET_SECONDS)
-    assert [one.name for one in resolved.actors] == list(PAIR)
+@pytest.mark.parametrize("blame", [Blame.OTHERS, Blame.EITHER])
+def test_a_webhook_that_was_not_there_each_time_is_not_named_beside_one_that_was(blame):
+    ledger, sign = Ledger(Suspects()), dataclasses.replace(OF_OTHERS, blame=blame)
+    for names in (("aaa/h", "bbb/h"), ("bbb/h",)):
+        ledger.add("spec-fight", sign, replace(WRITE, called=Called(names, ())))
+    assert named(ledger)[0][0][0] == "bbb"
+
+
+def looping(times: int = 4, detection: Detection | None = None, begin: int = 0) -> Detection:
+    """A webhook takes away what a controller sends."""
+    detection = detection or Detection()
+    sent, stored = {"status": {"observedGeneration": 1}}, {"status": {}}
+    for number in range(begin, begin + times):
+        for phase, new in ((INTENT, sent), (MUTATE, stored)):
+            asked = update(
+                new, stored, str(10 + number), subresource="status", user="system:controller"
+            )
+            feed(detection, phase, asked, 100.0 + number)
+    return detection
+
+
+def test_a_loop_goes_on_after_a_restart_where_it_was():
+    before, after = looping(), Detection()
+    after.ledger.restore(rows_of(before.ledger))
+    assert after.findings() == before.findings() != ()
+    looping(4, after, begin=4)
+    (one,), (same,) = before.findings(), after.findings()
+    assert (same.id, same.first_seen) == (one.id, one.first_seen)
+    assert (one.count, same.count, same.severity) == (4, 8, Severity.WARNING)
+    assert after.settle(107.0 + WINDOW_SECONDS) != ()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xc1", msgspec.msgpack.encode({"id": "1"})])
+def test_of_rows_that_cannot_be_read_nothing_is_taken_over(content):
+    ledger = enter(Ledger(Suspects()), own=(0,))
+    before, rows = ledger.findings(), rows_of(enter(Ledger(Suspects()), new=(1,)))
+    with pytest.raises(msgspec.MsgspecError):
+        ledger.restore([*rows, ("a", content)], keeps_own=True)
+    assert ledger.findings() == before
+
+
+def test_what_an_earlier_leader_knew_is_taken_over_unless_it_has_gone_on_here():
+    mine = Ledger(Suspects())
+    mine.restore(rows_of(enter(Ledger(Suspects()), untouched=(0,), own=(0,))))
+    enter(mine, own=(4,))
+    others = enter(Ledger(Suspects()), unknown=(2, 3), untouched=(3,), own=(0, 1, 2, 3))
+    taken = mine.restore(rows_of(others), keeps_own=True)
+    found = {one.object.uid: one for one in mine.findings()}
+    assert {
+        uid: (one.count, one.last_seen[-3:-1], one.id in taken) for uid, one in found.items()
+    } == {
+        "unknown": (2, "03", True),
+        "untouched": (1, "03", True),
+        "own": (4, "04", False),
+    }

@@ -18,7 +18,7 @@ from tests.reviews import judge, make_review
 from tests.unit.cluster.objects import Leads
 from tests.unit.detection import builders
 from tests.unit.detection.builders import rows_of
-from tests.unit.detection.test_ledger_restore import looping
+from tests.unit.detection.test_ledger import looping
 from tests.waiting import until
 from webhook.alerts.change import Change, Transition
 from webhook.server import detecting as module
