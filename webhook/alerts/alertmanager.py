@@ -26,7 +26,7 @@ RESEND: Final = timedelta(seconds=60)
 LIFETIME: Final = 4 * RESEND
 _SECONDS: Final = 5.0
 _HELD: Final = timedelta(days=1)
-_MOST_HELD: Final = 1_000
+_MOST_HELD: Final = 400
 _ALERTED: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
 
