@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from operator import is_, itemgetter
+from operator import is_
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -36,7 +36,7 @@ _LEAST_BYTES: Final = MOST_BYTES // MOST_FINDINGS
 """What the smallest finding counts as, so that their number is bounded as well."""
 _BYTES_OF_FINDING: Final = 2_500
 """What a finding takes in memory, more than its exported bytes."""
-_FREED: Final = 32
+_FREED: Final = 16
 """Over the bound, a part of this size is freed at once: to find out who holds most takes long."""
 SECONDS_UNSEEN: Final = 86_400.0
 """Damage that nobody has seen for so long is dropped: without a cluster genguard sees writes only,
@@ -281,7 +281,8 @@ class Ledger:
 
         room  in bytes; where not all have room, the last ones are to be left out
         """
-        for key in self._in_order(room):
+        order = self._in_order(room) if self.bytes > room else list(self._entries)
+        for key in order:
             entry = self._entries.get(key)
             if entry is None or entry.state == "resolved":
                 continue
@@ -364,26 +365,22 @@ class Ledger:
         Each is placed by what its namespace holds up to it, so that the end of the list takes of
         whoever holds most.
         """
-        by_object, by_namespace = Counter[_Place](), Counter[str]()
+        by_object, by_namespace = Counter[_Key](), Counter[str]()
         found = []
         for key, one in self._entries.items():
             worth = -1 if one.state == "resolved" else one.severity.rank + 3 * bool(one.damage)
-            found.append((-worth, -one.last, key, _place_of(one.object)))
-        found.sort()
+            found.append((-worth, -one.last, key, one.object.namespace))
         held = []
-        for worth, _, key, place in found:
-            by_object[place] += self._sizes[key]
-            held.append((worth, by_object[place], key))
-        held.sort()
+        for worth, _, key, namespace in sorted(found):
+            by_object[key[1:4]] += self._sizes[key]
+            held.append((worth, by_object[key[1:4]], key, namespace))
         kept = []
-        for worth, _, key in held:
-            namespace = self._entries[key].object.namespace
+        for worth, _, key, namespace in sorted(held):
             by_namespace[namespace] += self._sizes[key]
             taken = by_namespace[namespace]
-            has_damage = worth <= -_DAMAGED and taken <= room // 2
-            kept.append(((1 if worth > 0 else -has_damage, taken), key))
-        kept.sort(key=itemgetter(0))
-        return [key for _, key in kept]
+            is_spared = worth <= -_DAMAGED and taken <= room // 2
+            kept.append((1 if worth > 0 else -is_spared, taken, key))
+        return [key for _, _, key in sorted(kept)]
 
     def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
         """Return a finding, the same one as long as nothing changed; `known` caches choices."""
