@@ -391,7 +391,8 @@ class _Steps(NamedTuple):
         configuration, _, webhook = name.partition("/")
         scope, trial = self.scope(self.plan.scope)
         rules = self.without_rules(configuration, webhook) if scope == "status" else None
-        text, form, patch = _step("no_status_rule"), "json", rules
+        patch: Any = rules
+        text, form = _step("no_status_rule"), "json"
         if rules is None:
             text, form = _step("not_called"), "strategic"
             change: dict[str, Any] = {"matchConditions": [_condition(self.found, scope)]}
