@@ -171,7 +171,7 @@ def test_rotated_again_and_again_with_the_leader_killed_and_the_secret_spoilt_no
             third = wait_until(lambda: promoted(plane, healed, second), 90, what="renewed by age")
             for guard in (one, two):
                 served(guard, third)
-            assert secret(plane)["ca.crt"] == halfway["ca.crt"]
+            assert secret(plane)["ca.key"] == halfway["ca.key"]
         assert writes.failed == []
         assert writes.count > 100
         told = [line for guard in (one, two) for line in guard.log_lines("certificate promoted")]

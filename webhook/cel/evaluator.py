@@ -35,8 +35,8 @@ MOST_BYTES: Final = 128 * 1024
 """Of a request with its objects: larger ones are not evaluated."""
 MOST_REMEMBERED: Final = 1_000
 _TOLD: Final = 200
-_ANSWER_SECONDS: Final = 5.0
-"""Twenty times what the worker's CPU limit allows, for a machine that is busy."""
+_ANSWER_SECONDS: Final = 15.0
+"""Sixty times what the worker's CPU limit allows, for a machine that is busy."""
 _START_SECONDS: Final = 30.0
 """A start takes half a second, unless the machine stands still."""
 _RETRY_SECONDS: Final = 60.0

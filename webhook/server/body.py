@@ -115,7 +115,7 @@ class Bodies:
         while self._left < 0:
             oldest = next(iter(self._reading))
             self._left += self._reading.pop(oldest)
-            if oldest is not deadline:
+            if oldest is not deadline and not oldest.expired():
                 oldest.reschedule(asyncio.get_running_loop().time())
         if deadline not in self._reading:
             raise OverloadedError(Rejected.READING)

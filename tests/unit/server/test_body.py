@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,14 @@ from genguard.admission.review import JoinKey
 from genguard.objects.intended import Intended
 from genguard.objects.observed import NOTHING_OBSERVED
 from genguard.review_setup import ReviewOptions, ReviewSetup
-from webhook.server.body import LargeReviews, OverloadedError, for_thread, is_large, timeout_of
+from webhook.server.body import (
+    Bodies,
+    LargeReviews,
+    OverloadedError,
+    for_thread,
+    is_large,
+    timeout_of,
+)
 from webhook.server.options import LARGE_BYTES, LARGE_VALUES, Limits
 
 
@@ -95,6 +103,29 @@ async def test_what_fails_on_the_event_loop_is_raised_in_the_thread():
     deps = for_thread(replace(ReviewSetup(ReviewOptions()).dependencies, about=fails))
     with pytest.raises(LookupError):
         await asyncio.to_thread(deps.about)
+
+
+async def test_a_body_for_which_a_late_one_makes_room_is_read():
+    """A body that is late holds what it has read until its task has ended."""
+    bodies, waits = Bodies(Limits(body_bytes_in_flight=10)), asyncio.Event()
+
+    async def late():
+        yield b"12345678"
+        try:
+            await waits.wait()
+        finally:
+            await waits.wait()
+
+    async def in_time():
+        yield b"12345678"
+        yield b""
+
+    begun = asyncio.create_task(bodies._read(SimpleNamespace(readany=late().__anext__), 0.01))
+    await asyncio.sleep(0.05)
+    assert await bodies._read(SimpleNamespace(readany=in_time().__anext__), 5) == b"12345678"
+    waits.set()
+    with pytest.raises(OverloadedError):
+        await begun
 
 
 async def test_one_is_judged_at_a_time_and_more_than_may_wait_are_asked_to_come_again():
