@@ -352,6 +352,8 @@ class FindingState(msgspec.Struct, gc=False):
 
     def shift(self, seconds: float, now: float) -> None:
         """Move all times by so many seconds, and none beyond `now`; 0 stays: there is no time."""
-        for name in ("first", "last", "looked", "missed_since", "missed"):
-            at = getattr(self, name)
-            setattr(self, name, at and min(at + seconds, now))
+        self.first = min(self.first + seconds, now)
+        self.last = min(self.last + seconds, now)
+        self.looked = self.looked and min(self.looked + seconds, now)
+        self.missed_since = self.missed_since and min(self.missed_since + seconds, now)
+        self.missed = self.missed and min(self.missed + seconds, now)

@@ -1,11 +1,12 @@
 """Findings of one culprit become one finding about many objects."""
 
 import msgspec
-import pytest
 
 from genguard.detection.culprits import LEAST, fold
 from genguard.detection.finding import NO_OBJECT, Actor, Confidence, Severity
+from tests.cases_loader import table
 from tests.unit.alerts.findings import finding
+from tests.unit.detection.test_fix import actor
 
 WEBHOOK = Actor("webhook", "mmm/h.example.org", "", Confidence.CERTAIN)
 
@@ -27,11 +28,6 @@ def whole_of(findings):
     return found
 
 
-def test_few_findings_stay_as_they_are():
-    findings = many(LEAST - 1)
-    assert fold(findings) is findings
-
-
 def test_many_findings_of_one_culprit_are_parts_of_one():
     findings = many(3_000, detector="observed-generation-cleared")
     whole, *parts = fold(findings)
@@ -45,49 +41,17 @@ def test_many_findings_of_one_culprit_are_parts_of_one():
     assert "object" not in msgspec.to_builtins(whole)
 
 
-@pytest.mark.parametrize(
-    ("more", "because"),
-    [
-        ({"actors": ()}, "nobody is named"),
-        ({"actors": (msgspec.structs.replace(WEBHOOK, confidence=Confidence.POSSIBLE),)}, "unsure"),
-        ({"actors": (WEBHOOK, Actor("user", "alice", "", Confidence.LIKELY))}, "two are named"),
-        ({"caused_by": "another"}, "they follow from another"),
-        ({"paths": ()}, "no field is named"),
-    ],
-)
-def test_what_has_no_culprit_in_common_is_not_folded(more, because):
-    findings = many(20, **more)
-    assert fold(findings) is findings, because
-
-
-@pytest.mark.parametrize(
-    ("more", "count", "severity", "because"),
-    [
-        ({"detector": "metadata-fight"}, 3_000, Severity.INFO, "a label of many is no outage"),
-        (
-            {"detector": "metadata-fight", "severity": Severity.CRITICAL},
-            60,
-            Severity.WARNING,
-            "a label that two tools set is a warning however often",
-        ),
-        ({"detector": "status-clobbered"}, 60, Severity.WARNING, "once on each of some"),
-        ({"detector": "status-clobbered"}, 100, Severity.CRITICAL, "once on each of many"),
-        (
-            {"detector": "observed-generation-cleared", "repair": "kubectl patch"},
-            10,
-            Severity.CRITICAL,
-            "what is lost is still lost: rollouts hang",
-        ),
-        (
-            {"detector": "status-clobbered", "state": "resolved"},
-            200,
-            Severity.WARNING,
-            "it is over",
-        ),
-    ],
-)
-def test_severity_is_what_the_culprit_does_to_all_of_them(more, count, severity, because):
-    assert whole_of(many(count, **more)).severity is severity, because
+@table("findings/culprits.yaml", "each", "count", "severity")
+def test_what_has_no_culprit_in_common_is_not_folded_and_what_has_is_as_severe_as_all(case):
+    each = {key: tuple(x) if isinstance(x, list) else x for key, x in case["each"].items()}
+    each["severity"] = Severity(each.get("severity", "info"))
+    if "actors" in each:
+        each["actors"] = tuple(map(actor, each["actors"]))
+    findings = many(case["count"], **each)
+    if case.get("severity"):
+        assert whole_of(findings).severity == case["severity"], case.because
+    else:
+        assert fold(findings) is findings, case.because
 
 
 def test_findings_that_were_over_before_are_no_part_of_what_goes_on_now():

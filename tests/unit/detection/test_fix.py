@@ -1,16 +1,28 @@
-"""A finding shows what ends its loop: only steps that apply, with commands that a shell takes."""
+"""A finding shows what ends its loop: only steps that apply, with commands that a shell takes.
+
+Each step is tried on the last writes: what it would have ended, and what it would have cost.
+"""
 
 import re
 import shlex
 from itertools import product
+from types import SimpleNamespace
 
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
+from genguard.detection.damage import Damage, LostValue, repair_command
+from genguard.detection.detection import Detection
 from genguard.detection.detectors import ALL
-from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from genguard.detection.fix import Installation, fix, load_advice, with_fix
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity, Trial
+from genguard.detection.fix import Installation, Trials, _condition, fix, load_advice, with_fix
 from genguard.detection.suspects import Registered
+from genguard.objects.selectors import Truth
 from tests.cases_loader import load, table
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, update
+from tests.unit.detection.evaluating import CONDITIONS
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "u")
 DETECTORS = sorted(one.name for one in ALL)
@@ -134,12 +146,97 @@ def test_steps_fit_the_mode_name_what_they_are_about_and_stop_before_they_mend()
             assert "kubectl patch" not in text, case
 
 
-def test_a_finding_without_actors_says_how_to_find_them():
-    (step,) = fix(finding({"detector": "spec-fight", "actors": []}))
-    assert step.command == "genguard blame deployments.apps/web -n shop"
-
-
 def test_steps_are_part_of_the_finding_on_request_alone():
     bare = finding({"detector": "spec-fight", "actors": ["user a certain"]})
     assert bare.fix == ()
     assert with_fix(bare).fix == fix(bare)
+
+
+def last_writes(written):
+    """What History keeps of these writes; objects of several names are several."""
+    detection = Detection()
+    for number, one in enumerate(written):
+        left = one.get("left", one["asked"])
+        more = {key: one[key] for key in ("user", "name") if key in one}
+        if one["part"] == "status":
+            more["subresource"] = "status"
+        for phase, shown in ((INTENT, one["asked"]), (MUTATE, left), (OUTCOME, left)):
+            before = {one["part"]: one["before"]}
+            review = update({one["part"]: shown}, before, str(number + 1), **more)
+            for key in ("object", "oldObject"):
+                review["request"][key]["metadata"]["uid"] = f"uid of {one.get('name')}"
+            feed(detection, phase, review, float(number))
+    detection.finish(float(len(written)))
+    return detection.history.snapshot()
+
+
+def about(kept, values):
+    """A finding about the object that was written first."""
+    key = next(iter(kept.values())).writes[0].object
+    return structs.replace(finding(values), object=FoundObject(**structs.asdict(key)))
+
+
+@table("findings/trials.yaml", "writes", "finding", "title", "trial")
+def test_a_step_is_tried_on_the_last_writes(case):
+    kept = last_writes(case["writes"])
+    tried = {one.title: one.trial for one in fix(about(kept, case["finding"]), histories=kept)}
+    expected = Trial(**{**case["trial"], "also": tuple(case["trial"].get("also", ()))})
+    (title,) = [one for one in tried if one.startswith(case["title"])][:1] or [""]
+    assert tried.get(title) == expected, (case.because, list(tried))
+
+
+def test_a_step_that_would_not_have_ended_all_comes_last():
+    part, numbers = "status", [{"observedGeneration": one} for one in (1, 2, 3)]
+    kept = last_writes(
+        [
+            {"part": part, "before": numbers[0], "asked": numbers[1], "left": {}},
+            {"part": part, "before": numbers[1], "asked": numbers[2], "left": numbers[1]},
+        ]
+    )
+    values = {
+        "detector": "observed-generation-cleared",
+        "subresource": "status",
+        "actors": ["webhook mmm/old.example.org certain"],
+        "paths": ["/status/observedGeneration"],
+    }
+    steps = fix(about(kept, values), (), Installation(False, "genguard install"), kept)
+    assert [one.trial.text.split(":")[0] for one in steps] == ["Ends it", "Not tried", "Ends it"]
+    assert (steps[-1].title, steps[-1].trial) == ("Let genguard restore the value", Trial(1, 2))
+
+
+@given(
+    st.sampled_from(["status", "object", "kind"]),
+    st.sampled_from(["", "status", "scale"]),
+    st.sampled_from(["thing", "other"]),
+)
+def test_the_condition_of_a_step_leaves_out_what_the_trial_says(scope, subresource, name):
+    where = FoundObject("apps", "v1", "deployments", "default", "thing", "")
+    found = structs.replace(finding({"detector": "spec-fight", "actors": []}), object=where)
+    condition = _condition(found, scope)["expression"]
+    request = reviewed(update({}, {}, subresource=subresource, name=name), MUTATE).request
+    is_called = CONDITIONS.evaluate([condition], request)[condition] is Truth.TRUE
+    write = SimpleNamespace(subresource=subresource, object=SimpleNamespace(name=name))
+    assert Trials(found, {})._leaves_out(scope, write) is not is_called
+
+
+@table("findings/repair_commands.yaml", "object", "subresource", "lost", "writer", "command")
+def test_a_command_puts_back_what_was_lost_and_nothing_else(case):
+    lost = tuple(LostValue(*one) for one in case.get("lost", [[None, 3]]))
+    where = structs.replace(WEB, **case.get("object", {}))
+    damage = Damage(lost, case.get("writer", "deployment-controller"))
+    found = repair_command(where, case.get("subresource", "status"), damage)
+    assert found == case["command"], case.because
+
+
+names = st.text(min_size=1, max_size=20)
+
+
+@given(names, names, names, names, st.sampled_from([None, "Ready"]))
+def test_no_name_becomes_another_word_of_the_command(group, resource, namespace, name, condition):
+    where = FoundObject(group, "v1", resource, namespace, name, "")
+    command = repair_command(where, "status", Damage((LostValue(condition, 3),), "a-controller"))
+    if command:
+        words = shlex.split(command)
+        assert words[2:6] == [f"{resource}.{group}", name, "-n", namespace]
+        assert command.isprintable()
+        assert words.count("|") == (0 if condition is None else 2)
