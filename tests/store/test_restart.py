@@ -61,16 +61,6 @@ def test_findings_survive_a_kill(tmp_path: Path):
         assert not news & after.keys(), "known by now, and no news"
 
 
-def test_what_is_known_at_the_end_is_saved(tmp_path: Path):
-    flag = f"--store=sqlite:{tmp_path}/state.db"
-    with Replica(flag) as server:
-        Loop().until(server, lambda: findings(server), what="found")
-        before = findings(server)
-        assert server.stop(at_once=True) == 0
-    with Replica(flag) as server:
-        assert findings(server).keys() == before.keys()
-
-
 class Load:
     """Clients that write without a pause, to a server that may be killed meanwhile."""
 

@@ -167,27 +167,6 @@ async def test_what_is_resolved_ends_now_and_is_not_sent_again(sink, peer, clock
     assert len(peer.posts) == 2
 
 
-async def test_what_is_resolved_at_the_time_to_send_again_is_told_once_beside_the_others(
-    sink, peer, clock
-):
-    other = finding(id="other", object=on("other"))
-    await sink.tell(OPENED, (finding(), other))
-    clock.go(RESEND.seconds)
-    over = change(Transition.RESOLVED)
-    await sink.tell((over,), (over.finding, other))
-    ends = {alert["labels"]["name"]: time(alert["endsAt"]) for alert in peer.posts[-1]}
-    assert len(peer.posts[-1]) == 2
-    assert ends == {"web": clock.now, "other": clock.now + LIFETIME}
-
-
-async def test_an_anomaly_that_happened_once_alerts_nobody(sink, peer, clock):
-    for turn in (Transition.OPENED, Transition.RESOLVED, Transition.REOPENED):
-        once = change(turn, severity=Severity.INFO)
-        clock.go(RESEND.seconds)
-        await sink.tell((once,), (once.finding,))
-    assert peer.posts == []
-
-
 async def test_one_peer_that_is_down_does_not_stop_the_other_and_is_told_when_it_is_back(
     clock, caplog
 ):
@@ -219,20 +198,6 @@ async def test_a_peer_that_refuses_is_logged_with_its_status(clock, caplog, stat
     assert len(refusing.posts) == len(well.posts) == 1, "no redirect is followed"
     (line,) = own(caplog)
     assert line.facts["reason"] == f"it answered {status}"
-
-
-async def test_what_is_known_to_follow_from_another_finding_ends_at_once(sink, peer, clock):
-    await sink.tell(OPENED, (finding(),))
-    child = finding(severity=Severity.INFO, caused_by="root")
-    clock.go(1)
-    await sink.tell(
-        (change(Transition.FOLDED, severity=Severity.INFO, caused_by="root"),), (child,)
-    )
-    assert time(peer.last["endsAt"]) == clock.now
-    sent = len(peer.posts)
-    clock.go(RESEND.total_seconds())
-    await sink.tell((), (child,))
-    assert len(peer.posts) == sent
 
 
 def test_the_form_of_a_new_silence_is_filled_in_with_the_labels_of_the_alert():

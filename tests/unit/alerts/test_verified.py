@@ -4,8 +4,8 @@ import asyncio
 
 from msgspec import structs
 
-from genguard.detection.finding import FoundObject, Severity
-from tests.unit.alerts.findings import change, finding, on
+from genguard.detection.finding import FoundObject
+from tests.unit.alerts.findings import change, on
 from tests.unit.alerts.test_leader import Told
 from webhook.alerts import pipeline as module
 from webhook.alerts.change import Change, Transition
@@ -41,12 +41,6 @@ class Api:
 OPENED, RESOLVED = change(Transition.OPENED), change(Transition.RESOLVED)
 
 
-async def test_a_finding_of_an_object_that_is_there_alerts_as_it_is():
-    api = Api()
-    assert await api.tell(OPENED) == (OPENED,)
-    assert api.asked == [OPENED.finding.object]
-
-
 async def test_one_of_an_object_that_never_was_alerts_neither_when_it_opens_nor_when_it_ends():
     api = Api(verdict=False)
     assert await api.tell(OPENED) == ()
@@ -75,15 +69,6 @@ async def test_what_was_told_is_told_to_be_over_though_its_object_is_gone_by_the
     await api.tell(OPENED)
     api.verdict = False
     assert await api.tell(RESOLVED) == (RESOLVED,)
-
-
-async def test_standing_findings_are_looked_at_like_those_that_turn():
-    api, told = Api(verdict=False), []
-    api.told.tell = lambda changes, findings: asyncio.sleep(0, told.append((changes, findings)))
-    await api.sink.tell((), (finding(), finding(id="info", severity=Severity.INFO)))
-    ((changes, findings),) = told
-    assert changes == ()
-    assert [one.id for one in findings] == ["info"]
 
 
 async def test_an_object_that_is_there_is_looked_up_once_and_one_that_is_not_after_a_while():

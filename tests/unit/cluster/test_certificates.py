@@ -78,16 +78,6 @@ def test_an_old_authority_without_a_key_is_followed_by_one_of_ten_years_and_both
     assert scene.objects.files["ca.key"] != prepared["ca.key"], "the authority is old itself"
 
 
-def test_a_good_pair_is_left_and_a_bundle_that_differs_is_written():
-    scene = Scene(AT)
-    assert scene.step() == LONGEST_SECONDS
-    assert not scene.objects.puts
-    scene.objects.trust(b"spoilt")
-    scene.step()
-    assert len(scene.objects.puts) == len(REGISTRATIONS)
-    assert scene.objects.bundles == {FILES["ca.crt"]}
-
-
 SPOILT = {
     "no certificate": {"tls_crt": b"spoilt"},
     "another key": {"tls_key": OTHER.key_pem},

@@ -145,13 +145,6 @@ async def test_a_list_of_something_else_is_an_error(bad):
                 pass
 
 
-@pytest.mark.parametrize("bad", [{"kind": "Widget"}, item("a", 1) | {"kind": "Gadget"}, listed()])
-async def test_another_object_is_an_error(bad):
-    async with answering(lambda _: bad) as (rest, _):
-        with pytest.raises(UnreadableError, match=PATH):
-            await rest.get(f"{PATH}/a", kind="Widget")
-
-
 @pytest.mark.parametrize("of_event", [False, True], ids=["answer", "line"])
 async def test_what_never_ends_is_an_error(monkeypatch, of_event):
     monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
@@ -231,26 +224,6 @@ def kubeconfig(folder: Path, url: str) -> str:
 class Done(NamedTuple):
     exit_code: int
     output: str
-
-
-VERBS = (
-    ["status", "deployments"],
-    ["status", "deployment/web"],
-    ["watch", "deployments", "--timeout", "2s"],
-    ["blame", "deployment/web"],
-    ["findings"],
-    ["lint"],
-)
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-async def test_each_verb_says_in_one_line_that_a_list_holds_something_else(verb, tmp_path):
-    bad = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": [{}]}
-    done = await run(verb, liar(lambda _: bad), tmp_path)
-    assert done.exit_code == 1, done.output
-    assert "Traceback" not in done.output
-    assert "no fight" not in done.output
-    assert "cannot be read" in done.output
 
 
 async def test_a_watch_that_is_always_too_old_is_told_and_no_fight_is_claimed(tmp_path):

@@ -82,12 +82,6 @@ def test_a_webhook_is_called_or_listed_with_the_reason(settings, is_called, list
     assert bool(found.left_out) == bool(listed), because
 
 
-def test_of_webhook_configurations_nobody_is_asked():
-    group = "admissionregistration.k8s.io"
-    assert [one.name for one in cluster().links] == [NAME]
-    assert list(cluster(dataclasses.replace(WIDGETS, group=group)).links) == []
-
-
 @pytest.mark.parametrize("name", ["x#", "x?dryRun=", "../../x", "a/b", "ä"])
 def test_nothing_of_a_name_becomes_part_of_the_query(name):
     path = cluster().path({"metadata": {"name": name, "namespace": "n#"}})

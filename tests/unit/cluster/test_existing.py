@@ -8,7 +8,7 @@ import pytest
 
 from genguard.detection.finding import FoundObject
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.stored_objects import StoredObjects
+from webhook.cluster.stored_objects import StoredObjects, event_creator
 from webhook.telemetry.logs import LOGGER
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "uid-1")
@@ -23,6 +23,9 @@ class Api:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
+
+    async def call(self, method: str, path: str, body: object) -> None:
+        self.asked.append(path)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ async def test_a_right_that_is_not_there_is_told_once_for_each_resource(caplog):
     assert [one.message for one in caplog.records] == ["objects may not be read"]
 
 
-async def test_what_has_no_name_yet_is_not_asked_for():
+async def test_a_namespace_that_is_no_name_leads_an_event_nowhere_else():
     api = Api(b"{}")
-    assert await StoredObjects(api).exists(FoundObject("", "v1", "pods", "shop", "", "uid")) is None
-    assert api.asked == []
+    await event_creator(api)("../../pods", {})
+    assert api.asked == ["/apis/events.k8s.io/v1/namespaces/..%2F..%2Fpods/events"]

@@ -120,16 +120,6 @@ async def test_it_is_left_alone_where(known, why):
     assert scene.results == {}
 
 
-async def test_a_follower_does_not_heal_and_a_new_leader_heals_at_once():
-    scene = Scene(is_leader=False)
-    await scene.go_on(10)
-    assert set(scene.findings.seen) == {("f1", True)}, "it looks all the same"
-    assert scene.api.count("PATCH") == 0
-    scene.leads.is_leader = True
-    await scene.turn(1)
-    assert scene.results == {"healed": 1}
-
-
 async def test_an_object_that_was_written_meanwhile_is_tried_again_at_the_next_look():
     scene = Scene()
     read = scene.api.read
@@ -162,16 +152,6 @@ async def test_a_refusal_is_told_and_tried_again_much_later(status, caplog):
     assert scene.api.count("PATCH") == 1
     await scene.go_on(AGAIN_SECONDS)
     assert scene.results == {"refused": 1, "healed": 1}
-
-
-@pytest.mark.parametrize("trouble", [TimeoutError(), OSError(), RefusedError(500, "etcd")], ids=str)
-async def test_no_answer_is_a_failure_and_the_next_look_tries_again(trouble):
-    scene = Scene()
-    scene.api.trouble["PATCH"] = [trouble]
-    await scene.turn()
-    assert scene.results == {"failed": 1}
-    await scene.turn(AGAIN_SECONDS)
-    assert scene.results == {"failed": 1, "healed": 1}
 
 
 async def test_a_webhook_that_clears_it_each_time_makes_no_loop(caplog):

@@ -81,13 +81,3 @@ def test_what_it_installs_differs_in_the_mode_alone(given):
     before = set(arguments_of(cluster.deployment()))
     assert before - set(arguments_of(deployment)) == {AUDIT_ONLY}
     assert set(arguments_of(deployment)) - before == {HEAL}
-
-
-def test_without_a_deployment_there_is_no_command():
-    cluster = Cluster(Choices(audit_only=True, heal=False))
-    assert asyncio.run(enforcing_command(cluster, "another")) == ""
-
-
-async def test_what_may_not_be_read_is_refused():
-    with pytest.raises(RefusedError):
-        await enforcing_command(Cluster(Choices(audit_only=True), forbids=("deployments",)), "a")

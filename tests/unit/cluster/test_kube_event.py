@@ -117,25 +117,6 @@ async def test_a_note_is_no_longer_than_the_api_server_allows(sink, cluster, let
     assert "\N{REPLACEMENT CHARACTER}" not in note
 
 
-async def test_reason_and_action_are_short_enough_for_every_detector(sink, cluster):
-    from genguard.detection.detectors import ALL  # noqa: PLC0415
-
-    for detector in ALL:
-        await tell(
-            sink, change(Transition.ESCALATED, detector=detector.name, object=on(detector.name))
-        )
-    for _, event in cluster.events:
-        assert event["reason"].isalnum()
-        assert max(len(event["reason"]), len(event["action"])) <= 128
-    assert len({event["reason"] for _, event in cluster.events}) == len(ALL)
-
-
-async def test_an_object_of_the_cluster_has_its_event_in_the_default_namespace(sink, cluster):
-    await tell(sink, change(Transition.OPENED, object=on("web", namespace="")))
-    namespace, event = cluster.events[0]
-    assert (namespace, event["regarding"]["namespace"]) == ("default", "")
-
-
 async def test_an_event_that_is_refused_is_logged_and_the_next_one_is_made(clock, caplog):
     cluster = Cluster()
 

@@ -71,13 +71,6 @@ async def test_a_look_tells_whether_the_stored_object_is_still_broken(status, se
     assert scene.findings.seen == [("f1", seen)]
 
 
-async def test_an_object_that_is_gone_is_not_broken():
-    scene = Scene(damaged())
-    scene.api.objects.clear()
-    await scene.turn()
-    assert scene.findings.seen == [("f1", False)]
-
-
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -113,13 +106,6 @@ async def test_what_was_restored_is_read_again_after_a_replica_was_lost():
     assert await scene.turn(AGAIN_SECONDS) == []
 
 
-async def test_an_object_is_looked_at_again_after_a_while_and_not_before():
-    scene = Scene(damaged())
-    assert await scene.turn() == ["web"]
-    assert await scene.turn(AGAIN_SECONDS - 1) == []
-    assert await scene.turn(1) == ["web"]
-
-
 async def test_an_object_that_is_being_written_is_left_alone_for_a_moment():
     scene = Scene(damaged(last=1_000.0))
     assert await scene.turn(FRESH_SECONDS - 1) == []
@@ -131,12 +117,6 @@ async def test_a_clock_that_was_put_back_keeps_nothing_waiting(back):
     scene = Scene(damaged(last=999.0))
     await scene.turn(FRESH_SECONDS)
     assert await scene.turn(-back) == ["web"]
-
-
-async def test_one_object_with_several_findings_is_read_once():
-    scene = Scene(damaged("web", "f1"), damaged("web", "f2"))
-    assert await scene.turn() == ["web"]
-    assert scene.findings.seen == [("f1", True), ("f2", True)]
 
 
 async def test_of_many_a_few_are_looked_at_and_the_longest_unlooked_at_come_first():

@@ -4,15 +4,11 @@ import asyncio
 from copy import deepcopy
 from http import HTTPStatus
 
-import pytest
-
 from genguard.admission.review import Phase
 from genguard.detection.matching import Writes, may_match
-from genguard.detection.suspects import Suspects, read_configurations
-from genguard.linting.hook import FOLLOWED
+from genguard.detection.suspects import Suspects
 from tests.unit.cluster.objects import Leads
 from tests.unit.manifest_files import registrations
-from tests.unit.test_needed_phases import hook
 from webhook.cluster.registrations import (
     KEPT_SECONDS,
     LEFT_SECONDS,
@@ -89,40 +85,11 @@ class Scene:
             self.api.put(path, {**whole, "metadata": self.api.found[path]["metadata"]}, manager)
 
 
-def test_a_phase_that_nobody_needs_goes_after_a_minute_and_not_before():
-    scene = Scene()
-    scene.look()
-    scene.look(KEPT_SECONDS - 1)
-    assert scene.api.has("intent")
-    assert not scene.api.written
-    scene.look(1)
-    assert not scene.api.has("intent")
-    assert not scene.api.has("mutate")
-    assert scene.api.has("outcome")
-    found = scene.api.found[scene.api.paths["intent"]]
-    assert found["metadata"]["annotations"][FOLLOWED] == "follow"
-
-
 def test_where_genguard_repairs_mutate_stays():
     scene = Scene(enforcing=True)
     scene.narrow()
     assert not scene.api.has("intent")
     assert scene.api.has("mutate")
-
-
-def test_a_new_webhook_brings_all_phases_at_once_and_takes_them_along_after_a_minute():
-    scene = Scene()
-    scene.narrow()
-    scene.suspects.learn(read_configurations([hook("deployments/status")]))
-    scene.look()
-    assert scene.api.has("intent")
-    assert scene.api.has("mutate")
-    assert scene.follower.registered.phases[STATUS] == (Phase.INTENT, Phase.MUTATE)
-    scene.suspects.learn(())
-    scene.look()
-    assert scene.api.has("intent")
-    scene.look(KEPT_SECONDS)
-    assert not scene.api.has("intent")
 
 
 def test_writes_that_are_refused_get_mutate():
@@ -187,15 +154,3 @@ def test_nothing_is_looked_at_before_webhooks_and_policies_are_known():
     asyncio.run(scene.follower.step())
     assert scene.follower.registered.needs
     assert woken == [True, True]
-
-
-@pytest.mark.parametrize("enforcing", [True, False])
-def test_the_counts_say_what_is_registered_and_why(enforcing):
-    scene = Scene(enforcing=enforcing)
-    scene.narrow()
-    scene.suspects.learn(read_configurations([hook("pods", operations=["CREATE"])]))
-    scene.look()
-    counts = dict(scene.follower.counts())
-    watched = counts["outcome", "watched"]
-    assert counts["intent", "changed"] == 1
-    assert counts.get(("mutate", "repaired"), 0) == (watched - 1 if enforcing else 0)

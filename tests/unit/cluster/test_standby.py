@@ -10,49 +10,10 @@ from tests.unit.cluster.test_lease import Api as Leases
 from webhook.cluster import standby
 from webhook.cluster.lease import LEASE_SECONDS
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.standby import ACTIVE, Pod, StandbyElection, is_over, leaves, read_pod
+from webhook.cluster.standby import ACTIVE, Pod, StandbyElection, read_pod
 from webhook.election.leader import TICK_SECONDS
 
 PODS = "/api/v1/namespaces/genguard-system/pods"
-
-
-def pods(text: str) -> list[Pod]:
-    """Pods by name; those in brackets cannot answer."""
-    return [Pod(one.strip("()"), "(" not in one, is_active=False) for one in text.split()]
-
-
-@pytest.mark.parametrize(
-    ("seen", "holder", "takes", "because"),
-    [
-        ("me it", "it", False, "both can answer: the lead is never exchanged for nothing"),
-        ("me (it)", "it", True, "it is being deleted, or not ready"),
-        ("me", "it", True, "it is gone"),
-        ("(me) (it)", "it", False, "I answer nobody either"),
-        ("(me)", "it", False, "the same: what is gone has left the Lease to whoever starts first"),
-        ("", "it", False, "I do not know the pods yet"),
-        ("me (it) other", "it", True, "another one may as well: the Lease decides"),
-        ("(me)", "me", True, "the process before this one, in the same pod"),
-        ("me", "me", True, "the same, before the kubelet has noticed"),
-        ("(me) other", "me", False, "the other one can answer already"),
-    ],
-)
-def test_a_lease_that_has_not_run_out(seen, holder, takes, because):
-    assert is_over(pods(seen), "me", holder) is takes, because
-
-
-@pytest.mark.parametrize(
-    ("seen", "holder", "left", "because"),
-    [
-        ("me it", "it", False, "I can answer"),
-        ("(me) it", "it", False, "it has stopped to renew it, whatever its pod says"),
-        ("(me) it other", "it", True, "the other one can answer, and I cannot"),
-        ("(me) other", "", True, "the same where nobody holds it"),
-        ("(me) (other)", "", False, "nobody can: the first one makes the certificate"),
-        ("", "", False, "I do not know the pods yet"),
-    ],
-)
-def test_a_lease_that_is_free(seen, holder, left, because):
-    assert leaves(pods(seen), "me", holder) is left, because
 
 
 class Cluster:
@@ -142,6 +103,19 @@ async def test_the_leader_alone_has_the_label_and_it_is_set_once():
     await cluster.pass_time(60, "a", "b")
     assert cluster.patches == [("a", "true")]
     assert [election.active for election in cluster.each.values()] == ["a", "a"]
+
+
+async def test_an_api_server_that_is_away_changes_nothing():
+    cluster = await started()
+    cluster.is_away = True
+    await cluster.pass_time(60, "b", "a")
+    assert (cluster.leaders, cluster.active) == ([], ["a"])
+    cluster.is_away = False
+    await cluster.tick("b")
+    assert cluster.leaders == [], "the other one could not renew it either"
+    await cluster.tick("a")
+    await cluster.pass_time(10, "b", "a")
+    assert (cluster.leaders, cluster.active) == (["a"], ["a"])
 
 
 async def test_a_label_that_somebody_else_moves_is_moved_back():
@@ -298,19 +272,6 @@ async def test_what_a_watch_showed_long_ago_is_read_again_before_anything_is_tak
     cluster.each["b"].see((Pod("b", can_answer=True, is_active=False),))
     await cluster.each["b"].tick()
     assert cluster.leaders == ["a"]
-
-
-async def test_an_api_server_that_is_away_changes_nothing():
-    cluster = await started()
-    cluster.is_away = True
-    await cluster.pass_time(60, "b", "a")
-    assert (cluster.leaders, cluster.active) == ([], ["a"])
-    cluster.is_away = False
-    await cluster.tick("b")
-    assert cluster.leaders == [], "the other one could not renew it either"
-    await cluster.tick("a")
-    await cluster.pass_time(10, "b", "a")
-    assert (cluster.leaders, cluster.active) == (["a"], ["a"])
 
 
 async def test_clients_stay_for_a_while_without_the_api_server_and_not_once_another_leads():

@@ -124,19 +124,6 @@ class Run:
         return len(self.api.applied) - before
 
 
-def test_a_write_is_of_the_very_version_that_was_judged():
-    run = Run()
-    assert run.see(widget(7)) == 1
-    (body,) = run.api.applied
-    assert body["metadata"] == {
-        "name": "one",
-        "namespace": "shop",
-        "uid": "u1",
-        "resourceVersion": "7",
-    }
-    assert [one["type"] for one in body["status"]["conditions"]] == ["Ready", "Settled"]
-
-
 def test_a_state_from_before_the_own_write_is_not_taken_for_somebody_s_change():
     run = Run()
     run.see(widget(1))
@@ -198,12 +185,6 @@ def test_after_a_refusal_it_waits_and_tries_again(error, seconds):
     assert run.see(widget(2)) == 0
     run.api.seconds += 1
     assert run.see(widget(2)) == 1
-
-
-def test_an_object_that_is_being_deleted_is_left_alone():
-    leaving = widget(1)
-    leaving["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
-    assert Run().see(leaving) == 0
 
 
 @pytest.mark.parametrize(

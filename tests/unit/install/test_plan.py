@@ -9,9 +9,6 @@ from webhook.install.plan import (
     Step,
     compare,
     merged,
-    release_of,
-    removal_commands,
-    trial,
 )
 from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import Choices, is_registration, render
@@ -55,23 +52,6 @@ def test_a_step_reads_as_kubectl_takes_it_and_tells_no_contents():
     assert path_of(issuer) == "/apis/cert-manager.io/v1/namespaces/here/issuers/genguard"
 
 
-def test_on_trial_are_all_webhooks_for_a_marked_object_of_one_namespace_alone():
-    namespace, *configurations = trial(REGISTRATIONS, "0a1b", "bundle")
-    assert len({one["kind"] for one in configurations}) == len(configurations)
-    tried = {hook["name"]: hook for one in configurations for hook in one["webhooks"]}
-    for original in (hook for one in REGISTRATIONS for hook in one["webhooks"]):
-        changed = {
-            "failurePolicy": "Fail",
-            "namespaceSelector": {
-                "matchLabels": {"kubernetes.io/metadata.name": namespace["metadata"]["name"]}
-            },
-            "objectSelector": {"matchLabels": {"genguard.io/install": "0a1b"}},
-            "clientConfig": original["clientConfig"] | {"caBundle": "bundle"},
-        }
-        assert tried.pop(original["name"]) == original | changed
-    assert not tried
-
-
 def rule(group: str, *resources: str):
     return {"apiGroups": [group], "apiVersions": ["v1"], "resources": list(resources)}
 
@@ -90,19 +70,3 @@ def test_rules_that_somebody_added_are_kept_but_for_wildcards_and_those_of_helm_
     labels = MUTATE["metadata"]["labels"] | {MANAGED_BY: "Helm"}
     of_helm = MUTATE | {"metadata": MUTATE["metadata"] | {"labels": labels}}
     assert merged(of_helm, with_rules(*mine)) == of_helm
-
-
-def test_a_release_is_known_by_the_label_and_the_annotation_of_helm():
-    label = {MANAGED_BY: "Helm"}
-    annotations = {"meta.helm.sh/release-name": "g", "meta.helm.sh/release-namespace": "n"}
-    assert release_of({"metadata": {"labels": label, "annotations": annotations}}) == "g -n n"
-    assert release_of({"metadata": {"labels": label}}) == "", "rendered by Argo CD"
-    assert release_of({"metadata": {"annotations": annotations}}) == ""
-
-
-def test_what_takes_others_out_is_one_line_for_a_shell():
-    other = MUTATE | {"metadata": {"name": "zzzzzz-team-mutate"}}
-    assert removal_commands([MUTATE, other]) == (
-        "genguard uninstall -n genguard-system && "
-        "kubectl delete mutatingwebhookconfiguration/zzzzzz-team-mutate"
-    )

@@ -79,34 +79,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(healing, "_TICK_SECONDS", 0.001)
 
 
-async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_comes_next(
-    monkeypatch,
-):
-    cluster, leads = Cluster(), Leads()
-    looking_on = Detecting(Detection(), {}, Tracking())
-    async with in_cluster(cluster, monkeypatch) as (first, _):
-        await first.save_findings(NAME, looking_on, leads)
-        await first.recheck(looking_on, None)
-        see_loss(looking_on.detection, cluster)
-        (before,) = looking_on.detection.ledger.damaged()
-        await until(lambda: cluster.configmaps.found)
-    assert cluster.objects.status(WEB) == {"replicas": 1}, "audit-only"
-
-    enforcing = Detecting(Detection(), {}, Tracking())
-    ledger = enforcing.detection.ledger
-    async with in_cluster(cluster, monkeypatch) as (second, metrics):
-        await second.save_findings(NAME, enforcing, leads)
-        assert list(ledger.damaged()) == [before], "known before it serves"
-        await second.recheck(enforcing, leads, heals=True)
-        await until(lambda: not list(ledger.damaged()))
-    assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}
-    (event,) = cluster.events
-    assert WRITER in event["note"]
-    samples = [one for family in metrics.registry.collect() for one in family.samples]
-    healed = {one.labels["result"]: one.value for one in samples if "heals" in one.name}
-    assert healed == {"healed": 1, "refused": 0, "conflict": 0, "gone": 0, "failed": 0}
-
-
 async def test_what_one_pod_restored_and_was_lost_before_the_next_one_led_is_put_back(monkeypatch):
     """While no pod answered, a write was not restored; nobody saw it."""
     cluster, leads = Cluster(), Leads()

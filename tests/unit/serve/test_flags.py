@@ -15,7 +15,6 @@ from tools import tables
 from webhook.cli.serve import serve
 from webhook.server.flags import (
     FILE,
-    Parsed,
     duration,
     flag,
     name_of,
@@ -49,10 +48,6 @@ def parse(*arguments: str) -> Example:
     return Example(**command.make_context("example", list(arguments)).params)
 
 
-def test_a_class_without_arguments_is_what_an_empty_command_line_gives():
-    assert parse() == Example() == Example(pause=30.0)
-
-
 def test_a_flag_is_an_option_and_a_key_of_the_file(tmp_path):
     expected = Example(switch=True, number=2, pause=60.0, names=("a", "b"), way="right", place="x")
     line = ["--switch", "--number", "2", "--pause", "1m", "--names", "a", "--names", "b"]
@@ -73,12 +68,6 @@ def test_a_flag_is_a_row_of_the_documents():
         r"| `--way left\|right` | `left` | Where to. |",
         "| `--place` | here | Where. |",
     ]
-
-
-def test_the_error_of_a_value_names_its_flag():
-    command = click.Command("example", params=options_of(Example))
-    result = CliRunner().invoke(command, ["--pause", "soon"])
-    assert "Invalid value for '--pause': 'soon' is not a time up to 1h" in result.output
 
 
 def test_serve_takes_every_flag_of_the_settings_and_no_other():
@@ -139,13 +128,6 @@ def test_runbooks_are_linked_where_the_dashboard_is_reached(settings: dict[str, 
     assert Settings(**settings).runbooks == wanted
 
 
-@pytest.mark.parametrize("url", ["wiki", "ftp://wiki", "https://wiki?a=b", "https://wiki#a"])
-def test_a_runbook_url_that_no_name_can_follow_is_refused(url: str):
-    result = CliRunner().invoke(serve, [f"--runbook-url={url}"])
-    assert result.exit_code == 2
-    assert "is not a URL such as https://wiki.example.org/genguard" in result.output
-
-
 @pytest.mark.parametrize("flag", ["--alertmanager", "--runbook-url"])
 @pytest.mark.parametrize("password", ["canary", "with/canary", "with@canary", "canary:99999999"])
 def test_a_url_that_is_refused_is_shown_without_its_password(flag: str, password: str):
@@ -153,13 +135,3 @@ def test_a_url_that_is_refused_is_shown_without_its_password(flag: str, password
     assert result.exit_code == 2
     assert "'http://peer:9093?a=b' is not a URL" in result.output
     assert "canary" not in result.output
-
-
-def test_the_slash_at_the_end_of_a_runbook_url_is_dropped():
-    given = serve.make_context("serve", ["--runbook-url=https://wiki/a/"]).params
-    assert Settings(**given).runbooks == "https://wiki/a"
-
-
-def test_a_value_that_is_read_already_is_left_as_it_is():
-    kind: Parsed[float] = duration(1)
-    assert kind.convert(5.0, None, None) == 5.0

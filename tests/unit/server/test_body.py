@@ -11,15 +11,8 @@ from genguard.admission.review import JoinKey
 from genguard.objects.intended import Intended
 from genguard.objects.observed import NOTHING_OBSERVED
 from genguard.review_setup import ReviewOptions, ReviewSetup
-from webhook.server.body import (
-    Bodies,
-    LargeReviews,
-    OverloadedError,
-    for_thread,
-    is_large,
-    timeout_of,
-)
-from webhook.server.options import LARGE_BYTES, LARGE_VALUES, Limits
+from webhook.server.body import Bodies, OverloadedError, for_thread, timeout_of
+from webhook.server.options import Limits
 
 
 @pytest.mark.parametrize(
@@ -96,15 +89,6 @@ async def test_what_is_shared_is_touched_on_the_event_loop():
     ]
 
 
-async def test_what_fails_on_the_event_loop_is_raised_in_the_thread():
-    def fails():
-        raise LookupError("no such thing")
-
-    deps = for_thread(replace(ReviewSetup(ReviewOptions()).dependencies, about=fails))
-    with pytest.raises(LookupError):
-        await asyncio.to_thread(deps.about)
-
-
 async def test_a_body_for_which_a_late_one_makes_room_is_read():
     """A body that is late holds what it has read until its task has ended."""
     bodies, waits = Bodies(Limits(body_bytes_in_flight=10)), asyncio.Event()
@@ -126,41 +110,3 @@ async def test_a_body_for_which_a_late_one_makes_room_is_read():
     waits.set()
     with pytest.raises(OverloadedError):
         await begun
-
-
-async def test_one_is_judged_at_a_time_and_more_than_may_wait_are_asked_to_come_again():
-    turns, begun, let_go = LargeReviews(Limits(large_bytes=29)), [], asyncio.Event()
-
-    async def come(name):
-        async with turns.turn(10):
-            begun.append(name)
-            await let_go.wait()
-
-    first, second = (asyncio.create_task(come(name)) for name in (1, 2))
-    await asyncio.sleep(0.01)
-    assert begun == [1]
-    with pytest.raises(OverloadedError):
-        await come(3)
-    second.cancel()  # its client has gone: what it took is given back
-    await asyncio.sleep(0.01)
-    third = asyncio.create_task(come(4))
-    let_go.set()
-    await asyncio.gather(first, third)
-    assert begun == [1, 4]
-
-
-@pytest.mark.parametrize(
-    ("body", "is_it", "because"),
-    [
-        (b"x" * LARGE_BYTES, False, "one text of 512 KiB"),
-        (b"x" * (LARGE_BYTES + 1), True, "more bytes"),
-        (b"1,.......... " * LARGE_VALUES, False, "2,000 values"),
-        (b"1,.......... " * (LARGE_VALUES + 1), True, "2,001 values"),
-        (b"[..........] " * (LARGE_VALUES + 1), True, "lists are values, too"),
-        (b'{"a":........' * (LARGE_VALUES + 1), True, "objects in objects have no comma"),
-        (b"1," * LARGE_VALUES * 2, False, "within 16 KiB nothing takes long"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_review_is_large_by_its_bytes_or_by_its_values(body, is_it, because):
-    assert is_large(body, Limits()) is is_it, because

@@ -68,16 +68,6 @@ def test_after_a_clock_was_put_right_one_of_our_own_is_good_within_the_hour(tmp_
     assert keeper.serving.facts.fingerprint == found.facts.fingerprint
 
 
-def test_one_that_others_renew_is_only_picked_up(tmp_path):
-    put(tmp_path)
-    keeper = given(tmp_path)
-    before = (tmp_path / "tls.crt").read_bytes()
-    assert not keeper.refresh(NOW + 29 * DAY)
-    assert (tmp_path / "tls.crt").read_bytes() == before
-    put(tmp_path, NOW + 28 * DAY)
-    assert keeper.refresh(NOW + 29 * DAY)
-
-
 def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
     caplog.set_level(logging.ERROR, "genguard")
     put(tmp_path)
@@ -116,11 +106,6 @@ def test_a_renewal_that_cannot_be_written_leaves_the_old_one_served(tmp_path, ca
     assert "certificate not renewed" in [record.message for record in caplog.records]
 
 
-def test_without_any_there_is_no_server(tmp_path):
-    with pytest.raises(CertificateError):
-        given(tmp_path)
-
-
 async def test_connections_of_an_old_certificate_are_closed_with_their_next_answer(tmp_path):
     async with serving(tmp_path) as run:
         old = await run.connect()
@@ -154,22 +139,6 @@ def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_p
     pair.take(held(SECOND))
     assert pair.read().cert_pem == SECOND.cert_pem
     assert pair.place("key") == "secret genguard-tls: tls.key"
-
-
-def test_what_is_spoilt_is_told_and_the_last_good_pair_is_served_on(caplog):
-    pair = HeldPair("genguard-tls")
-    pair.take(held(FIRST))
-    keeper = CertificateKeeper(Settings(), pair)
-    good = keeper.serving.facts.fingerprint
-    for spoilt in ({"tls.crt": b"spoilt"}, {"tls.key": b""}):
-        pair.take(held(FIRST) | spoilt)
-        assert not keeper.refresh(NOW)
-        (told,) = caplog.records
-        assert "secret genguard-tls" in told.facts["reason"]
-        caplog.clear()
-    pair.take(held(SECOND))
-    assert keeper.refresh(NOW)
-    assert keeper.serving.facts.fingerprint != good
 
 
 async def test_a_change_is_told_at_once():

@@ -7,7 +7,6 @@ from datetime import datetime
 import pytest
 
 from genguard.admission.review import Phase
-from genguard.detection.correlate import MOST_AT_ONCE
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
 from genguard.detection.finding_state import QUIET_SECONDS
@@ -16,7 +15,6 @@ from genguard.review import Verdict, review
 from genguard.status.tracking import Tracking
 from tests.reviews import judge, make_review
 from tests.unit.cluster.objects import Leads
-from tests.unit.detection import builders
 from tests.unit.detection.builders import rows_of
 from tests.unit.detection.test_ledger import looping
 from tests.waiting import until
@@ -147,35 +145,6 @@ async def test_deletions_on_their_way_and_what_was_not_judged_are_not_looked_at(
     await detecting.stop()
 
 
-class Counting(Detection):
-    """Notes how many writes are judged in a row."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.judged: list[int] = []
-
-    def judge(self) -> None:
-        self.judged.append(self.unjudged)
-        super().judge()
-
-
-async def test_after_a_burst_answers_do_not_wait_until_all_of_it_is_judged():
-    """Its writes wait for a reinvocation, and are all overdue at once."""
-    detection = Counting()
-    for version in range(200):
-        new, old = builders.status(n=1), builders.status(n=0)
-        asked = builders.update(new, old, str(version), subresource="status")
-        detection.take(builders.fact(Phase.MUTATE, asked))
-    detecting = Detecting(detection, {}, Tracking())
-    for version in range(200, 230):
-        _, (phase, verdict), _ = clobbered_write(version)
-        detecting.put(phase, verdict, 1_000)
-    detecting.start()
-    await until(lambda: sum(detection.judged) >= 200)
-    await detecting.stop()
-    assert max(detection.judged) < module._BATCH_WRITES + MOST_AT_ONCE
-
-
 class Stream:
     """What replicas share: it takes what is seen."""
 
@@ -188,24 +157,6 @@ class Stream:
 
     def miss(self) -> None:
         self.missed += 1
-
-
-async def test_what_is_shared_is_judged_by_the_leader_alone():
-    shared, detection = Stream(), Detection()
-    detecting = Detecting(detection, {}, Tracking(), shared)
-    detecting.start()
-    for version in range(5):
-        for phase, verdict in clobbered_write(version):
-            detecting.put(phase, verdict, 1_000)
-    await until(lambda: len(shared.facts) == 15)
-    await detecting.stop()
-    assert detecting.findings() == ()
-    leader = Detection()
-    for fact in shared.facts:
-        leader.see(decode_any(fact))
-    assert [(one.detector, one.count) for one in leader.findings()] == [
-        ("observed-generation-cleared", 5)
-    ]
 
 
 @pytest.mark.parametrize("judges", [True, False])

@@ -56,22 +56,6 @@ def see(watching, document):
     watching.seen("widgets.example.org", fields_of(document))
 
 
-def test_objects_of_other_kinds_ask_no_rule(watched):
-    rules, tracking, watching = watched
-    other = {**widget(), "apiVersion": "v1", "kind": "Pod"}
-    watching.seen("pods", fields_of(other))
-    assert (rules.asked, len(tracking)) == ([], 1)
-
-
-async def test_a_watched_object_is_tracked_once_its_rule_has_spoken(watched):
-    _, tracking, watching = watched
-    see(watching, widget(done=True))
-    assert state(tracking) is None
-    async with watching.judging():
-        await until(lambda: state(tracking) == (True, True))
-    assert (len(watching._waiting), watching._bytes) == (0, 0)
-
-
 async def test_of_an_object_that_waits_the_latest_state_alone_is_judged(watched):
     rules, tracking, watching = watched
     see(watching, widget(version=1, done=True))

@@ -116,14 +116,6 @@ def test_before_all_has_been_seen_a_count_is_not_told():
     }
 
 
-def test_a_broken_watch_is_told_and_the_last_that_was_known_stays():
-    seen = watching()
-    seen.current("pods", is_current=False)
-    found = families(seen)
-    assert 0 in {sample.value for sample in found["genguard_watch_current"].samples}
-    assert found["genguard_terminating_pods"].samples
-
-
 def test_a_custom_controller_makes_no_label_of_its_own():
     seen = watching()
     kinds = ["Rollout", "Game", "StatefulSet"]
@@ -150,14 +142,6 @@ def test_names_are_shown_only_when_asked_for_and_never_more_than_that():
     assert found["genguard_deployments_without_series"].samples[0].value == 0
 
 
-def test_what_is_gone_has_no_sample_left():
-    seen = watching(says={"old": 3})
-    seen.gone("ReplicaSet/old")
-    shown = by_name(seen, "replicaset", [REPORTED["replicaset"]])
-    assert shown == [{}]
-    assert by_name(seen, "deployment", ["genguard_deployment_terminating_pods"]) == [{"web": 1}]
-
-
 def ages(seen: Watching, name: str, label: str, most_named: int = 1_000) -> dict[str, float]:
     found = families(seen, most_named)[f"genguard_{name}_seconds"].samples
     return {sample.labels[label]: sample.value for sample in found}
@@ -175,17 +159,6 @@ def test_the_oldest_pod_has_the_age_of_its_deletion_and_is_overdue_since_its_gra
     assert (overdue["StatefulSet"], overdue["ReplicaSet"], overdue["other"]) == (0, 300, 60)
 
 
-def test_an_age_is_shown_for_each_named_workload_that_has_a_terminating_pod():
-    seen = watching()
-    seen.seen("pods", sight("Pod", "0", of="ReplicaSet/new", due="12:04:00"))
-    assert ages(seen, "replicaset_terminating_pod_age", "replicaset") == {"old": 330, "new": 90}
-    assert ages(seen, "deployment_terminating_pod_age", "deployment") == {"web": 330}
-    for number in range(4):
-        seen.gone(f"Pod/{number}")
-    assert ages(seen, "deployment_terminating_pod_age", "deployment") == {}
-    assert ages(seen, "terminating_pod_age", "controller")["ReplicaSet"] == 0
-
-
 def test_a_pod_whose_time_is_unreadable_counts_and_has_no_age():
     seen = watching("pods")
     for number in range(4):
@@ -193,10 +166,3 @@ def test_a_pod_whose_time_is_unreadable_counts_and_has_no_age():
     assert ages(seen, "terminating_pod_age", "controller")["Job"] == 0
     counts = families(seen)["genguard_terminating_pods"].samples
     assert {one.labels["controller"]: one.value for one in counts}["Job"] == 4
-
-
-def test_a_clock_that_is_behind_gives_no_negative_age():
-    seen = watching()
-    metrics = TerminatingMetrics(seen, 10, lambda: NOW - 86_400)
-    values = [s.value for one in metrics.collect() for s in one.samples if "age" in one.name]
-    assert min(values) == 0

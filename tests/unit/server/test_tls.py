@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives import serialization
 
 from certs import (
     CertificateError,
-    PairAbsentError,
     PairFiles,
     PairSnapshot,
     issue,
@@ -78,11 +77,6 @@ async def test_the_pair_of_the_files_is_served_and_described(certificate, caplog
     assert not caplog.records
 
 
-def test_nothing_happens_while_the_contents_stay(tmp_path, certificate):
-    write_files(tmp_path, as_files(FIRST))
-    assert certificate.reload_if_changed(NOW) is False
-
-
 async def test_a_new_pair_is_for_new_connections_and_open_ones_go_on(tmp_path, certificate):
     async with serving(certificate) as client:
         reader, writer = await client.connect()
@@ -95,16 +89,6 @@ async def test_a_new_pair_is_for_new_connections_and_open_ones_go_on(tmp_path, c
         writer.close()
         await writer.wait_closed()
     assert certificate.reload_if_changed(NOW) is False
-
-
-async def test_a_new_authority_is_served_too(tmp_path, certificate):
-    async with serving(certificate) as client:
-        write_files(tmp_path, as_files(OTHER))
-        assert certificate.reload_if_changed(NOW)
-        seen = await client.trusting(OTHER.ca_pem).shake()
-        assert seen.fingerprint == fingerprint(OTHER.cert_pem)
-        with pytest.raises(ssl.SSLCertVerificationError):
-            await client.shake()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -147,17 +131,6 @@ async def test_a_bad_pair_is_refused_the_old_one_works_on_and_a_good_one_follows
         assert (await client.shake()).fingerprint == NEW
 
 
-@pytest.mark.parametrize("gone", [["tls.crt"], ["tls.key"], ["tls.crt", "tls.key", "ca.crt"]])
-async def test_files_that_vanish_change_nothing(tmp_path, certificate, gone):
-    async with serving(certificate) as client:
-        for name in gone:
-            (tmp_path / name).unlink()
-        refusal(certificate, NOW)
-        assert (await client.shake()).fingerprint == OLD
-        write_files(tmp_path, as_files(FIRST))
-        assert certificate.reload_if_changed(NOW) is False
-
-
 def test_a_refused_pair_is_served_once_time_has_made_it_valid(tmp_path, certificate):
     early = issue(names=[], at=NOW + DAY)
     write_files(tmp_path, as_files(early))
@@ -184,15 +157,6 @@ def test_a_pair_due_for_renewal_is_served_with_a_warning(tmp_path):
     assert certificate.reload_if_changed(NOW + 25 * DAY)
     assert certificate.warnings == (first,)
     assert "due for renewal" in first
-
-
-def test_without_a_usable_pair_there_is_no_server(tmp_path):
-    files = PairFiles.in_folder(tmp_path)
-    with pytest.raises(PairAbsentError):
-        ServingCertificate(files, at=NOW)
-    write_files(tmp_path, as_files(FIRST))
-    with pytest.raises(CertificateError, match="expired at"):
-        ServingCertificate(files, at=NOW + 31 * DAY)
 
 
 def test_no_descriptor_is_left_open(tmp_path, certificate):

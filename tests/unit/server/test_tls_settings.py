@@ -1,8 +1,5 @@
 """What a client can and cannot agree on with the listener."""
 
-import asyncio
-import contextlib
-import os
 import ssl
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -11,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from certs import PairFiles, issue, write_files
-from tests.unit.server.tls_client import Client, echoing, fingerprint
+from tests.unit.server.tls_client import Client, echoing
 from webhook.server.tls import ServingCertificate
 
 NOW = datetime.now(UTC)  # clients verify by the real clock
@@ -35,13 +32,6 @@ def serving(certificate: ServingCertificate) -> AbstractAsyncContextManager[Clie
     return echoing(certificate.context, ISSUED.ca_pem)
 
 
-@pytest.mark.parametrize("name", ["localhost", NAME, "127.0.0.1"])
-async def test_every_name_gets_the_certificate(certificate, name):
-    """An address is never sent as a server name (RFC 6066): that client names nobody."""
-    async with serving(certificate) as client:
-        assert (await client.shake(name)).fingerprint == fingerprint(ISSUED.cert_pem)
-
-
 @BOTH
 async def test_ciphers_are_aead_and_the_protocol_is_http_1_1(certificate, version):
     async with serving(certificate) as client:
@@ -49,11 +39,6 @@ async def test_ciphers_are_aead_and_the_protocol_is_http_1_1(certificate, versio
     assert seen.protocol == "http/1.1"
     assert "GCM" in seen.cipher or "CHACHA20" in seen.cipher
     assert seen.version == version.name.replace("_", ".")
-
-
-async def test_a_client_that_asks_for_no_protocol_is_served(certificate):
-    async with serving(certificate) as client:
-        assert (await client.shake()).protocol is None
 
 
 @pytest.mark.parametrize(
@@ -77,16 +62,3 @@ async def test_handshakes_leave_no_session_behind(certificate, version):
             await client.only(version).shake()
     for context in (certificate.context, certificate._current):
         assert context.session_stats()["number"] == 0
-
-
-@pytest.mark.parametrize(
-    "garbage", [b"GET / HTTP/1.1\r\n\r\n", os.urandom(512), b"\x16\x03\x01\x00\x05hello"], ids=len
-)
-async def test_garbage_does_not_disturb_the_next_client(certificate, garbage):
-    async with serving(certificate) as client:
-        reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
-        writer.write(garbage)
-        with contextlib.suppress(ConnectionError):
-            await reader.read()
-        writer.close()
-        assert (await client.shake()).fingerprint == fingerprint(ISSUED.cert_pem)

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from genguard.admission.review import JoinKey
 from genguard.objects.observed import Observed
-from genguard.review_setup import MemoryIntents, MemoryRounds, Recent
+from genguard.review_setup import MemoryIntents, Recent
 
 KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
 OTHER = replace(KEY, name="b")
@@ -48,13 +48,6 @@ def test_the_oldest_make_room_for_what_takes_much_and_that_is_counted():
     assert (len(recent), recent.bytes) == (0, 0), "what has no room at all is not kept"
 
 
-def test_an_intent_is_found_again_in_round_1():
-    intents = MemoryIntents()
-    intents.put(KEY, FOUR, 0.0)
-    assert [intents.get(KEY, 1.0), intents.get(KEY, 2.0)] == [FOUR, FOUR]
-    assert intents.get(OTHER, 1.0) is None
-
-
 def test_two_intents_on_their_way_that_differ_cancel_each_other():
     intents = MemoryIntents()
     intents.put(KEY, FOUR, 0.0)
@@ -71,33 +64,3 @@ def test_cancelled_intents_that_were_asked_for_do_not_spoil_the_next_write():
     assert intents.get(KEY, 2.0) is None
     intents.put(KEY, FIVE, 3.0)
     assert intents.get(KEY, 4.0) == FIVE
-
-
-def test_an_intent_after_an_answered_one_is_a_new_write():
-    intents = MemoryIntents()
-    intents.put(KEY, FOUR, 0.0)
-    assert intents.get(KEY, 1.0) == FOUR
-    intents.put(KEY, FIVE, 2.0)
-    assert intents.get(KEY, 3.0) == FIVE
-
-
-def test_equal_intents_are_one():
-    intents = MemoryIntents()
-    intents.put(KEY, FOUR, 0.0)
-    intents.put(KEY, FOUR, 1.0)
-    assert intents.get(KEY, 2.0) == FOUR
-
-
-def test_what_a_write_was_told_is_kept_for_its_next_round():
-    rounds = MemoryRounds()
-    rounds.put(KEY, {"generation": "4 spec-changed"}, 0.0)
-    assert rounds.get(KEY, 29.0) == {"generation": "4 spec-changed"}
-    assert rounds.get(KEY, 31.0) is None
-
-
-def test_a_new_write_begins_with_nothing_told():
-    rounds = MemoryRounds()
-    rounds.put(KEY, {"generation": "4 spec-changed"}, 0.0)
-    rounds.forget(KEY)
-    rounds.forget(KEY)
-    assert rounds.get(KEY, 1.0) is None

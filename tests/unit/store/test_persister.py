@@ -73,23 +73,6 @@ def saved(api: ConfigMaps) -> list[str]:
     return [name.split("\0")[3] for name, _ in api.rows]
 
 
-async def test_what_one_pod_has_found_the_next_one_knows(caplog):
-    caplog.set_level(logging.INFO, LOGGER.name)
-    api = ConfigMaps()
-    first = await next_pod(api)
-    first.sign("a", times=3)
-    assert await first.turn()
-    second = await next_pod(api)
-    assert second.ledger.findings() == first.ledger.findings()
-    assert [one.message for one in caplog.records] == ["findings restored"]
-
-
-async def test_nothing_is_made_while_nothing_is_found():
-    pod = await next_pod(ConfigMaps())
-    assert not await pod.turn()
-    assert pod.api.calls == ["GET", "GET"]
-
-
 @pytest.mark.parametrize("later", ["opened", "more severe", "resolved"])
 async def test_what_is_new_is_saved_at_the_next_look(later):
     pod = await next_pod(ConfigMaps())
@@ -222,29 +205,6 @@ async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
             await asyncio.sleep(0.001)
         pod.sign("b")
     assert set(saved(pod.api)) == {"a", "b"}
-
-
-async def test_a_standby_shows_what_the_leader_has_saved_last_and_reports_none_of_it(caplog):
-    caplog.set_level(logging.WARNING, LOGGER.name)
-    api = ConfigMaps()
-    active, standby = await next_pod(api), await next_pod(api, stands_by=True)
-    for uid in ("a", "b"):
-        active.sign(uid, times=3)
-        await active.turn()
-        standby.now += SAVE_SECONDS
-        await standby.carrying.follow()
-        assert standby.ledger.findings() == active.ledger.findings()
-        assert standby.known == {one.id for one in active.ledger.findings()}
-    list(active.ledger.settle(QUIET_SECONDS * 100))
-    await active.turn()
-    standby.now += SAVE_SECONDS
-    api.trouble = [OSError("no route")]
-    await standby.carrying.follow()
-    assert len(standby.counts) == 2, "what is known stays"
-    standby.now += SAVE_SECONDS
-    await standby.carrying.follow()
-    assert standby.counts == {}
-    assert [one.message for one in caplog.records] == [], "once is nothing: it asks again"
 
 
 async def test_who_no_longer_leads_saves_once_more_and_then_follows(monkeypatch):

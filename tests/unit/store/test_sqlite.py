@@ -53,12 +53,6 @@ def disk_full() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
-async def test_rows_are_there_the_next_time(path):
-    await saved(path, ("a", b"1"), ("b", b"\0"))
-    await saved(path, ("a", b"2"))
-    assert await loaded(path) == {"a": b"2"}
-
-
 async def test_nobody_else_may_read_the_file(path):
     await saved(path, ("a", b"1"))
     assert path.stat().st_mode & 0o777 == 0o600
@@ -123,17 +117,6 @@ async def kept(path: Path, words: Words, supervisor: Supervisor | None = None):
     metrics = Metrics(lambda group, resource: False)
     async with kept_in_file(path, words, metrics, supervisor or Supervisor()):
         yield
-
-
-async def test_what_changed_is_there_the_next_time_and_what_went_is_not(path):
-    words = Words()
-    async with kept(path, words):
-        words.said = {"a": 1, "b": 1}
-    words = Words()
-    async with kept(path, words):
-        assert words.said == {"a": 1, "b": 1}
-        words.said = {"a": 2, "d": 1}
-    assert await loaded(path) == {"a": b"2", "d": b"1"}
 
 
 async def test_a_row_that_cannot_be_read_is_damage_too(path):
@@ -222,14 +205,6 @@ async def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, m
     assert supervisor.left_out == {DAMAGED: 1}
     await saved(path, ("a", b"2"))
     assert await loaded(path) == {"a": b"2"}
-
-
-def test_a_file_is_one_servers(path):
-    first = SqliteFile(path)
-    with pytest.raises(BadStoreError, match="another process uses it"):
-        SqliteFile(path)
-    first.close()
-    SqliteFile(path).close()
 
 
 @pytest.mark.parametrize("place", ["nowhere/state.db", "."])

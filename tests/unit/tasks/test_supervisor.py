@@ -84,24 +84,6 @@ async def test_pauses_double_and_are_short_again_after_it_ran_well(supervisor, t
     assert LONGEST_SECONDS < WELL_SECONDS, "what fails at each start never counts as well"
 
 
-async def test_it_is_failing_until_it_ran_well(supervisor, time):
-    failed, works = [], asyncio.Event()
-
-    async def run() -> None:
-        if not failed:
-            failed.append(None)
-            raise RuntimeError
-        works.set()
-        await asyncio.Event().wait()
-
-    async with supervisor.running({"a": run}):
-        await works.wait()
-        time.now += WELL_SECONDS - 1
-        assert [one.is_down for one in supervisor.failing()] == [False]
-        time.now += 1
-        assert supervisor.failing() == ()
-
-
 async def test_between_two_starts_it_is_down_and_says_so_at_once():
     paused, said = asyncio.Event(), []
 
