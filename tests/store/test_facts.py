@@ -215,18 +215,6 @@ async def test_the_next_leader_judges_what_the_last_one_has_not_acknowledged(add
         assert other.tally.order == []
 
 
-async def test_what_was_acknowledged_is_judged_by_nobody_again(address, monkeypatch):
-    monkeypatch.setattr(module, "ACKNOWLEDGE_SECONDS", 0.0)
-    async with members(address(), 2) as (first, second):
-        second.put("once")
-        await judged(first, ["once"])
-        await until(lambda: not first.replicas._reader._taken)
-        await first.crash()
-        second.leadership.is_leader = True
-        second.put("by the next")
-        await judged(second, ["by the next"])
-
-
 async def test_what_a_replica_saw_last_and_what_the_leader_has_read_is_judged_at_the_end(
     address, monkeypatch
 ):

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -49,50 +50,42 @@ _LONGEST_NAME: Final = 256
 PHASES: Final = {f"/{phase}": phase for phase in Phase}
 
 
+@dataclass(slots=True)
 class AdmissionHandler:
-    """Answers POST /intent, /mutate and /outcome."""
+    """Answers POST /intent, /mutate and /outcome.
 
-    def __init__(
-        self,
-        dependencies: Callable[[], Dependencies],
-        metrics: Metrics,
-        detecting: Detecting,
-        limits: Limits,
-        overload: Overload,
-        *,
-        recorder: Recorder | None = None,
-        remote_intents: "SharedIntents | None" = None,
-        spans: ExportedSpans | None = None,
-        keeps_clients: Callable[[], bool] | None = None,
-    ) -> None:
-        """`dependencies` is called at each request: they are replaced when the cluster changes.
+    dependencies   is called at each request: they are replaced when the cluster changes
+    keeps_clients  whether clients may keep their connections; None: always
+    """
 
-        keeps_clients  whether clients may keep their connections; None: always
-        """
-        self._dependencies: Final = dependencies
-        self._metrics: Final = metrics
-        self._detecting: Final = detecting
-        self._recorder: Final = recorder
-        self._limits: Final = limits
-        self._overload: Final = overload
-        self._remote_intents: Final = remote_intents
-        self._spans: Final = spans
-        self._bodies: Final = Bodies(limits)
-        self._large_reviews: Final = LargeReviews(limits)
-        self._keeps_clients: Final = keeps_clients
-        self.draining = False
-        self.last_request = time.monotonic()
+    dependencies: Callable[[], Dependencies]
+    metrics: Metrics
+    detecting: Detecting
+    limits: Limits
+    overload: Overload
+    recorder: Recorder | None = None
+    remote_intents: "SharedIntents | None" = None
+    spans: ExportedSpans | None = None
+    keeps_clients: Callable[[], bool] | None = None
+    draining: bool = False
+    last_request: float = field(default_factory=time.monotonic)
+    _bodies: Bodies = field(init=False)
+    _large_reviews: LargeReviews = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read bodies within the limits."""
+        self._bodies, self._large_reviews = Bodies(self.limits), LargeReviews(self.limits)
 
     @property
     def sends_away(self) -> bool:
         """Whether clients are to go elsewhere: this server drains, or stands by."""
-        return self.draining or (self._keeps_clients is not None and not self._keeps_clients())
+        return self.draining or (self.keeps_clients is not None and not self.keeps_clients())
 
     async def __call__(self, request: web.BaseRequest) -> web.Response:
         """Answer one HTTP request."""
         connection = connection_of(request)
         connection.headers_complete()
-        arrived = 0 if self._spans is None else time.time_ns()
+        arrived = 0 if self.spans is None else time.time_ns()
         phase, asked_seconds = _route(request.raw_path)
         try:
             if connection.is_untrusted:  # its connection was counted
@@ -103,13 +96,13 @@ class AdmissionHandler:
         except RefusedRequestError as error:
             response = _refusal(error)
             if isinstance(error, OverloadedError):
-                self._overload.reject(error.rejected)
-                self._detecting.shed(None)
+                self.overload.reject(error.rejected)
+                self.detecting.shed(None)
             else:
-                self._metrics.refuse(error.code)
-            if self._spans is not None and phase is not None:
+                self.metrics.refuse(error.code)
+            if self.spans is not None and phase is not None:
                 reason = error.rejected if isinstance(error, OverloadedError) else error.code
-                self._spans.rejected(request.headers, arrived, phase, reason, error.status)
+                self.spans.rejected(request.headers, arrived, phase, reason, error.status)
         finally:
             connection.request_done()
         if not self._stays_open(request, connection):
@@ -130,9 +123,9 @@ class AdmissionHandler:
             raise RefusedRequestError(405, "wrong_method", "send an AdmissionReview with POST")
         body = await self._bodies.read(request, asked_seconds)
         begun = self.last_request = time.monotonic()
-        seconds = self._limits.answer_seconds if asked_seconds is None else asked_seconds
-        deps = self._dependencies()
-        is_costly = is_large(body, self._limits)
+        seconds = self.limits.answer_seconds if asked_seconds is None else asked_seconds
+        deps = self.dependencies()
+        is_costly = is_large(body, self.limits)
         try:
             self._check_in_time(connection, begun, seconds)
             async with self._large_reviews.turn(len(body)) if is_costly else nullcontext():
@@ -140,7 +133,7 @@ class AdmissionHandler:
                 if is_costly:
                     self._check_in_time(connection, begun, seconds)
                 run, shared = (in_thread, for_thread(deps)) if is_costly else (_at_once, deps)
-                if (intents := self._remote_intents) is not None:
+                if (intents := self.remote_intents) is not None:
                     key = await run(awaited_intent, body, phase, deps)
                     if key is not None and intents.lacks(key):  # only another replica may know it
                         await intents.fetch(key, begun)
@@ -149,12 +142,12 @@ class AdmissionHandler:
         except OverloadedError as error:
             if not deps.audit_only:
                 raise
-            self._overload.reject(error.rejected)
+            self.overload.reject(error.rejected)
             reply = review(body, phase, deps, begun, skip=Skipped.OVERLOADED)
-        self._metrics.record(phase, reply, time.monotonic() - begun, audit_only=deps.audit_only)
+        self.metrics.record(phase, reply, time.monotonic() - begun, audit_only=deps.audit_only)
         self._observe(phase, body, reply.verdict, audit_only=deps.audit_only, is_large=is_costly)
-        if self._spans is not None:
-            self._spans.reviewed(request.headers, arrived, phase, reply, audit_only=deps.audit_only)
+        if self.spans is not None:
+            self.spans.reviewed(request.headers, arrived, phase, reply, audit_only=deps.audit_only)
         return web.Response(body=reply.body, status=reply.status, headers=_JSON)
 
     def _observe(
@@ -166,11 +159,11 @@ class AdmissionHandler:
             facts = {"phase": phase, "field": field, "code": code}
             LOGGER.warning("undecodable", extra={"facts": facts})
             return
-        if self._recorder is not None:
-            self._recorder.record(phase, body)
-        self._detecting.put(phase, verdict, len(body), is_large=is_large)
+        if self.recorder is not None:
+            self.recorder.record(phase, body)
+        self.detecting.put(phase, verdict, len(body), is_large=is_large)
         if verdict.skipped is Skipped.OVERLOADED:
-            self._detecting.shed(verdict.request)
+            self.detecting.shed(verdict.request)
         # webhook/server/overload.py logs an overload once: it is no time for many lines.
         elif verdict.skipped is not None:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
@@ -194,7 +187,7 @@ class AdmissionHandler:
         another one. So the first review of a server that starts slowly is not lost.
         """
         waited = now - connection.arrived
-        if self._overload.is_too_late(waited, seconds) and not connection.is_alone:
+        if self.overload.is_too_late(waited, seconds) and not connection.is_alone:
             raise OverloadedError(Rejected.LATE)
 
     def _stays_open(self, request: web.BaseRequest, connection: Connection) -> bool:

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
@@ -41,18 +41,11 @@ class Rejected(StrEnum):
 class Episode:
     """Logs where a time begins in which something is refused again and again, and where it ends."""
 
-    def __init__(
-        self,
-        begins: str,
-        ends: str,
-        quiet_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, begins: str, ends: str, quiet_seconds: float) -> None:
         """`begins` and `ends` are logged; it is over after `quiet_seconds` without a refusal."""
         self._begins: Final = begins
         self._ends: Final = ends
         self._quiet_seconds: Final = quiet_seconds
-        self._clock: Final = clock
         self._began = self._last = 0.0
         self._count = 0
 
@@ -61,7 +54,7 @@ class Episode:
 
     def count(self, reason: str) -> None:
         """Count a refusal."""
-        self._last = self._clock()
+        self._last = time.monotonic()
         if not self._count:
             self._began = self._last
             LOGGER.warning(self._begins, extra={"facts": {"reason": reason}})
@@ -69,7 +62,7 @@ class Episode:
 
     def end_if_quiet(self) -> None:
         """End an episode that is over; to be called every few seconds."""
-        if self._count and self._clock() - self._last >= self._quiet_seconds:
+        if self._count and time.monotonic() - self._last >= self._quiet_seconds:
             facts = {"refused": self._count, "seconds": round(self._last - self._began, 3)}
             LOGGER.warning(self._ends, extra={"facts": facts})
             self._count = 0
@@ -78,11 +71,10 @@ class Episode:
 class Overload(Episode):
     """Decides which reviews are rejected, counts them, and logs each episode."""
 
-    def __init__(self, quiet_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, quiet_seconds: float) -> None:
         """An episode ends after `quiet_seconds` in which nothing was rejected."""
         self.rejected: Final = dict.fromkeys(Rejected, 0)
-        begins, ends = "overloaded: reviews are shed", "no longer overloaded"
-        super().__init__(begins, ends, quiet_seconds, clock)
+        super().__init__("overloaded: reviews are shed", "no longer overloaded", quiet_seconds)
 
     def is_too_late(self, waited: float, timeout: float) -> bool:
         """Whether a client that gives up after `timeout` seconds has waited too long already."""

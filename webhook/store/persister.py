@@ -19,6 +19,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -108,27 +109,25 @@ class Succession(NamedTuple):
     show: Callable[[Iterable[Row]], object] | None
 
 
+@dataclass(slots=True)
 class Persister:
-    """Loads rows (`load`) before the server starts, and saves them while `running`."""
+    """Loads rows (`load`) before the server starts, and saves them while `running`.
 
-    def __init__(
-        self,
-        findings: Ledger,
-        place: Place,
-        succession: Succession | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`succession` is None for a place of one server; `clock` gives monotonic seconds."""
-        self._findings: Final = findings
-        self._place: Final = place
-        self._succession: Final = succession
-        self._clock: Final = clock
-        self._saved: Mapping[str, Mark] | None = {}
-        """What is saved, by its name; None: nobody knows."""
-        self._saved_at = float("-inf")
-        self._has_taken_over = succession is None
-        self._is_failing = self._is_full = False
-        self.failures = 0
+    succession  None for a place of one server
+    clock       gives monotonic seconds
+    """
+
+    findings: Ledger
+    place: Place
+    succession: Succession | None = None
+    clock: Callable[[], float] = time.monotonic
+    failures: int = 0
+    _saved: Mapping[str, Mark] | None = field(default_factory=dict)
+    """What is saved, by its name; None: nobody knows."""
+    _saved_at: float = float("-inf")
+    _has_taken_over: bool = False
+    _is_failing: bool = False
+    _is_full: bool = False
 
     async def load(self) -> None:
         """Restore what is saved. Raises BadStoreError; DamagedStoreError where it is damaged.
@@ -137,18 +136,18 @@ class Persister:
         """
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                rows = await self._place.load() or ()
-            self._findings.restore(rows)
+                rows = await self.place.load() or ()
+            self.findings.restore(rows)
         except (NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE) as error:
-            if self._succession is not None:
+            if self.succession is not None:
                 self._warn("findings not restored", error)
                 return
             if isinstance(error, _UNREADABLE):
-                raise DamagedStoreError(f"{self._place}: a row cannot be read") from error
+                raise DamagedStoreError(f"{self.place}: a row cannot be read") from error
             raise
-        self._saved = {one.name: one.mark for one in self._findings.snapshot()}
+        self._saved = {one.name: one.mark for one in self.findings.snapshot()}
         if rows:
-            facts = {"place": str(self._place), "findings": len(rows)}
+            facts = {"place": str(self.place), "findings": len(rows)}
             LOGGER.info("findings restored", extra={"facts": facts})
 
     @asynccontextmanager
@@ -167,7 +166,7 @@ class Persister:
 
     @property
     def _leads(self) -> bool:
-        return self._succession is None or self._succession.leadership.is_leader
+        return self.succession is None or self.succession.leadership.is_leader
 
     async def _run(self, over: asyncio.Event) -> None:
         led = False
@@ -186,8 +185,8 @@ class Persister:
         """As the leader, take over what the last one has saved, then save what is new."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                if not self._has_taken_over:
-                    await self._take_over()
+                if self.succession is not None and not self._has_taken_over:
+                    await self._take_over(self.succession)
                 await self._save(is_last=is_last)
         except ChangedError:
             self._has_taken_over = False  # read it again
@@ -199,21 +198,20 @@ class Persister:
 
     async def follow(self) -> None:
         """As another replica, show what the leader has saved, if that has changed."""
-        if self._succession is None or self._succession.show is None:
+        if self.succession is None or self.succession.show is None:
             return
         with contextlib.suppress(NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE):
             async with asyncio.timeout(_CALL_SECONDS):
-                rows = await self._place.load()
+                rows = await self.place.load()
             if rows is not None:
-                self._succession.show(rows)
+                self.succession.show(rows)
 
-    async def _take_over(self) -> None:
+    async def _take_over(self, succession: Succession) -> None:
         """Read what is saved. A save before this would lose what an earlier leader has saved."""
-        assert self._succession is not None  # noqa: S101 - else it has taken over
         self._saved = {}
         try:
-            rows = await self._place.load()
-            self._succession.take_over(rows or ())
+            rows = await self.place.load()
+            succession.take_over(rows or ())
             if rows != ():
                 self._saved = None  # these may not be the current rows
         except (DamagedStoreError, *_UNREADABLE) as error:
@@ -221,19 +219,19 @@ class Persister:
         self._has_taken_over = True
 
     async def _save(self, *, is_last: bool) -> None:
-        found = [one async for one in _by_and_by(self._findings.snapshot(self._place.room))]
+        found = [one async for one in _by_and_by(self.findings.snapshot(self.place.room))]
         marks = {one.name: one.mark for one in found}
         if not self._is_due(marks, is_last=is_last):
             return
         rows = [(one.name, one.content()) async for one in _by_and_by(found)]
         brief = [(one.name, one.brief()) async for one in _by_and_by(found)]
-        left_out = await self._place.save(rows, brief)
+        left_out = await self.place.save(rows, brief)
         if self._is_failing:
             LOGGER.info("findings are saved again")
         if left_out and not self._is_full:
-            facts = {"place": str(self._place), "leftOut": left_out}
+            facts = {"place": str(self.place), "leftOut": left_out}
             LOGGER.warning("not all findings had room", extra={"facts": facts})
-        self._saved, self._saved_at = marks, self._clock()
+        self._saved, self._saved_at = marks, self.clock()
         self._is_failing, self._is_full = False, bool(left_out)
 
     def _is_due(self, marks: Mapping[str, Mark], *, is_last: bool) -> bool:
@@ -241,14 +239,14 @@ class Persister:
         saved = self._saved
         if marks == saved:
             return False
-        if saved is None or is_last or self._clock() - self._saved_at >= self._place.seconds:
+        if saved is None or is_last or self.clock() - self._saved_at >= self.place.seconds:
             return True
         return marks.keys() != saved.keys() or any(
             mark.news != saved[name].news for name, mark in marks.items()
         )
 
     def _warn(self, message: str, error: Exception) -> None:
-        facts = {"place": str(self._place), "reason": str(error) or type(error).__name__}
+        facts = {"place": str(self.place), "reason": str(error) or type(error).__name__}
         LOGGER.warning(message, extra={"facts": facts})
 
 

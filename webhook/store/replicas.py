@@ -202,14 +202,10 @@ class FactQueue:
 class FactReader:
     """On the leader, takes every message of the stream and judges its facts in time order."""
 
-    def __init__(
-        self, store: Store, key: bytes, judge: Detection, clock: Callable[[], float] = time.time
-    ) -> None:
-        """`clock` gives seconds since the epoch."""
+    def __init__(self, store: Store, key: bytes, judge: Detection) -> None:
         self._store: Final = store
         self._key: Final = key
         self._judge: Final = judge
-        self._clock: Final = clock
         self.counts: Final[Counter[str]] = Counter()
         self._forget()
 
@@ -312,7 +308,7 @@ class FactReader:
 
     def _miss(self, messages: int = 0) -> None:
         self.counts["missed"] += messages
-        self._judge.miss(None, self._clock())
+        self._judge.miss(None, time.time())
 
 
 class Replicas:

@@ -33,14 +33,6 @@ class Replica:
 OPENED, RESOLVED = change(Transition.OPENED), change(Transition.RESOLVED)
 
 
-async def test_a_leader_tells_all_it_is_told_also_that_nothing_turned():
-    replica = Replica()
-    replica.ballot.is_leader = True
-    await replica.look(OPENED)
-    await replica.look()
-    assert replica.told.calls == [(OPENED,), ()]
-
-
 async def test_a_new_leader_tells_what_turned_since_the_last_one_was_there():
     replica = Replica()
     await replica.look(OPENED)  # the leader has told that

@@ -134,14 +134,6 @@ async def ask(rest: Rest, access: Access = USUAL) -> dict[str, str]:
         return found
 
 
-async def test_it_looks_to_the_server_like_a_connection_of_its_own_host() -> None:
-    async with ops() as port:
-        node = Node(pod("b"), pod("a"), port=port)
-        async with served(node) as rest:
-            assert (await ask(rest))["host"] == "localhost"
-    assert node.asked == ["a:8081"]
-
-
 async def test_of_several_pods_it_asks_the_active_one() -> None:
     async with ops() as port:
         node = Node(pod("a"), pod("b", labels={"genguard.io/active": "true"}), port=port)

@@ -84,19 +84,6 @@ async def test_any_other_refusal_is_told_and_the_place_is_kept(api, collection, 
     assert api.asked[-1]["resourceVersion"] == "101"
 
 
-async def test_a_small_collection_is_known_by_name_as_a_whole(api):
-    api.lists = [[item("b", 1)], [item("a", 2)]]
-    api.watches = [[event("ADDED", "c", 101), event("DELETED", "b", 102)]]
-    async with serving(api) as rest:
-        names = [
-            known
-            async for known in watch_collection(
-                rest, PATH, lambda one: one["metadata"]["name"], Supervisor()
-            )
-        ]
-    assert names == [("a", "b"), ("a", "b", "c"), ("a", "c")]
-
-
 def deep(name: str, version: int) -> dict[str, Any]:
     one = item(name, version)
     return {"metadata": one["metadata"] | {"managedFields": [{"fieldsV1": DEEP}]}}

@@ -20,7 +20,6 @@ from webhook.server.flags import (
     name_of,
     options_of,
     read_config,
-    table_of,
 )
 from webhook.server.settings import BadSettingsError, Settings
 
@@ -57,17 +56,6 @@ def test_a_flag_is_an_option_and_a_key_of_the_file(tmp_path):
     values = {"switch": True, "number": 2, "pause": "1m", "names": ["a", "b"], "way": "right"}
     path.write_text(yaml.safe_dump({**values, "place": "x"}))
     assert parse("--config", str(path)) == expected
-
-
-def test_a_flag_is_a_row_of_the_documents():
-    assert table_of(Example)[2:] == [
-        "| `--switch` | off | Turn it on. |",
-        "| `--number MOST` | `0` | How many. |",
-        "| `--pause` | `30s` | How long. |",
-        "| `--names` | none | Repeatable. |",
-        r"| `--way left\|right` | `left` | Where to. |",
-        "| `--place` | here | Where. |",
-    ]
 
 
 def test_serve_takes_every_flag_of_the_settings_and_no_other():

@@ -157,12 +157,3 @@ def test_the_oldest_pod_has_the_age_of_its_deletion_and_is_overdue_since_its_gra
     overdue = ages(seen, "terminating_pod_overdue", "controller")
     # The StatefulSet's pods are within their grace period, however long it is.
     assert (overdue["StatefulSet"], overdue["ReplicaSet"], overdue["other"]) == (0, 300, 60)
-
-
-def test_a_pod_whose_time_is_unreadable_counts_and_has_no_age():
-    seen = watching("pods")
-    for number in range(4):
-        seen.seen("pods", sight("Pod", f"{number}", of="Job/j", due="soon"))
-    assert ages(seen, "terminating_pod_age", "controller")["Job"] == 0
-    counts = families(seen)["genguard_terminating_pods"].samples
-    assert {one.labels["controller"]: one.value for one in counts}["Job"] == 4

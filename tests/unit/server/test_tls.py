@@ -1,8 +1,9 @@
-"""Real handshakes on loopback: the newest good pair is served, and a bad one never."""
+"""Real handshakes on loopback: a good pair is served, a bad one never, and nothing weak."""
 
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -149,16 +150,6 @@ async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp
         assert (await client.shake()).fingerprint == NEW
 
 
-def test_a_pair_due_for_renewal_is_served_with_a_warning(tmp_path):
-    write_files(tmp_path, as_files(FIRST))
-    certificate = ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW + 25 * DAY)
-    (first,) = certificate.warnings
-    write_files(tmp_path, as_files(SECOND))
-    assert certificate.reload_if_changed(NOW + 25 * DAY)
-    assert certificate.warnings == (first,)
-    assert "due for renewal" in first
-
-
 def test_no_descriptor_is_left_open(tmp_path, certificate):
     descriptors = Path("/proc/self/fd")
     before = len(list(descriptors.iterdir()))
@@ -168,3 +159,38 @@ def test_no_descriptor_is_left_open(tmp_path, certificate):
         write_files(tmp_path, {"tls.crt": b"x"})
         refusal(certificate, NOW)
     assert len(list(descriptors.iterdir())) == before
+
+
+BOTH = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+
+
+@BOTH
+async def test_ciphers_are_aead_and_the_protocol_is_http_1_1(certificate, version):
+    async with serving(certificate) as client:
+        seen = await replace(client, protocols=("h2", "http/1.1")).only(version).shake()
+    assert seen.protocol == "http/1.1"
+    assert "GCM" in seen.cipher or "CHACHA20" in seen.cipher
+    assert seen.version == version.name.replace("_", ".")
+
+
+@pytest.mark.parametrize(
+    ("because", "ciphers"), [("CBC", "ECDHE-ECDSA-AES128-SHA256"), ("no forward secrecy", "kRSA")]
+)
+async def test_weak_suites_of_tls_1_2_are_refused(certificate, because, ciphers):
+    async with serving(certificate) as client:
+        weak = replace(client, ciphers=ciphers).only(ssl.TLSVersion.TLSv1_2)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await weak.shake()
+
+
+def test_nothing_older_than_tls_1_2_is_offered(certificate):
+    assert certificate.context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+@BOTH
+async def test_handshakes_leave_no_session_behind(certificate, version):
+    async with serving(certificate) as client:
+        for _ in range(20):
+            await client.only(version).shake()
+    for context in (certificate.context, certificate._current):
+        assert context.session_stats()["number"] == 0

@@ -1,6 +1,5 @@
 """Findings that outlive their pod: when they are saved, and what the next one makes of them."""
 
-import asyncio
 import base64
 import logging
 from collections.abc import Iterable
@@ -189,22 +188,6 @@ async def test_a_save_that_fails_is_told_once_counted_and_made_good(caplog):
         "findings not saved",
         "findings are saved again",
     ]
-
-
-async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
-    monkeypatch.setattr(module, "SAVE_SECONDS", 0.001)
-    pod = await next_pod(ConfigMaps())
-    leads = pod.leads
-    leads.is_leader = False
-    async with pod.carrying.running(Metrics(lambda group, resource: False), Supervisor()):
-        pod.sign("a")
-        await asyncio.sleep(0.05)
-        assert pod.api.found is None
-        leads.is_leader = True
-        while pod.api.found is None:
-            await asyncio.sleep(0.001)
-        pod.sign("b")
-    assert set(saved(pod.api)) == {"a", "b"}
 
 
 async def test_who_no_longer_leads_saves_once_more_and_then_follows(monkeypatch):

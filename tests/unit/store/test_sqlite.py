@@ -119,15 +119,6 @@ async def kept(path: Path, words: Words, supervisor: Supervisor | None = None):
         yield
 
 
-async def test_a_row_that_cannot_be_read_is_damage_too(path):
-    await saved(path, ("a", b"no number"))
-    words, supervisor = Words(), Supervisor()
-    async with kept(path, words, supervisor):
-        words.said = {"b": 1}
-    assert supervisor.left_out == {DAMAGED: 1}
-    assert await loaded(path) == {"b": b"1"}
-
-
 @pytest.mark.parametrize("before", [b"", b"damaged"])
 async def test_a_disk_that_is_full_at_the_start_keeps_no_server_from_starting(
     path: Path, before, caplog
@@ -205,9 +196,3 @@ async def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, m
     assert supervisor.left_out == {DAMAGED: 1}
     await saved(path, ("a", b"2"))
     assert await loaded(path) == {"a": b"2"}
-
-
-@pytest.mark.parametrize("place", ["nowhere/state.db", "."])
-def test_a_file_that_cannot_be_made_says_why(tmp_path, place):
-    with pytest.raises(BadStoreError, match="it cannot be opened"):
-        SqliteFile(tmp_path / place)

@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +16,6 @@ from webhook.telemetry.logs import (
     LOGGER,
     JSONFormatter,
     RateLimit,
-    is_heard,
     logging_to_stderr,
 )
 
@@ -93,21 +91,6 @@ def test_the_lines_of_one_message_are_limited_and_the_next_tells_what_was_left_o
     assert limit.filter(later)
     assert later.__dict__["facts"] == {"leftOut": 2}
     assert not limit.filter(record(at=1.5))
-
-
-def test_a_line_that_is_not_heard_need_not_be_made_and_is_counted_as_left_out(stderr):
-    assert not is_heard(logging.DEBUG, "repaired"), "the level of what is written"
-    heard = 0
-    for _ in range(1_000):
-        if is_heard(logging.INFO, "repaired"):
-            LOGGER.info("repaired")
-            heard += 1
-    assert is_heard(logging.INFO, "another")
-    time.sleep(0.2)
-    LOGGER.info("repaired")
-    lines = stderr()
-    assert len(lines) == heard + 1 < 1_000
-    assert lines[-1]["leftOut"] == 1_000 - heard
 
 
 def test_a_clock_that_is_put_back_an_hour_silences_nobody():
