@@ -24,6 +24,11 @@ def test_the_public_names_are_those_that_are_listed():
     assert sorted(genguard.generation.__all__) == genguard.generation.__all__
 
 
+def test_an_eviction_of_a_shown_pod_tells_its_generation_too():
+    old = {"metadata": {"generation": 3}}
+    assert predict("CREATE", "pods", {}, old, subresource="eviction").generation == 4
+
+
 def test_the_version_of_the_object_chooses_its_types():
     """maxReplicas stands in both versions of the API, metrics only in v2."""
     old = {"apiVersion": "autoscaling/v2", "spec": {"metrics": None}}

@@ -12,6 +12,7 @@ from genguard.generation.table import (
     Row,
     check_rows,
     counted_since,
+    known_versions,
     load_rows,
     load_table,
 )
@@ -98,6 +99,18 @@ def test_it_says_since_when_a_kind_has_a_generation_where_it_has_not_always_had_
 def test_what_no_table_lists_is_not_built_in():
     assert load_table().find("example.org", "deployments") is None
     assert load_table().find("", "deployments") is None
+
+
+def test_a_server_serves_a_resource_between_its_versions():
+    rows = {row.resource: row for row in load_rows()}
+    assert known_versions() == ("1.28", "1.37"), "as the documents say"
+    for name, served in (
+        ("pods", ("1.28", "1.30", "1.31", "1.37")),
+        ("resourceclasses", ("1.28", "1.30")),
+    ):
+        for version in ("1.27", "1.28", "1.30", "1.31", "1.37"):
+            is_served = load_table(version).serves(rows[name])
+            assert is_served is (version in served), (name, version)
 
 
 @table("kinds/of_versions.yaml", "name", "server", "versions", "is_on", "observed")

@@ -17,6 +17,7 @@ from genguard.status.published import (
     verdicts,
     without_published,
 )
+from tests.cases_loader import table
 from tests.statuses import NOW
 
 ANY = ConditionSchema(frozenset())
@@ -63,69 +64,22 @@ def widget(
     }
 
 
-def applied(document: dict[str, Any], schema: ConditionSchema = ANY):
-    view = evaluate(without_published(document), at=NOW)
-    return items_to_apply(read_stored(document), verdicts(view), schema, AT)
-
-
-def test_the_first_time_both_conditions_are_applied_with_all_that_a_condition_has():
-    items = applied(widget(observedGeneration=3))
-    assert items == [
-        {
-            "type": "Ready",
-            "status": "True",
-            "reason": "Ready",
-            "message": "Nothing blocks.",
-            "lastTransitionTime": AT,
-            "observedGeneration": 3,
-        },
-        {
-            "type": "Settled",
-            "status": "True",
-            "reason": "Settled",
-            "message": "Nothing blocks.",
-            "lastTransitionTime": AT,
-            "observedGeneration": 3,
-        },
-    ]
-
-
-def test_what_is_stored_already_is_not_written_again_whatever_its_message_says():
-    stored = (condition("Ready", "True"), condition("Settled", "True"))
-    document = widget(*stored, managers=(ours("Ready", "Settled"),), observedGeneration=3)
-    assert applied(document) is None
-
-
-def test_a_verdict_that_stays_the_same_at_a_new_generation_keeps_its_time():
-    stored = (condition("Ready", "True", generation=2), condition("Settled", "True", generation=2))
-    document = widget(*stored, managers=(ours("Ready", "Settled"),), observedGeneration=3)
-    items = applied(document)
+@table("status/published.yaml", "conditions", "status", "schema", "applied")
+def test_what_is_applied_is_what_is_not_stored_already(case):
+    stored = [condition(**one) for one in case.get("conditions", ())]
+    managers = (ours("Ready", "Settled"),) if stored else ()
+    document = widget(*stored, managers=managers, **case["status"])
+    judged = without_published(document)
+    assert not stored or judged["status"] == case["status"], "its own conditions are not judged"
+    wanted, declared = verdicts(evaluate(judged, at=NOW)), frozenset(case.get("schema", ()))
+    items = items_to_apply(read_stored(document), wanted, ConditionSchema(declared), AT)
+    if case["applied"] is None:
+        assert items is None, case.because
+        return
     assert items is not None
-    assert {(one["lastTransitionTime"], one["observedGeneration"]) for one in items} == {
-        (EARLIER, 3)
-    }
-
-
-def test_while_the_controller_is_behind_both_are_false_and_say_which_field_blocks():
-    stored = (condition("Ready", "True"), condition("Settled", "True"))
-    document = widget(*stored, managers=(ours("Ready", "Settled"),), observedGeneration=2)
-    items = applied(document)
-    assert items is not None
-    assert [(one["status"], one["reason"], one["lastTransitionTime"]) for one in items] == [
-        ("False", "NotReady", AT),
-        ("False", "InProgress", AT),
-    ]
-    assert items[0]["message"] == "When this was written, status.observedGeneration blocked."
-
-
-def test_a_published_condition_does_not_keep_itself():
-    stored = (condition("Ready", "False", "NotReady"), condition("Settled", "False", "InProgress"))
-    document = widget(*stored, managers=(ours("Ready", "Settled"),), observedGeneration=3)
-    assert evaluate(document, at=NOW).ready is False
-    assert without_published(document)["status"] == {"observedGeneration": 3}
-    items = applied(document)
-    assert items is not None
-    assert items[0]["status"] == "True"
+    for item, expected in zip(items, case["applied"], strict=True):
+        assert {key: item[key] for key in expected} == expected, case.because
+        assert not declared or item.keys() == declared
 
 
 def test_a_status_of_nothing_but_ours_is_none_for_the_judge():
@@ -196,14 +150,6 @@ def test_to_release_ours_is_to_apply_nothing_but_what_others_have_a_part_in():
         managers=(ours("Settled"), ours("Ready", leaves=("message",)), entry("other", "Ready")),
     )
     assert items_to_release(read_stored(both)) == [{"type": "Ready", "message": "as it was then"}]
-
-
-def test_only_fields_that_the_schema_declares_are_sent():
-    items = applied(widget(observedGeneration=3), ConditionSchema(frozenset({"type", "status"})))
-    assert items == [
-        {"type": "Ready", "status": "True"},
-        {"type": "Settled", "status": "True"},
-    ]
 
 
 def definition(conditions: Any, *, subresource: bool = True) -> dict[str, Any]:
