@@ -1,13 +1,15 @@
 """Writes the documents that follow from declarations: python -m tools.tables.
 
-The flags of serve go into the document that has their table, the metrics into docs/metrics.md, the
-JSON schemas of outputs into docs/schemas.
+The flags of serve go into the document that has their table, the metrics into docs/metrics.md, what
+questions find into docs/findings.md, the JSON schemas of outputs into docs/schemas.
 """
 
 from pathlib import Path
 
 import msgspec
 
+from genguard.detection.finding import Severity
+from genguard.detection.questions import FINDINGS
 from tests.readme.commands import DOCUMENTS
 from tools.schemas import OUTPUTS, schema_of
 from webhook.server.flags import table_of
@@ -16,8 +18,10 @@ from webhook.telemetry.metrics import declared
 
 ROOT = Path(__file__).parents[1]
 METRICS = ROOT / "docs" / "metrics.md"
+FINDINGS_PAGE = ROOT / "docs" / "findings.md"
 SCHEMAS = ROOT / "docs" / "schemas"
 _HEAD = "| flag | default | what it does |"
+_HEAD_OF_FINDINGS = "| finding | what it says |"
 _METRICS = """# Metrics
 
 Every metric at `/metrics` of the ops port. Those of a part that is switched off are missing.
@@ -41,11 +45,30 @@ def wanted_flags() -> list[str]:
     return [*table_of(Settings), config]
 
 
+def wanted_findings() -> list[str]:
+    """The table of findings as it follows from the declarations of questions."""
+    rows = [_HEAD_OF_FINDINGS, "|---|---|"]
+    for name, one in FINDINGS.items():
+        runbook = f"../manifests/monitoring/runbooks/{name}.md"
+        info = " (info)" if one.worst is Severity.INFO else ""
+        rows.append(f"| [`{name}`]({runbook}) | {one.means}{info} |")
+    return rows
+
+
+def written_findings() -> list[str]:
+    """The table that is in docs/findings.md."""
+    return _rows(FINDINGS_PAGE, _HEAD_OF_FINDINGS)
+
+
 def written_flags() -> list[str]:
     """The table that is in the document."""
+    return _rows(flags_document(), _HEAD)
+
+
+def _rows(page: Path, head: str) -> list[str]:
     rows: list[str] = []
-    for line in flags_document().read_text().splitlines():
-        if line == _HEAD or (rows and line.startswith("|")):
+    for line in page.read_text().splitlines():
+        if line == head or (rows and line.startswith("|")):
             rows.append(line)
         elif rows:
             break
@@ -70,8 +93,11 @@ def wanted_schemas() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    page = flags_document()
-    page.write_text(page.read_text().replace("\n".join(written_flags()), "\n".join(wanted_flags())))
+    for page, written, wanted in (
+        (flags_document(), written_flags(), wanted_flags()),
+        (FINDINGS_PAGE, written_findings(), wanted_findings()),
+    ):
+        page.write_text(page.read_text().replace("\n".join(written), "\n".join(wanted)))
     METRICS.write_text(wanted_metrics())
     SCHEMAS.mkdir(exist_ok=True)
     for name, text in wanted_schemas().items():

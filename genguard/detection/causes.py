@@ -19,10 +19,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from genguard.detection.changes import Change
-from genguard.detection.detectors.detector import Blame, Signal
 from genguard.detection.finding import Finding
 from genguard.detection.finding_state import LOOP_COUNT, FindingState
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.write import Write, name_of
 from genguard.objects.fields import Path
 

@@ -500,8 +500,7 @@ def assemble(
         metadata_before=metadata.before,
         metadata_after=metadata.after,
         owner=last.owner,
-        foreign=asking.foreign,
-        unobserved=asking.unobserved,
+        gates=asking.gates,
     )
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from genguard.detection.finding import Confidence, Finding, FoundObjects, Severity
 from genguard.detection.finding_state import MOST_EVIDENCE, MOST_PATHS
+from genguard.detection.questions import FINDINGS
 from genguard.objects.fields import from_pointer
 
 LEAST: Final = 10
@@ -25,19 +26,6 @@ _MANY: Final = 100
 """So many are harmed: an outage is near, even if each was harmed once."""
 _EXAMPLES: Final = 5
 _STATES: Final = ("open", "quiet", "resolved")
-_HARMFUL: Final = frozenset(
-    {
-        "generation-storm",
-        "observed-generation-cleared",
-        "observed-generation-stalled",
-        "recreation",
-        "refused-retry",
-        "status-clobbered",
-        "status-write-storm",
-        "terminating-replicas-dropped",
-    }
-)
-"""Detectors of what keeps somebody waiting, or makes rollouts and load."""
 
 
 class _Harm(NamedTuple):
@@ -131,7 +119,7 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
 def _severity(detector: str, parts: Iterable[Finding], alive: Sequence[Finding]) -> Severity:
     """Return how severe it is together: harm to many is critical, though each was harmed once."""
     worst = max((one.severity for one in parts), key=lambda one: one.rank)
-    if detector not in _HARMFUL:
+    if detector not in FINDINGS or not FINDINGS[detector].is_harm:
         return min(worst, Severity.WARNING, key=lambda one: one.rank)
     is_broken = any(one.repair or one.state == "quiet" for one in alive)
     is_critical = worst is Severity.CRITICAL or is_broken or len(alive) >= _MANY

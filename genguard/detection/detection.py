@@ -1,13 +1,13 @@
 """Detection: reviews in, findings out. Pure.
 
 `fact` makes a small record of a review, compared with what is stored. `take` joins the records of
-one write; `judge` remembers the write and runs the detectors. The server calls them after the
+one write; `judge` remembers the write and asks the questions. The server calls them after the
 answer, replay inline, where `see` is both. Of replicas that share a store, each makes facts, and
 the leader alone takes them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,7 +16,6 @@ from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phas
 from genguard.detection.causes import followed
 from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered
 from genguard.detection.damage import survives
-from genguard.detection.detectors import ALL, Detector, DetectorRunner, Signal
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import (
     SECONDS_APART,
@@ -29,7 +28,6 @@ from genguard.detection.fact import (
 )
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
-from genguard.detection.honesty import Honesty
 from genguard.detection.ledger import Ledger
 from genguard.detection.lives import (
     AnyFact,
@@ -40,6 +38,9 @@ from genguard.detection.lives import (
     reduce_life,
     stale_fact,
 )
+from genguard.detection.questions import ALL
+from genguard.detection.questions.numbers import Honesty
+from genguard.detection.questions.question import Found, Question, Questions
 from genguard.detection.refusals import Refusal, Refusals
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
@@ -65,7 +66,7 @@ class Detection:
     def __init__(
         self,
         suspects: Suspects | None = None,
-        detectors: tuple[Detector, ...] = ALL,
+        questions: tuple[Question, ...] = ALL,
         history: History | None = None,
         *,
         own_user: str = "",
@@ -78,7 +79,7 @@ class Detection:
         """
         self._own_user: Final = own_user
         self._suspects: Final = suspects or Suspects()
-        self._runner: Final = DetectorRunner(detectors)
+        self._questions: Final = Questions(questions)
         self._correlator: Final = Correlator()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
@@ -287,12 +288,12 @@ class Detection:
                 self._count_unchanged(write)
         if write.has_outcome and write.writes_status:
             self.ledger.look(write.object, lambda one: survives(one, write), write.time)
-        self._enter(self._runner.judge(write, self.history))
+        self._enter(self._questions.judge(write, self.history))
         if write.has_outcome and (write.touches_status or write.counted):
             past = self.history.find(write.object)
             dishonest = past and self.honesty.see(write, past)
             if dishonest:
-                self._enter(self._runner.judge_dishonest(dishonest))
+                self._enter(self._questions.ask(dishonest))
 
     def _count_unchanged(self, write: Write) -> None:
         """Count an update of a status that leaves the object as it is stored."""
@@ -313,13 +314,13 @@ class Detection:
         self.ledger.look(fact.key, lambda _: False, fact.time)
         turns = self._lives.delete(fact)
         if turns is not None:
-            self._enter(self._runner.judge_turns(turns))
+            self._enter(self._questions.ask(turns))
 
     def _enter_refusal(self, refusal: Refusal | None) -> None:
         if refusal is not None:
-            self._enter(self._runner.judge_refusal(refusal))
+            self._enter(self._questions.ask(refusal))
 
-    def _enter(self, found: Iterable[tuple[str, Signal, Write]]) -> None:
+    def _enter(self, found: Found) -> None:
         for detector, sign, judged in found:
             owners = followed(sign, judged, self.history)
             self.ledger.add(detector, sign, self._shifted(judged), owners)

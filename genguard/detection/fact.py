@@ -24,17 +24,16 @@ from genguard.admission.review import (
 from genguard.detection.changes import weight_of
 from genguard.detection.diff import Compared, compare, digests
 from genguard.detection.metadata import compare_metadata
-from genguard.detection.pod_status import find_pod_status_change
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Digest, Shows, added, shows_of
-from genguard.detection.write import BYTES_OF_RECORD, Acted, Called, ObjectKey, Requester
+from genguard.detection.write import BYTES_OF_RECORD, NODE_USER, Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.prediction import Prediction
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import read_owner_uid
 from genguard.objects.observed import NOTHING_OBSERVED, Observed
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
@@ -83,11 +82,11 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies         those that may have acted; None where an earlier phase has told
     compared_metadata  labels, annotations, finalizers and owners; None where all are as stored
     owner            the uid of the controller that owns the stored object, "" where none does
-    foreign, unobserved   of the status of a pod: see PodStatusChange
+    gates            the readiness gates of a bound pod whose status is written; None of others
     implied          phases before this one that are not registered, and would show the same
     """
 
-    version: Literal[7]
+    version: Literal[8]
     phase: Phase
     time: Seconds
     key: JoinKey
@@ -111,8 +110,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] | None
     compared_metadata: Compared | None
     owner: str = ""
-    foreign: tuple[str, ...] = ()
-    unobserved: tuple[str, ...] = ()
+    gates: tuple[str, ...] | None = None
     process: str = ""
     implied: tuple[Phase, ...] = ()
 
@@ -318,7 +316,6 @@ def reduce(
     asks = compared.diff.differs or of_status is not None or taken.writes_status
     asks = asks or metadata is not None
     touches_status = (taken.writes_status or of_status is not None) and old.status != new.status
-    of_pod = find_pod_status_change(request)
     return Fact(
         version=VERSION,
         phase=phase,
@@ -345,11 +342,42 @@ def reduce(
         policies=suspects.policies_in(request) if asks and not facts else None,
         compared_metadata=metadata,
         owner=read_owner_uid(old.metadata.owner_references),
-        foreign=of_pod.foreign,
-        unobserved=of_pod.unobserved,
+        gates=_gates_of_pod(request),
         process=process_of(request),
         implied=implied,
     )
+
+
+class _Gate(msgspec.Struct, rename="camel", gc=False):
+    condition_type: str = ""
+
+
+class _PodSpec(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+    readiness_gates: list[_Gate] | None = None
+
+
+_pod_spec_decoder: Final = msgspec.json.Decoder(_PodSpec | None)
+
+
+def _gates_of_pod(request: AdmissionRequest) -> tuple[str, ...] | None:
+    """Return the readiness gates of a bound pod; None where no other writes its status.
+
+    The API server keeps a kubelet to the pods of its node (plugin/pkg/admission/noderestriction),
+    and a simulated one writes those of many nodes: it is never somebody else. None of a malformed
+    pod either: the API server stores none.
+    """
+    wire, old = request.wire, request.old_object
+    if wire.sub_resource != "status" or wire.resource.resource != "pods" or wire.resource.group:
+        return None
+    if old is None or old.spec is None or wire.user_info.username.startswith(NODE_USER):
+        return None
+    try:
+        spec = _pod_spec_decoder.decode(old.spec) or _PodSpec()
+    except msgspec.ValidationError:
+        return None
+    gates = tuple(one.condition_type for one in spec.readiness_gates or ())
+    return gates if spec.node_name else None
 
 
 class _Taken(NamedTuple):

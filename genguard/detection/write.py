@@ -101,7 +101,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
     owner               the uid of the controller that owns the object; its history keeps it
-    foreign, unobserved  of the status of a pod: see PodStatusChange
+    gates               the readiness gates of a bound pod whose status is written by another than
+                        its kubelet; None of other writes
     """
 
     time: float
@@ -133,8 +134,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     metadata_before: Digest | None = None
     metadata_after: Digest | None = None
     owner: str = ""
-    foreign: tuple[str, ...] = ()
-    unobserved: tuple[str, ...] = ()
+    gates: tuple[str, ...] | None = None
 
     @property
     def kind(self) -> ResourceKind:

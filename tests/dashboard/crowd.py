@@ -4,8 +4,8 @@ import time
 
 import msgspec
 
-from genguard.detection.detectors import ALL
-from genguard.detection.detectors.detector import Blame, Signal
+from genguard.detection import questions
+from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.write import Called, ObjectKey
 from genguard.status.counts import ResourceKind
 from genguard.status.tracked_state import Milestone, TrackedState
@@ -34,6 +34,7 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
     (write,) = joined((INTENT, asked), (MUTATE, asked), now=now)
     both = f"{OLD_OPERATOR}/status.example.org", "nnn-second/status.example.org"
     called = Called(both, ())  # which of the two it was is told anew each time
+    names = tuple(questions.FINDINGS)
     for number in range(findings):
         where = ObjectKey(
             "apps", "v1", "deployments", f"team-{number % 50}", f"web-{number}", f"f-{number}"
@@ -42,7 +43,7 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
         for turn in range(1 + number % _SEVERAL):
             at = now - number / 1_000 - turn
             detecting.detection.ledger.add(
-                ALL[number % len(ALL)].name,
+                names[number % len(names)],
                 sign,
                 msgspec.structs.replace(write, object=where, time=at, called=called),
             )

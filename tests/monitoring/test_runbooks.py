@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 import pytest
 
-from genguard.detection.detectors import ALL
+from genguard.detection.questions import FINDINGS
 from tests.monitoring.queries import families
 from tests.monitoring.rules import MONITORING, RUNBOOKS, alerts
 from webhook.cli import main
 from webhook.server.settings import Settings
 
 PAGES = sorted(RUNBOOKS.iterdir())
-DETECTORS = {detector.name for detector in ALL}
+DETECTORS = {*FINDINGS}
 ALERTS = {rule["alert"] for rule in alerts()} - {"GenguardLoop"}
 
 

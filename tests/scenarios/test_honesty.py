@@ -3,7 +3,7 @@
 import pytest
 
 from genguard.detection.detection import Detection
-from genguard.detection.honesty import WriterHonesty
+from genguard.detection.questions.numbers import WriterHonesty
 from tests.scenarios.test_shared import reviews
 from tests.unit.detection.builders import see
 

@@ -11,9 +11,9 @@ import msgspec
 from genguard.audit.event import ObjectReference
 from genguard.blame.audited import kind_in_log
 from genguard.detection.causes import beneath_causes
-from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, FoundObject, Severity
-from genguard.detection.honesty import HOW, WriterHonesty
+from genguard.detection.questions import FINDINGS
+from genguard.detection.questions.numbers import HOW, WriterHonesty
 from genguard.generation.table import load_rows
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.metadata import parse_time
@@ -148,7 +148,7 @@ def _selector(_: click.Context, __: click.Parameter, text: str) -> tuple[Require
 )
 @click.option(
     "--detector",
-    type=click.Choice(sorted(one.name for one in ALL)),
+    type=click.Choice(sorted(FINDINGS)),
     metavar="DETECTOR",
     help="Of this detector alone, such as observed-generation-cleared.",
 )

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.detection.causes import by_cause
-from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.ledger import MOST_FINDINGS
+from genguard.detection.questions import FINDINGS
 from webhook.dashboard.broken import NotSettled
 from webhook.dashboard.headlines import KindOf, culprit, group_headline, headline, predicate
 from webhook.dashboard.page import (
@@ -29,7 +29,7 @@ from webhook.dashboard.rendering import ENDING, parse_time, shown_severity
 
 STATES: Final = ("open", "quiet", "resolved", "all")
 """`open` includes quiet findings: they are not resolved, but show no new signal."""
-DETECTORS: Final = tuple(sorted(one.name for one in ALL))
+DETECTORS: Final = tuple(sorted(FINDINGS))
 SEVERITIES: Final = tuple(reversed(Severity))
 _BOTH: Final = "open", "quiet"
 _FILTERS: Final = ("q", "severity", "namespace", "detector", "culprit", "state", "since")

@@ -4,13 +4,14 @@
 actor does it; a likely one "probably" does, and of several possible ones any may.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from genguard.detection.detectors import ALL
-from genguard.detection.detectors.fight import Fight
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
+from genguard.detection.questions import FINDINGS
+from genguard.detection.questions.turned import Turned
 from genguard.detection.sample import ShownField, ShownValue, WriteDiff, field_name
 from genguard.generation import table
 from genguard.objects.fields import from_pointer
@@ -25,54 +26,11 @@ KindOf = Callable[[str, str], str]
 """Returns the kind of group and resource; "" where it is not known."""
 
 
-class _Phrase(NamedTuple):
-    """What one actor does, what several do, and to what; `{}` is the object.
-
-    part  what `{field}` stands for where more fields than one are concerned, or none is known
-    """
-
-    one: str
-    several: str
-    what: str = "{}"
-    part: str = ""
-
-
-_PHRASES: Final = {
-    "observed-generation-cleared": _Phrase("clears", "clear", "observedGeneration of {}"),
-    "observed-generation-stalled": _Phrase("leaves", "leave", "observedGeneration of {} behind"),
-    "observed-generation-ahead": _Phrase("sets", "set", "observedGeneration of {} too high"),
-    "status-clobbered": _Phrase("overwrites", "overwrite", "{field} of {}", "the status"),
-    "status-oscillation": _Phrase(
-        "turns {field} of {} back and forth", "fight over {field} of {}", "", "the status"
-    ),
-    "status-write-storm": _Phrase("writes", "write", "the status of {} again and again"),
-    "terminating-replicas-dropped": _Phrase("drops", "drop", "terminatingReplicas of {}"),
-    "generation-storm": _Phrase("changes", "change", "the spec of {} again and again"),
-    "generation-mismatch": _Phrase("moves", "move", "the generation of {} unlike predicted"),
-    "spec-fight": _Phrase("overwrites", "fight over", "{field} of {}", "the spec"),
-    "unstable-mutation": _Phrase("changes", "change", "{} at each call anew"),
-    "metadata-fight": _Phrase("overwrites", "fight over", "{field} of {}", "the metadata"),
-    "metadata-clobbered": _Phrase("overwrites", "overwrite", "{field} of {}", "the metadata"),
-    "recreation": _Phrase("deletes and creates", "create and delete", "{} again and again"),
-    "foreign-status-writer": _Phrase("writes", "write", "the kubelet's status of {}"),
-    "condition-generation-missing": _Phrase(
-        "sets", "set", "conditions of {} without observedGeneration"
-    ),
-    "observed-generation-dishonest": _Phrase(
-        "sets", "set", "observedGeneration of {} too early, or never"
-    ),
-    "refused-retry": _Phrase("repeats", "repeat", "a refused write of {}"),
-    "write-not-kept": _Phrase(
-        "asks again and again for", "ask again and again for", "{field} of {}", "a change"
-    ),
-    "cross-object-loop": _Phrase(
-        "changes {} and others in a circle", "chase each other over {} and others", ""
-    ),
-}
-"""By detector. A test says that each has one."""
-_ANY: Final = _Phrase("disturbs", "disturb")
-_BREAKS: Final = _Phrase("breaks", "break")
+_ANY: Final = "[disturbs|disturb] {}"
+_BREAKS: Final = "[breaks|break] {}"
 """Of one who does several things."""
+_NUMBER: Final = re.compile(r"\[(.*?)\|(.*?)\]")
+"""What one does, and what several do: see Declared.headline."""
 
 
 class Culprit(NamedTuple):
@@ -176,10 +134,11 @@ def count_objects(found: Sequence[Finding], kind_of: KindOf) -> str:
 
 def _does(who: Culprit, found: Sequence[Finding], what: str) -> str:
     detectors = {one.detector for one in found}
-    phrase = _PHRASES.get(found[0].detector, _ANY) if len(detectors) == 1 else _BREAKS
-    verb = phrase.several if who.several else phrase.one
-    field = (phrase.part and _only_field(found)) or phrase.part
-    return f"{who.hint} {verb} {phrase.what}".strip().format(what, field=field)
+    known = FINDINGS.get(found[0].detector) if len(detectors) == 1 else None
+    words = known.headline if known else _ANY if len(detectors) == 1 else _BREAKS
+    said = _NUMBER.sub(r"\2" if who.several else r"\1", words)
+    field = known and known.part and (_only_field(found) or known.part)
+    return f"{who.hint} {said}".strip().format(what, field=field)
 
 
 def _only_field(found: Iterable[Finding]) -> str:
@@ -243,8 +202,8 @@ def happening(found: Finding) -> Happening | None:
     return Happening(about.field, values, tuple(_sides(found, found.diff, about)))
 
 
-_FIGHTS: Final = frozenset(one.name for one in ALL if isinstance(one, Fight))
-"""Detectors of writers that set a field against each other."""
+_FIGHTS: Final = frozenset(one.name for one in Turned.findings)
+"""Findings of writers that set a field against each other."""
 
 
 def _sides(found: Finding, diff: WriteDiff, about: ShownField) -> Iterator[Side]:

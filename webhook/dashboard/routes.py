@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from genguard.detection.honesty import WriterHonesty
+from genguard.detection.questions.numbers import WriterHonesty
 from genguard.objects.shown import json_line
 from webhook.dashboard import (
     broken,

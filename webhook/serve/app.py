@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from genguard.detection.detection import Detection
-from genguard.detection.honesty import HOW
+from genguard.detection.questions.numbers import HOW
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.review_setup import ReviewSetup

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from prometheus_client.metrics_core import Metric
 
 from genguard.admission.review import Phase
-from genguard.detection.detectors import ALL
 from genguard.detection.finding import Severity
+from genguard.detection.questions import FINDINGS
 from genguard.status.counts import OTHER, DurationHistogram, Key, KindCounts, SetCounts
 from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET
 from genguard.status.tracking import Tracking
@@ -38,8 +38,8 @@ class FindingMetrics:
             if finding.state != "resolved" and not finding.part_of
         )
         found = [
-            ((detector.name, severity.value), open_now[detector.name, severity])
-            for detector in ALL
+            ((name, severity.value), open_now[name, severity])
+            for name in FINDINGS
             for severity in Severity
         ]
         yield family("genguard_findings_open", found)

@@ -2,13 +2,12 @@
 
 import pytest
 
-from genguard.detection.detectors import ALL
 from genguard.detection.finding import Actor, Confidence, FoundObject
+from genguard.detection.questions import FINDINGS
 from genguard.detection.sample import ShownField, ShownValue, WriteDiff
 from tests.cases_loader import table
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.headlines import (
-    _PHRASES,
     culprit,
     group_headline,
     happening,
@@ -26,10 +25,11 @@ def actor(name: str, confidence: Confidence = Confidence.CERTAIN, sort: str = "w
 
 
 def test_each_detector_has_words_of_its_own():
-    assert _PHRASES.keys() == {one.name for one in ALL}
-    for phrase in _PHRASES.values():
-        for verb in (phrase.one, phrase.several):
-            assert f"{verb} {phrase.what}".count("{}") == 1
+    for one in FINDINGS.values():
+        for actors in ((actor("a/x"),), (actor("a/x"), actor("b/x"))):
+            said = headline(finding(detector=one.name, actors=actors), KIND_OF)
+            assert said.count("Deployment shop/web") == 1, said
+            assert "[" not in said, said
 
 
 @table("dashboard/headlines.yaml", "actors", "words")

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from genguard.detection.detectors import ALL
+from genguard.detection.questions import FINDINGS
 from tests.unit.dashboard.pages_text import text
 from tests.unit.detection.test_fix import finding
 from webhook.dashboard.runbook import read, runbook_of, source
@@ -19,7 +19,7 @@ def found(detector, actor, **more):
 
 def test_the_page_fits_the_mode_and_the_actor():
     for detector, mode, confidence, sort in product(
-        [one.name for one in ALL],
+        [*FINDINGS],
         ["enforcing", "audit-only"],
         ["certain", "likely", "possible"],
         ["webhook", "user", "policy"],
@@ -41,7 +41,7 @@ def test_the_page_fits_the_mode_and_the_actor():
 
 
 def test_each_lead_is_used_and_the_whole_page_has_all_of_them():
-    told = "\n".join(text(read(source(one.name))) for one in ALL)
+    told = "\n".join(text(read(source(one))) for one in FINDINGS)
     for lead in ("Audit-only:", "Enforcing:", "Webhook:", "User:"):
         assert lead in told
 

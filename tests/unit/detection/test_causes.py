@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from genguard.detection.causes import beneath_causes, root_causes
-from genguard.detection.detectors import ALL
 from genguard.detection.finding import Finding
 from genguard.detection.finding_state import FindingState
 from genguard.detection.ledger import Ledger
+from genguard.detection.questions import ALL
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester
 from tests.cases_loader import Case, load

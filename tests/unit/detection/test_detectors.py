@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from genguard.detection.detectors import ALL
-from genguard.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
+from genguard.detection.questions import FINDINGS, Question
+from genguard.detection.questions.question import Blame, Declared, Questions, Seen, Signal, Stored
 from tests.cases_loader import FOLDER, Case, load
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
-from tests.unit.detection.story import Story
+from tests.unit.detection.story import Only, Story
+from tools import tables
 
 KEYS = ("resource", "object", "steps", "finds")
-DETECTORS = {one.name: one for one in ALL}
 FILES = sorted(path.stem for path in (FOLDER / "detectors").iterdir())
 ROWS = [
     pytest.param(name, case, id=case.name)
@@ -38,9 +38,9 @@ def told(found: Finding, keys: set[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "case"), ROWS)
 def test_a_detector_finds_what_its_table_says_and_nothing_else(name: str, case: Case):
-    assert name in DETECTORS, f"{name} is not in ALL of genguard/detection/detectors/__init__.py"
+    assert name in FINDINGS, f"no question of genguard/detection/questions declares {name}"
     resource, found = case.get("resource", "deployments"), case.get("object", {})
-    story = Story(DETECTORS[name], resource=resource, found=found)
+    story = Story(Only(name), resource=resource, found=found)
     for step in case["steps"]:
         story.play(step)
     expected = case.get("finds", [])
@@ -49,34 +49,36 @@ def test_a_detector_finds_what_its_table_says_and_nothing_else(name: str, case: 
 
 
 def test_every_detector_has_a_case_that_finds_and_one_that_must_not():
-    assert set(FILES) == set(DETECTORS)
+    assert set(FILES) == set(FINDINGS)
     for name in FILES:
         found = {bool(case.get("finds")) for case in load(f"detectors/{name}.yaml", *KEYS)}
         assert found == {True, False}
 
 
-class Told(Detector):
-    """Finds something in every write, and reads what it is asked for."""
+def test_the_table_of_findings_is_what_questions_declare():
+    """`python -m tools.tables` writes the table."""
+    assert tables.written_findings() == tables.wanted_findings()
 
-    name = "told"
 
-    def judge(self, write, past):
-        del past
-        return [Signal(Blame.SERVER, (), "asked")] if write.content.admitted else []
+class Told(Question):
+    """Finds something in every write."""
 
-    def judge_stored(self, write, past):
-        del write, past
-        yield Signal(Blame.SERVER, (), "stored")
+    findings = (Declared("told", "", ""),)
+
+    def ask(self, event):
+        asked = isinstance(event, Seen) and event.write.content.admitted
+        said = "stored" if isinstance(event, Stored) else "asked" if asked else ""
+        return self.findings[0].of([Signal(Blame.SERVER, (), said)] if said else [])
 
 
 def test_of_writes_upon_one_version_the_one_is_judged_as_stored_whose_state_is_there():
     (write,) = joined((OUTCOME, update(spec(a=2), spec(a=1))))
-    history, panel = History(), DetectorRunner([Told()])
+    history, questions = History(), Questions([Told()])
     upon = replace(write, base="1")
     one, rival = (replace(upon, state_before=1, state_after=after) for after in (2, 3))
     later = replace(write, base="2", state_before=3, state_after=4)
     found = [
-        [(sign.message, judged.state_after) for _, sign, judged in panel.judge(each, history)]
+        [(sign.message, judged.state_after) for _, sign, judged in questions.judge(each, history)]
         for each in (one, rival, later)
     ]
     assert found == [[("asked", 2)], [("asked", 3)], [("stored", 3), ("asked", 4)]]

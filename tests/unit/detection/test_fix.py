@@ -15,9 +15,9 @@ from msgspec import structs
 
 from genguard.detection.damage import Damage, LostValue, repair_command
 from genguard.detection.detection import Detection
-from genguard.detection.detectors import ALL
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity, Trial
 from genguard.detection.fix import Installation, Trials, _condition, fix, load_advice, with_fix
+from genguard.detection.questions import FINDINGS
 from genguard.detection.suspects import Registered
 from genguard.objects.selectors import Truth
 from tests.cases_loader import load, table
@@ -25,7 +25,7 @@ from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewe
 from tests.unit.detection.evaluating import CONDITIONS
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "u")
-DETECTORS = sorted(one.name for one in ALL)
+DETECTORS = sorted(FINDINGS)
 PLACEHOLDERS = {"KIND", "NAMESPACE", "NAME", "RESOURCE", "IMAGE"}
 KEYS = ("finding", "registered", "enforcing", "enforce", "connected", "steps")
 
@@ -111,7 +111,7 @@ def test_each_plan_is_of_a_detector_and_has_a_case():
     cases = load("fix", *KEYS)
     planned = set(load_advice().plans) - {"other"}
     assert planned <= {one["finding"]["detector"] for one in cases}
-    assert planned <= {one.name for one in ALL}
+    assert planned <= {*FINDINGS}
 
 
 def test_no_finding_is_left_without_a_step_or_breaks():

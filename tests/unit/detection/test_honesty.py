@@ -2,7 +2,7 @@
 
 import pytest
 
-from genguard.detection.honesty import HOW
+from genguard.detection.questions.numbers import HOW
 from tests.unit.detection.story import Story
 
 SPEC = ("alice", "", {"spec": {"a": "$n"}})

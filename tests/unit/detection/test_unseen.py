@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from genguard.detection.detectors import Blame, Signal
 from genguard.detection.finding import Confidence, Finding
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import Ledger
+from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.suspects import Suspects
 from tests.unit.detection.builders import (
     INTENT,

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from genguard.detection.detectors.detector import Blame, Signal
 from genguard.detection.evidence import UNKNOWN_AGE, YOUNG_SECONDS, Age, age_of, share
 from genguard.detection.finding import Confidence
 from genguard.detection.ledger import Ledger
 from genguard.detection.matching import read_policies
+from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Acted, Called, Requester
 from tests.unit.detection.builders import OUTCOME, joined, spec, update

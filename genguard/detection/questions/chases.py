@@ -1,4 +1,4 @@
-"""Two controllers chase each other over two objects: each writes because the other has written.
+"""Chases: two controllers write two objects, and each writes because the other has written.
 
 Reads   the latest moves of this object, and of the objects that move in turn with it
 Acts on writes of more than status, each object by one actor alone; where labels and annotations
@@ -18,11 +18,24 @@ from itertools import pairwise
 from statistics import correlation, fmean, median, pstdev
 from typing import ClassVar, Final, NamedTuple
 
-from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
 from genguard.detection.history import Move, MovingObject, ObjectHistory
+from genguard.detection.questions.question import (
+    Answers,
+    Blame,
+    Declared,
+    Event,
+    Question,
+    Seen,
+    Signal,
+)
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import ObjectKey, Write
 
+LOOP: Final = Declared(
+    "cross-object-loop",
+    "two controllers chase each other over two objects",
+    "[changes {} and others in a circle|chase each other over {} and others]",
+)
 _TURNS_WRITTEN: Final = 6
 """Of each, where each writes what the other has reached."""
 _TURNS_TIMED: Final = 10
@@ -68,33 +81,37 @@ class _Turns(NamedTuple):
         ]
 
 
-class CrossObjectLoop(Detector):
+class Chases(Question):
     """See the module."""
 
-    name: ClassVar[str] = "cross-object-loop"
-    only_if: ClassVar[Sort] = "writes_more"
+    findings: ClassVar = (LOOP,)
 
-    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """Yield one signal for a write of a chase."""
-        if past.in_turn is None:
-            return
-        mine = past.in_turn.mine
-        others = _unrelated(mine, past.in_turn.others)
-        chased = [one for one in others if one.requester.user != mine.requester.user]
-        if len(chased) != 1 or len(others) != 1:
-            return
-        (theirs,) = chased
-        turns = _by_turns(mine, theirs)
-        if _place(mine.object) < _place(theirs.object) and _is_chase(turns):
-            other, count = theirs.object, len(turns.theirs)
-            yield Signal(
-                Blame.REQUESTER,
-                write.all_pointers(),
-                f"{mine.requester.user} and {theirs.requester.user} chase each other: the one "
-                f"writes {_told(mine.object)}, the other {_told(other)}, {count} times by turns",
-                (mine.requester, theirs.requester),
-                evidence={"other": _told(other), "otherUser": theirs.requester.user},
-            )
+    def ask(self, event: Event) -> Answers:
+        """Ask whether a write is one of a chase."""
+        if isinstance(event, Seen) and event.write.writes_more:
+            yield from LOOP.of(_chased(*event))
+
+
+def _chased(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    if past.in_turn is None:
+        return
+    mine = past.in_turn.mine
+    others = _unrelated(mine, past.in_turn.others)
+    chased = [one for one in others if one.requester.user != mine.requester.user]
+    if len(chased) != 1 or len(others) != 1:
+        return
+    (theirs,) = chased
+    turns = _by_turns(mine, theirs)
+    if _place(mine.object) < _place(theirs.object) and _is_chase(turns):
+        other, count = theirs.object, len(turns.theirs)
+        yield Signal(
+            Blame.REQUESTER,
+            write.all_pointers(),
+            f"{mine.requester.user} and {theirs.requester.user} chase each other: the one "
+            f"writes {_told(mine.object)}, the other {_told(other)}, {count} times by turns",
+            (mine.requester, theirs.requester),
+            evidence={"other": _told(other), "otherUser": theirs.requester.user},
+        )
 
 
 def _unrelated(mine: MovingObject, others: Sequence[MovingObject]) -> list[MovingObject]:

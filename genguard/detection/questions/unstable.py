@@ -1,4 +1,4 @@
-"""A webhook that changes an object again when it is asked again.
+"""Unstable: a webhook that changes an object again when it is asked again.
 
 Reads   the two mutate calls of one write, genguard's own repairs left out; what webhooks made of
         the metadata of earlier writes
@@ -15,47 +15,64 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import ClassVar, Final
 
 from genguard.detection.changes import Change
-from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
 from genguard.detection.diff import PartDiffs
 from genguard.detection.history import ObjectHistory
+from genguard.detection.questions.question import (
+    Answers,
+    Blame,
+    Declared,
+    Event,
+    Question,
+    Seen,
+    Signal,
+)
 from genguard.detection.write import Write
 from genguard.objects.fields import Path
 
+UNSTABLE: Final = Declared(
+    "unstable-mutation",
+    "a webhook changes an object again whenever it is called again",
+    "[changes|change] {} at each call anew",
+)
 _IN_A_ROW: Final = 3
 
 
-class UnstableMutation(Detector):
+class Unstable(Question):
     """See the module."""
 
-    name: ClassVar[str] = "unstable-mutation"
-    only_if: ClassVar[Sort] = "is_mutated"
+    findings: ClassVar = (UNSTABLE,)
 
-    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """Yield at most one signal for a write."""
-        spec, metadata = write.content.reinvocation.changes, _again(write)
-        # A Deployment's annotations are in both.
-        made = {change.pointer: change for change in (*spec, *metadata)}
-        if made:
-            yield Signal(
-                Blame.OTHERS,
-                tuple(made),
-                f"a webhook changed {len(made)} field(s) once more when it was reinvoked",
-                minor=not spec and not _is_unstable(write, metadata, past),
-                reinvoked=True,
-            )
-            return
-        added = _added_to(write)
-        changed = _changed_for_nothing(write, past) or added
-        if changed:
-            # A list of what is in a spec grows as well, but not in each write.
-            keys = {change.key for change in changed}
-            yield Signal(
-                Blame.OTHERS,
-                tuple(dict.fromkeys(change.pointer for change in changed)),
-                f"a webhook changed {len(changed)} field(s) of metadata once more "
-                f"that {write.requester.user} left alone",
-                minor=changed is added and not _is_in_a_row(past, keys, lambda one: one.grown),
-            )
+    def ask(self, event: Event) -> Answers:
+        """Ask what webhooks changed once more."""
+        if isinstance(event, Seen) and event.write.is_mutated:
+            yield from UNSTABLE.of(_changed_once_more(*event))
+
+
+def _changed_once_more(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    spec, metadata = write.content.reinvocation.changes, _again(write)
+    # A Deployment's annotations are in both.
+    made = {change.pointer: change for change in (*spec, *metadata)}
+    if made:
+        yield Signal(
+            Blame.OTHERS,
+            tuple(made),
+            f"a webhook changed {len(made)} field(s) once more when it was reinvoked",
+            minor=not spec and not _is_unstable(write, metadata, past),
+            reinvoked=True,
+        )
+        return
+    added = _added_to(write)
+    changed = _changed_for_nothing(write, past) or added
+    if changed:
+        # A list of what is in a spec grows as well, but not in each write.
+        keys = {change.key for change in changed}
+        yield Signal(
+            Blame.OTHERS,
+            tuple(dict.fromkeys(change.pointer for change in changed)),
+            f"a webhook changed {len(changed)} field(s) of metadata once more "
+            f"that {write.requester.user} left alone",
+            minor=changed is added and not _is_in_a_row(past, keys, lambda one: one.grown),
+        )
 
 
 def _again(write: Write) -> tuple[Change, ...]:

@@ -1,0 +1,26 @@
+"""Questions about the writes of an object: one a file, which declares at its top what it finds."""
+
+from typing import Final
+
+from genguard.detection.questions.chases import Chases
+from genguard.detection.questions.lives import Lives
+from genguard.detection.questions.lost import Lost
+from genguard.detection.questions.numbers import Numbers
+from genguard.detection.questions.question import Declared, Question
+from genguard.detection.questions.refused import Refused
+from genguard.detection.questions.restless import Restless
+from genguard.detection.questions.turned import Turned
+from genguard.detection.questions.unstable import Unstable
+
+ALL: Final[tuple[Question, ...]] = (
+    Lost(),
+    Turned(),
+    Restless(),
+    Lives(),
+    Refused(),
+    Unstable(),
+    Numbers(),
+    Chases(),
+)
+FINDINGS: Final[dict[str, Declared]] = {one.name: one for each in ALL for one in each.findings}
+"""Every finding that there is, by name."""

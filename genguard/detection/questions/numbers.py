@@ -1,0 +1,521 @@
+"""Numbers: what generation and observedGeneration of the writes of one object say."""
+
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import ClassVar, Final
+
+import msgspec
+
+from genguard.detection.changes import Change
+from genguard.detection.damage import Damage
+from genguard.detection.finding import FoundObject, Severity
+from genguard.detection.history import ObjectHistory
+from genguard.detection.questions.question import (
+    Answers,
+    Blame,
+    Declared,
+    Dishonest,
+    Event,
+    Question,
+    Seen,
+    Signal,
+)
+from genguard.detection.write import NODE_USER, Write
+from genguard.generation.table import counted_since, has_observed_generation
+from genguard.objects.bounded import Bounded
+from genguard.objects.observed import generation_number
+
+STALLED: Final = Declared(
+    "observed-generation-stalled",
+    "generation grows, `observedGeneration` does not",
+    "[leaves|leave] observedGeneration of {} behind",
+    is_harm=True,
+)
+AHEAD: Final = Declared(
+    "observed-generation-ahead",
+    "a status claims a generation that does not exist yet",
+    "[sets|set] observedGeneration of {} too high",
+)
+MISMATCH: Final = Declared(
+    "generation-mismatch",
+    "the API server counted another generation than genguard predicted",
+    "[moves|move] the generation of {} unlike predicted",
+)
+DISHONEST: Final = Declared(
+    "observed-generation-dishonest",
+    "a controller raises `observedGeneration` regularly before its status is about the new spec, "
+    "or never",
+    "[sets|set] observedGeneration of {} too early, or never",
+    worst=Severity.INFO,
+)
+MISSING: Final = Declared(
+    "condition-generation-missing",
+    "a writer sets a condition of a pod without its `observedGeneration`",
+    "[sets|set] conditions of {} without observedGeneration",
+    worst=Severity.INFO,
+)
+FOREIGN: Final = Declared(
+    "foreign-status-writer",
+    "the status of a bound pod is written by somebody else than its kubelet",
+    "[writes|write] the kubelet's status of {}",
+    worst=Severity.INFO,
+)
+
+
+class Numbers(Question):
+    """See the module."""
+
+    findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
+
+    def ask(self, event: Event) -> Answers:
+        """Ask whether generation and observedGeneration are as they should be."""
+        if isinstance(event, Dishonest):
+            # Who waits for it takes an old status for the new one, or waits for ever.
+            written, what, counts = event
+            yield (
+                DISHONEST,
+                Signal(
+                    Blame.REQUESTER,
+                    ("/status/observedGeneration",),
+                    f"{written.requester.user} {what}",
+                    (written.requester,),
+                    evidence={**counts, "generation": written.generation_after},
+                ),
+            )
+        elif isinstance(event, Seen):
+            write, past = event
+            if write.writes_status:
+                yield from STALLED.of(_stalled(write, past))
+                yield from AHEAD.of(_ahead(write))
+                if write.gates is not None:
+                    yield from _of_pod(write, past)
+            if write.has_outcome:
+                yield from MISMATCH.of(_mismatched(write))
+
+
+_WRITES: Final = 5
+_SECONDS: Final = 2.0
+_STEPS: Final = 3
+_MANY_WRITES: Final = 8
+_SLOW_WRITES: Final = 10
+_SLOW_SECONDS: Final = 10.0
+
+
+def _stalled(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    """Generation moves, status is written, and observedGeneration stands still (KEP-5067).
+
+    Webhooks are blamed where the number was asked for and did not arrive, the writer where
+    generation has moved on and it still asks for the old. Not stalled are: a status whose
+    conditions observe the generation (Flux raises its own on success only, and starts at -1), a
+    custom resource without status subresource that trails by one for ever, and a controller that
+    is one or two generations behind while a long change goes on.
+    """
+    if not (_lags(write) and _speaks_of_status(write)):
+        return
+    # A PATCH that meets another write is tried again: only writes that were stored count.
+    stored = (one for one in reversed(past.stored) if one.changed_something)
+    recent = (one for one in (write, *stored) if _is_known(one))
+    stall = list(takewhile(lambda one: _lags(one) and _own(one) == _own(write), recent))
+    if len(stall) < _WRITES:
+        return
+    cleared = _is_cleared(write)
+    if not (_is_lost(write, stall) if cleared else _is_forgotten(write, stall)):
+        return
+    yield Signal(
+        Blame.OTHERS if cleared else Blame.REQUESTER,
+        ("/status/observedGeneration",),
+        f"observedGeneration stands at {_own(write) or 0} while generation is "
+        f"{write.generation_after}, over {len(stall)} status writes",
+        () if cleared else (write.requester,),
+        evidence={"observedGeneration": _own(write), "generation": write.generation_after},
+        damage=Damage(behind=1 if write.status_counts else 0),
+    )
+
+
+def _is_known(write: Write) -> bool:
+    """Whether a write is about status, and what was seen of it says whether it lags."""
+    is_vague = write.missing and _own(write) is None and not _lags(write)
+    return _speaks_of_status(write) and not is_vague
+
+
+def _speaks_of_status(write: Write) -> bool:
+    """Where status is no subresource any write may, and one of the spec alone does not."""
+    if not write.status_counts:
+        return write.writes_status
+    return write.touches_status
+
+
+def _is_lost(write: Write, stall: list[Write]) -> bool:
+    return _seconds(write, stall) >= _SECONDS or _behind(write) >= _STEPS
+
+
+def _is_forgotten(write: Write, stall: list[Write]) -> bool:
+    moved = len({one.generation_after for one in stall}) > 1
+    if _behind(write) >= _STEPS and moved:
+        # For a moment a busy controller writes from a cache that is several generations old.
+        return len(stall) >= _MANY_WRITES or _seconds(write, stall) >= _SECONDS
+    return len(stall) >= _SLOW_WRITES and _seconds(write, stall) >= _SLOW_SECONDS
+
+
+def _seconds(write: Write, stall: list[Write]) -> float:
+    return write.time - stall[-1].time
+
+
+def _behind(write: Write) -> int:
+    return write.generation_after - (_own(write) or 0)
+
+
+def _own(write: Write) -> int | None:
+    return generation_number(write.observed_after.own)
+
+
+def _is_cleared(write: Write) -> bool:
+    """It was asked for, and is not there once the other webhooks have been asked."""
+    return write.content.webhook is not None and (
+        (generation_number(write.observed_asked.own) or 0)
+        > (generation_number(write.observed_sent.own) or 0)
+    )
+
+
+def _lags(write: Write) -> bool:
+    if not write.writes_status or not write.generation_after:
+        return False
+    own = _own(write)
+    if own is None and not write.observes:
+        return False  # nobody observes this kind here
+    if (own or 0) >= write.generation_after - (1 if write.status_counts else 0):
+        return False
+    in_conditions = [
+        generation_number(one.observed) or 0 for one in write.observed_after.conditions
+    ]
+    # Where conditions are current the controller is at work: kstatus reads them as well.
+    at_work = bool(in_conditions) and max(in_conditions) >= write.generation_after
+    return _is_cleared(write) or not at_work
+
+
+def _ahead(write: Write) -> Iterator[Signal]:
+    """An observedGeneration that no spec has had yet.
+
+    Nothing in the API server refuses it: it accepts any value but a cleared one on Pods.
+    """
+    after = write.observed_after.own
+    if not isinstance(after, int) or not 0 < write.generation_after < after:
+        return
+    asked = write.observed_asked.own
+    by_others = write.content.webhook is not None and asked != write.observed_sent.own
+    yield Signal(
+        Blame.OTHERS if by_others else Blame.REQUESTER,
+        ("/status/observedGeneration",),
+        f"observedGeneration {after} is ahead of generation {write.generation_after}",
+        () if by_others else (write.requester,),
+        evidence={"observedGeneration": after, "generation": write.generation_after},
+        damage=Damage(ahead=True),
+    )
+
+
+def _mismatched(write: Write) -> Iterator[Signal]:
+    """The API server counted what genguard did not predict, or the other way round.
+
+    It is of another version or has another feature gate than assumed, or it is one of the few
+    changes that no review shows; its requester may be the one who sends those. Where an older API
+    server leaves the generation as it is, the message says so: during an upgrade there are two
+    versions at once (KEP-5067, Version Skew Strategy), and no review shows which it is of.
+    """
+    if write.content.requested and not write.changed_anything:
+        return  # write-not-kept tells of a change that was counted, and is not shown
+    predicted = write.generation_predicted
+    # A server that keeps none of this kind yet is older, or has a gate off: nothing is wrong.
+    keeps = write.generation_before or write.generation_after
+    if keeps and predicted is not None and predicted != write.generation_after:
+        since = counted_since(write.object.group, write.object.resource)
+        is_left = since and write.generation_after == write.generation_before
+        older = f"; an API server before {since} does not count it" if is_left else ""
+        yield Signal(
+            Blame.SERVER,
+            ("/metadata/generation",),
+            f"generation {write.generation_after} where {predicted} was predicted{older}",
+            (write.requester,),
+            evidence={"predicted": predicted, "generation": write.generation_after},
+        )
+
+
+_CONTROLLERS: Final = "system:serviceaccount:kube-system:"
+CONTROL_PLANE: Final = frozenset(
+    {
+        f"{_CONTROLLERS}device-taint-eviction-controller",
+        f"{_CONTROLLERS}disruption-controller",
+        f"{_CONTROLLERS}node-controller",
+        f"{_CONTROLLERS}pod-garbage-collector",
+        f"{_CONTROLLERS}resource-claim-controller",
+        f"{_CONTROLLERS}taint-eviction-controller",
+        "system:kube-controller-manager",
+        "system:kube-scheduler",
+    }
+)
+"""Those that Kubernetes allows to write pods/status: conditions, the reason NodeLost, the phase of
+pods whose node is gone, claims of devices
+(plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go, policy.go)."""
+_SHARED: Final = frozenset({"DisruptionTarget", "PodScheduled"})
+"""Conditions that others write for a kubelet as well: whoever evicts or preempts a pod, and the
+scheduler that binds it (pkg/kubelet/types/pod_status.go:PodConditionsSharedByKubelet)."""
+_NOT_OF_KUBELET: Final = frozenset(
+    {
+        "extendedResourceClaimStatus",
+        "nodeAllocatableResourceClaimStatuses",
+        "nominatedNodeName",
+        "resourceClaimStatuses",
+    }
+)
+"""Fields that schedulers and the controller of resource claims write
+(pkg/kubelet/status/status_manager.go:mergePodStatus)."""
+_CONDITIONS: Final = "conditions"
+_TYPE: Final = "type="
+_MOST_CONDITIONS: Final = 8
+"""That are named of one write."""
+
+
+def _of_pod(write: Write, past: ObjectHistory) -> Answers:
+    """Once a pod is bound its kubelet is the writer of its status (KEP-5067, Other writers).
+
+    A condition should be set with the generation of the pod that its writer has seen, else nobody
+    can tell which spec it is about; where the kubelet has not set status.observedGeneration, it is
+    older than 1.33 or has the feature off: then nobody is told. Quiet are the condition types that
+    spec.readinessGates names, and the fields and writers above. The kubelet's user must have been
+    seen to write this pod: a virtual kubelet may have any name, and is not called foreign for that.
+    """
+    is_asked_known = write.content.requested is not None
+    changed = [
+        one
+        for one in (write.content.requested if is_asked_known else write.content.admitted) or ()
+        if one.key[0] == "status"
+    ]
+    types = {
+        str(name).removeprefix(_TYPE)
+        for one in changed
+        for name in one.key[2:3]
+        if one.key[1] == _CONDITIONS and str(name).startswith(_TYPE)
+    }
+    blame, user = Blame.REQUESTER if is_asked_known else Blame.EITHER, write.requester.user
+    there = (write.observed_asked if is_asked_known else write.observed_after).conditions
+    unobserved = tuple(
+        f"/status/conditions/{index}/observedGeneration"
+        for index, one in enumerate(there)
+        if one.type in types and not one.observed
+    )[:_MOST_CONDITIONS]
+    if unobserved and write.observed_before.own:
+        message = f"{user} sets {len(unobserved)} condition(s) of a pod without observedGeneration"
+        yield MISSING, Signal(blame, unobserved, message, (write.requester,))
+    quiet = {*_SHARED, *(write.gates or ())}
+    fields = dict.fromkeys(str(one.key[1]) for one in changed if len(one.key) > 1)
+    foreign = tuple(
+        f"/status/{one}"
+        for one in fields
+        if one not in _NOT_OF_KUBELET and not (one == _CONDITIONS and types <= quiet)
+    )
+    if foreign and user not in CONTROL_PLANE and _has_kubelet(past):
+        message = (
+            f"{user} writes {len(foreign)} field(s) in the status of a pod "
+            "that belong to the kubelet of its node"
+        )
+        yield FOREIGN, Signal(blame, foreign, message, (write.requester,))
+
+
+def _has_kubelet(past: ObjectHistory) -> bool:
+    return any(
+        one.writes_status and one.requester.user.startswith(NODE_USER) for one in past.writes
+    )
+
+
+MOST_WRITERS: Final = 200
+_EARLY_SECONDS: Final = 60.0
+_LEAST_EARLY: Final = 5
+_LEAST_NEVER: Final = 10
+_REGULAR: Final = 0.5
+"""Of the times that the number was raised, or was to be."""
+_OBSERVED: Final = "observedGeneration"
+_CONDITION_WORDS: Final = ("status", "reason")
+_PHASES: Final = frozenset({"/status/phase", "/status/state"})
+_PODS: Final = ("", "pods")
+
+HOW: Final = ("raised", "early", "late", "never", "backwards")
+"""The fields of WriterHonesty that count."""
+
+
+class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
+    """How one writer handles the observedGeneration of one kind; `example` is the latest object.
+
+    raised  how often the number was raised; `early` and `late` are among them
+    never   how many generations passed without that
+    """
+
+    user: str
+    field_manager: str
+    group: str
+    resource: str
+    example: FoundObject
+    raised: int = 0
+    early: int = 0
+    late: int = 0
+    never: int = 0
+    backwards: int = 0
+
+    @property
+    def is_early(self) -> bool:
+        """Whether it is early at least every second time."""
+        return self.early >= _LEAST_EARLY and self.early >= _REGULAR * self.raised
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it does not raise the number at least every second time."""
+        return self.never >= _LEAST_NEVER and self.never >= _REGULAR * (self.raised + self.never)
+
+
+class Honesty:
+    """Whether controllers raise observedGeneration when their status is about the new spec.
+
+    From the stored writes of each object, in their order, it counts by writer and kind:
+      early      it is raised alone, and within a minute, at the same generation, the same writer
+                 changes a condition or the phase: until then they spoke of the old spec
+      late       it is raised alone, after the same writer has changed the rest of the status at
+                 this generation: for a while nobody could know that the status was new
+      never      spec changes again, and of the generation before it status was written, but
+                 observedGeneration was not raised
+      backwards  a lower number is written
+    The convention is that observedGeneration says of which spec the status was made (api
+    conventions, sig-architecture/api-conventions.md). Numbers that change, as those of replicas, do
+    not say that a status was of the old spec: a rollout goes on. Nor do the conditions of a Pod,
+    which follow its containers. Bounded: who was not seen for longest is forgotten first.
+    """
+
+    def __init__(self) -> None:
+        self._writers: Final[Bounded[tuple[str, ...], WriterHonesty]] = Bounded(MOST_WRITERS)
+
+    def writers(self) -> list[WriterHonesty]:
+        """Return all writers, those who are wrong most often first."""
+        return sorted(
+            self._writers.values(),
+            key=lambda one: (-(one.early + one.never + one.backwards), -one.late, one.user),
+        )
+
+    def see(self, write: Write, past: ObjectHistory) -> Dishonest | None:
+        """Take in a write with an outcome, the newest of its history."""
+        found = None
+        for judged, field in _judged(write, past):
+            one = self._count(judged, field)
+            counts = {"raised": one.raised, "early": one.early, "never": one.never}
+            if field == "early" and one.is_early:
+                what = (
+                    "raises observedGeneration before conditions and phase are about the new spec: "
+                    f"{one.early} of {one.raised} times"
+                )
+                found = Dishonest(judged, what, counts)
+            elif field == "never" and one.is_silent:
+                what = (
+                    "writes status and does not raise observedGeneration: "
+                    f"{one.never} of {one.never + one.raised} generations"
+                )
+                found = Dishonest(judged, what, counts)
+        return found
+
+    def _count(self, write: Write, field: str) -> WriterHonesty:
+        who, where = write.requester, write.object
+        key = who.user, who.manager, where.group, where.resource
+        example = FoundObject(*msgspec.structs.astuple(where))
+        known = self._writers.get(key) or WriterHonesty(*key, example)
+        more = {field: getattr(known, field) + 1, "example": example}
+        honesty = msgspec.structs.replace(known, **more)
+        self._writers.put(key, honesty)
+        return honesty
+
+
+def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
+    """Yield what is to be counted: the write that it is about, and the field of WriterHonesty."""
+    # Where status makes generations of its own, no number is that of the spec.
+    if write.status_counts or (write.object.group, write.object.resource) == _PODS:
+        return
+    if write.counted and (unraised := _unraised(write, past)) is not None:
+        yield unraised, "never"
+    if not write.touches_status:
+        return
+    before, after = _observed(write)
+    if after is None:
+        return
+    if before is not None and after < before:
+        yield write, "backwards"
+    elif _raises(write) and not _was_raised(write, past):
+        yield write, "raised"
+        if _is_alone(write) and any(_speaks(one) for one in _of_same_writer(write, past)):
+            yield write, "late"
+    elif after >= write.generation_after and _speaks(write) and _is_early(write, past):
+        yield write, "early"
+
+
+def _is_early(write: Write, past: ObjectHistory) -> bool:
+    """Whether a write speaks first of a spec of which the number was raised a moment ago."""
+    spoken = (one for one in _of_same_writer(write, past) if _raises(one) or _speaks(one))
+    raised = next(spoken, None)
+    if raised is None or not _raises(raised) or not _is_alone(raised):
+        return False
+    return write.time - raised.time <= _EARLY_SECONDS and next(spoken, None) is None
+
+
+def _unraised(write: Write, past: ObjectHistory) -> Write | None:
+    """Return the last status write of the generation that ends, if it was not raised in it."""
+    if not has_observed_generation(write.object.group, write.object.resource):
+        return None
+    last = next(_status_writes(past, write.generation_before), None)
+    if last is None or (generation_number(last.observed_after.own) or 0) >= last.generation_after:
+        return None
+    return last
+
+
+def _was_raised(write: Write, past: ObjectHistory) -> bool:
+    """Whether the number had been raised at this generation: somebody has taken it away since."""
+    return any(
+        _raises(one) or (generation_number(one.observed_before.own) or 0) >= one.generation_after
+        for one in _status_writes(past, write.generation_after)
+    )
+
+
+def _of_same_writer(write: Write, past: ObjectHistory) -> Iterator[Write]:
+    """Yield the earlier status writes of its user at its generation, the newest first."""
+    for one in _status_writes(past, write.generation_after):
+        if one.requester.user == write.requester.user:
+            yield one
+
+
+def _status_writes(past: ObjectHistory, generation: int) -> Iterator[Write]:
+    """Yield the earlier status writes, the newest first, as long as they are of a generation."""
+    for one in reversed(past.earlier):
+        if one.generation_after != generation:
+            return
+        if one.touches_status:
+            yield one
+
+
+def _observed(write: Write) -> tuple[int | None, int | None]:
+    """Return observedGeneration before and after a write."""
+    return generation_number(write.observed_before.own), generation_number(write.observed_after.own)
+
+
+def _raises(write: Write) -> bool:
+    before, after = _observed(write)
+    return after is not None and (before or 0) < write.generation_after <= after
+
+
+def _is_alone(write: Write) -> bool:
+    """Whether observedGeneration is all that it changes, times aside; of that leaves must tell."""
+    admitted = write.content.admitted
+    return bool(admitted.changes) and all(
+        one.holds_time or one.key[-1] == _OBSERVED for one in admitted
+    )
+
+
+def _speaks(write: Write) -> bool:
+    """Whether it changes a condition or the phase."""
+    return any(_is_word(one) for one in write.content.admitted)
+
+
+def _is_word(one: Change) -> bool:
+    is_of_condition = one.pointer.startswith("/status/conditions/")
+    return one.pointer in _PHASES or (is_of_condition and one.key[-1] in _CONDITION_WORDS)

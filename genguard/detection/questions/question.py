@@ -1,0 +1,174 @@
+"""What a question is asked about, what it declares and answers, and who asks all questions."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import ClassVar, Final, NamedTuple
+
+from genguard.admission.review import Phase
+from genguard.detection.damage import Damage
+from genguard.detection.finding import Severity
+from genguard.detection.history import History, ObjectHistory
+from genguard.detection.lives import Turns, blank_write
+from genguard.detection.refusals import Refusal
+from genguard.detection.write import Requester, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A finding that a question may give: what is known of it before it is found.
+
+    name     of it, of its runbook, of the file with its cases, and of its plan in fix.yaml
+    means    what it finds, for the table in docs/findings.md
+    headline what its actors do, in brackets as "[one does|several do]"; `{}` is the object,
+             `{field}` the only field that is concerned
+    part     what `{field}` stands for where more fields are concerned, or none is known
+    is_harm  somebody waits because of it, or it makes rollouts and load: harm to many is critical
+    worst    it is never more severe than this
+    """
+
+    name: str
+    means: str
+    headline: str
+    part: str = ""
+    is_harm: bool = False
+    worst: Severity = Severity.CRITICAL
+
+    def of(self, signals: "Iterable[Signal]") -> "Answers":
+        """Yield the signals as those of this finding."""
+        return ((self, one) for one in signals)
+
+
+class Blame(StrEnum):
+    """Between which phases it happened, which decides who can have done it."""
+
+    OTHERS = "others"  # between intent and mutate: other webhooks
+    REQUESTER = "requester"  # already there at intent: the requester, or a policy before it
+    EITHER = "either"  # the intent was not seen
+    SERVER = "server"  # between mutate and outcome
+
+
+def blame_of(write: Write) -> Blame:
+    """Return who is to blame for what was asked: the requester, if the intent was seen."""
+    return Blame.EITHER if write.content.requested is None else Blame.REQUESTER
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Something wrong about one write; the ledger makes a finding of signals that repeat.
+
+    requesters  who is blamed besides, or instead of, other webhooks
+    minor       never more than info, however often it comes
+    reinvoked   it happened in round 1, in which only webhooks are called that ask for it
+    damage      what is wrong in the stored object because of it; None where nothing stays wrong
+    pace        seconds between two turns of a slow loop, which has been seen to repeat: the next
+                sign comes as late as that
+    averted     what would be wrong, had genguard not restored it: a write that nobody restores may
+                do it yet
+    """
+
+    blame: Blame
+    paths: tuple[str, ...]
+    message: str
+    requesters: tuple[Requester, ...] = ()
+    minor: bool = False
+    reinvoked: bool = False
+    evidence: dict[str, object] = field(default_factory=dict)
+    damage: Damage | None = None
+    averted: Damage | None = None
+    pace: float = 0.0
+
+
+class Seen(NamedTuple):
+    """A write that is complete, the newest of its object, whether or not it will be stored."""
+
+    write: Write
+    past: ObjectHistory
+
+
+class Stored(NamedTuple):
+    """A write that is known now to have been stored, and changed something."""
+
+    write: Write
+    past: ObjectHistory
+
+
+class Dishonest(NamedTuple):
+    """A write of one whose observedGeneration cannot be relied upon: what it does, how often."""
+
+    write: Write
+    what: str
+    counts: dict[str, int]
+
+
+Event = Seen | Stored | Turns | Refusal | Dishonest
+Answers = Iterator[tuple[Declared, Signal]]
+
+
+class Question:
+    """Asks one thing about each event. Pure: equal events and histories give equal answers."""
+
+    findings: ClassVar[tuple[Declared, ...]]
+
+    def ask(self, event: Event) -> Answers:
+        """Yield a signal, with the finding it is of, for each thing that is wrong."""
+        raise NotImplementedError
+
+
+Found = Iterator[tuple[str, Signal, Write]]
+"""The name of a finding, its signal, and the write that it is about."""
+
+
+class Questions:
+    """Asks every question. Read each answer to the end.
+
+    What questions raise comes then, in one ExceptionGroup, after the signals of all others.
+    """
+
+    def __init__(self, questions: Iterable[Question]) -> None:
+        self._questions: Final = tuple(questions)
+
+    def judge(self, write: Write, history: History) -> Found:
+        """Remember a write, and yield all that is wrong with it.
+
+        An earlier write that it shows to have been stored is asked about as well.
+        """
+        past, errors = history.of(write.object), list[Exception]()
+        if Phase.OUTCOME in write.missing:
+            # Not remembered, as it may have been refused. What other webhooks did is true anyway.
+            found = self._ask(Seen(write, past), write, errors)
+            yield from (one for one in found if one[1].blame is Blame.OTHERS)
+        else:
+            stored = history.confirm(past, write)
+            if stored is not None:
+                yield from self._ask(Stored(stored, past), stored, errors)
+            history.add(past, write)
+            yield from self._ask(Seen(write, past), write, errors)
+        _raise(errors)
+
+    def ask(self, event: Turns | Refusal | Dishonest) -> Found:
+        """Yield all that is wrong with what is no write that came out."""
+        errors: list[Exception] = []
+        if isinstance(event, Turns):
+            write = blank_write(event.object, event.deleter, event.deleted)
+        else:
+            write = event.write
+        yield from self._ask(event, write, errors)
+        _raise(errors)
+
+    def _ask(self, event: Event, write: Write, errors: list[Exception]) -> Found:
+        """Ask all; what one raises is added to `errors`, and ends no other."""
+        for question in self._questions:
+            try:
+                for found, signal in question.ask(event):
+                    if found.worst is Severity.INFO:
+                        yield found.name, replace(signal, minor=True), write
+                    else:
+                        yield found.name, signal, write
+            except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
+                errors.append(error)
+
+
+def _raise(errors: list[Exception]) -> None:
+    if errors:
+        raise ExceptionGroup("questions failed", errors)
