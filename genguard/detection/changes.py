@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.detection.values import Digest, Shows, digest_of, shown
+from genguard.detection.values import Digest, Shows, digest_of, is_moment, shown
 from genguard.objects.fields import Fields, Path, to_pointer
 
 MOST_LEAVES: Final = 2_000
@@ -54,9 +54,16 @@ An item that no field identifies has "" as field and its index as value."""
 
 
 def salt(path: Path) -> int:
-    """A short digest of a path, for it is kept; 0 where its name says that it holds when."""
+    """A short digest of a path, for it is kept; 0 where its name is that of a time.
+
+    The name alone makes no time: `change_at` looks at the values as well.
+    """
     if path and str(path[-1]).lower().endswith(_TIMES):
         return 0
+    return _digest_of_path(path)
+
+
+def _digest_of_path(path: Path) -> int:
     return zlib.crc32(repr(path).encode()) % _SALTS + 1
 
 
@@ -206,12 +213,13 @@ class _Found(list[Change]):
 def change_at(at: PathNode, before: Any, after: Any, shows: Shows) -> Change:
     """Return the change of a leaf; a value is None where it is absent."""
     path = at.path
+    is_time = not at.salt and is_moment(before) and is_moment(after)
     return Change(
         path,
         at.pointer,
         value_digest(before),
         value_digest(after),
-        at.salt,
+        0 if is_time else at.salt or _digest_of_path(path),
         shown(before, path, shows),
         shown(after, path, shows),
     )

@@ -64,6 +64,11 @@ _ITEM: Final = 3
 _TIME: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
+_MOMENT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{9,19}(\.[0-9]+)?$|[A-Z][a-z]{2},? .*[0-9]{2}:[0-9]{2}:"
+)
+_EARLIEST: Final = 100_000_000
+"""Seconds since the epoch: of 1973."""
 _TRUTHS: Final = frozenset({"True", "False", "Unknown"})
 _REASON: Final = re.compile(r"[A-Z][A-Za-z]{0,63}")
 """Letters alone: what is made at random, as a token, nearly always has a digit."""
@@ -111,6 +116,18 @@ def _shown_text(value: str, path: Path, shows: Shows) -> str | None:
     is_word = len(path) >= _ITEM and path[-_ITEM] == _CONDITIONS and _is_word(value, str(path[-1]))
     is_time = value[0].isdecimal() and len(value) <= _LONGEST_TIME and _TIME.fullmatch(value)
     return f'"{value}"' if is_word or is_time else None
+
+
+def is_moment(value: Any) -> bool:
+    """Whether a value may say when: a date, seconds since the epoch, or nothing at all.
+
+    A label `example.org/runtime` or a field `backupTime` has the name of a time, and holds none.
+    """
+    if isinstance(value, str):
+        return not value or _MOMENT.match(value) is not None
+    if isinstance(value, int | float):
+        return value == 0 or value >= _EARLIEST
+    return not value
 
 
 def _is_word(value: str, field: str) -> bool:
