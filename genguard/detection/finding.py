@@ -111,7 +111,7 @@ class FoundObjects(msgspec.Struct, frozen=True):
 
 
 class Trial(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a step would have done to the last writes of the object: see trial.py.
+    """What a step would have done to the last writes of the object: see fix.py.
 
     ended  how many of the writes that do harm it would have ended
     of     how many writes that do harm are remembered

@@ -6,7 +6,7 @@ Result   only steps that apply: by the detector, by genguard's mode, by the type
          what they are (Argo CD, Flux, Helm, kubectl, an autoscaler), and by how sure it is. First
          what stops the damage, then what ends the cause. Nothing is to be changed for an actor
          that is only possible: then a step finds out who it is. Each step is tried on the last
-         writes (trial.py); one that would not have ended all of them comes last
+         writes; one that would not have ended all of them comes last
 Relies   on nothing of an object's content: names and paths alone
 
 What to do and the words for it are in fix.yaml. A detector without a plan there gets the plan for
