@@ -46,6 +46,7 @@ def test_every_metric_in_it_is_one_that_genguard_exports(exported: set[str]) -> 
         "genguard_deployment_terminating_pod_age_seconds",
         "genguard_deployments_without_series", "genguard_flip_status_refused",
         "genguard_task_failures_total", "genguard_left_out_total", "genguard_sink_replaced_total",
+        "genguard_store_left_out",
         "genguard_costly_conditions", "genguard_remembered_dropped_total",
         "genguard_store_dropped_total", "genguard_ops_refused_connections_total",
         "genguard_leader", "genguard_last_review_timestamp_seconds",

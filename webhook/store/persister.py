@@ -122,12 +122,13 @@ class Persister:
     succession: Succession | None = None
     clock: Callable[[], float] = time.monotonic
     failures: int = 0
+    left_out: int = 0
+    """How many findings had no room in the last save."""
     _saved: Mapping[str, Mark] | None = field(default_factory=dict)
     """What is saved, by its name; None: nobody knows."""
     _saved_at: float = float("-inf")
     _has_taken_over: bool = False
     _is_failing: bool = False
-    _is_full: bool = False
 
     async def load(self) -> None:
         """Restore what is saved. Raises BadStoreError; DamagedStoreError where it is damaged.
@@ -154,6 +155,7 @@ class Persister:
     async def running(self, metrics: Metrics, supervisor: Supervisor) -> AsyncIterator[None]:
         """Save while the context is entered and this replica leads, and once at the end."""
         metrics.gauge("genguard_store_save_failures", lambda: float(self.failures))
+        metrics.gauge("genguard_store_left_out", lambda: float(self.left_out))
         over = asyncio.Event()
         supervisor.start(SAVING, lambda: self._run(over))
         try:
@@ -228,11 +230,11 @@ class Persister:
         left_out = await self.place.save(rows, brief)
         if self._is_failing:
             LOGGER.info("findings are saved again")
-        if left_out and not self._is_full:
+        if left_out and not self.left_out:
             facts = {"place": str(self.place), "leftOut": left_out}
             LOGGER.warning("not all findings had room", extra={"facts": facts})
         self._saved, self._saved_at = marks, self.clock()
-        self._is_failing, self._is_full = False, bool(left_out)
+        self._is_failing, self.left_out = False, left_out
 
     def _is_due(self, marks: Mapping[str, Mark], *, is_last: bool) -> bool:
         """Whether something changed, and news or time enough for a save."""
