@@ -3,9 +3,12 @@
 Several writes may have one key: a key changes only when something is stored, and a busy client
 patches one Pod from several threads. So each write is joined by itself. A fact belongs to
 
-- the open write of its key that shows the same content; else
-- the newest, if all ask for the same, or no call of the others came within SECONDS_AT_ONCE; else
-- nobody knows to which: these writes are in doubt, and none of them is joined.
+- the open write of its key that shows the same; else
+- the one that goes on (a call of it came within SECONDS_AT_ONCE) and of which it may have come: it
+  has the same requester, and changes a field of those that were asked for. That write is in doubt,
+  and nobody is blamed for what differs in it, where there are several such that ask for different
+  things, and where the writer is busy: calls of several writes came between each other within
+  SECONDS_BUSY, or a bound dropped a write within SECONDS_WAITED.
 
 What is known of a live API server decides the rest:
 
@@ -15,7 +18,8 @@ What is known of a live API server decides the rest:
 - a storage conflict runs admission again with a newer oldObject: that is another key. The first
   pass has had its outcome, though nothing of it was stored (apiserver pkg/registry/generic/
   registry/store.go:Update validates in each try);
-- reinvocation keeps the key: a second mutate without a new intent is round 1;
+- reinvocation keeps the key: a second mutate without a new intent is round 1. Without any intent
+  it may be another write;
 - a dry run is no write.
 
 A write waits for its next phase for SECONDS_WAITED after it began, whatever arrives meanwhile. A
@@ -25,6 +29,7 @@ lost, or another replica was called. That lowers what is known of this write, an
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import eq
 from typing import Final, NamedTuple
 
 import msgspec
@@ -53,6 +58,8 @@ SECONDS_WITHOUT_OUTCOMES: Final = 2.0
 """For a reinvocation, where no outcome of the resource was ever seen."""
 SECONDS_AT_ONCE: Final = 2.0
 """Without a call for so long, a write is not taken to be going on beside a newer one of its key."""
+SECONDS_BUSY: Final = 0.5
+"""A writer counts as busy so long after calls of its writes came between each other."""
 _SECONDS_BETWEEN_LOOKS: Final = 0.25
 """Between two looks for writes whose wait is over: hundreds wait, and each fact would look at all.
 Counted from the epoch, so that every replica looks at the same facts."""
@@ -62,6 +69,8 @@ MOST_RESOURCES: Final = 500
 MOST_LEAVES_PENDING: Final = 12_500
 MOST_OF_KEY: Final = 16
 """Open writes with one key: each fact is compared with all of them. Of more the oldest ends."""
+MOST_BUSY: Final = 1_000
+"""Busy writers. Of more everybody counts as one, as long as those would that are forgotten."""
 MOST_AT_ONCE: Final = 20
 """One fact ends the wait of at most so many writes. After a burst thousands are due, and answers
 wait for the event loop meanwhile: each takes some 0.05 ms. Writes over the bound in leaves end at
@@ -85,7 +94,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
     """The calls of one write that has no outcome yet.
 
     since        when it began
-    is_in_doubt  another write with its key was open, and nobody knows whose calls these are
+    is_in_doubt  nobody knows whose calls these are
     is_given_up  it was noted as not answered
     leaves       those of its facts
     """
@@ -104,6 +113,28 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
         found = self.mutates[-1] if self.mutates else self.intent
         assert found is not None  # noqa: S101 - a call has opened it
         return found
+
+    @property
+    def first(self) -> Fact:
+        """Return the fact of its first call that was seen."""
+        return self.intent or self.mutates[0]
+
+    def shows(self, fact: Fact) -> bool:
+        """Whether a call of it shows the same: one of its mutate calls, or its intent alone."""
+        return any(_same(one, fact) for one in self.mutates or [self.last])
+
+    def may_show(self, fact: Fact) -> bool:
+        """Whether webhooks may have made this of it; who takes back all adds nothing else."""
+        if self.last.requester != fact.requester:
+            return False
+        shown, asked = _leaves_of(fact), _leaves_of(self.first)
+        # It may have replaced what a leaf is in.
+        met = (all(map(eq, one, other)) for one in shown for other in asked)
+        return not shown or not asked or any(met)
+
+    def keeps(self, fact: Fact) -> bool:
+        """Whether a call shows nothing but what was asked for, be it in part or not at all."""
+        return _leaves_of(fact).items() <= _leaves_of(self.first).items()
 
     @property
     def seen(self) -> tuple[Phase, ...]:
@@ -135,6 +166,12 @@ class Correlator:
         self.with_outcomes: Final = self._called_for[Phase.OUTCOME]
         self._outcomes: Final[OrderedDict[int, float]] = OrderedDict()
         """The latest outcomes, as hashes of what they show, with their times."""
+        self._busy: Final[OrderedDict[JoinKey, float]] = OrderedDict()
+        """Until when writers count as busy, by a key without a version; the latest last."""
+        self._all_busy = 0.0
+        """The same of those that were forgotten."""
+        self._has_lost = False
+        """Whether a call was ever lost, or a write dropped."""
         self.now = 0.0
         """The time of the latest fact."""
         self._looked = -1.0
@@ -209,12 +246,14 @@ class Correlator:
         self.now = min(self.now + seconds, now)
         for one in self._open.values():
             one.shift(seconds, now)
+        self._busy_until(seconds, now)
 
     def _put_back(self, now: float) -> None:
         """Set an earlier time: otherwise writes would wait until the later time has come."""
         self.now = now
         for one in self._open.values():
             one.since = min(one.since, now)
+        self._busy_until(0.0, now)
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
         for number, one in list(self._of_key.get(key, {}).items()):
@@ -232,24 +271,31 @@ class Correlator:
     def _see_mutate(self, key: JoinKey, fact: Fact) -> None:
         open_writes = self._of_key.get(key, {}).values()
         # A mutate call belongs to a write that waits for its first one; else it is a reinvocation.
-        some = [one for one in open_writes if not one.mutates]
-        some = some or [one for one in open_writes if self._goes_on(one) and not one.is_given_up]
-        one = self._choose(fact, some) if some else self._begin(key)
+        waiting = [one for one in open_writes if not one.mutates]
+        again = [
+            one for one in open_writes if one.mutates and self._goes_on(one) and not one.is_given_up
+        ]
+        if waiting:  # a request that was sent again is no reinvocation
+            again = [
+                one for one in again if all(not _same(one.first, each.first) for each in waiting)
+            ]
+        one = self._showing(fact, waiting) or self._showing(fact, again)
+        if one is None:
+            one = self._of_other_content(fact, waiting or again) or self._begin(key)
         # More than two calls are several writes, of which the last one counts.
         one.mutates = [*one.mutates[:_ROUNDS], fact]
         self._count(one, fact)
-        if one.is_in_doubt:
-            for other in some:
-                if other is not one and other.is_in_doubt and not other.mutates:
-                    other.mutates = [fact]
 
     def _see_outcome(self, key: JoinKey, fact: Fact) -> Iterator[Write]:
         several = self._of_key.get(key, {})
         some = [*several.values()]
-        if some and some[-1].mutates:
-            # Of an older one that has not come to /mutate the call was lost, and the outcome too.
-            some = [one for one in some if one.mutates]
-        one = self._choose(fact, some) if some else None
+        one = self._showing(fact, some)
+        if one is None:
+            # Of an older one that has not come to /mutate the call and the outcome were lost.
+            later = [each for each in some if each.mutates] if some and some[-1].mutates else some
+            one = self._of_other_content(fact, later)
+        elif one.mutates and _same(one.mutates[0], fact):
+            one.mutates = one.mutates[:1]  # a call that changed nothing for good was of another
         if self._is_repeated(fact) and one is None:
             return
         missing = self._missing(key, one)
@@ -267,30 +313,56 @@ class Correlator:
         """
         if not any(self._is_called_for(fact.key, phase) for phase in _BEFORE_OUTCOME):
             return False
-        what = hash((fact.key, _content_of(fact), _metadata_of(fact)))
+        what = hash((fact.key, *_shown(fact)))
         before = self._outcomes.pop(what, -SECONDS_AT_ONCE)
         self._outcomes[what] = fact.time
         if len(self._outcomes) > _MOST_OUTCOMES:
             self._outcomes.popitem(last=False)
         return fact.time - before < SECONDS_AT_ONCE
 
-    def _choose(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite:
-        """Return the open write to which a call belongs. It is in doubt where nobody knows."""
-        some = [one for one in some if not one.is_in_doubt] or some
-        if len(some) == 1 or some[0].is_in_doubt:
-            return some[0]
-        same = [one for one in some if _content_of(one.last) == _content_of(fact)]
-        if len({_metadata_of(one.last) for one in same}) > 1:
-            same = [one for one in same if one.last.has_metadata_of(fact)]
-        if same:
-            # One that has come to /mutate is nearer to its outcome.
-            return ([one for one in same if one.mutates] or same)[-1]
-        some = [one for one in some if self._goes_on(one)] or some[-1:]
-        if len({_content_of(one.intent or one.last) for one in some}) == 1:
-            return some[-1]  # they ask for the same: any will do
-        for one in some:
-            one.is_in_doubt = True
-        return some[0]
+    def _showing(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
+        """Return the open write that shows the same as a call, if there is one."""
+        same = [one for one in some if one.shows(fact)]
+        if not same:
+            return None
+        # One that has come to /mutate is nearer to its outcome.
+        one = ([one for one in same if one.mutates] or same)[-1]
+        newest = next(reversed(self._of_key[fact.key].values()))
+        if newest is not one and not newest.shows(fact):
+            self._doubt(fact.key, SECONDS_BUSY)
+        return one
+
+    def _of_other_content(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
+        """Return the open write to which a call that shows something else belongs.
+
+        It is in doubt where another may be it, too; None where none can be it.
+        """
+        going = [one for one in some if self._goes_on(one)] or some[-1:]
+        found = [one for one in going if one.may_show(fact)]
+        if not found:
+            return None
+        is_alone = all(_same(one.first, found[0].first) for one in found)
+        if self._busy.get(_writer(fact.key), self._all_busy) > self.now:
+            # Where nothing was ever lost, each call has its intent.
+            is_alone = is_alone and not self._has_lost and found[-1].keeps(fact)
+        elif not is_alone:
+            self._doubt(fact.key, SECONDS_BUSY)
+        if is_alone:
+            return found[-1]  # they ask for the same: any will do
+        one = next((one for one in found if one.is_in_doubt), found[0])
+        one.is_in_doubt = True
+        return one
+
+    def _doubt(self, key: JoinKey, seconds: float) -> None:
+        """Note that for so long nobody knows to which write of a user a call belongs."""
+        writer = _writer(key)
+        self._busy[writer] = max(self._busy.pop(writer, 0.0), self.now + seconds)
+        if len(self._busy) > MOST_BUSY:
+            self._all_busy = max(self._all_busy, self._busy.popitem(last=False)[1])
+
+    def _busy_until(self, later: float, now: float) -> None:
+        for writer, until in self._busy.items():
+            self._busy[writer] = min(until + later, now + SECONDS_WAITED)
 
     def _goes_on(self, one: _OpenWrite) -> bool:
         """Return whether a call of this write came a moment ago."""
@@ -299,6 +371,8 @@ class Correlator:
     def _begin(self, key: JoinKey) -> _OpenWrite:
         several = self._of_key.setdefault(key, {})
         if len(several) >= MOST_OF_KEY:
+            self._has_lost = True
+            self._doubt(key, SECONDS_WAITED)
             self._remove(next(iter(several)))
             several = self._of_key.setdefault(key, {})
         self._number += 1
@@ -336,6 +410,9 @@ class Correlator:
             if len(ended) >= most and too_much <= 0:
                 return self._end(ended)  # the next fact ends more
             self.dropped += too_much > 0
+            if is_over:
+                self._has_lost = True
+                self._doubt(one.key, SECONDS_WAITED)
             too_much -= one.leaves
             if is_over or not waits or one.since <= now - SECONDS_WAITED:
                 ended.append(number)
@@ -390,7 +467,7 @@ class Correlator:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
         seen = () if one is None else one.seen
         self.joined += 1
-        if len(seen) == len(_BEFORE_OUTCOME):
+        if len(seen) == len(_BEFORE_OUTCOME) or (one is not None and one.is_in_doubt):
             return ()
         missing = tuple(
             phase
@@ -398,6 +475,7 @@ class Correlator:
             if phase not in seen and self._is_called_for(key, phase)
         )
         if missing:
+            self._has_lost = True
             self.incomplete.update(missing)
             self.incomplete_joined += 1
         return missing
@@ -428,15 +506,25 @@ def _registered(key: JoinKey) -> tuple[str, str]:
     return key.group, key.resource
 
 
-def _content_of(fact: Fact) -> tuple[Digest, Digest | None]:
-    """Return digests of what a call shows, metadata aside."""
-    of_status = fact.compared_status
-    return fact.compared.after, None if of_status is None else of_status.after
+def _writer(key: JoinKey) -> JoinKey:
+    return msgspec.structs.replace(key, resource_version="")
 
 
-def _metadata_of(fact: Fact) -> Digest | None:
-    """Return a digest of the metadata that a call shows; None where it is as stored."""
-    return None if fact.compared_metadata is None else fact.compared_metadata.after
+def _shown(fact: Fact) -> tuple[Digest | None, ...]:
+    """Return digests of the fields, the status and the metadata that a call shows."""
+    parts = (fact.compared, fact.compared_status, fact.compared_metadata)
+    return tuple(None if one is None else one.after for one in parts)
+
+
+def _same(one: Fact, other: Fact) -> bool:
+    """Whether two calls show the same."""
+    return _shown(one) == _shown(other)
+
+
+def _leaves_of(fact: Fact) -> dict[Path, Digest | None]:
+    """Return what a call would make of the leaves that it changes."""
+    parts = (fact.compared, fact.compared_status, fact.compared_metadata)
+    return {one.key: one.after for part in parts if part is not None for one in part.diff}
 
 
 def assemble(
@@ -513,11 +601,7 @@ def _content(
         # The mutate call went elsewhere. On a status subresource the server itself changes next to
         # nothing, so what differs at the end was done by other webhooks.
         rounds = [last.compared]
-    # Where an intent is missing, so may be the one that told two writes of one user apart.
-    is_one_write = last.phase is Phase.OUTCOME and Phase.INTENT not in missing
-    asked = None if intent is None else intent.compared
-    are_rounds = intent is not None or is_one_write
-    return _joined(asked, rounds, last.compared, are_rounds=are_rounds)
+    return _joined(None if intent is None else intent.compared, rounds, last.compared)
 
 
 class _Metadata(NamedTuple):
@@ -540,19 +624,15 @@ def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> _Meta
     compared = [Compared(before, before, NO_DIFF) if one is None else one for one in shown]
     asked = compared[0] if intent is not None else None
     rounds = compared[intent is not None : -1]
-    diffs = _joined(asked, rounds, compared[-1], are_rounds=intent is not None)
+    diffs = _joined(asked, rounds, compared[-1])
     return _Metadata(diffs, before, compared[-1].after)
 
 
-def _joined(
-    asked: Compared | None, rounds: Sequence[Compared], last: Compared, *, are_rounds: bool
-) -> PartDiffs:
+def _joined(asked: Compared | None, rounds: Sequence[Compared], last: Compared) -> PartDiffs:
     """Join what each phase of one write shows of one part; `asked` is None without an intent.
 
-    are_rounds  two mutate calls are the rounds of this write. More are several writes of one user,
-                for there is no third round. Nor can writes of one user be told from rounds where
-                mutate calls are all that is seen: a PATCH that begins with a stale copy of the
-                object is run again
+    Two mutate calls are its rounds. More are several writes of one user, for there is no third
+    round; and so may be two, without an intent.
     """
     admitted = last.diff
     requested = webhook = reinvocation = None
@@ -562,7 +642,7 @@ def _joined(
         webhook = between(asked, rounds[0]) if rounds else None
     if webhook is not None:
         grown = tuple(one for one in rounds[-1].grown if asked is None or one not in asked.grown)
-    if are_rounds and len(rounds) == _ROUNDS:
+    if asked is not None and len(rounds) == _ROUNDS:
         reinvocation = between(*rounds)
     again = _without_repairs(reinvocation or NO_DIFF)
     made = PartDiffs(requested, webhook, again, admitted, grown)

@@ -10,7 +10,7 @@ it decides between suspects who are equal in everything else, and it is shown wi
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from genguard.objects.metadata import parse_time
@@ -56,64 +56,17 @@ class BlameScore(NamedTuple):
 class Shared(NamedTuple):
     """What the findings of one kind have in common: who stood alone, and how often each stood."""
 
-    alone: frozenset[str]
+    alone: Collection[str]
     support: Mapping[str, int]
 
 
-NOTHING_SHARED: Final = Shared(frozenset(), {})
+NOTHING_SHARED: Final = Shared((), Counter())
 
 
-def share(candidates: Iterable[Collection[str]]) -> Shared:
+def share(candidates: Collection[Collection[str]]) -> Shared:
     """Return what the candidates of all findings of one detector have in common."""
-    support: Counter[str] = Counter()
-    alone: set[str] = set()
-    for names in candidates:
-        support.update(dict.fromkeys(names, 1))
-        if len(names) == 1:
-            alone.update(names)
-    return Shared(frozenset(alone), support)
-
-
-class Evidence:
-    """Counts by webhook. Bounded."""
-
-    def __init__(self) -> None:
-        self._here: Counter[tuple[ResourceKind, str]] = Counter()
-        self._anywhere: Counter[tuple[bool, str]] = Counter()
-
-    def record_unchanged(self, names: Iterable[str], where: ResourceKind) -> None:
-        """Count a write that each of these webhooks left unchanged."""
-        for name in names:
-            for counter, key in ((self._here, (where, name)), (self._anywhere, _sort(where, name))):
-                if key in counter or len(counter) < MOST_PLACES:
-                    counter[key] += 1  # type: ignore[index]
-
-    def unchanged_calls(self, name: str) -> int:
-        """Return how many writes this webhook left unchanged, of status and of everything else."""
-        return self._anywhere[True, name] + self._anywhere[False, name]
-
-    def weigh(
-        self,
-        names: Iterable[str],
-        shared: Shared,
-        where: ResourceKind,
-        doubts: Mapping[str, int],
-    ) -> dict[str, BlameScore]:
-        """Return the score of each candidate; `shared` is about all findings of the detector."""
-        return {
-            name: BlameScore(
-                name not in shared.alone,
-                self._here[where, name],
-                self._anywhere[_sort(where, name)],
-                doubts.get(name, 0),
-                -shared.support.get(name, 0),
-            )
-            for name in names
-        }
-
-
-def _sort(where: ResourceKind, name: str) -> tuple[bool, str]:
-    return where.is_status, name
+    alone = {name for names in candidates if len(names) == 1 for name in names}
+    return Shared(alone, Counter(name for names in candidates for name in {*names}))
 
 
 YOUNG_SECONDS: Final = 600.0
@@ -123,26 +76,22 @@ _NO_CHANGE: Final = frozenset({"f:caBundle", "f:name", "."})
 other two are the webhook's place in its list."""
 
 
-class Event(NamedTuple):
-    """That a registration was "created" or "changed", and how many seconds before a loop."""
-
-    what: str
-    seconds: float
-
-
 class Age(NamedTuple):
     """When a registration was created, and when what it does was last changed."""
 
     created: float = 0.0
     changed: float = 0.0
 
-    def before(self, began: float) -> Event | None:
-        """Return what happened last before a loop began; None if too long ago, or unknown."""
+    def before(self, began: float) -> tuple[float, str] | None:
+        """Return how many seconds before a loop it was last "created" or "changed".
+
+        None where that was too long ago, or is not known.
+        """
         # Creating sets both times: of two that are equal the first counts.
-        known = (("created", self.created), ("changed", self.changed))
-        found = [Event(what, began - at) for what, at in known if 0.0 < at <= began]
-        last = min(found, key=lambda one: one.seconds, default=None)
-        return last if last is not None and last.seconds <= YOUNG_SECONDS else None
+        known = {self.changed: "changed", self.created: "created"}
+        found = [(began - at, what) for at, what in known.items() if 0.0 < at <= began]
+        last = min(found, default=None)
+        return last if last is not None and last[0] <= YOUNG_SECONDS else None
 
 
 UNKNOWN_AGE: Final = Age()

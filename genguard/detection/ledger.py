@@ -420,8 +420,8 @@ class Ledger:
         return found
 
     def _notes(self, actors: Iterable[Actor], began: float) -> Iterator[dict[str, Any]]:
-        for one in self._suspects.notes(actors, began):
-            yield {"time": _rfc3339(began), "actor": one.actor, "note": one.text}
+        for name, text in self._suspects.notes(actors, began):
+            yield {"time": _rfc3339(began), "actor": name, "note": text}
 
     def _accused(
         self, entry: FindingState, doubt: Doubt | None, known: dict[Doubt, Accused]

@@ -9,7 +9,6 @@ v1alpha1 of admissionregistration.k8s.io have one shape.
 """
 
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
@@ -24,7 +23,8 @@ from genguard.objects.selectors import Truth, every, matches_labels
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 EVERYTHING: Final = "*"
 
-_BYTES_OF_LIKENESS: Final = 600
+_MOST_REMEMBERED: Final = 2_048
+"""Bytes of names and labels of one request."""
 Rule = Mapping[str, Any]
 Selector = Mapping[str, Any] | None
 _labels_decoder: Final = msgspec.json.Decoder(dict[str, str] | None)
@@ -45,27 +45,6 @@ class Matched(msgspec.Struct, frozen=True):
     namespace_labels: dict[str, str] | None = None  # None where they are not known
 
 
-def matched(request: AdmissionRequest) -> Matched:
-    """Return what rules and selectors read. Raises msgspec.MsgspecError for bad labels."""
-    wire = request.wire
-    raw, old_raw = (
-        msgspec.UNSET if one is None else one.metadata.labels
-        for one in (request.object, request.old_object)
-    )
-    labels = _labels(raw)
-    return Matched(
-        group=wire.resource.group,
-        version=wire.resource.version,
-        resource=wire.resource.resource,
-        subresource=wire.sub_resource,
-        operation=wire.operation.value,
-        namespace=wire.namespace,
-        name=wire.name,
-        labels=labels,
-        old_labels=labels if old_raw == raw else _labels(old_raw),
-    )
-
-
 class Likeness(NamedTuple):
     """What rules and selectors read of a request, undecoded; equal for requests matched alike."""
 
@@ -78,13 +57,24 @@ class Likeness(NamedTuple):
     old_labels: bytes
 
     @property
-    def size(self) -> int:
-        """About how many bytes of memory it takes."""
-        texts = sys.getsizeof(self.namespace) + sys.getsizeof(self.name)
-        return _BYTES_OF_LIKENESS + texts + len(self.labels) + len(self.old_labels)
+    def is_short(self) -> bool:
+        """Whether many of its kind may be remembered."""
+        return sum(map(len, self[3:])) <= _MOST_REMEMBERED
+
+    def matched(self) -> Matched:
+        """Decode the labels. Raises msgspec.MsgspecError for bad ones."""
+        labels = _labels(self.labels)
+        return Matched(
+            self.resource.group,
+            self.resource.version,
+            self.resource.resource,
+            *self[1:5],
+            labels=labels,
+            old_labels=labels if self.old_labels == self.labels else _labels(self.old_labels),
+        )
 
 
-def shown_to_rules(request: AdmissionRequest, *, with_name: bool) -> Likeness:
+def shown_to_rules(request: AdmissionRequest, *, with_name: bool = True) -> Likeness:
     """Return the likeness of a request; `with_name`: some rule names objects."""
     wire = request.wire
     labels, old_labels = (
@@ -93,8 +83,19 @@ def shown_to_rules(request: AdmissionRequest, *, with_name: bool) -> Likeness:
     )
     name = wire.name if with_name else ""
     return Likeness(
-        wire.resource, wire.sub_resource, wire.operation, wire.namespace, name, labels, old_labels
+        wire.resource,
+        wire.sub_resource,
+        wire.operation.value,
+        wire.namespace,
+        name,
+        labels,
+        old_labels,
     )
+
+
+def matched(request: AdmissionRequest) -> Matched:
+    """Return what rules and selectors read. Raises msgspec.MsgspecError for bad labels."""
+    return shown_to_rules(request).matched()
 
 
 def matches_rules(rules: Iterable[Rule], write: Matched, *, any_version: bool) -> bool:
@@ -115,8 +116,8 @@ def selects(namespaces: Selector, objects: Selector, write: Matched) -> Truth:
     return every((inside, Truth.TRUE if Truth.TRUE in either else Truth.FALSE))
 
 
-def _labels(raw: msgspec.Raw | msgspec.UnsetType) -> dict[str, str]:
-    return {} if isinstance(raw, msgspec.UnsetType) else _labels_decoder.decode(raw) or {}
+def _labels(raw: bytes) -> dict[str, str]:
+    return (_labels_decoder.decode(raw) or {}) if raw else {}
 
 
 def _matches_rule(rule: Rule, write: Matched, *, any_version: bool) -> bool:
@@ -125,7 +126,7 @@ def _matches_rule(rule: Rule, write: Matched, *, any_version: bool) -> bool:
         _has(rule.get("apiGroups"), write.group)
         and (any_version or _has(rule.get("apiVersions"), write.version))
         and _has(rule.get("operations"), write.operation)
-        and _matches_scope(rule.get("scope") or EVERYTHING, write)
+        and rule.get("scope") != ("Cluster" if write.namespace else "Namespaced")
         and any(_matches_resource(name, write) for name in rule.get("resources") or ())
         and (not names or write.name in names)
     )
@@ -135,20 +136,11 @@ def _has(allowed: Any, value: str) -> bool:
     return EVERYTHING in (allowed or ()) or value in (allowed or ())
 
 
-def _matches_scope(scope: str, write: Matched) -> bool:
-    if scope == "Namespaced":
-        return bool(write.namespace)
-    if scope == "Cluster":
-        return not write.namespace
-    return True
-
-
 def _matches_resource(name: str, write: Matched) -> bool:
     """`pods` matches no subresource, `*/status` every status, `pods/*` all of pods and itself."""
     resource, _, subresource = name.partition("/")
-    if resource not in (EVERYTHING, write.resource):
-        return False
-    return subresource in (EVERYTHING, write.subresource)
+    pairs = (resource, write.resource), (subresource, write.subresource)
+    return all(allowed in (EVERYTHING, value) for allowed, value in pairs)
 
 
 class Writes(NamedTuple):
@@ -174,26 +166,18 @@ class Writes(NamedTuple):
 def may_match(rules: Iterable[Rule], writes: Writes) -> bool:
     """Whether any rule covers some of these writes; version, scope and names are not read."""
     return any(
-        _meets(rule.get("apiGroups"), writes.group)
-        and _meets(rule.get("operations"), writes.operation)
-        and any(_meets_resource(name, writes.resource) for name in rule.get("resources") or ())
+        (writes.group == EVERYTHING or _has(rule.get("apiGroups"), writes.group))
+        and (writes.operation == EVERYTHING or _has(rule.get("operations"), writes.operation))
+        and any(_meet(name, writes.resource) for name in rule.get("resources") or ())
         for rule in rules
     )
 
 
-def _meets(allowed: Any, value: str) -> bool:
-    return value == EVERYTHING or _has(allowed, value)
-
-
-def _meets_resource(one: str, other: str) -> bool:
+def _meet(one: str, other: str) -> bool:
     """Whether two names of rules have something in common: `pods/*` and `*/status` do."""
-    parts = zip(_parts(one), _parts(other), strict=True)
-    return all(EVERYTHING in pair or pair[0] == pair[1] for pair in parts)
-
-
-def _parts(name: str) -> tuple[str, str]:
-    resource, _, subresource = name.partition("/")
-    return resource, subresource
+    (resource, _, sub), (other_resource, _, other_sub) = one.partition("/"), other.partition("/")
+    pairs = {resource, other_resource}, {sub, other_sub}
+    return all(EVERYTHING in pair or len(pair) == 1 for pair in pairs)
 
 
 _READS_OBJECT: Final = re.compile(r"(?<![\w.])object\b")
@@ -208,17 +192,6 @@ class Conditions(Protocol):
         """Return the value of each expression for a request, or unknown."""
 
 
-class NotEvaluated:
-    """Conditions where nobody evaluates them."""
-
-    def evaluate(
-        self, expressions: Iterable[str], request: AdmissionRequest
-    ) -> Mapping[str, Truth]:
-        """Unknown, each of them."""
-        del request
-        return dict.fromkeys(expressions, Truth.UNKNOWN)
-
-
 def reads_object(expressions: Iterable[str]) -> bool:
     """Whether any of them may depend on the new object."""
     return any(_READS_OBJECT.search(one) for one in expressions)
@@ -226,6 +199,7 @@ def reads_object(expressions: Iterable[str]) -> bool:
 
 POLICY: Final = "MutatingAdmissionPolicy"
 BINDING: Final = "MutatingAdmissionPolicyBinding"
+_FORMS: Final = ("applyConfiguration", "jsonPatch")
 
 MatchResources = Mapping[str, Any]
 
@@ -236,6 +210,11 @@ class Binding:
 
     resources: MatchResources
     has_params: bool
+
+    def covers(self, write: Matched) -> Truth:
+        """Whether it is in force for such a write; what parameters say of it nobody knows."""
+        known = Truth.UNKNOWN if self.has_params else Truth.TRUE
+        return every((_matches(self.resources, write), known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +230,9 @@ class Policy:
 
     def covers(self, write: Matched) -> Truth:
         """Whether it acts on such a write, its matchConditions aside."""
-        bound = [
-            every((_matches(one.resources, write), _known(one.has_params))) for one in self.bindings
-        ]
-        of_bindings = next(
-            (one for one in (Truth.TRUE, Truth.UNKNOWN) if one in bound), Truth.FALSE
-        )
-        return every((_matches(self.constraints, write), of_bindings))
+        bound = {one.covers(write) for one in self.bindings}
+        inside = [one for one in (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE) if one in bound]
+        return every((_matches(self.constraints, write), inside[0]))
 
     def may_match(self, writes: Writes) -> bool:
         """Whether its rules cover some of these writes; see Suspects.may_change."""
@@ -289,6 +264,11 @@ def read_policies(documents: Iterable[Any]) -> tuple[Policy, ...]:
     return tuple(_read(name, policies[name], bindings[name]) for name in bound)
 
 
+def expressions_of(parts: Iterable[Mapping[str, Any]] | None) -> tuple[str, ...]:
+    """Return the CEL expressions of conditions, variables or mutations."""
+    return tuple(one.get("expression", "") for one in parts or ())
+
+
 def _spec(document: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Mapping[str, Any] = document.get("spec") or {}
     return found
@@ -298,10 +278,8 @@ def _read(name: str, policy: Mapping[str, Any], bindings: Sequence[Mapping[str, 
     spec = _spec(policy)
     takes_params = bool(spec.get("paramKind"))
     mutations = spec.get("mutations") or ()
-    forms = [
-        one.get(form) or {} for one in mutations for form in ("applyConfiguration", "jsonPatch")
-    ]
-    parts = [one.get("expression", "") for one in (*(spec.get("variables") or ()), *forms)]
+    parts = [*(spec.get("variables") or ())]
+    parts += [one.get(form) or {} for one in mutations for form in _FORMS]
     return Policy(
         name=name,
         constraints=spec.get("matchConstraints") or {},
@@ -310,14 +288,10 @@ def _read(name: str, policy: Mapping[str, Any], bindings: Sequence[Mapping[str, 
             Binding(one.get("matchResources") or {}, takes_params and bool(one.get("paramRef")))
             for one in map(_spec, bindings)
         ),
-        conditions=tuple(one.get("expression", "") for one in spec.get("matchConditions") or ()),
-        text="\n".join(parts),
+        conditions=expressions_of(spec.get("matchConditions")),
+        text="\n".join(expressions_of(parts)),
         age=age_in_force(age_of(policy, "spec"), [age_of(one, "spec") for one in bindings]),
     )
-
-
-def _known(is_unknown: bool) -> Truth:  # noqa: FBT001 - a converter of this one value
-    return Truth.UNKNOWN if is_unknown else Truth.TRUE
 
 
 def _matches(resources: MatchResources, write: Matched) -> Truth:

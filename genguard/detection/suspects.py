@@ -7,16 +7,19 @@ The webhooks of genguard, also of another one in the cluster, are never suspects
 contents is asked while a review is at hand, see Fact.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache
+from sys import intern
+from typing import Any, Final
 
 from genguard.admission.review import AdmissionRequest, Phase, own_phase
 from genguard.detection.evidence import (
     MOST_PLACES,
     UNKNOWN_AGE,
     Age,
-    Evidence,
+    BlameScore,
     ResourceKind,
     Shared,
     age_of,
@@ -29,9 +32,9 @@ from genguard.detection.matching import (
     Conditions,
     Likeness,
     Matched,
-    NotEvaluated,
     Policy,
     Writes,
+    expressions_of,
     matched,
     matches_rules,
     may_match,
@@ -40,7 +43,6 @@ from genguard.detection.matching import (
     shown_to_rules,
 )
 from genguard.detection.write import NOBODY, Acted, Called
-from genguard.objects.bounded import Bounded
 from genguard.objects.selectors import Truth, every
 
 TRACE_LABEL: Final = "genguard.io/trace"
@@ -52,9 +54,6 @@ _MOST_POLICIES: Final = 8
 """Of one write."""
 _MOST_CALLED: Final = 1_000
 """Likenesses of writes with the webhooks called; writes of one owner are alike."""
-_MOST_BYTES_CALLED: Final = 4 * 1024 * 1024
-_BYTES_OF_NAME: Final = 150
-"""Of a webhook that is called."""
 _MUTATING: Final = ((Phase.INTENT, "/intent"), (Phase.MUTATE, "/mutate"))
 """The phases that a MutatingWebhookConfiguration registers, in order, with their paths."""
 _MOST_NOTES: Final = 3
@@ -80,8 +79,8 @@ class Registered:
 
     @property
     def name(self) -> str:
-        """As findings name it."""
-        return f"{self.configuration}/{self.webhook}"
+        """As findings name it; many records have the same text."""
+        return intern(f"{self.configuration}/{self.webhook}")
 
     @property
     def doubtful(self) -> int:
@@ -114,42 +113,34 @@ class Registered:
         return is_status and any(name.endswith(_STATUS) for name in names)
 
 
-class Note(NamedTuple):
-    """What is known about one actor of a finding, in words."""
-
-    actor: str
-    text: str
-
-
 def read_configurations(documents: Iterable[Any]) -> tuple[Registered, ...]:
     """The webhooks of every MutatingWebhookConfiguration, in the order in which they are called."""
-    found = []
-    for document in documents:
-        if not isinstance(document, Mapping):
-            continue
-        if document.get("kind") != "MutatingWebhookConfiguration":
-            continue
-        metadata = document.get("metadata") or {}
-        if TRACE_LABEL in (metadata.get("labels") or {}):
-            continue  # an observer of `genguard trace`: it changes nothing
-        name = metadata.get("name", "")
-        hooks, age = document.get("webhooks") or (), age_of(document, "webhooks")
-        found += [_read(name, own_phase(document, hook), hook, age) for hook in hooks]
+    kind = "MutatingWebhookConfiguration"
+    found = [
+        _read(one, hook)
+        for one in documents
+        if isinstance(one, Mapping) and one.get("kind") == kind and not _only_observes(one)
+        for hook in one.get("webhooks") or ()
+    ]
     return tuple(sorted(found, key=lambda one: one.configuration.encode()))
 
 
-def _read(configuration: str, phase: str, hook: Mapping[str, Any], age: Age) -> Registered:
+def _only_observes(configuration: Mapping[str, Any]) -> bool:
+    return TRACE_LABEL in ((configuration.get("metadata") or {}).get("labels") or {})
+
+
+def _read(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> Registered:
     return Registered(
-        configuration=configuration,
+        configuration=(configuration.get("metadata") or {}).get("name", ""),
         webhook=hook.get("name", ""),
         rules=tuple(hook.get("rules") or ()),
         namespace_selector=hook.get("namespaceSelector"),
         object_selector=hook.get("objectSelector"),
         any_version=hook.get("matchPolicy", "Equivalent") == "Equivalent",
-        conditions=tuple(one.get("expression", "") for one in hook.get("matchConditions") or ()),
-        phase=phase,
+        conditions=expressions_of(hook.get("matchConditions")),
+        phase=own_phase(configuration, hook),
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
-        age=age,
+        age=age_of(configuration, "webhooks"),
         failure_policy=hook.get("failurePolicy") or "Fail",
         timeout_seconds=hook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
     )
@@ -168,52 +159,45 @@ class Suspects:
 
         conditions  evaluates matchConditions; without it each of them may hold
         """
+        self.policies: tuple[Policy, ...] = ()
+        """Those that are bound, by name."""
         self.learn(registered)
         self.learn_policies(policies)
-        self._conditions: Final = conditions or NotEvaluated()
-        self._evidence: Final = Evidence()
+        self.conditions = conditions
+        self._unchanged: Final[Counter[tuple[ResourceKind | bool, str]]] = Counter()
+        """Writes that each webhook left unchanged, in a place, and of status or of all else."""
         self._changed: Final[set[ResourceKind]] = set()
 
     def learn(self, registered: Iterable[Registered]) -> None:
         """Replace the registrations of webhooks."""
         self.registered: tuple[Registered, ...] = tuple(registered)
         self._ages = {one.name: one.age for one in self.registered}
-        self._others: tuple[Registered, ...] = tuple(_between(self.registered))
-        self._have_conditions = any(one.conditions for one in self._others)
+        self.others: tuple[Registered, ...] = tuple(_between(self.registered))
+        """Those that are called between genguard's intent and its mutate."""
+        self._have_conditions = any(one.conditions for one in self.others)
         self._names_matter = any(
-            rule.get("resourceNames") for one in self._others for rule in one.rules
+            rule.get("resourceNames") for one in self.others for rule in one.rules
         )
-        self._called: Bounded[Likeness, Called] = Bounded(_MOST_CALLED, _MOST_BYTES_CALLED)
         self._own_rules = {
             phase: [rule for one in self.registered if one.phase == path for rule in one.rules]
             for phase, path in _MUTATING
             if any(one.phase == path for one in self.registered)
         }
-        self._implied: dict[Writes, tuple[Phase, ...]] = {}
+        self._called = lru_cache(_MOST_CALLED)(self._called_for)
+        self._forget_implied()
 
     def anew(self) -> "Suspects":
         """Return the same registrations, and no evidence yet."""
-        return Suspects(self.registered, self._policies.values(), self._conditions)
-
-    @property
-    def others(self) -> tuple[Registered, ...]:
-        """Those that are called between genguard's intent and its mutate."""
-        return self._others
-
-    @property
-    def conditions(self) -> Conditions:
-        """What evaluates matchConditions."""
-        return self._conditions
-
-    @property
-    def policies(self) -> tuple[Policy, ...]:
-        """Every policy that is bound, by name."""
-        return tuple(self._policies[name] for name in sorted(self._policies))
+        return Suspects(self.registered, self.policies, self.conditions)
 
     def learn_policies(self, policies: Iterable[Policy]) -> None:
         """Replace the bound policies."""
-        self._policies = {one.name: one for one in policies}
-        self._implied = {}
+        self.policies = tuple(sorted(policies, key=lambda one: one.name))
+        self._policies = {one.name: one for one in self.policies}
+        self._forget_implied()
+
+    def _forget_implied(self) -> None:
+        self._implied = lru_cache(_MOST_CALLED)(self._not_needed)
 
     def may_change(self, writes: Writes) -> tuple[str, ...]:
         """Return the webhooks and policies whose rules cover some of these writes.
@@ -232,39 +216,31 @@ class Suspects:
         """
         if phase is Phase.INTENT or not self._own_rules:
             return ()
-        writes = Writes.of(request)
-        found = self._implied.get(writes)
-        if found is None:
-            found = ()
-            if not self.may_change(writes):
-                rules = self._own_rules.items()
-                found = tuple(one for one, asked in rules if not may_match(asked, writes))
-            if len(self._implied) < _MOST_CALLED:
-                self._implied[writes] = found
+        found = self._implied(Writes.of(request))
         return found if phase is Phase.OUTCOME else tuple(x for x in found if x is Phase.INTENT)
+
+    def _not_needed(self, writes: Writes) -> tuple[Phase, ...]:
+        if self.may_change(writes):
+            return ()
+        return tuple(one for one, rules in self._own_rules.items() if not may_match(rules, writes))
 
     def called_in(self, request: AdmissionRequest) -> Called:
         """Return the webhooks that rules and selectors call for a request.
 
         Raises msgspec.MsgspecError for labels that are none, as the other two do.
         """
-        if not self._others:
+        if not self.others:
             return NOBODY
         likeness = shown_to_rules(request, with_name=self._names_matter)
-        found = self._called.get(likeness)
-        if found is None:
-            found = self.called(matched(request))
-            self._called.put(likeness, found, likeness.size + _BYTES_OF_NAME * len(found.first))
-        return found
+        return self._called(likeness) if likeness.is_short else self._called_for(likeness)
+
+    def _called_for(self, likeness: Likeness) -> Called:
+        return self.called(likeness.matched())
 
     def changed(self, where: ResourceKind) -> None:
         """Note that writes here are changed: from now on conditions are evaluated for them."""
         if len(self._changed) < MOST_PLACES:
             self._changed.add(where)
-
-    def has_changed(self, where: ResourceKind) -> bool:
-        """Return whether webhooks were seen to change writes here."""
-        return where in self._changed
 
     def unmet_in(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Return the called webhooks whose matchConditions the request does not meet.
@@ -275,29 +251,22 @@ class Suspects:
         if not self._asks_webhooks(request):
             return ()
         write = matched(request)
-        asked = [
-            one
-            for one in self._others
-            # Conditions see the object in the version that a rule names.
-            if one.conditions and matches(replace(one, any_version=False), write)
-        ]
-        truths = self._conditions.evaluate(_expressions(asked), request)
-        return tuple(one.name for one in asked if _hold(one, truths) is Truth.FALSE)
+        asked = [one for one in self.others if one.conditions and matches(one, write)]
+        held = self._held(asked, write, request)
+        return tuple(name for name, holds in held.items() if holds is Truth.FALSE)
 
     def asks_conditions(self, request: AdmissionRequest) -> bool:
         """Whether `unmet_in` or `policies_in` may have conditions evaluated, which takes long."""
-        return self._asks_webhooks(request) or any(
-            one.conditions for one in self._policies.values()
-        )
+        return self._asks_webhooks(request) or any(one.conditions for one in self.policies)
 
     def _asks_webhooks(self, request: AdmissionRequest) -> bool:
-        return self._have_conditions and self.has_changed(_place(request))
+        wire = request.wire
+        place = ResourceKind(wire.resource.group, wire.resource.resource, wire.sub_resource)
+        return self._have_conditions and place in self._changed
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """Return the policies that may have acted on a request."""
-        if not self._policies:
-            return ()
-        return tuple(self._acted(request))[:_MOST_POLICIES]
+        return tuple(self._acted(request))[:_MOST_POLICIES] if self.policies else ()
 
     def sets(self, name: str, pointers: Iterable[str]) -> bool:
         """Whether a policy visibly sets a field at any of these JSON Pointers."""
@@ -306,46 +275,62 @@ class Suspects:
 
     def called(self, write: Matched) -> Called:
         """The webhooks that rules and selectors call for such a write."""
-        found = [one for one in self._others if matches(one, write)]
+        found = [one for one in self.others if matches(one, write)]
         again = [one for one in found if one.reinvoked]
         return Called(tuple(one.name for one in found), tuple(one.name for one in again))
 
     def _acted(self, request: AdmissionRequest) -> Iterator[Acted]:
         write = matched(request)
-        covers = [(one, one.covers(write)) for one in self._policies.values()]
-        asked = [(one, covered) for one, covered in covers if covered is not Truth.FALSE]
-        truths = self._conditions.evaluate(_expressions(one for one, _ in asked), request)
-        for one, covered in asked:
-            holds = _hold(one, truths)
-            # What the object was before it acted is not seen.
-            if not one.is_exact(write) or (holds is Truth.FALSE and reads_object(one.conditions)):
-                holds = Truth.UNKNOWN
-            answer = every((covered, holds))
-            if answer is not Truth.FALSE:
-                yield Acted(one.name, answer is Truth.TRUE)
+        covered = {one.name: one.covers(write) for one in self.policies}
+        asked = [one for one in self.policies if covered[one.name] is not Truth.FALSE]
+        for name, holds in self._held(asked, write, request).items():
+            if holds is not Truth.FALSE:
+                yield Acted(name, every((covered[name], holds)) is Truth.TRUE)
+            elif reads_object(self._policies[name].conditions):
+                yield Acted(name, is_sure=False)  # what the object was before is not seen
+
+    def _held(
+        self, asked: Sequence[Registered | Policy], write: Matched, request: AdmissionRequest
+    ) -> dict[str, Truth]:
+        """Return by name whether all conditions are met: one that is false decides.
+
+        Conditions see the object in the version that a rule names: in another nobody knows.
+        Source: apiserver pkg/admission/plugin/webhook/matchconditions.
+        """
+        truths: Mapping[str, Truth] = {}
+        exact = [one for one in asked if one.is_exact(write)]
+        if self.conditions is not None:
+            read = [text for one in exact for text in one.conditions]
+            truths = self.conditions.evaluate(read, request)
+        found = {one.name: Truth.UNKNOWN for one in asked}
+        for one in exact:
+            found[one.name] = every(truths.get(text, Truth.UNKNOWN) for text in one.conditions)
+        return found
 
     def unchanged_calls(self, name: str) -> int:
         """Return how many writes came through unchanged for which this webhook was called."""
-        return self._evidence.unchanged_calls(name)
+        return self._unchanged[True, name] + self._unchanged[False, name]
 
     def record_unchanged(self, names: Iterable[str], where: ResourceKind) -> None:
         """Count a write that the called webhooks left unchanged."""
-        self._evidence.record_unchanged(names, where)
+        for key in [(at, name) for name in names for at in (where, where.is_status)]:
+            if key in self._unchanged or len(self._unchanged) < 2 * MOST_PLACES:
+                self._unchanged[key] += 1
 
     def young(self, names: Iterable[str], began: float) -> tuple[str, ...]:
         """The webhooks and policies created or changed shortly before this time, youngest first."""
         ages = [(self._age(name).before(began), name) for name in names]
-        return tuple(name for _, name in sorted((one.seconds, name) for one, name in ages if one))
+        return tuple(name for _, name in sorted((one[0], name) for one, name in ages if one))
 
-    def notes(self, actors: Iterable[Actor], began: float) -> Iterator[Note]:
-        """Yield what is known about the actors of a finding, besides its signals.
+    def notes(self, actors: Iterable[Actor], began: float) -> Iterator[tuple[str, str]]:
+        """Yield names of actors of a finding, and in words what is known about them besides.
 
         began  the time of the first signal, in seconds since the epoch
         """
         for one in [one for one in actors if one.type != "user"][:_MOST_NOTES]:
             event = self._age(one.name).before(began)
             if event is not None:
-                yield Note(one.name, f"{event.what} {event.seconds:.0f} s before the first sign")
+                yield one.name, f"{event[1]} {event[0]:.0f} s before the first sign"
 
     def _age(self, name: str) -> Age:
         policy = self._policies.get(name)
@@ -374,11 +359,20 @@ class Suspects:
         Of those who are equal, the young ones come first, in their order.
         """
         order = list(self.ranked(names))
-        if len(order) < 2 or not self._others:  # noqa: PLR2004 - nothing to choose between
+        if len(order) < 2 or not self.others:  # noqa: PLR2004 - nothing to choose between
             yield from order
             return
-        doubts = {one.name: one.doubtful for one in self._others}
-        weighed = self._evidence.weigh([name for name, _ in order], shared, where, doubts)
+        doubts = {one.name: one.doubtful for one in self.others}
+        weighed = {
+            name: BlameScore(
+                name not in shared.alone,
+                self._unchanged[where, name],
+                self._unchanged[where.is_status, name],
+                doubts.get(name, 0),
+                -shared.support.get(name, 0),
+            )
+            for name, _ in order
+        }
         likeliest, second, *_ = sorted(weighed.values())
         stands_out = likeliest.stands_out_from(second)
         for name in sorted(weighed, key=lambda one: (weighed[one], *rank_of(one, young))):
@@ -390,23 +384,6 @@ class Suspects:
         candidates = sorted(names)
         for name in candidates:
             yield name, Confidence.POSSIBLE if len(candidates) > 1 else Confidence.CERTAIN
-
-
-def _expressions(asked: Iterable[Registered | Policy]) -> list[str]:
-    return [expression for one in asked for expression in one.conditions]
-
-
-def _hold(one: Registered | Policy, truths: Mapping[str, Truth]) -> Truth:
-    """False where one condition is, whatever the others say, and true where all are.
-
-    Source: apiserver pkg/admission/plugin/webhook/matchconditions.
-    """
-    return every(truths[expression] for expression in one.conditions)
-
-
-def _place(request: AdmissionRequest) -> ResourceKind:
-    resource = request.wire.resource
-    return ResourceKind(resource.group, resource.resource, request.wire.sub_resource)
 
 
 def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:

@@ -18,6 +18,8 @@ from tests.controlplane.plane import ControlPlane
 
 Patch = Sequence[Mapping[str, Any]]
 _PROBE = "/probe"
+_MOST_WAITING = 128
+"""Connections that are not accepted yet; of five more the kernel drops some for a second."""
 _PROBE_LABEL = "genguard.io/test-probe"
 
 
@@ -44,7 +46,12 @@ class WebhookListener:
         context = _tls(authority)  # before the socket: this may fail
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._server.socket = context.wrap_socket(
+            self._server.socket,
+            server_side=True,
+            do_handshake_on_connect=False,  # each in its own thread, at the first read
+        )
+        self._server.socket.listen(_MOST_WAITING)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     def __enter__(self) -> Self:

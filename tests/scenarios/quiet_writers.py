@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.controlplane.client import ApiError
+from tests.controlplane.webhook_listener import no_patch
 from tests.scenarios.catalogue import scenario
-from tests.scenarios.scene import Scene, condition, set_condition
+from tests.scenarios.scene import Hook, Json, Scene, Stored, condition, set_condition
 
 
 @scenario()
@@ -128,6 +130,46 @@ def refused_puts_of_a_stale_cache(scene: Scene) -> None:
         except ApiError as error:
             assert error.status == 409
     widget.status("widget-controller", observedGeneration=2)
+
+
+_LOOKS_ON = Hook("looks-on", no_patch, ("widgets", "widgets/status"))
+"""It is called for each write, and changes none."""
+
+
+@scenario(_LOOKS_ON)
+def forty_clients_of_one_user(scene: Scene) -> None:
+    """Patches of one object at once: many have one key, and the API server tries some again."""
+    widget = scene.widget()
+
+    def write(number: int) -> None:
+        mine = {f"client-{number % 20}": f"{number}"}
+        _until_stored(widget, {"metadata": {"annotations": mine}})
+
+    _together(40, write)
+
+
+@scenario(replace(_LOOKS_ON, settings={"reinvocationPolicy": "IfNeeded"}))
+def clients_of_one_user_patch_one_status(scene: Scene) -> None:
+    """The same of status, each with a field of its own."""
+    widget = scene.widget()
+
+    def write(number: int) -> None:
+        for turn in range(2):
+            mine = {f"field{number}": turn}
+            _until_stored(widget, {"status": mine}, "status")
+
+    _together(24, write)
+
+
+def _until_stored(widget: Stored, body: Json, subresource: str = "") -> None:
+    """Again after a conflict: the API server gives up a PATCH after five tries, and a slow one."""
+    while True:
+        try:
+            widget.patch("fleet", body, subresource)
+        except ApiError as error:
+            assert error.status in {409, 504}
+        else:
+            return
 
 
 def _together(count: int, write: Callable[[int], None]) -> None:

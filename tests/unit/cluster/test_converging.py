@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from genguard.detection.matching import NotEvaluated
 from genguard.detection.suspects import read_configurations
 from genguard.objects.served import Served
+from tests.unit.detection.evaluating import CONDITIONS
 from webhook.cluster.converging import Admission, DryRuns
 
 NAME = "mmm/hook"
@@ -35,7 +35,7 @@ def cluster(served=WIDGETS, *, labels=None, **settings):
         None,
         served,
         admission(**settings),
-        conditions=NotEvaluated(),
+        conditions=CONDITIONS,
         namespace_labels=labels or {},
         manager="me",
     )

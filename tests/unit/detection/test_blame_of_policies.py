@@ -1,11 +1,9 @@
 """The requester, or a policy that acted on its write before anybody saw it."""
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from genguard.detection.detection import Detection
-from genguard.detection.finding import Actor, Confidence
 from genguard.detection.finding_state import Requesters
 from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
@@ -153,29 +151,6 @@ def confidence(requesters: Requesters) -> dict[str, str]:
     return {one.name: one.confidence.value for one in requesters.actors(is_sure=True)}
 
 
-def test_of_many_requesters_the_first_are_remembered_and_counted_on():
-    requesters = Requesters()
-    for number in (*range(9), 1, 8):
-        requesters.blame([requester(number)])
-    named = [one.name for one in requesters.actors(is_sure=True)]
-    assert named == ["user-01", "user-00", "user-02", "user-03"]
-
-
-def test_of_many_users_and_policies_the_first_are_looked_at():
-    requesters = Requesters()
-    for number in range(9):
-        look(requesters, number, *(f"p{one:02}" for one in range(20)))
-    named = {one.name for one in requesters.actors(is_sure=False)}
-    assert named == {f"p{number:02}" for number in range(16)}
-
-
-def test_at_a_policy_on_writes_of_one_user_too_many_nobody_looks():
-    requesters = Requesters()
-    for number in range(5):
-        look(requesters, number, *["pins"] * (number == 4))
-    assert confidence(requesters) == {}
-
-
 @pytest.mark.parametrize(
     ("acted", "writes", "told"),
     [(1, 3, "possible"), (1, 2, "possible"), (2, 3, "likely"), (3, 3, "likely")],
@@ -185,23 +160,3 @@ def test_a_policy_comes_before_its_requester_where_it_acted_on_most_writes(acted
     for number in range(writes):
         look(requesters, 0, *["pins"] * (number < acted))
     assert confidence(requesters) == {"pins": told}
-
-
-def test_what_was_seen_is_exported_whole():
-    before = Requesters()
-    before.blame([requester(0), requester(1)])
-    for policies in (["pins"], [], ["other"]):
-        look(before, 0, *policies)
-    look(before, 2, "pins")
-    after = msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=Requesters)
-    expected = [
-        Actor("user", "user-01", "kubectl", Confidence.CERTAIN),
-        Actor("policy", "pins", "", Confidence.LIKELY),
-        Actor("user", "user-00", "kubectl", Confidence.LIKELY),
-        Actor("policy", "other", "", Confidence.POSSIBLE),
-    ]
-    for requesters in (before, after):
-        assert list(requesters.actors(is_sure=True)) == expected
-        assert {one.name for one in requesters.actors(is_sure=False)} == {
-            one.name for one in expected
-        }

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
-from hypothesis.strategies import data, lists, permutations, sampled_from
+from hypothesis.strategies import data, integers, lists, permutations, sampled_from
 
 from genguard.admission.review import Phase
 from genguard.detection.correlate import (
@@ -200,23 +200,64 @@ def test_an_outcome_joins_its_mutate_call_as_long_as_that_is_waited_for():
         assert (detection.writes[-1].content.webhook is not None) is is_joined
 
 
-@given(data())
-def test_writes_of_one_client_at_once_are_not_taken_for_a_webhook_or_a_reinvocation(draw):
-    contents = draw.draw(lists(sampled_from([2, 3, 4]), min_size=1, max_size=4))
-    phases = [phase for number in range(len(contents)) for phase in [number] * len(Phase)]
-    calls = [[(phase, update(spec(replicas=one), OLD)) for phase in Phase] for one in contents]
-    in_any_order = [calls[number].pop(0) for number in draw.draw(permutations(phases))]
+def _calls(draw: Any, contents: list[dict[str, Any]]) -> list[tuple[Phase, dict[str, Any]]]:
+    """The calls of one user's writes upon one version, in any order."""
+    order = [number for number in range(len(contents)) for _ in Phase]
+    calls = [[(phase, update(spec(**one), OLD)) for phase in Phase] for one in contents]
+    return [calls[number].pop(0) for number in draw.draw(permutations(order))]
+
+
+def _seen(calls: list[tuple[Phase, dict[str, Any]]]) -> Judging:
     detection = Judging()
-    for phase, asked in (EARLIER, *in_any_order):
+    for phase, asked in (EARLIER, *calls):
         feed(detection, phase, asked, 100.0)
     detection.finish(100.0)
+    return detection
+
+
+@given(data())
+def test_writes_of_one_client_at_once_are_not_taken_for_a_webhook_or_a_reinvocation(draw):
+    values = draw.draw(lists(sampled_from([2, 3, 4]), min_size=1, max_size=4))
+    detection = _seen(_calls(draw, [{"replicas": one} for one in values]))
     _, *writes = detection.writes
-    assert len(writes) == len(contents)
+    assert len(writes) == len(values)
     assert not detection.completeness.missing
-    for write in writes:
-        assert write.content.reinvocation == NO_DIFF
-        assert not write.content.webhook
-        assert write.missing == ()
+    assert not any(one.is_mutated or one.missing for one in writes)
+
+
+@given(data())
+def test_whatever_is_lost_of_them_or_comes_twice_no_webhook_is_blamed(draw):
+    """Each asks for a field of its own: that is enough to tell a call of another write."""
+    count = draw.draw(integers(2, 5))
+    calls = _calls(draw, [{"replicas": 1, f"field{one}": 2} for one in range(count)])
+    times = draw.draw(lists(sampled_from([0, 1, 1, 2]), min_size=len(calls), max_size=len(calls)))
+    arrived = [call for call, many in zip(calls, times, strict=True) for _ in range(many)]
+    assert not any(one.is_mutated for one in _seen(arrived).writes)
+
+
+def test_of_more_writes_at_once_than_are_remembered_nobody_is_blamed():
+    """All ask for the same field; the oldest are dropped, and a webhook changed none."""
+    asked = [update(spec(replicas=number), OLD) for number in range(2, 2 * MOST_OF_KEY)]
+    calls = [(phase, one) for phase in Phase for one in asked]
+    assert not any(one.is_mutated for one in _seen(calls).writes)
+
+
+def test_a_call_of_a_writer_who_was_busy_a_moment_ago_blames_nobody_unless_it_shows_what_is_asked():
+    first, second, third = (update(spec(replicas=number), OLD) for number in (2, 3, 4))
+    busy = [(INTENT, first), (INTENT, second), (MUTATE, first), (MUTATE, second), (OUTCOME, first)]
+    for then, is_mutated in ((100.0, False), (100.0 + SECONDS_WAITED, True)):
+        detection = Judging()
+        for phase, asked in (EARLIER, *busy):
+            feed(detection, phase, asked, 100.0)
+        for phase, asked in ((INTENT, first), (MUTATE, third), (OUTCOME, third)):
+            feed(detection, phase, asked, then + 0.1)
+        assert detection.writes[-1].is_mutated is is_mutated
+
+
+def test_a_second_mutate_call_without_an_intent_is_no_reinvocation():
+    one, other = update(NEW, OLD), update(OTHER, OLD)
+    calls = (MUTATE, one), (MUTATE, other), (OUTCOME, other)
+    assert not any(write.is_mutated for write in joined(*calls))
 
 
 def test_the_same_request_twice_at_once_is_two_complete_writes():

@@ -4,7 +4,7 @@ import pytest
 
 from genguard.detection.detection import Detection
 from genguard.detection.evidence import ResourceKind
-from genguard.detection.matching import NotEvaluated, read_policies, reads_object
+from genguard.detection.matching import read_policies, reads_object
 from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import INTENT, reviewed, update
 from tests.unit.detection.evaluating import CONDITIONS
@@ -13,7 +13,6 @@ from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import OWN, hook
 
 HERE, ELSE = ResourceKind("apps", "deployments", ""), ResourceKind("apps", "deployments", "status")
-NEVER = ("false",)
 ERROR = "object.nope == 1"
 ELSEWHERE = "authorizer.path('/').check('get').allowed()"
 
@@ -37,11 +36,6 @@ def unmet(expressions, conditions):
 )
 def test_one_false_condition_decides_whatever_is_unknown(expressions, is_unmet):
     assert bool(unmet(expressions, CONDITIONS)) is is_unmet
-
-
-def test_where_nobody_evaluates_them_nobody_is_ruled_out():
-    assert unmet(NEVER, NotEvaluated()) == unmet(NEVER, None) == ()
-    assert unmet(NEVER, CONDITIONS) == ("aaa/h.example.org",)
 
 
 @pytest.mark.parametrize(

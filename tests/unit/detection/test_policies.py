@@ -15,65 +15,6 @@ def named(value):
     return {"matchLabels": {"kubernetes.io/metadata.name": value}}
 
 
-@pytest.mark.parametrize(
-    ("constraints", "covers", "because"),
-    [
-        ({"resourceRules": [rule()]}, YES, "every operation of deployments"),
-        ({"resourceRules": [rule("pods"), rule()]}, YES, "one of several rules"),
-        ({"resourceRules": [rule("deployments/status")]}, NO, "another subresource"),
-        ({"resourceRules": [rule("*/*")]}, YES, "everything"),
-        ({"resourceRules": [rule(operations=["CREATE"])]}, NO, "another operation"),
-        ({"resourceRules": [rule(operations=["CREATE", "UPDATE"])]}, YES, "both"),
-        ({"resourceRules": [rule(apiGroups=["batch"])]}, NO, "another group"),
-        ({"resourceRules": [rule(scope="Cluster")]}, NO, "the object has a namespace"),
-        ({"resourceRules": [rule(resourceNames=["web"])]}, YES, "by its name"),
-        ({"resourceRules": [rule(resourceNames=["other"])]}, NO, "another name"),
-        ({"resourceRules": [rule(resourceNames=[])]}, YES, "an empty list is every name"),
-        ({"resourceRules": [rule(apiVersions=["v1beta1"])]}, YES, "Equivalent is the default"),
-        (
-            {"resourceRules": [rule(apiVersions=["v1beta1"])], "matchPolicy": "Exact"},
-            NO,
-            "asked for exactly",
-        ),
-        (
-            {"resourceRules": [rule("*/*", "*")], "excludeResourceRules": [rule()]},
-            NO,
-            "excluded again",
-        ),
-        (
-            {
-                "resourceRules": [rule()],
-                "excludeResourceRules": [rule(resourceNames=["other"])],
-            },
-            YES,
-            "another name is excluded",
-        ),
-        ({"resourceRules": [rule()], "objectSelector": {"matchLabels": {"a": "b"}}}, YES, "label"),
-        ({"resourceRules": [rule()], "objectSelector": {"matchLabels": {"a": "c"}}}, NO, "label"),
-        ({"resourceRules": [rule()], "namespaceSelector": named("shop")}, YES, "its namespace"),
-        ({"resourceRules": [rule()], "namespaceSelector": named("bank")}, NO, "another one"),
-        (
-            {"resourceRules": [rule()], "namespaceSelector": {"matchLabels": {"team": "red"}}},
-            PERHAPS,
-            "labels of a namespace are in no review",
-        ),
-    ],
-)
-def test_a_policy_covers_what_its_constraints_and_a_binding_match(constraints, covers, because):
-    (as_constraint,) = read_policies([policy(constraints=constraints), binding()])
-    assert as_constraint.covers(WRITE) is covers, because
-    everything = {"resourceRules": [rule("*/*", "*")]}
-    (as_binding,) = read_policies(
-        [policy(constraints=everything), binding(matchResources=constraints)]
-    )
-    assert as_binding.covers(WRITE) is covers, because
-
-
-def test_a_binding_without_rules_narrows_nothing():
-    (found,) = read_policies([policy(), binding(matchResources={"namespaceSelector": {}})])
-    assert found.covers(WRITE) is YES
-
-
 def test_one_binding_of_several_is_enough():
     nowhere = binding(matchResources={"namespaceSelector": named("bank")})
     (found,) = read_policies([policy(), nowhere, binding()])
@@ -86,10 +27,9 @@ def test_without_a_binding_a_policy_never_acts_and_a_binding_needs_its_policy():
     assert read_policies([policy("a"), binding("b")]) == ()
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
-def test_every_version_of_the_api_reads_alike(version):
+def test_every_version_of_the_api_reads_alike():
     both = [
-        {**one, "apiVersion": f"admissionregistration.k8s.io/{version}"}
+        {**one, "apiVersion": "admissionregistration.k8s.io/v1alpha1"}
         for one in (policy(), binding())
     ]
     assert read_policies(both) == read_policies([policy(), binding()])
@@ -121,13 +61,6 @@ def test_a_mutation_visibly_sets_the_fields_that_it_names(case):
     assert found.sets(case["pointer"]) is case["sets"], case.because
 
 
-def test_what_variables_are_made_of_counts_as_well():
-    variables = [{"name": "held", "expression": "Object.spec{replicas: 2}"}]
-    mutation = apply("Object{spec: variables.held}")
-    (found,) = read_policies([policy("pins", mutation, variables=variables), binding()])
-    assert found.sets("/spec/replicas")
-
-
 @pytest.mark.parametrize(
     ("rules", "is_exact"),
     [
@@ -142,23 +75,6 @@ def test_conditions_see_the_version_that_a_rule_names(rules, is_exact):
     assert found.is_exact(WRITE) is is_exact
 
 
-def test_what_is_excluded_in_another_version_is_excluded_where_versions_are_equivalent():
-    other = [rule(apiVersions=["v1beta1"])]
-    for match, covers in (("Equivalent", NO), ("Exact", YES)):
-        constraints = {
-            "resourceRules": [rule()], "excludeResourceRules": other, "matchPolicy": match,
-        }  # fmt: skip
-        (found,) = read_policies([policy(constraints=constraints), binding()])
-        assert found.covers(WRITE) is covers, match
-
-
-def test_a_step_of_a_patch_is_escaped():
-    mutation = patch('[JSONPatch{op: "add", path: "/metadata/annotations/a~1b~0c", value: 1}]')
-    (found,) = read_policies([policy("pins", mutation), binding()])
-    assert found.sets("/metadata/annotations/a~1b~0c")
-    assert not found.sets("/metadata/annotations/a~1b")
-
-
 def test_what_an_api_server_would_not_take_is_read_as_far_as_it_goes():
     """A file may hold anything: no name, no expression."""
     nameless = {"kind": "MutatingAdmissionPolicy", "spec": {"matchConditions": [{}]}}
@@ -167,8 +83,13 @@ def test_what_an_api_server_would_not_take_is_read_as_far_as_it_goes():
 
 
 def test_its_text_is_every_expression_on_a_line_of_its_own():
-    variables = [{"name": "held", "expression": "1"}]
+    variables = [{"name": "held", "expression": "Object.spec{replicas: 2}"}]
     (found,) = read_policies(
-        [policy("a", apply("2"), patch("3"), variables=variables), binding("a")]
+        [
+            policy("a", apply("Object{spec: variables.held}"), patch("3"), variables=variables),
+            binding("a"),
+        ]
     )
-    assert [line for line in found.text.splitlines() if line] == ["1", "2", "3"]
+    lines = [line for line in found.text.splitlines() if line]
+    assert lines == ["Object.spec{replicas: 2}", "Object{spec: variables.held}", "3"]
+    assert found.sets("/spec/replicas")

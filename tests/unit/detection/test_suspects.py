@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from msgspec.structs import replace
 
 from genguard.admission.decode import decode_review
 from genguard.detection.evidence import ResourceKind, share
 from genguard.detection.finding import Confidence
-from genguard.detection.matching import NAME_LABEL, Matched, read_policies
+from genguard.detection.matching import Matched, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from tests.reviews import make_review
 from tests.unit.detection.evaluating import CONDITIONS
@@ -36,28 +35,6 @@ def names(found):
     return [name.partition("/")[0] for name in found]
 
 
-@pytest.mark.parametrize(
-    ("settings", "is_called"),
-    [
-        ({}, True),
-        ({"resources": ("deployments",)}, False),
-        ({"resources": ("*",)}, False),
-        ({"resources": ("*/*",)}, True),
-        ({"resources": ("*/status",)}, True),
-        ({"resources": ("deployments/*",)}, True),
-        ({"objectSelector": {"matchLabels": {"a": "b"}}}, True),
-        ({"objectSelector": {"matchLabels": {"a": "c"}}}, False),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}}, True),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "bank"}}}, False),
-        ({"namespaceSelector": {"matchLabels": {"team": "red"}}}, True),
-        ({"matchConditions": [{"name": "c", "expression": "false"}]}, True),
-    ],
-)
-def test_a_webhook_is_a_candidate_where_the_server_may_call_it(settings, is_called):
-    found = suspects(hook("mmm", **settings)).called(STATUS).first
-    assert names(found) == ["mmm"] * is_called
-
-
 def test_genguards_own_and_what_sorts_outside_of_them_are_never_suspects():
     found = suspects(hook("0"), hook("mmm"), hook("zzzzzzz")).called(STATUS).first
     assert names(found) == ["mmm"]
@@ -80,24 +57,11 @@ def test_one_candidate_is_certain_and_of_equals_each_is_possible():
     ] * 2
 
 
-def test_who_left_other_writes_alone_is_less_likely():
-    both = suspects(hook("aaa", ("*/status",)), hook("bbb"))
-    for _ in range(3):
-        elsewhere = HERE._replace(resource="replicasets")
-        both.record_unchanged(both.called(replace(STATUS, resource="replicasets")).first, elsewhere)
-    pair = both.called(STATUS).first
-    (first, sure), (_, other) = both.accused(pair, share([pair]), HERE)
-    assert (names([first]), sure, other) == (["bbb"], Confidence.LIKELY, Confidence.POSSIBLE)
-
-
 def test_who_stood_alone_in_another_finding_is_named_first():
     both = suspects(hook("aaa"), hook("bbb", ("*/status",)))
     pair = both.called(STATUS).first
     (first, sure), _ = both.accused(pair, share([pair, [pair[1]]]), HERE)
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
-
-
-BY_NAME, BY_TEAM = {"key": NAME_LABEL, "operator": "Exists"}, {"key": "team", "operator": "Exists"}
 
 
 def test_who_left_this_place_alone_is_less_likely_than_who_was_seldom_there():
@@ -113,13 +77,6 @@ def test_what_is_no_configuration_and_who_only_observes_is_passed_over():
     observer = hook("mmm")
     observer["metadata"]["labels"] = {"genguard.io/trace": "1"}
     assert read_configurations([None, "text", {"kind": "Pod"}, observer]) == ()
-
-
-def test_registrations_and_policies_of_now_are_told_by_name():
-    found = suspects(hook("mmm"))
-    assert [one.name for one in found.others] == ["mmm/h.example.org"]
-    found.learn_policies(read_policies([policy("b"), binding("b"), policy("a"), binding("a")]))
-    assert [one.name for one in found.policies] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -163,13 +120,6 @@ def test_another_genguard_is_known_by_its_label_and_never_a_suspect(labels, path
     assert (found in suspects(one).others) is (phase == "")
 
 
-@pytest.mark.parametrize(("policy_", "is_called"), [("Exact", False), ("Equivalent", True)])
-def test_another_version_of_the_resource_is_matched_where_it_is_asked_for(policy_, is_called):
-    one = hook("mmm", matchPolicy=policy_)
-    one["webhooks"][0]["rules"][0]["apiVersions"] = ["v1beta1"]
-    assert bool(suspects(one).called(STATUS).first) is is_called
-
-
 def test_who_is_called_for_one_name_alone_is_told_by_the_name():
     one = hook("mmm", ("*",))
     one["webhooks"][0]["rules"][0]["resourceNames"] = ["web"]
@@ -198,13 +148,6 @@ def test_of_many_policies_so_many_are_remembered_of_a_write():
     asked = make_review("UPDATE", "deployments", {}, {})
     acted = found.policies_in(decode_review(json.dumps(asked).encode()))
     assert [one.name for one in acted] == wanted[:8]
-
-
-def test_what_two_may_have_done_is_certain_of_neither_where_no_registration_is_known():
-    assert [sure for _, sure in Suspects().accused(["a/h", "b/h"], share([]), HERE)] == [
-        Confidence.POSSIBLE,
-        Confidence.POSSIBLE,
-    ]
 
 
 def test_who_sorts_as_genguard_itself_is_not_between_its_two():
