@@ -230,11 +230,13 @@ class _Part(NamedTuple):
 
 def _turned_back(part: _Part, write: Write, past: ObjectHistory) -> Iterator[Signal]:
     """Yield one signal for a write that turned something back."""
+    meant = part.meant(write)
+    if not meant:
+        return
     since = write.time - part.seconds
     recent = [one for one in past.stored if one.time >= since]
     found = None
     if _change_hands(recent):
-        meant = part.meant(write)
         found = _fight(part, write, meant, _turns(part, meant, recent))
     found = found or part.alone(write, recent, past) or _slow_fight(part, write, past)
     if found is not None:
