@@ -25,7 +25,7 @@ from genguard.detection.changes import weight_of
 from genguard.detection.diff import Compared, compare, digests
 from genguard.detection.metadata import compare_metadata
 from genguard.detection.suspects import Suspects
-from genguard.detection.values import Digest, Shows, added, shows_of
+from genguard.detection.values import Digest, Shows, added, digest_of, shows_of
 from genguard.detection.write import BYTES_OF_RECORD, NODE_USER, Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.prediction import Prediction
@@ -82,7 +82,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies         those that may have acted; None where an earlier phase has told
     compared_metadata  labels, annotations, finalizers and owners; None where all are as stored
     owner            the uid of the controller that owns the stored object, "" where none does
-    gates            the readiness gates of a bound pod whose status is written; None of others
+    gates            digests of the readiness gates of a bound pod whose status is written, for
+                     their names are contents; None of others
     implied          phases before this one that are not registered, and would show the same
     """
 
@@ -110,7 +111,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] | None
     compared_metadata: Compared | None
     owner: str = ""
-    gates: tuple[str, ...] | None = None
+    gates: tuple[Digest, ...] | None = None
     process: str = ""
     implied: tuple[Phase, ...] = ()
 
@@ -357,11 +358,13 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     readiness_gates: list[_Gate] | None = None
 
 
+_MOST_GATES: Final = 64
+"""No pod has nearly as many: nobody is told of one with more, and nothing of it is kept."""
 _pod_spec_decoder: Final = msgspec.json.Decoder(_PodSpec | None)
 
 
-def _gates_of_pod(request: AdmissionRequest) -> tuple[str, ...] | None:
-    """Return the readiness gates of a bound pod; None where no other writes its status.
+def _gates_of_pod(request: AdmissionRequest) -> tuple[Digest, ...] | None:
+    """Return digests of the readiness gates of a bound pod; None where no other writes its status.
 
     The API server keeps a kubelet to the pods of its node (plugin/pkg/admission/noderestriction),
     and a simulated one writes those of many nodes: it is never somebody else. None of a malformed
@@ -376,8 +379,10 @@ def _gates_of_pod(request: AdmissionRequest) -> tuple[str, ...] | None:
         spec = _pod_spec_decoder.decode(old.spec) or _PodSpec()
     except msgspec.ValidationError:
         return None
-    gates = tuple(one.condition_type for one in spec.readiness_gates or ())
-    return gates if spec.node_name else None
+    gates = spec.readiness_gates or []
+    if not spec.node_name or len(gates) > _MOST_GATES:
+        return None
+    return tuple(digest_of(one.condition_type.encode()) for one in gates)
 
 
 class _Taken(NamedTuple):

@@ -294,6 +294,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
             write,
             called=NOBODY,
             owner="",
+            gates=None,
             # What is equal is kept once.
             object=where if where == write.object and self.writes else _interned(write.object),
             subresource=intern(write.subresource),

@@ -101,8 +101,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
     owner               the uid of the controller that owns the object; its history keeps it
-    gates               the readiness gates of a bound pod whose status is written by another than
-                        its kubelet; None of other writes
+    gates               digests of the readiness gates of a bound pod whose status is written by
+                        another than its kubelet; None of other writes, and in a history
     """
 
     time: float
@@ -134,7 +134,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     metadata_before: Digest | None = None
     metadata_after: Digest | None = None
     owner: str = ""
-    gates: tuple[str, ...] | None = None
+    gates: tuple[Digest, ...] | None = None
 
     @property
     def kind(self) -> ResourceKind:

@@ -20,6 +20,7 @@ from genguard.detection.questions.question import (
     Seen,
     Signal,
 )
+from genguard.detection.values import digest_of
 from genguard.detection.write import NODE_USER, Write
 from genguard.generation.table import counted_since, has_observed_generation
 from genguard.objects.bounded import Bounded
@@ -305,12 +306,13 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     if unobserved and write.observed_before.own:
         message = f"{user} sets {len(unobserved)} condition(s) of a pod without observedGeneration"
         yield MISSING, Signal(blame, unobserved, message, (write.requester,))
-    quiet = {*_SHARED, *(write.gates or ())}
+    gates = write.gates or ()
+    is_quiet = all(one in _SHARED or digest_of(one.encode()) in gates for one in types)
     fields = dict.fromkeys(str(one.key[1]) for one in changed if len(one.key) > 1)
     foreign = tuple(
         f"/status/{one}"
         for one in fields
-        if one not in _NOT_OF_KUBELET and not (one == _CONDITIONS and types <= quiet)
+        if one not in _NOT_OF_KUBELET and not (one == _CONDITIONS and is_quiet)
     )
     if foreign and user not in CONTROL_PLANE and _has_kubelet(past):
         message = (
