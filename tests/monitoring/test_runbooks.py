@@ -10,6 +10,7 @@ import pytest
 from genguard.detection.questions import FINDINGS
 from tests.monitoring.queries import families
 from tests.monitoring.rules import MONITORING, RUNBOOKS, alerts
+from tools import tables
 from webhook.cli import main
 from webhook.server.settings import Settings
 
@@ -20,6 +21,11 @@ ALERTS = {rule["alert"] for rule in alerts()} - {"GenguardLoop"}
 
 def test_every_detector_and_every_alert_has_a_page_and_there_is_no_other() -> None:
     assert {page.name for page in PAGES} == {f"{name}.md" for name in DETECTORS | ALERTS}
+
+
+def test_the_table_of_findings_is_what_questions_declare() -> None:
+    """`python -m tools.tables` writes the table."""
+    assert tables.written_findings() == tables.wanted_findings()
 
 
 def test_prometheus_and_the_server_link_the_same_pages() -> None:
