@@ -51,10 +51,26 @@ def define(plane: ControlPlane) -> None:
     for item in items:
         plane.client.post(path, item, check=False)  # it may be there
     for item in items:
-        plural = item["spec"]["names"]["plural"]
-        version = item["spec"]["versions"][0]["name"]
-        at = f"/apis/example.org/{version}/{plural}"
-        wait_until(lambda at=at: plane.client.get(at).body, what=f"{plural} served")
+        names = item["spec"]["names"]
+        for version in item["spec"]["versions"]:
+            at = f"/apis/example.org/{version['name']}"
+            path = f"{at}/{names['plural']}"
+            wait_until(lambda path=path: plane.client.get(path).body, what=f"{path} served")
+            # What reads its schemas too gets 404 for up to a second more.
+            wait_until(
+                lambda at=at, kind=names["kind"]: kind in _described(plane, at),
+                what=f"the schema of {path}",
+            )
+
+
+def _described(plane: ControlPlane, at: str) -> set[str]:
+    """The kinds of a group version whose schemas are published."""
+    document = (
+        plane.client.get(f"/openapi/v3{at}").body or {}
+    )  # empty after a group's last one went
+    schemas = document.get("components", {}).get("schemas", {}).values()
+    key = "x-kubernetes-group-version-kind"
+    return {kind["kind"] for schema in schemas for kind in schema.get(key, ())}
 
 
 @contextmanager
