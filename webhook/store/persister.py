@@ -93,7 +93,7 @@ class Place(Protocol):
     async def save(self, rows: Sequence[Row], brief: Sequence[Row]) -> int:
         """Replace all rows; return how many had no room. Raises ChangedError.
 
-        brief  the same rows without examples, for a place in which not all have room
+        brief  the same rows without examples, where they may not all have room
         """
 
 
@@ -221,12 +221,17 @@ class Persister:
         self._has_taken_over = True
 
     async def _save(self, *, is_last: bool) -> None:
-        found = [one async for one in _by_and_by(self.findings.snapshot(self.place.room))]
+        found = [one async for one in _by_and_by(self.findings.snapshot())]
         marks = {one.name: one.mark for one in found}
         if not self._is_due(marks, is_last=is_last):
             return
         rows = [(one.name, one.content()) async for one in _by_and_by(found)]
-        brief = [(one.name, one.brief()) async for one in _by_and_by(found)]
+        brief = rows
+        if sum(len(content) for _, content in rows) > self.place.room:
+            contents = dict(rows)
+            order = [one for one in self.findings.snapshot(self.place.room) if one.name in contents]
+            rows = [(one.name, contents[one.name]) for one in order]
+            brief = [(one.name, one.brief()) async for one in _by_and_by(order)]
         left_out = await self.place.save(rows, brief)
         if self._is_failing:
             LOGGER.info("findings are saved again")
