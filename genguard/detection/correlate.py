@@ -510,10 +510,14 @@ def _writer(key: JoinKey) -> JoinKey:
     return msgspec.structs.replace(key, resource_version="")
 
 
+def _parts(fact: Fact) -> tuple[Compared | None, ...]:
+    """Return the fields, the status and the metadata that a call shows."""
+    return fact.compared, fact.compared_status, fact.compared_metadata
+
+
 def _shown(fact: Fact) -> tuple[Digest | None, ...]:
-    """Return digests of the fields, the status and the metadata that a call shows."""
-    parts = (fact.compared, fact.compared_status, fact.compared_metadata)
-    return tuple(None if one is None else one.after for one in parts)
+    """Return digests of what a call shows."""
+    return tuple(None if one is None else one.after for one in _parts(fact))
 
 
 def _same(one: Fact, other: Fact) -> bool:
@@ -523,8 +527,7 @@ def _same(one: Fact, other: Fact) -> bool:
 
 def _leaves_of(fact: Fact) -> dict[Path, Digest | None]:
     """Return what a call would make of the leaves that it changes."""
-    parts = (fact.compared, fact.compared_status, fact.compared_metadata)
-    return {one.key: one.after for part in parts if part is not None for one in part.diff}
+    return {one.key: one.after for part in _parts(fact) if part is not None for one in part.diff}
 
 
 def assemble(

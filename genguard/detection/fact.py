@@ -124,10 +124,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def shows_same_as(self, other: "Fact") -> bool:
         """Whether two phases of one write show the same fields and the same metadata."""
-        return self.compared.same_as(other.compared) and self.has_metadata_of(other)
-
-    def has_metadata_of(self, other: "Fact") -> bool:
-        """Whether two phases of one write show the same metadata."""
+        if not self.compared.same_as(other.compared):
+            return False
         mine, theirs = self.compared_metadata, other.compared_metadata
         if mine is None or theirs is None:
             return mine is theirs

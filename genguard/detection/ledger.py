@@ -368,7 +368,8 @@ class Ledger:
         by_object, by_namespace = Counter[_Key](), Counter[str]()
         found = []
         for key, one in self._entries.items():
-            worth = -1 if one.state == "resolved" else one.severity.rank + 3 * bool(one.damage)
+            worth = one.severity.rank + (_DAMAGED if one.damage else 0)
+            worth = -1 if one.state == "resolved" else worth
             found.append((-worth, -one.last, key, one.object.namespace))
         held = []
         for worth, _, key, namespace in sorted(found):

@@ -115,7 +115,7 @@ def _cleared(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     ]
     if theirs:
         yield Signal(
-            blame_of(write),
+            blame_of(write.content),
             tuple(to_pointer(one.path) for one in theirs),
             f"{user} cleared {len(theirs)} observedGeneration value(s) that somebody else had set",
             (write.requester,),
@@ -195,7 +195,7 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
             yield (
                 found,
                 Signal(
-                    blame_of(write),
+                    blame_of(write.content),
                     tuple(one.pointer for one in dropped),
                     f"{user} dropped {len(dropped)} status field(s) that "
                     f"{' and '.join(users)} had set",

@@ -19,6 +19,7 @@ from genguard.detection.questions.question import (
     Question,
     Seen,
     Signal,
+    blame_of,
 )
 from genguard.detection.values import digest_of
 from genguard.detection.write import NODE_USER, Write
@@ -284,20 +285,15 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     spec.readinessGates names, and the fields and writers above. The kubelet's user must have been
     seen to write this pod: a virtual kubelet may have any name, and is not called foreign for that.
     """
-    is_asked_known = write.content.requested is not None
-    changed = [
-        one
-        for one in (write.content.requested if is_asked_known else write.content.admitted) or ()
-        if one.key[0] == "status"
-    ]
+    changed = [one for one in write.content.sent if one.key[0] == "status"]
     types = {
         str(name).removeprefix(_TYPE)
         for one in changed
         for name in one.key[2:3]
         if one.key[1] == _CONDITIONS and str(name).startswith(_TYPE)
     }
-    blame, user = Blame.REQUESTER if is_asked_known else Blame.EITHER, write.requester.user
-    there = (write.observed_asked if is_asked_known else write.observed_after).conditions
+    blame, user = blame_of(write.content), write.requester.user
+    there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
     unobserved = tuple(
         f"/status/conditions/{index}/observedGeneration"
         for index, one in enumerate(there)

@@ -7,6 +7,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from genguard.admission.review import Phase
 from genguard.detection.damage import Damage
+from genguard.detection.diff import PartDiffs
 from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.lives import Turns, blank_write
@@ -48,9 +49,9 @@ class Blame(StrEnum):
     SERVER = "server"  # between mutate and outcome
 
 
-def blame_of(write: Write) -> Blame:
+def blame_of(part: PartDiffs) -> Blame:
     """Return who is to blame for what was asked: the requester, if the intent was seen."""
-    return Blame.EITHER if write.content.requested is None else Blame.REQUESTER
+    return Blame.EITHER if part.requested is None else Blame.REQUESTER
 
 
 @dataclass(frozen=True, slots=True)

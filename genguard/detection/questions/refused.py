@@ -100,7 +100,7 @@ def _not_stored(write: Write, past: ObjectHistory) -> Iterator[Signal]:
         asked=write.content.sent,
         made=write.content.webhook or NO_DIFF,
     )
-    blame = Blame.OTHERS if write.content.webhook else blame_of(write)
+    blame = Blame.OTHERS if write.content.webhook else blame_of(write.content)
     yield _signal_refused(
         write, blame, "writes it again and again: it is admitted and never stored", refusal
     )

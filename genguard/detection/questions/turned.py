@@ -238,17 +238,19 @@ def _turned_back(part: _Part, write: Write, past: ObjectHistory) -> Iterator[Sig
     found = None
     if _change_hands(recent):
         found = _fight(part, write, meant, _turns(part, meant, recent))
-    found = found or part.alone(write, recent, past) or _slow_fight(part, write, past)
+    found = found or part.alone(write, recent, past) or _slow_fight(part, write, meant, past)
     if found is not None:
         yield found
 
 
-def _slow_fight(part: _Part, write: Write, past: ObjectHistory) -> Signal | None:
+def _slow_fight(
+    part: _Part, write: Write, meant: Sequence[Change], past: ObjectHistory
+) -> Signal | None:
     """Return a signal for a fight that goes on for hours or days; over status there is none."""
     writes = () if part.found is OSCILLATION else past.slow.writes
     if not writes or writes[-1] is not write or write.time - writes[0].time <= part.seconds:
         return None
-    meant = [one for one in part.meant(write) if not one.is_switch]
+    meant = [one for one in meant if not one.is_switch]
     turns = _turns(part, meant, writes)
     turns = {key: some for key, some in turns.items() if not _is_timetable(some)}
     found = _fight(part, write, [one for one in meant if one.key in turns], turns)
@@ -271,7 +273,7 @@ def _fight(
     users = dict.fromkeys((newest.user, *(one.user for one in others)))
     names = " and ".join(users) if len(users) > 1 else f"several processes of {newest.user}"
     return Signal(
-        _blame_of_metadata(write) if of_metadata else Blame.REQUESTER,
+        blame_of(write.metadata) if of_metadata else Blame.REQUESTER,
         tuple(dict.fromkeys(change.pointer for change in fought)),
         f"{names} overwrite each other's {field_names(fought)}",
         (newest, *others),
@@ -351,7 +353,7 @@ def _flipped(write: Write, recent: Sequence[Write], past: ObjectHistory) -> Sign
         return None
     user = write.requester.user
     return Signal(
-        blame_of(write),
+        blame_of(write.content),
         tuple(one.pointer for one in flipped),
         f"{user} flips {field_names(flipped)} again and again, for no change of the spec",
         (write.requester,),
@@ -371,7 +373,7 @@ def _claimed(write: Write, recent: Sequence[Write], past: ObjectHistory) -> Sign
         return None
     user = write.requester.user
     return Signal(
-        _blame_of_metadata(write),
+        blame_of(write.metadata),
         tuple(one.pointer for one in claimed),
         f"{user} writes it for two owners by turns, each with a {field_names(claimed)} of its own",
         (write.requester,),
@@ -385,10 +387,6 @@ def _made_of_metadata(write: Write) -> Sequence[Change]:
         return made
     asked = {one.key: one.after for one in write.metadata.requested}
     return [one for one in made if one.key in asked and asked[one.key] == one.after]
-
-
-def _blame_of_metadata(write: Write) -> Blame:
-    return Blame.EITHER if write.metadata.requested is None else Blame.REQUESTER
 
 
 def _is_beside(write: Write, fought: Sequence[Change], turns: dict[Path, list[Turn]]) -> bool:
