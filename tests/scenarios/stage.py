@@ -65,9 +65,8 @@ def define(plane: ControlPlane) -> None:
 
 def _described(plane: ControlPlane, at: str) -> set[str]:
     """The kinds of a group version whose schemas are published."""
-    document = (
-        plane.client.get(f"/openapi/v3{at}").body or {}
-    )  # empty after a group's last one went
+    # It is empty for a moment after the last definition of a group has gone.
+    document = plane.client.get(f"/openapi/v3{at}").body or {}
     schemas = document.get("components", {}).get("schemas", {}).values()
     key = "x-kubernetes-group-version-kind"
     return {kind["kind"] for schema in schemas for kind in schema.get(key, ())}

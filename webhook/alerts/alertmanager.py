@@ -52,14 +52,15 @@ class AlertmanagerSink:
         """Send changes at once, and all open findings every RESEND."""
         now = self._clock()
         for transition, finding in changes:
-            self._firing[finding.id] = finding
             if transition in ENDS:
-                del self._firing[finding.id]
+                self._firing.pop(finding.id, None)
+            else:
+                self._firing[finding.id] = finding
         alerts = [self._alert(change.finding, now) for change in changes if _is_alert(change)]
         if not timedelta(0) <= now - self._sent < RESEND:  # less than 0: the clock was set back
             self._sent = now
-            self._firing = {one.id: one for one in (*self._held(findings, now), *findings)}
-            self._firing = {name: one for name, one in self._firing.items() if _is_open(one)}
+            all_of_them = (*self._held(findings, now), *findings)
+            self._firing = {one.id: one for one in all_of_them if _is_open(one)}
             alerts = [self._alert(one, now) for one in self._firing.values()] + [
                 alert for alert in alerts if alert["endsAt"] <= _text(now)
             ]
