@@ -99,14 +99,15 @@ def test_what_is_equal_has_no_changes(document):
     assert changes(fields_of(document), fields_of(document), KEYS) == ()
 
 
-def test_a_time_is_known_by_its_name():
-    before = {"status": {"a": [{"type": "Ready", "lastTransitionTime": "1", "times": "1"}]}}
-    after = {"status": {"a": [{"type": "Ready", "lastTransitionTime": "2", "times": "2"}]}}
+def test_a_time_is_known_by_its_name_and_by_its_value():
+    names = ("lastTransitionTime", "times", "fightTime")
+    times = ("2024-05-01T10:00:00Z", "2024-05-01T10:00:01Z")
+    before = {"status": {"lastTransitionTime": times[0], "times": times[0], "fightTime": "a"}}
+    after = {"status": {"lastTransitionTime": times[1], "times": times[1], "fightTime": "b"}}
     found = changes(fields_of(before), fields_of(after), KEYS)
-    assert {one.key[-1]: one.holds_time for one in found} == {
-        "lastTransitionTime": True,
-        "times": False,
-    }
+    assert {one.key[-1]: one.holds_time for one in found} == dict(
+        zip(names, (True, False, False), strict=True)
+    )
 
 
 def test_of_very_many_changes_some_are_told():
