@@ -1,16 +1,13 @@
 """Chases: two controllers write two objects, and each writes because the other has written.
 
-Reads   the latest moves of this object, and of the objects that move in turn with it
-Acts on writes of more than status, each object by one actor alone; where labels and annotations
-        are all that it writes, only if each writes what the other has reached
-Result  names both actors; told of the object whose name is the first. Each of these is a proof
-        that both react: each writes the generation or the resourceVersion that the other has
-        reached; or, over many turns, a delay of one delays the other as well. Two timers of the
-        same period make up for a delay, and so does an actor that waits for nobody: there a long
-        gap is followed by a short gap
-Relies  on no value coming back, else it is another loop. Not meant are an owner and what it owns
-        (a rollout is alternation, too), several objects by one actor, and three that move by turns:
-        two may follow the third
+Each of these proves that both react: each writes the generation or the resourceVersion that the
+other has reached; or, over many turns, a delay of one delays the other as well. Two timers of the
+same period make up for a delay, and so does an actor that waits for nobody: there a long gap is
+followed by a short gap.
+
+Not meant are values that come back (another loop), an owner and what it owns (a rollout is
+alternation, too), several objects by one actor, and three that move by turns: two may follow the
+third. Where labels and annotations are all that is written, times alone prove nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,6 +24,7 @@ from genguard.detection.questions.question import (
     Question,
     Seen,
     Signal,
+    signal,
 )
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import ObjectKey, Write
@@ -63,22 +61,25 @@ _OFTEN: Final = 0.7
 
 
 class _Turns(NamedTuple):
-    """The latest moves of both by turns, the oldest first; it ends with a move of mine."""
+    """The latest moves of both by turns, the oldest first; it ends with a move of mine.
+
+    to_them, to_me  seconds from each move of mine to theirs, and from each of theirs to mine
+    """
 
     mine: Sequence[Move]
     theirs: Sequence[Move]
 
     @property
     def to_them(self) -> list[float]:
-        """Seconds from each move of mine to theirs."""
-        return [after.time - one.time for one, after in zip(self.mine, self.theirs, strict=False)]
+        return _gaps(self.mine, self.theirs)
 
     @property
     def to_me(self) -> list[float]:
-        """Seconds from each move of theirs to mine."""
-        return [
-            after.time - one.time for one, after in zip(self.theirs, self.mine[1:], strict=True)
-        ]
+        return _gaps(self.theirs, self.mine[1:])
+
+
+def _gaps(moves: Sequence[Move], after: Sequence[Move]) -> list[float]:
+    return [later.time - one.time for one, later in zip(moves, after, strict=False)]
 
 
 class Chases(Question):
@@ -97,20 +98,21 @@ def _chased(write: Write, past: ObjectHistory) -> Iterator[Signal]:
         return
     mine = past.in_turn.mine
     others = _unrelated(mine, past.in_turn.others)
-    chased = [one for one in others if one.requester.user != mine.requester.user]
-    if len(chased) != 1 or len(others) != 1:
+    if len(others) != 1 or others[0].requester.user == mine.requester.user:
         return
-    (theirs,) = chased
+    (theirs,) = others
     turns = _by_turns(mine, theirs)
+    # It is told of the object whose name is the first.
     if _place(mine.object) < _place(theirs.object) and _is_chase(turns):
-        other, count = theirs.object, len(turns.theirs)
-        yield Signal(
+        other, users = _told(theirs.object), (mine.requester.user, theirs.requester.user)
+        yield signal(
+            write,
             Blame.REQUESTER,
             write.all_pointers(),
-            f"{mine.requester.user} and {theirs.requester.user} chase each other: the one "
-            f"writes {_told(mine.object)}, the other {_told(other)}, {count} times by turns",
-            (mine.requester, theirs.requester),
-            evidence={"other": _told(other), "otherUser": theirs.requester.user},
+            f"{' and '.join(users)} chase each other: the one writes {_told(mine.object)}, the "
+            f"other {other}, {len(turns.theirs)} times by turns",
+            requesters=(mine.requester, theirs.requester),
+            evidence={"other": other, "otherUser": users[1]},
         )
 
 
@@ -168,16 +170,23 @@ def _steady(gaps: Sequence[float]) -> int:
 
 
 def _is_chase(turns: _Turns) -> bool:
-    if len(turns.theirs) < _TURNS_WRITTEN or not _is_new(turns.mine) or not _is_new(turns.theirs):
+    mine, theirs, to_them, to_me = *turns, turns.to_them, turns.to_me
+    if len(theirs) < _TURNS_WRITTEN or not _is_new(mine) or not _is_new(theirs):
         return False
-    longest = max(*turns.to_them, *turns.to_me)
+    longest = max(*to_them, *to_me)
     if longest <= _SECONDS_WRITTEN and _write_what_they_saw(turns):
         return True
-    if any(one.is_of_metadata for one in (*turns.mine, *turns.theirs)):
+    if any(one.is_of_metadata for one in (*mine, *theirs)):
         return False  # heartbeats, leases and passes of many tools are there
-    if len(turns.theirs) < _TURNS_TIMED or longest > _SECONDS_TIMED:
+    if len(theirs) < _TURNS_TIMED or longest > _SECONDS_TIMED:
         return False
-    return _are_alike(turns) and not _are_timers(turns) and _delay_each_other(turns)
+    usual = sorted((median(to_them), median(to_me)))
+    return (
+        usual[1] <= _ALIKE * usual[0]
+        and not (_is_timer(mine) or _is_timer(theirs))
+        and _goes_with(to_them, to_me)
+        and _goes_with(to_me[:-1], to_them[1:])
+    )
 
 
 def _is_new(moves: Sequence[Move]) -> bool:
@@ -188,58 +197,40 @@ def _is_new(moves: Sequence[Move]) -> bool:
 
 def _write_what_they_saw(turns: _Turns) -> bool:
     """Whether each writes the generation, or each the resourceVersion, that the other reached."""
-    theirs, mine = turns.theirs, turns.mine
-    by_me = [
-        (_reached(one, after), _made(move))
-        for one, after, move in zip(theirs, (*theirs[1:], None), mine[1:], strict=True)
-    ]
+    mine, theirs = turns
+    by_me = list(zip(theirs, (*theirs[1:], None), mine[1:], strict=True))
     by_them = [
-        (_reached(one, after), _made(move))
-        for (one, after), move in zip(pairwise(mine), theirs, strict=True)
+        (one, after, move) for (one, after), move in zip(pairwise(mine), theirs, strict=True)
     ]
     return any(
         all(
-            sum(bool(reached[kind] & made) for reached, made in each)
-            >= max(_OFTEN * sum(bool(made) for _, made in each), _COMPARED)
+            sum(bool(reached(one, after).intersection(move.made)) for one, after, move in each)
+            >= max(_OFTEN * sum(bool(move.made) for *_, move in each), _COMPARED)
             for each in (by_me, by_them)
         )
-        for kind in (0, 1)
+        for reached in (_generation, _version)
     )
 
 
-def _made(move: Move) -> set[Digest]:
-    return set(move.made)
-
-
-def _reached(move: Move, after: Move | None) -> tuple[set[Digest], set[Digest]]:
-    """Return digests of the generation, and of the resourceVersion, that a move has reached."""
+def _generation(move: Move, _: Move | None) -> set[Digest]:
+    """Return digests of the generation that a move has reached, as a number and as a text."""
     number = str(move.generation).encode()
-    version = set() if after is None else {digest_of(b'"%b"' % after.base.encode())}
-    return {digest_of(number), digest_of(b'"%b"' % number)}, version
+    return {digest_of(number), digest_of(b'"%b"' % number)}
 
 
-def _are_alike(turns: _Turns) -> bool:
-    one, other = median(turns.to_them), median(turns.to_me)
-    return max(one, other) <= _ALIKE * min(one, other)
-
-
-def _are_timers(turns: _Turns) -> bool:
-    return any(_is_timer(moves) for moves in (turns.mine, turns.theirs))
+def _version(_: Move, after: Move | None) -> set[Digest]:
+    """Return the digest of the resourceVersion that it has reached: the next is written upon it."""
+    return set() if after is None else {digest_of(b'"%b"' % after.base.encode())}
 
 
 def _is_timer(moves: Sequence[Move]) -> bool:
-    periods = [after.time - one.time for one, after in pairwise(moves)]
+    periods = _gaps(moves, moves[1:])
     usual = fmean(periods)
     return usual > _SECONDS_OF_TIMERS and pstdev(periods) < _CLOCKWORK * usual
 
 
-def _delay_each_other(turns: _Turns) -> bool:
-    """Whether neither makes up for a gap of the other's: then each begins when the other ends."""
-    to_them, to_me = turns.to_them, turns.to_me
-    return _goes_with(to_them, to_me) and _goes_with(to_me[:-1], to_them[1:])
-
-
 def _goes_with(gaps: Sequence[float], next_gaps: Sequence[float]) -> bool:
+    """Whether the one does not make up for the other: then it begins when the other ends."""
     one, other = pstdev(gaps), pstdev(next_gaps)
     if min(one, other) < _SECONDS_MEASURED or max(one, other) > _AS_UNSTEADY * min(one, other):
         return False

@@ -18,8 +18,13 @@ from genguard.detection.questions.question import (
     Signal,
     Stored,
     blame_of,
+    own,
+    rewritten,
+    signal,
+    values,
 )
 from genguard.detection.sample import field_names
+from genguard.detection.values import Digest
 from genguard.detection.write import Write
 from genguard.objects.fields import Path, to_pointer
 from genguard.objects.observed import Observed, Restoration, restorations
@@ -98,38 +103,43 @@ def _cleared(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     if write.content.webhook is not None:
         gone = list(restorations(asked, write.observed_sent))
         if gone:
-            yield Signal(
+            yield signal(
+                write,
                 Blame.OTHERS,
-                tuple(to_pointer(one.path) for one in gone),
+                _places(gone),
                 f"another webhook cleared {len(gone)} observedGeneration value(s) that {user} sent",
                 evidence={"asked": gone[0].value},
                 damage=_damage_of_values(asked, after, user),
                 averted=_damage_of_values(asked, write.observed_sent, user),
             )
             return
-    gone = list(restorations(write.observed_before, asked))
-    theirs = [
-        one
-        for one in gone
-        if past.several_wrote_status and past.last_setter_but(user, _leaf_of(one, asked))
-    ]
+    before = write.observed_before
+    gone = list(restorations(before, asked))
+    leaves = [(one, _leaf_of(one, asked)) for one in gone if past.several_wrote_status]
+    theirs = [one for one, leaf in leaves if past.last_setter_but(user, leaf)]
     if theirs:
-        yield Signal(
+        yield signal(
+            write,
             blame_of(write.content),
-            tuple(to_pointer(one.path) for one in theirs),
+            _places(theirs),
             f"{user} cleared {len(theirs)} observedGeneration value(s) that somebody else had set",
-            (write.requester,),
             evidence={"stored": theirs[0].value},
-            damage=_damage_of_values(write.observed_before, after, ""),
+            damage=_damage_of_values(before, after, ""),
         )
-    elif gone and write.content.requested is None and not _is_gone(gone, after):
-        yield Signal(
+    elif write.content.requested is None and len(gone) > len([*restorations(before, after)]):
+        yield signal(
+            write,
             Blame.EITHER,
-            tuple(to_pointer(one.path) for one in gone),
+            _places(gone),
             f"{len(gone)} observedGeneration value(s) were cleared in a write of {user}, "
             "and put back before it was stored",
+            requesters=(),
             evidence={"stored": gone[0].value},
         )
+
+
+def _places(gone: Sequence[Restoration]) -> tuple[str, ...]:
+    return tuple(to_pointer(one.path) for one in gone)
 
 
 def _damage_of_values(sent: Observed, left: Observed, writer: str) -> Damage | None:
@@ -144,13 +154,6 @@ def _leaf_of(one: Restoration, found: Observed) -> Path:
         return "status", _OBSERVED
     _, _, index, _ = one.path
     return "status", "conditions", f"type={found.conditions[int(index)].type}", _OBSERVED
-
-
-def _is_gone(gone: Iterable[Restoration], after: Observed) -> bool:
-    """Whether nothing of it came back."""
-    own = after.own is None
-    conditions = all(one.observed is None for one in after.conditions)
-    return all(conditions if "conditions" in one.path else own for one in gone)
 
 
 _SECONDS: Final = 20.0
@@ -168,41 +171,35 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
     seconds.
     """
     others, user = write.content.webhook or (), write.requester.user
-    for found, is_meant in ((CLOBBERED, _is_ours), (TERMINATING, _is_terminating)):
-        lost = [one for one in others if not one.added and is_meant(one, others)]
+    for found in (CLOBBERED, TERMINATING):
+        lost = [one for one in _meant(found, others) if not one.added]
         if lost:
-            yield (
-                found,
-                Signal(
-                    Blame.OTHERS,
-                    tuple(one.pointer for one in lost),
-                    f"another webhook changed {len(lost)} status field(s) that {user} sent",
-                    damage=_damage_of_status(lost, write) if found is CLOBBERED else None,
-                ),
-            )
-            continue
-        if not past.several_wrote_status:
-            continue  # nothing of theirs is there to be dropped
-        sent = write.content.sent
-        setters = {
-            one: past.last_setter_but(user, one.key)
-            for one in sent
-            if one.removed and is_meant(one, sent)
-        }
-        dropped = [one for one, setter in setters.items() if setter is not None]
-        if dropped:
-            users = dict.fromkeys(one.user for one in setters.values() if one is not None)
-            yield (
-                found,
-                Signal(
-                    blame_of(write.content),
-                    tuple(one.pointer for one in dropped),
-                    f"{user} dropped {len(dropped)} status field(s) that "
-                    f"{' and '.join(users)} had set",
-                    (write.requester,),
-                    minor=found is CLOBBERED and _is_slow(write, past),
-                ),
-            )
+            said = f"another webhook changed {len(lost)} status field(s) that {user} sent"
+            damage = _damage_of_status(lost, write) if found is CLOBBERED else None
+            yield found, signal(write, Blame.OTHERS, lost, said, damage=damage)
+        elif past.several_wrote_status:
+            removed = [one for one in _meant(found, write.content.sent) if one.removed]
+            setters = [(one, past.last_setter_but(user, one.key)) for one in removed]
+            theirs = {one: setter.user for one, setter in setters if setter is not None}
+            if theirs:
+                users = " and ".join(dict.fromkeys(theirs.values()))
+                said = f"{user} dropped {len(theirs)} status field(s) that {users} had set"
+                minor = found is CLOBBERED and _is_slow(write, past)
+                yield found, signal(write, blame_of(write.content), theirs, said, minor=minor)
+
+
+def _meant(found: Declared, changes: Iterable[Change]) -> list[Change]:
+    """Return those that a finding is about; an empty list that is filled is a leaf that goes."""
+    if found is TERMINATING:
+        return [one for one in changes if one.removed and one.key == _KEY]
+    added = [one.key for one in changes if one.added]
+    return [
+        one
+        for one in changes
+        if one.key[0] == "status"
+        and one.key[-1] not in _OTHER_FINDINGS
+        and not (one.removed and any(key[: len(one.key)] == one.key for key in added))
+    ]
 
 
 def _damage_of_status(lost: Sequence[Change], write: Write) -> Damage | None:
@@ -211,46 +208,20 @@ def _damage_of_status(lost: Sequence[Change], write: Write) -> Damage | None:
     Another field with another value is not damage: webhooks normalise values, and their writers
     accept that.
     """
-    asked = {one.key: one for one in write.content.requested or ()}
-    result = {one.key: one for one in write.content.admitted}
-    fields = []
+    # What a write stores as it was is no change of it.
+    unchanged = {one.key: one.before for one in write.content.requested or ()}
+    stored = unchanged | values(write.content.admitted)
     meant = [one for one in lost if one.removed or one.key[1:2] == ("conditions",)]
-    for change in meant[:MOST_LOST]:
-        if change.key in result:
-            stored = result[change.key].after
-        elif change.key in asked:
-            stored = asked[change.key].before
-        else:
-            stored = change.before
-        if stored != change.before:
-            fields.append(LostField(change.key, stored))
-    return Damage(fields=tuple(fields)) if fields else None
-
-
-def _is_ours(change: Change, among: Iterable[Change]) -> bool:
-    if change.key[0] != "status" or change.key[-1] in _OTHER_FINDINGS:
-        return False
-    # An empty object or list that is filled is a leaf that goes, and no loss.
-    below = len(change.key)
-    return not (
-        change.removed and any(one.added and one.key[:below] == change.key for one in among)
-    )
-
-
-def _is_terminating(change: Change, among: Iterable[Change]) -> bool:
-    del among
-    return change.removed and change.key == _KEY
+    left = [(one, stored.get(one.key, one.before)) for one in meant[:MOST_LOST]]
+    fields = tuple(LostField(one.key, value) for one, value in left if value != one.before)
+    return Damage(fields=fields) if fields else None
 
 
 def _is_slow(write: Write, past: ObjectHistory) -> bool:
     """It is long ago that this requester took something away: people approve, loops hurry."""
+    lately = own(write, past.earlier, _SECONDS)
     return not any(
-        one.requester.user == write.requester.user
-        and one.time > write.time - _SECONDS
-        and any(
-            change.removed and _is_ours(change, one.content.sent) for change in one.content.sent
-        )
-        for one in past.earlier
+        change.removed for one in lately for change in _meant(CLOBBERED, one.content.sent)
     )
 
 
@@ -264,14 +235,14 @@ def _lost_of_metadata(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     leaves out and a webhook adds again, is a default and no loss. An annotation that is taken away
     in a later write is a question and its answer.
     """
-    lost, turned = _rewritten(write), _turned_back(write, past)
-    users = [write.requester.user] if lost else []
-    users += [setter for setter, _ in turned]
-    changed = [asked for asked, _ in lost] + [made for _, made in turned]
+    lost, turned = rewritten(write.metadata), _turned_back(write, past)
+    users = [*([write.requester.user] if lost else []), *turned.values()]
+    changed = [*(asked for asked, _ in lost), *turned]
     if changed:
-        yield Signal(
+        yield signal(
+            write,
             Blame.OTHERS,
-            tuple(dict.fromkeys(one.pointer for one in changed)),
+            changed,
             f"another webhook changed {len(changed)} field(s) of metadata that "
             f"{' and '.join(dict.fromkeys(users))} had set",
             minor=not turned
@@ -287,49 +258,32 @@ def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> 
     if left.removed or left.after == asked.before:
         return True
     return any(
-        before.after == asked.after and made.after == asked.before
-        for earlier in past.earlier
-        if earlier.requester.user == write.requester.user
-        for before, made in _rewritten(earlier)
-        if before.key == asked.key
+        before.key == asked.key and before.after == asked.after and made.after == asked.before
+        for earlier in own(write, past.earlier)
+        for before, made in rewritten(earlier.metadata)
     )
 
 
-def _rewritten(write: Write) -> list[tuple[Change, Change]]:
-    """The leaves that the requester set and other webhooks changed: as asked, and as made."""
-    made = {one.key: one for one in write.metadata.webhook or ()}
-    return [
-        (asked, made[asked.key])
-        for asked in write.metadata.requested or ()
-        if asked.after is not None and asked.key in made
-    ]
-
-
-def _turned_back(write: Write, past: ObjectHistory) -> list[tuple[str, Change]]:
+def _turned_back(write: Write, past: ObjectHistory) -> dict[Change, str]:
     """What webhooks turned back although the write does not ask for it, and who had set it."""
-    asked = {one.key for one in write.metadata.requested or ()}
-    net = {one.key for one in write.metadata.admitted}
-    found: list[tuple[str, Change]] = []
-    for made in write.metadata.webhook or ():
-        if made.key in asked or made.key not in net or made.before is None:
-            continue
-        if made.removed and made.key[1] == ANNOTATIONS:
-            continue
-        setter = _set_again(made, past)
-        if setter is not None:
-            found.append((setter, made))
-    return found
+    asked, net = values(write.metadata.requested), values(write.metadata.admitted)
+    setters = {
+        made: _set_again(made, past)
+        for made in write.metadata.webhook or ()
+        if made.key in net and made.key not in asked and made.before is not None
+        if not (made.removed and made.key[1] == ANNOTATIONS)
+    }
+    return {made: setter for made, setter in setters.items() if setter}
 
 
-def _set_again(made: Change, past: ObjectHistory) -> str | None:
+def _set_again(made: Change, past: ObjectHistory) -> str:
     """Who set the value that is turned back now, and had set it before it was turned back before.
 
-    None where this is the first time.
+    "" where this is the first time.
     """
-    setter, is_turned = None, False
+    setter, is_turned = "", False
     for earlier in reversed(past.stored):
-        asked = {one.key: one.after for one in earlier.metadata.requested or ()}
-        left = {one.key: one.after for one in earlier.metadata.admitted}
+        asked, left = values(earlier.metadata.requested), values(earlier.metadata.admitted)
         if made.key not in left:
             continue
         if left[made.key] == made.before and asked.get(made.key) == made.before:
@@ -337,9 +291,9 @@ def _set_again(made: Change, past: ObjectHistory) -> str | None:
             if is_turned and user == setter:
                 return setter
             setter = setter or user
-        elif setter is not None and left[made.key] == made.after and made.key not in asked:
+        elif setter and left[made.key] == made.after and made.key not in asked:
             is_turned = True
-    return None
+    return ""
 
 
 _TIMES_NOT_KEPT: Final = 6
@@ -354,21 +308,11 @@ def _dropped_by_server(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     The writer is named with the version of the API that it uses: a conversion between two versions
     of a custom resource may not know the field, or a strategy drops it.
     """
-    if write.subresource or write.changed_anything or write.content.webhook:
+    if write.subresource or write.changed_anything or write.content.webhook or not _asked(write):
         return
-    asked = _asked(write)
-    if not asked:
-        return
-    same = [
-        one
-        for one in past.earlier
-        if one.requester.user == write.requester.user
-        and not one.subresource
-        and one.time > write.time - _SECONDS_NOT_KEPT
-    ]
-    lost = _in_each(asked, [one for one in same if _asked(one)][-_TIMES_NOT_KEPT + 1 :])
-    if lost:
-        yield _signal_not_kept(write, lost, "and the API server drops it")
+    mine = own(write, past.earlier, _SECONDS_NOT_KEPT)
+    same = [one for one in mine if not one.subresource and _asked(one)]
+    yield from _not_kept(write, _asked_each_time(write, same), "and the API server drops it")
 
 
 def _gone_again(write: Write, past: ObjectHistory) -> Iterator[Signal]:
@@ -379,21 +323,21 @@ def _gone_again(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     """
     if write.subresource or write.content.webhook:
         return
-    stored = [
-        one for one in past.stored if one.counted and one.time > write.time - _SECONDS_NOT_KEPT
-    ]
+    oldest = write.time - _SECONDS_NOT_KEPT
+    stored = [one for one in past.stored if one.counted and one.time > oldest]
     jumps = [one.generation_after != after.generation_before for one, after in pairwise(stored)]
     if 2 * sum(jumps) > len(jumps):
         return
-    asked = [one for one in stored if one.content.requested is not None]
-    own = [one for one in asked if one.requester.user == write.requester.user]
-    lost = _in_each(_asked(write), own[-_TIMES_NOT_KEPT:-1])
-    since = own[-_TIMES_NOT_KEPT].time if len(own) >= _TIMES_NOT_KEPT else 0.0
-    lost = [one for one in lost if not _is_taken_back(one, stored, since)]
+    mine = [
+        one for one in own(write, stored) if one.content.requested is not None and one is not write
+    ]
+    lost = _asked_each_time(write, mine)
     if lost:
-        yield _signal_not_kept(
-            write, lost, "it is stored each time, and nobody is seen to take it back"
-        )
+        since = mine[_TIMES_NOT_KEPT - 2].time
+        back = {_step(one) for it in stored if it.time >= since for one in it.content.admitted}
+        lost = [one for one in lost if (one.key, one.after, one.before) not in back]
+    said = "it is stored each time, and nobody is seen to take it back"
+    yield from _not_kept(write, lost, said)
 
 
 def _asked(write: Write) -> list[Change]:
@@ -402,32 +346,27 @@ def _asked(write: Write) -> list[Change]:
     return [one for one in found if not (one.holds_time or one.removed)][:_MOST_LEAVES]
 
 
-def _in_each(asked: Sequence[Change], writes: Sequence[Write]) -> list[Change]:
-    """Return those that each of the other writes asks for as well, in place of the same value."""
-    if len(writes) < _TIMES_NOT_KEPT - 1:
+def _asked_each_time(write: Write, writes: Sequence[Write]) -> list[Change]:
+    """Return what each of the latest writes asks for as well, in place of the same value."""
+    latest = writes[: _TIMES_NOT_KEPT - 1]
+    if len(latest) < _TIMES_NOT_KEPT - 1:
         return []
-    each = [{(one.key, one.before, one.after) for one in _asked(it)} for it in writes]
-    return [one for one in asked if all((one.key, one.before, one.after) in some for some in each)]
+    each = [{_step(one) for one in _asked(it)} for it in latest]
+    return [one for one in _asked(write) if all(_step(one) in some for some in each)]
 
 
-def _is_taken_back(change: Change, stored: Sequence[Write], since: float) -> bool:
-    """Whether a stored write is seen to have undone the change."""
-    back: tuple[Path, object, object] = change.key, change.after, change.before
-    return any(
-        (one.key, one.before, one.after) == back
-        for write in stored
-        if write.time >= since
-        for one in write.content.admitted
-    )
+def _step(one: Change) -> tuple[Path, Digest | None, Digest | None]:
+    return one.key, one.before, one.after
 
 
-def _signal_not_kept(write: Write, lost: Sequence[Change], what: str) -> Signal:
+def _not_kept(write: Write, lost: Sequence[Change], what: str) -> Iterator[Signal]:
     version = write.object.version
-    return Signal(
-        Blame.REQUESTER,
-        tuple(one.pointer for one in lost),
-        f"{write.requester.user} asks for the same {field_names(lost)} again and again, in version "
-        f"{version}: {what}",
-        (write.requester,),
-        evidence={"version": version},
-    )
+    if lost:
+        yield signal(
+            write,
+            Blame.REQUESTER,
+            lost,
+            f"{write.requester.user} asks for the same {field_names(lost)} again and again, in "
+            f"version {version}: {what}",
+            evidence={"version": version},
+        )

@@ -6,7 +6,6 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from genguard.detection.changes import Change
 from genguard.detection.damage import Damage
 from genguard.detection.finding import FoundObject, Severity
 from genguard.detection.history import ObjectHistory
@@ -20,12 +19,13 @@ from genguard.detection.questions.question import (
     Seen,
     Signal,
     blame_of,
+    signal,
 )
 from genguard.detection.values import digest_of
 from genguard.detection.write import NODE_USER, Write
 from genguard.generation.table import counted_since, has_observed_generation
 from genguard.objects.bounded import Bounded
-from genguard.objects.observed import generation_number
+from genguard.objects.observed import Observed, generation_number
 
 STALLED: Final = Declared(
     "observed-generation-stalled",
@@ -74,16 +74,9 @@ class Numbers(Question):
         if isinstance(event, Dishonest):
             # Who waits for it takes an old status for the new one, or waits for ever.
             written, what, counts = event
-            yield (
-                DISHONEST,
-                Signal(
-                    Blame.REQUESTER,
-                    ("/status/observedGeneration",),
-                    f"{written.requester.user} {what}",
-                    (written.requester,),
-                    evidence={**counts, "generation": written.generation_after},
-                ),
-            )
+            said = f"{written.requester.user} {what}"
+            evidence = {**counts, "generation": written.generation_after}
+            yield DISHONEST, signal(written, Blame.REQUESTER, _NUMBER, said, evidence=evidence)
         elif isinstance(event, Seen):
             write, past = event
             if write.writes_status:
@@ -95,6 +88,7 @@ class Numbers(Question):
                 yield from MISMATCH.of(_mismatched(write))
 
 
+_NUMBER: Final = ("/status/observedGeneration",)
 _WRITES: Final = 5
 _SECONDS: Final = 2.0
 _STEPS: Final = 3
@@ -117,81 +111,63 @@ def _stalled(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     # A PATCH that meets another write is tried again: only writes that were stored count.
     stored = (one for one in reversed(past.stored) if one.changed_something)
     recent = (one for one in (write, *stored) if _is_known(one))
-    stall = list(takewhile(lambda one: _lags(one) and _own(one) == _own(write), recent))
+    observed, cleared = _after(write), _is_cleared(write)
+    stall = [*takewhile(lambda one: _lags(one) and _after(one) == observed, recent)]
     if len(stall) < _WRITES:
         return
-    cleared = _is_cleared(write)
-    if not (_is_lost(write, stall) if cleared else _is_forgotten(write, stall)):
-        return
-    yield Signal(
-        Blame.OTHERS if cleared else Blame.REQUESTER,
-        ("/status/observedGeneration",),
-        f"observedGeneration stands at {_own(write) or 0} while generation is "
-        f"{write.generation_after}, over {len(stall)} status writes",
-        () if cleared else (write.requester,),
-        evidence={"observedGeneration": _own(write), "generation": write.generation_after},
-        damage=Damage(behind=1 if write.status_counts else 0),
-    )
+    seconds = write.time - stall[-1].time
+    is_far = write.generation_after - (observed or 0) >= _STEPS
+    if cleared:
+        is_stall = is_far or seconds >= _SECONDS
+    else:
+        # For a moment a busy controller writes from a cache that is several generations old.
+        is_stall = len(stall) >= _SLOW_WRITES and seconds >= _SLOW_SECONDS
+        if is_far and len({one.generation_after for one in stall}) > 1:
+            is_stall = len(stall) >= _MANY_WRITES or seconds >= _SECONDS
+    if is_stall:
+        yield signal(
+            write,
+            Blame.OTHERS if cleared else Blame.REQUESTER,
+            _NUMBER,
+            f"observedGeneration stands at {observed or 0} while generation is "
+            f"{write.generation_after}, over {len(stall)} status writes",
+            evidence={"observedGeneration": observed, "generation": write.generation_after},
+            damage=Damage(behind=1 if write.status_counts else 0),
+        )
 
 
 def _is_known(write: Write) -> bool:
     """Whether a write is about status, and what was seen of it says whether it lags."""
-    is_vague = write.missing and _own(write) is None and not _lags(write)
+    is_vague = write.missing and _after(write) is None and not _lags(write)
     return _speaks_of_status(write) and not is_vague
 
 
 def _speaks_of_status(write: Write) -> bool:
     """Where status is no subresource any write may, and one of the spec alone does not."""
-    if not write.status_counts:
-        return write.writes_status
-    return write.touches_status
-
-
-def _is_lost(write: Write, stall: list[Write]) -> bool:
-    return _seconds(write, stall) >= _SECONDS or _behind(write) >= _STEPS
-
-
-def _is_forgotten(write: Write, stall: list[Write]) -> bool:
-    moved = len({one.generation_after for one in stall}) > 1
-    if _behind(write) >= _STEPS and moved:
-        # For a moment a busy controller writes from a cache that is several generations old.
-        return len(stall) >= _MANY_WRITES or _seconds(write, stall) >= _SECONDS
-    return len(stall) >= _SLOW_WRITES and _seconds(write, stall) >= _SLOW_SECONDS
-
-
-def _seconds(write: Write, stall: list[Write]) -> float:
-    return write.time - stall[-1].time
-
-
-def _behind(write: Write) -> int:
-    return write.generation_after - (_own(write) or 0)
-
-
-def _own(write: Write) -> int | None:
-    return generation_number(write.observed_after.own)
+    return write.touches_status if write.status_counts else write.writes_status
 
 
 def _is_cleared(write: Write) -> bool:
     """It was asked for, and is not there once the other webhooks have been asked."""
-    return write.content.webhook is not None and (
-        (generation_number(write.observed_asked.own) or 0)
-        > (generation_number(write.observed_sent.own) or 0)
+    asked, sent = (
+        generation_number(it.own) or 0 for it in (write.observed_asked, write.observed_sent)
     )
+    return write.content.webhook is not None and asked > sent
 
 
 def _lags(write: Write) -> bool:
     if not write.writes_status or not write.generation_after:
         return False
-    own = _own(write)
+    own = _after(write)
     if own is None and not write.observes:
         return False  # nobody observes this kind here
     if (own or 0) >= write.generation_after - (1 if write.status_counts else 0):
         return False
-    in_conditions = [
-        generation_number(one.observed) or 0 for one in write.observed_after.conditions
-    ]
     # Where conditions are current the controller is at work: kstatus reads them as well.
-    at_work = bool(in_conditions) and max(in_conditions) >= write.generation_after
+    conditions = write.observed_after.conditions
+    at_work = any(
+        (generation_number(one.observed) or 0) >= write.generation_after for one in conditions
+    )
     return _is_cleared(write) or not at_work
 
 
@@ -201,18 +177,17 @@ def _ahead(write: Write) -> Iterator[Signal]:
     Nothing in the API server refuses it: it accepts any value but a cleared one on Pods.
     """
     after = write.observed_after.own
-    if not isinstance(after, int) or not 0 < write.generation_after < after:
-        return
-    asked = write.observed_asked.own
-    by_others = write.content.webhook is not None and asked != write.observed_sent.own
-    yield Signal(
-        Blame.OTHERS if by_others else Blame.REQUESTER,
-        ("/status/observedGeneration",),
-        f"observedGeneration {after} is ahead of generation {write.generation_after}",
-        () if by_others else (write.requester,),
-        evidence={"observedGeneration": after, "generation": write.generation_after},
-        damage=Damage(ahead=True),
-    )
+    if isinstance(after, int) and 0 < write.generation_after < after:
+        is_changed = write.observed_asked.own != write.observed_sent.own
+        by_others = write.content.webhook is not None and is_changed
+        yield signal(
+            write,
+            Blame.OTHERS if by_others else Blame.REQUESTER,
+            _NUMBER,
+            f"observedGeneration {after} is ahead of generation {write.generation_after}",
+            evidence={"observedGeneration": after, "generation": write.generation_after},
+            damage=Damage(ahead=True),
+        )
 
 
 def _mismatched(write: Write) -> Iterator[Signal]:
@@ -232,13 +207,9 @@ def _mismatched(write: Write) -> Iterator[Signal]:
         since = counted_since(write.object.group, write.object.resource)
         is_left = since and write.generation_after == write.generation_before
         older = f"; an API server before {since} does not count it" if is_left else ""
-        yield Signal(
-            Blame.SERVER,
-            ("/metadata/generation",),
-            f"generation {write.generation_after} where {predicted} was predicted{older}",
-            (write.requester,),
-            evidence={"predicted": predicted, "generation": write.generation_after},
-        )
+        said = f"generation {write.generation_after} where {predicted} was predicted{older}"
+        evidence = {"predicted": predicted, "generation": write.generation_after}
+        yield signal(write, Blame.SERVER, ("/metadata/generation",), said, evidence=evidence)
 
 
 _CONTROLLERS: Final = "system:serviceaccount:kube-system:"
@@ -285,13 +256,9 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     spec.readinessGates names, and the fields and writers above. The kubelet's user must have been
     seen to write this pod: a virtual kubelet may have any name, and is not called foreign for that.
     """
-    changed = [one for one in write.content.sent if one.key[0] == "status"]
-    types = {
-        str(name).removeprefix(_TYPE)
-        for one in changed
-        for name in one.key[2:3]
-        if one.key[1] == _CONDITIONS and str(name).startswith(_TYPE)
-    }
+    keys = [one.key for one in write.content.sent if one.key[0] == "status" and len(one.key) > 1]
+    items = [str(key[2]) for key in keys if key[1] == _CONDITIONS and key[2:]]
+    types = {one.removeprefix(_TYPE) for one in items if one.startswith(_TYPE)}
     blame, user = blame_of(write.content), write.requester.user
     there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
     unobserved = tuple(
@@ -300,22 +267,17 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
         if one.type in types and not one.observed
     )[:_MOST_CONDITIONS]
     if unobserved and write.observed_before.own:
-        message = f"{user} sets {len(unobserved)} condition(s) of a pod without observedGeneration"
-        yield MISSING, Signal(blame, unobserved, message, (write.requester,))
+        said = f"{user} sets {len(unobserved)} condition(s) of a pod without observedGeneration"
+        yield MISSING, signal(write, blame, unobserved, said)
     gates = write.gates or ()
     is_quiet = all(one in _SHARED or digest_of(one.encode()) in gates for one in types)
-    fields = dict.fromkeys(str(one.key[1]) for one in changed if len(one.key) > 1)
-    foreign = tuple(
-        f"/status/{one}"
-        for one in fields
-        if one not in _NOT_OF_KUBELET and not (one == _CONDITIONS and is_quiet)
-    )
+    quiet = _NOT_OF_KUBELET | {_CONDITIONS} if is_quiet else _NOT_OF_KUBELET
+    fields = dict.fromkeys(str(key[1]) for key in keys)
+    foreign = [f"/status/{one}" for one in fields if one not in quiet]
     if foreign and user not in CONTROL_PLANE and _has_kubelet(past):
-        message = (
-            f"{user} writes {len(foreign)} field(s) in the status of a pod "
-            "that belong to the kubelet of its node"
-        )
-        yield FOREIGN, Signal(blame, foreign, message, (write.requester,))
+        said = f"{user} writes {len(foreign)} field(s) in the status of a pod that belong to"
+        said = f"{said} the kubelet of its node"
+        yield FOREIGN, signal(write, blame, foreign, said)
 
 
 def _has_kubelet(past: ObjectHistory) -> bool:
@@ -357,15 +319,16 @@ class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
     never: int = 0
     backwards: int = 0
 
-    @property
-    def is_early(self) -> bool:
-        """Whether it is early at least every second time."""
-        return self.early >= _LEAST_EARLY and self.early >= _REGULAR * self.raised
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether it does not raise the number at least every second time."""
-        return self.never >= _LEAST_NEVER and self.never >= _REGULAR * (self.raised + self.never)
+    def told(self, field: str) -> str:
+        """Return what it does at least every second time; `field` has just been counted."""
+        generations = self.never + self.raised
+        if field == "early" and self.early >= max(_LEAST_EARLY, _REGULAR * self.raised):
+            what = "raises observedGeneration before conditions and phase are about the new spec"
+            return f"{what}: {self.early} of {self.raised} times"
+        if field == "never" and self.never >= max(_LEAST_NEVER, _REGULAR * generations):
+            what = "writes status and does not raise observedGeneration"
+            return f"{what}: {self.never} of {generations} generations"
+        return ""
 
 
 class Honesty:
@@ -400,18 +363,9 @@ class Honesty:
         found = None
         for judged, field in _judged(write, past):
             one = self._count(judged, field)
-            counts = {"raised": one.raised, "early": one.early, "never": one.never}
-            if field == "early" and one.is_early:
-                what = (
-                    "raises observedGeneration before conditions and phase are about the new spec: "
-                    f"{one.early} of {one.raised} times"
-                )
-                found = Dishonest(judged, what, counts)
-            elif field == "never" and one.is_silent:
-                what = (
-                    "writes status and does not raise observedGeneration: "
-                    f"{one.never} of {one.never + one.raised} generations"
-                )
+            what = one.told(field)
+            if what:
+                counts = {"raised": one.raised, "early": one.early, "never": one.never}
                 found = Dishonest(judged, what, counts)
         return found
 
@@ -428,58 +382,39 @@ class Honesty:
 
 def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
     """Yield what is to be counted: the write that it is about, and the field of WriterHonesty."""
+    group, resource = write.object.group, write.object.resource
     # Where status makes generations of its own, no number is that of the spec.
-    if write.status_counts or (write.object.group, write.object.resource) == _PODS:
+    if write.status_counts or (group, resource) == _PODS:
         return
-    if write.counted and (unraised := _unraised(write, past)) is not None:
-        yield unraised, "never"
-    if not write.touches_status:
-        return
-    before, after = _observed(write)
+    if write.counted and has_observed_generation(group, resource):
+        last = next(_status_writes(past, write.generation_before), None)
+        if last is not None and not _is_at(last.observed_after, last):
+            yield last, "never"
+    if write.touches_status:
+        yield from ((write, one) for one in _how(write, past))
+
+
+def _how(write: Write, past: ObjectHistory) -> Iterator[str]:
+    """Yield how a status write handles the number."""
+    before, after = generation_number(write.observed_before.own), _after(write)
     if after is None:
         return
+    at_this = list(_status_writes(past, write.generation_after))
+    mine = [one for one in at_this if one.requester.user == write.requester.user]
     if before is not None and after < before:
-        yield write, "backwards"
-    elif _raises(write) and not _was_raised(write, past):
-        yield write, "raised"
-        if _is_alone(write) and any(_speaks(one) for one in _of_same_writer(write, past)):
-            yield write, "late"
-    elif after >= write.generation_after and _speaks(write) and _is_early(write, past):
-        yield write, "early"
-
-
-def _is_early(write: Write, past: ObjectHistory) -> bool:
-    """Whether a write speaks first of a spec of which the number was raised a moment ago."""
-    spoken = (one for one in _of_same_writer(write, past) if _raises(one) or _speaks(one))
-    raised = next(spoken, None)
-    if raised is None or not _raises(raised) or not _is_alone(raised):
-        return False
-    return write.time - raised.time <= _EARLY_SECONDS and next(spoken, None) is None
-
-
-def _unraised(write: Write, past: ObjectHistory) -> Write | None:
-    """Return the last status write of the generation that ends, if it was not raised in it."""
-    if not has_observed_generation(write.object.group, write.object.resource):
-        return None
-    last = next(_status_writes(past, write.generation_before), None)
-    if last is None or (generation_number(last.observed_after.own) or 0) >= last.generation_after:
-        return None
-    return last
-
-
-def _was_raised(write: Write, past: ObjectHistory) -> bool:
-    """Whether the number had been raised at this generation: somebody has taken it away since."""
-    return any(
-        _raises(one) or (generation_number(one.observed_before.own) or 0) >= one.generation_after
-        for one in _status_writes(past, write.generation_after)
-    )
-
-
-def _of_same_writer(write: Write, past: ObjectHistory) -> Iterator[Write]:
-    """Yield the earlier status writes of its user at its generation, the newest first."""
-    for one in _status_writes(past, write.generation_after):
-        if one.requester.user == write.requester.user:
-            yield one
+        yield "backwards"
+    # Where it had been raised somebody has taken it away since.
+    elif _raises(write) and not any(
+        _is_at(one.observed_before, one) or _raises(one) for one in at_this
+    ):
+        yield "raised"
+        if _is_alone(write) and any(_speaks(one) for one in mine):
+            yield "late"
+    elif after >= write.generation_after and _speaks(write):
+        earlier = [one for one in mine if _raises(one) or _speaks(one)]
+        raised = [one for one in earlier if _raises(one) and _is_alone(one)]
+        if len(earlier) == len(raised) == 1 and write.time - raised[0].time <= _EARLY_SECONDS:
+            yield "early"
 
 
 def _status_writes(past: ObjectHistory, generation: int) -> Iterator[Write]:
@@ -491,14 +426,17 @@ def _status_writes(past: ObjectHistory, generation: int) -> Iterator[Write]:
             yield one
 
 
-def _observed(write: Write) -> tuple[int | None, int | None]:
-    """Return observedGeneration before and after a write."""
-    return generation_number(write.observed_before.own), generation_number(write.observed_after.own)
+def _after(write: Write) -> int | None:
+    return generation_number(write.observed_after.own)
+
+
+def _is_at(observed: Observed, write: Write) -> bool:
+    """Whether the number says that the spec was seen."""
+    return (generation_number(observed.own) or 0) >= write.generation_after
 
 
 def _raises(write: Write) -> bool:
-    before, after = _observed(write)
-    return after is not None and (before or 0) < write.generation_after <= after
+    return _is_at(write.observed_after, write) and not _is_at(write.observed_before, write)
 
 
 def _is_alone(write: Write) -> bool:
@@ -511,9 +449,8 @@ def _is_alone(write: Write) -> bool:
 
 def _speaks(write: Write) -> bool:
     """Whether it changes a condition or the phase."""
-    return any(_is_word(one) for one in write.content.admitted)
-
-
-def _is_word(one: Change) -> bool:
-    is_of_condition = one.pointer.startswith("/status/conditions/")
-    return one.pointer in _PHASES or (is_of_condition and one.key[-1] in _CONDITION_WORDS)
+    return any(
+        one.pointer in _PHASES
+        or (one.pointer.startswith("/status/conditions/") and one.key[-1] in _CONDITION_WORDS)
+        for one in write.content.admitted
+    )

@@ -1,18 +1,22 @@
 """What a question is asked about, what it declares and answers, and who asks all questions."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar, Final, NamedTuple
+from math import inf
+from typing import Any, ClassVar, Final, NamedTuple
 
 from genguard.admission.review import Phase
+from genguard.detection.changes import Change
 from genguard.detection.damage import Damage
-from genguard.detection.diff import PartDiffs
+from genguard.detection.diff import Diff, PartDiffs
 from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.lives import Turns, blank_write
 from genguard.detection.refusals import Refusal
+from genguard.detection.values import Digest
 from genguard.detection.write import Requester, Write
+from genguard.objects.fields import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,46 @@ class Signal:
     damage: Damage | None = None
     averted: Damage | None = None
     pace: float = 0.0
+
+
+def signal(
+    write: Write, blame: Blame, about: Iterable[Change | str], message: str, **more: Any
+) -> Signal:
+    """Return a signal about leaves, or pointers, else about all that a write changed.
+
+    The requester is blamed, unless other webhooks are.
+    """
+    paths = dict.fromkeys(one if isinstance(one, str) else one.pointer for one in about)
+    requesters = () if blame is Blame.OTHERS else (write.requester,)
+    fields = {"requesters": requesters, **more}
+    return Signal(blame, tuple(paths) or write.pointers(), message, **fields)
+
+
+def own(write: Write, writes: Sequence[Write], seconds: float = inf) -> Iterator[Write]:
+    """Yield what the requester of a write wrote in the last seconds, the newest first."""
+    for one in reversed(writes):
+        if one.time <= write.time - seconds:
+            return
+        if one.requester.user == write.requester.user:
+            yield one
+
+
+def rewritten(part: PartDiffs) -> list[tuple[Change, Change]]:
+    """Return leaves that the requester set and webhooks changed: as asked, and as made."""
+    made = {one.key: one for one in part.webhook or ()}
+    asked = (one for one in part.requested or () if one.after is not None)
+    return [(one, made[one.key]) for one in asked if one.key in made]
+
+
+def asks_nothing(asked: Diff | None, made: Iterable[Change]) -> bool:
+    """Whether nothing is asked for, but that a PUT leaves out what webhooks add."""
+    theirs = {one.key for one in made}
+    return asked is not None and all(one.removed and one.key in theirs for one in asked)
+
+
+def values(diff: Diff | None) -> dict[Path, Digest | None]:
+    """Return the new values of the leaves that differ."""
+    return {one.key: one.after for one in diff or ()}
 
 
 class Seen(NamedTuple):

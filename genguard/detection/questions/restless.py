@@ -1,7 +1,7 @@
 """Restless: one writer, one object, again and again, and each write makes a reason for the next."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 from typing import ClassVar, Final
 
@@ -16,12 +16,17 @@ from genguard.detection.questions.question import (
     Seen,
     Signal,
     Stored,
+    asks_nothing,
+    own,
+    signal,
+    values,
 )
 from genguard.detection.questions.turned import (
-    SECONDS,
+    MOST_LEAVES,
     is_new_each_time,
     is_to_and_fro,
     own_turns,
+    turns_of,
 )
 from genguard.detection.sample import field_names
 from genguard.detection.write import Write
@@ -67,17 +72,14 @@ _TEMPLATE: Final = ("spec", "template")
 
 def _changed_by_webhook_alone(write: Write) -> Iterator[Signal]:
     """Generation moves because other webhooks change a spec that nobody asked to change."""
-    requested, made = write.content.requested, write.content.webhook
-    if not write.counted or requested is None or not made:
+    made = write.content.webhook
+    if not write.counted or not made or (write.writes_status and not write.status_counts):
         return
-    if write.writes_status and not write.status_counts:
-        return
-    # A PUT of a whole manifest leaves out what a webhook adds: that is no wish of its own.
-    theirs = {change.key for change in made}
-    if made.changes and all(change.key in theirs and change.removed for change in requested):
-        yield Signal(
+    if made.changes and asks_nothing(write.content.requested, made):
+        yield signal(
+            write,
             Blame.OTHERS,
-            tuple(change.pointer for change in made),
+            made,
             f"another webhook changed what counts in a write of {write.requester.user} "
             "that asked for no such change",
             evidence={"generation": write.generation_after},
@@ -93,36 +95,30 @@ def _moved_again(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     writes that count but do not chase are told as info: nobody is waiting for them
     (kubernetes/autoscaler#5675, actions/actions-runner-controller#1643: generation 50,597).
     """
+    is_status = write.status_counts and not write.touches_more
+    seconds = _SECONDS_OF_STORM if is_status else _ROLLOUT_SECONDS
     mine = [
-        one
-        for one in past.stored
-        if one.counted
-        and one.changed_something
-        and one.requester.user == write.requester.user
-        and one.time > write.time - _ROLLOUT_SECONDS
-    ]
-    if write.status_counts and not write.touches_more:
-        mine = [one for one in mine if one.time > write.time - _SECONDS_OF_STORM]
+        one for one in own(write, past.stored, seconds) if one.counted and one.changed_something
+    ][::-1]
+    if is_status:
         chases = [one for one in mine if _chases(one)]
         # What it observes is what it made itself, not what somebody else has asked for.
         made = {one.generation_after for one in chases}
-        own = [one for one in chases if one.generation_before in made]
-        if _chases(write) and write.generation_before in made and len(own) >= _CHASES - 1:
-            yield _signal_of_storm(write, "chases generation: each status write moves it")
-        elif not _chases(write) and sum(not one.touches_more for one in mine) >= _CHASES:
-            message = "moves generation by writing status; there is no status subresource"
-            yield _signal_of_storm(write, message, minor=True)
+        steps = [one for one in chases if one.generation_before in made]
+        if not _chases(write):
+            if sum(not one.touches_more for one in mine) >= _CHASES:
+                what = "moves generation by writing status; there is no status subresource"
+                yield _storm(write, what, minor=True)
+        elif write.generation_before in made and len(steps) >= _CHASES - 1:
+            yield _storm(write, "chases generation: each status write moves it")
     elif write.touches_more and not write.content.webhook and len(mine) >= _FEWEST:
-        walked = _walked(write, past.stored)
-        if walked:
-            yield _signal_of_storm(write, f"walks {field_names(walked)} back and forth", walked)
-            return
-        churned = _churned(write, mine)
-        if churned:
+        if walked := _walked(write, past.stored):
+            yield _storm(write, f"walks {field_names(walked)} back and forth", walked)
+        elif churned := _churned(write, mine[-_ROLLOUTS:]):
             what = f"gives {field_names(churned)} a new value in each of its writes"
             if all(one.is_order for one in churned):
                 what = f"puts {field_names(churned)} in another order in each of its writes"
-            yield _signal_of_storm(write, what, churned)
+            yield _storm(write, what, churned)
 
 
 def _walked(write: Write, stored: Sequence[Write]) -> list[Change]:
@@ -134,25 +130,25 @@ def _walked(write: Write, stored: Sequence[Write]) -> list[Change]:
         one
         for one in write.content.admitted
         if one.key[0] == "spec" or not (one.is_switch or one.key[0] == "metadata")
-    ]
-    turns = own_turns(meant, write, stored, write.time - SECONDS)
-    return [one for one in meant if is_to_and_fro(turns.get(one.key, ()))]
+    ][:MOST_LEAVES]
+    turns = turns_of(meant, stored)
+    return [one for one in meant if is_to_and_fro(own_turns(turns[one.key]))]
 
 
-def _churned(write: Write, mine: Sequence[Write]) -> list[Change]:
+def _churned(write: Write, latest: Sequence[Write]) -> list[Change]:
     """Return the leaves that each of the latest writes has changed, to a value that is new.
 
     Of a list that is put in order the values come back, as there are few orders.
     """
-    latest = mine[-_ROLLOUTS:]
     if len(latest) < _ROLLOUTS:
         return []
     order_alone = all(change.is_order for one in latest for change in one.content.admitted)
-    turns = own_turns(write.content.admitted, write, latest, since=0.0)
+    meant = write.content.admitted.changes[:MOST_LEAVES]
+    turns = {key: own_turns(some) for key, some in turns_of(meant, latest).items()}
     return [
         one
-        for one in write.content.admitted
-        if len(turns.get(one.key, ())) >= _ROLLOUTS
+        for one in meant
+        if len(turns[one.key]) >= _ROLLOUTS
         and (
             (one.is_order and order_alone)
             or (one.key[:2] == _TEMPLATE and (one.is_order or is_new_each_time(turns[one.key])))
@@ -162,21 +158,16 @@ def _churned(write: Write, mine: Sequence[Write]) -> list[Change]:
 
 def _chases(write: Write) -> bool:
     """It writes the generation that was, and thereby makes the next one."""
-    own = write.observed_asked.own
-    return not write.touches_more and own is not None and str(own) == str(write.generation_before)
+    observed = write.observed_asked.own
+    is_of_status = not write.touches_more and observed is not None
+    return is_of_status and str(observed) == str(write.generation_before)
 
 
-def _signal_of_storm(
-    write: Write, what: str, changed: Iterable[Change] = (), *, minor: bool = False
+def _storm(
+    write: Write, what: str, changed: Collection[Change] = (), *, minor: bool = False
 ) -> Signal:
-    return Signal(
-        Blame.REQUESTER,
-        tuple(one.pointer for one in changed) or write.pointers(),
-        f"{write.requester.user} {what}",
-        (write.requester,),
-        minor=minor,
-        evidence={"generation": write.generation_after},
-    )
+    said, evidence = f"{write.requester.user} {what}", {"generation": write.generation_after}
+    return signal(write, Blame.REQUESTER, changed, said, minor=minor, evidence=evidence)
 
 
 _SECONDS_ASKED: Final = 60.0
@@ -197,44 +188,31 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     """
     if write.requested_nothing:
         return
+    user, webhook = write.requester.user, write.content.webhook
     same = _asked_again(write, past)
     if len(same) >= _ASKED_AGAIN:
-        if write.content.webhook or not _is_undone(write, same[-1].time, past):
-            changed = write.content.webhook or write.content.requested or ()
-            yield Signal(
-                Blame.OTHERS if write.content.webhook else Blame.SERVER,
-                tuple(change.pointer for change in changed) or write.pointers(),
-                f"{write.requester.user} has asked for the same status {len(same)} times, "
-                "and it is not kept",
-                () if write.content.webhook else (write.requester,),
+        if webhook or not _is_undone(write, same[-1].time, past):
+            yield signal(
+                write,
+                Blame.OTHERS if webhook else Blame.SERVER,
+                webhook or write.content.requested or (),
+                f"{user} has asked for the same status {len(same)} times, and it is not kept",
             )
-        return
-    if not _only_times(write):
-        return
-    churn = [
-        one
-        for one in _recent(write, past)
-        if one.requester.user == write.requester.user
-        and one.time > write.time - _TIMES_SECONDS
-        and _only_times(one)
-    ]
-    if len(churn) >= _TIMES_ONLY:
-        yield Signal(
-            Blame.REQUESTER,
-            tuple(change.pointer for change in write.content.admitted),
-            f"{write.requester.user} wrote {len(churn)} times in {_TIMES_SECONDS:g} s and "
-            "changed nothing but times",
-            (write.requester,),
-        )
+    elif _only_times(write):
+        lately = own(write, past.writes, _TIMES_SECONDS)
+        count = sum(_asks(one) and _only_times(one) for one in lately)
+        if count >= _TIMES_ONLY:
+            yield signal(
+                write,
+                Blame.REQUESTER,
+                write.content.admitted,
+                f"{user} wrote {count} times in {_TIMES_SECONDS:g} s and changed nothing but times",
+            )
 
 
-def _recent(write: Write, past: ObjectHistory) -> Iterator[Write]:
-    """Status writes that asked for something, newest first; the write itself is among them."""
-    for one in reversed(past.writes):
-        if one.time <= write.time - _SECONDS_ASKED:
-            return
-        if one.writes_status and not one.requested_nothing:
-            yield one
+def _asks(write: Write) -> bool:
+    """Whether it is a status write that asked for something."""
+    return write.writes_status and not write.requested_nothing
 
 
 def _asked_again(write: Write, past: ObjectHistory) -> list[Write]:
@@ -246,8 +224,8 @@ def _asked_again(write: Write, past: ObjectHistory) -> list[Write]:
     if len(past.writes) < _ASKED_AGAIN or write.content_hash is None:
         return []
     is_known = write.content.requested is not None
-    own = (one for one in _recent(write, past) if one.requester.user == write.requester.user)
-    seen = (one for one in own if one.content.requested is not None or not is_known)
+    mine = (one for one in own(write, past.writes, _SECONDS_ASKED) if _asks(one))
+    seen = (one for one in mine if one.content.requested is not None or not is_known)
     same = [*takewhile(lambda one: one.content_hash == write.content_hash, seen)]
     if len(same) < _ASKED_AGAIN:
         return []
@@ -261,11 +239,13 @@ def _asked_again(write: Write, past: ObjectHistory) -> list[Write]:
 
 def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
     """Somebody else has meanwhile written the same leaves."""
-    keys = {change.key for change in write.content.sent}
+    keys = values(write.content.sent).keys()
     return any(
-        any(change.key in keys for change in one.content.admitted)
-        for one in _recent(write, past)
-        if one.time >= since and one.requester.user != write.requester.user
+        one.time >= since
+        and one.requester.user != write.requester.user
+        and _asks(one)
+        and not keys.isdisjoint(values(one.content.admitted))
+        for one in past.writes
     )
 
 

@@ -1,27 +1,23 @@
 """Turned: a value of one object goes back, A, B, A, B.
 
-Reads   the stored values of each leaf and who wrote them; of metadata what each writer asked for;
-        of spec what other webhooks made of it as well
-Result  blames all who turn it back, at any pace: two users, or two processes of one user. Values
-        that never return, and fields of status that are dropped and set again (see
-        status-clobbered) are not meant. Nor is one writer's own cycle, but for a condition that it
-        flips faster than there can be a reason for, and a mark by which it claims the object for
-        two owners by turns. Of spec also blames the webhook that puts an explicit value back to
-        what was stored, which leaves no trace in generation: each such write is a no-op
-Relies  on conditions being matched by type (openshift/cluster-authentication-operator#269). On an
-        explicit value: a field that a PUT leaves out and a webhook defaults is no fight. On writes
-        of metadata that are about nothing else: a tool that also stamps a shared annotation
-        whenever it has something of its own to write fights nobody (kubernetes.io/change-cause).
-        Beside a label that is fought over, an annotation of its own is the stamp. An annotation
-        that one sets and another takes away is a question and its answer (as
-        argocd.argoproj.io/refresh), unless it is asked again at once, many times, or sooner than
-        it is answered. On who answers within hours: two who each come later follow a timetable,
-        and a switch is turned on and off for days by those whose task it is
+All who turn it back are blamed, at any pace: two users, or two processes of one user. Values that
+never return, and fields of status that are dropped and set again (see status-clobbered) are not
+meant. Nor is one writer's own cycle, but for a condition that it flips faster than there can be a
+reason for, and a mark by which it claims the object for two owners by turns.
+
+Conditions are matched by type (openshift/cluster-authentication-operator#269). A field that a PUT
+leaves out and a webhook defaults is no fight. Nor is a write of metadata that is about something
+else: a tool that stamps a shared annotation whenever it has work of its own fights nobody
+(kubernetes.io/change-cause). An annotation that one sets and another takes away is a question and
+its answer (as argocd.argoproj.io/refresh), unless it is asked again at once, many times, or sooner
+than it is answered. Two who each come hours after the other follow a timetable, and a switch is
+turned on and off for days by those whose task it is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 from statistics import median
 from typing import ClassVar, Final, NamedTuple
 
@@ -38,6 +34,9 @@ from genguard.detection.questions.question import (
     Signal,
     Stored,
     blame_of,
+    rewritten,
+    signal,
+    values,
 )
 from genguard.detection.sample import field_names
 from genguard.detection.values import NO_DIGEST, Digest, digest_of
@@ -67,7 +66,11 @@ METADATA: Final = Declared(
 
 
 class Turned(Question):
-    """See the module."""
+    """See the module.
+
+    Of spec, webhooks are blamed as well that put an explicit value back to what was stored. That
+    leaves no trace in generation: each such write is a no-op.
+    """
 
     findings: ClassVar = (OSCILLATION, SPEC, METADATA)
 
@@ -80,10 +83,8 @@ class Turned(Question):
                 yield from part.found.of(_turned_back(part, *event))
 
 
-_MOST_LEAVES: Final = 20
-"""Of a write. A loop that changes more changes these."""
 _TWO: Final = 2
-SECONDS: Final = 10.0
+_SECONDS: Final = 10.0
 _RETURNS_OF_TWO: Final = 5
 _RETURNS: Final = 6
 _VISITS: Final = 2
@@ -101,66 +102,85 @@ class Turn(NamedTuple):
     time: float
 
 
-def own_turns(
-    meant: Iterable[Change], write: Write, stored: Sequence[Write], since: float
-) -> dict[Path, list[Turn]]:
-    """Return the latest turns of each leaf, oldest first, back to `since` or to somebody else's.
+_MOST_TURNS: Final = 40
+MOST_LEAVES: Final = 20
+"""Of a write. A loop that changes more changes these."""
 
-    Each turn begins where the one before it ended: what is between them was not seen.
-    """
-    turns: dict[Path, list[Turn]] = {one.key: [] for one in [*meant][:_MOST_LEAVES]}
-    going_on = {*turns}
-    for one in reversed(stored):
-        if one.time <= since or not going_on:
+
+def _made(write: Write) -> Iterable[Change]:
+    return write.content.admitted.changes
+
+
+def turns_of(
+    meant: Iterable[Change],
+    writes: Sequence[Write],
+    most: int = _MOST_TURNS,
+    made: Callable[[Write], Iterable[Change]] = _made,
+) -> dict[Path, list[Turn]]:
+    """Return the latest values of each leaf with who made them, oldest first."""
+    turns: dict[Path, list[Turn]] = {one.key: [] for one in meant}
+    wanted = len(turns) * most
+    for one in reversed(writes):
+        if not wanted:
             break
-        is_own = one.requester.writer == write.requester.writer
-        for change in one.content.admitted:
-            if change.key not in going_on:
-                continue
-            some = turns[change.key]
-            if not is_own or (some and some[-1].before != change.after):
-                going_on.discard(change.key)
-            else:
+        for change in made(one):
+            some = turns.get(change.key)
+            if some is not None and len(some) < most:
                 some.append(Turn(change.before, change.after, one.requester, one.time))
-    return {key: some[::-1] for key, some in turns.items() if some}
+                wanted -= 1
+    return {key: some[::-1] for key, some in turns.items()}
+
+
+def own_turns(turns: Sequence[Turn]) -> list[Turn]:
+    """Return the latest turns, back to somebody else's, oldest first.
+
+    Each begins where the one before it ended: what is between them was not seen.
+    """
+    found = list[Turn]()
+    for one in reversed(turns):
+        is_own = one.requester.writer == turns[-1].requester.writer
+        if not is_own or (found and found[-1].before != one.value):
+            break
+        found.append(one)
+    return found[::-1]
 
 
 def is_to_and_fro(turns: Sequence[Turn]) -> bool:
     """Whether the latest value is one of few that come again and again."""
-    values = _values(turns, SECONDS)
-    often = _often(values)
+    came = _latest(turns, _SECONDS)
+    often = _often(came)
     if len(often) == _TWO and not OFF.isdisjoint(often):
         return is_switched(turns)
     needed = _RETURNS_OF_TWO if len(often) == _TWO else _RETURNS
-    return _returns(values) >= needed and values[:-1].count(values[-1]) >= _VISITS
+    return _returns(came) >= needed and came[:-1].count(came[-1]) >= _VISITS
 
 
 def is_switched(turns: Sequence[Turn]) -> bool:
     """Whether two values come by turns, faster than there can be a reason for."""
-    values = _values(turns, _SWITCH_SECONDS)
-    return len(_often(values)) == _TWO and _returns(values) >= _SWITCH_RETURNS
-
-
-def _values(turns: Sequence[Turn], seconds: float) -> list[Digest | None]:
-    """Return the values of the last seconds, with the one before them."""
-    recent = [one for one in turns if one.time > turns[-1].time - seconds]
-    return [recent[0].before, *(one.value for one in recent)] if recent else []
-
-
-def _often(values: Sequence[Digest | None]) -> set[Digest | None]:
-    """Return the values that came more than once."""
-    return {one for one in values if values.count(one) > 1}
-
-
-def _returns(values: Sequence[Digest | None]) -> int:
-    """Return how many of the values were there before."""
-    return sum(value in values[:at] for at, value in enumerate(values))
+    came = _latest(turns, _SWITCH_SECONDS)
+    return len(_often(came)) == _TWO and _returns(came) >= _SWITCH_RETURNS
 
 
 def is_new_each_time(turns: Sequence[Turn]) -> bool:
     """Whether no value came twice, and none was taken away."""
-    values = _values(turns, float("inf"))
-    return None not in values[1:] and len({*values}) == len(values)
+    came = _latest(turns, inf)
+    return None not in came[1:] and not _returns(came)
+
+
+def _latest(turns: Sequence[Turn], seconds: float) -> list[Digest | None]:
+    """Return the values of the last seconds, with the one before them."""
+    recent = [one for one in turns if one.time > turns[-1].time - seconds]
+    return [recent[0].before, *(one.value for one in recent)]
+
+
+def _often(came: Sequence[Digest | None]) -> set[Digest | None]:
+    """Return the values that came more than once."""
+    return {one for one in came if came.count(one) > 1}
+
+
+def _returns(came: Sequence[Digest | None]) -> int:
+    """Return how many of the values were there before."""
+    return len(came) - len({*came})
 
 
 _STATUS: Final = "status"
@@ -219,25 +239,25 @@ class _Part(NamedTuple):
     found: Declared
     seconds: float
     most: int
-    made: Callable[[Write], Sequence[Change]]
+    made: Callable[[Write], Iterable[Change]]
     is_meant: Callable[[Change], bool]
     alone: Callable[[Write, Sequence[Write], ObjectHistory], Signal | None]
 
-    def meant(self, write: Write) -> list[Change]:
-        """Return what a write made, as far as it may be turned back."""
-        return [one for one in self.made(write) if self.is_meant(one)]
+    def turns(self, meant: Iterable[Change], writes: Sequence[Write]) -> dict[Path, list[Turn]]:
+        """Return the latest values of each leaf."""
+        return turns_of(meant, writes, self.most, self.made)
 
 
 def _turned_back(part: _Part, write: Write, past: ObjectHistory) -> Iterator[Signal]:
     """Yield one signal for a write that turned something back."""
-    meant = part.meant(write)
+    meant = [one for one in part.made(write) if part.is_meant(one)]
     if not meant:
         return
-    since = write.time - part.seconds
-    recent = [one for one in past.stored if one.time >= since]
+    recent = [one for one in past.stored if one.time >= write.time - part.seconds]
+    writers = [one.requester.writer for one in recent]
     found = None
-    if _change_hands(recent):
-        found = _fight(part, write, meant, _turns(part, meant, recent))
+    if sum(one != other for one, other in pairwise(writers)) >= _CHANGES_OF_HANDS:
+        found = _fight(part, write, meant, part.turns(meant, recent))
     found = found or part.alone(write, recent, past) or _slow_fight(part, write, meant, past)
     if found is not None:
         yield found
@@ -250,8 +270,7 @@ def _slow_fight(
     writes = () if part.found is OSCILLATION else past.slow.writes
     if not writes or writes[-1] is not write or write.time - writes[0].time <= part.seconds:
         return None
-    meant = [one for one in meant if not one.is_switch]
-    turns = _turns(part, meant, writes)
+    turns = part.turns([one for one in meant if not one.is_switch], writes)
     turns = {key: some for key, some in turns.items() if not _is_timetable(some)}
     found = _fight(part, write, [one for one in meant if one.key in turns], turns)
     pauses = (b.time - a.time for some in turns.values() for a, b in pairwise(some))
@@ -268,32 +287,18 @@ def _fight(
     if not fought:
         return None
     newest = write.requester
-    all_of_them = {one.writer: one for change in fought for one in fighters[change.key]}
-    others = [one for one in all_of_them.values() if one.writer != newest.writer]
-    users = dict.fromkeys((newest.user, *(one.user for one in others)))
+    others = {one.writer: one for change in fought for one in fighters[change.key]}
+    others.pop(newest.writer, None)
+    users = dict.fromkeys((newest.user, *(one.user for one in others.values())))
     names = " and ".join(users) if len(users) > 1 else f"several processes of {newest.user}"
-    return Signal(
+    return signal(
+        write,
         blame_of(write.metadata) if of_metadata else Blame.REQUESTER,
-        tuple(dict.fromkeys(change.pointer for change in fought)),
+        fought,
         f"{names} overwrite each other's {field_names(fought)}",
-        (newest, *others),
+        requesters=(newest, *others.values()),
         minor=of_metadata and _is_beside(write, fought, turns),
     )
-
-
-def _turns(part: _Part, meant: Iterable[Change], recent: Sequence[Write]) -> dict[Path, list[Turn]]:
-    """Return the latest values of each leaf with who made them, oldest first."""
-    turns: dict[Path, list[Turn]] = {one.key: [] for one in meant}
-    wanted = len(turns) * part.most
-    for one in reversed(recent):
-        if not wanted:
-            break
-        for change in part.made(one):
-            some = turns.get(change.key)
-            if some is not None and len(some) < part.most:
-                some.append(Turn(change.before, change.after, one.requester, one.time))
-                wanted -= 1
-    return {key: some[::-1] for key, some in turns.items()}
 
 
 def _fighters(turns: Sequence[Turn], *, of_metadata: bool) -> list[Requester]:
@@ -305,14 +310,12 @@ def _fighters(turns: Sequence[Turn], *, of_metadata: bool) -> list[Requester]:
     nobody else has a part in it. Where one takes away what another sets in metadata, its values
     may be new.
     """
-    found = list[Requester]()
-    if _turns_back(turns, len(turns) - 1):
-        back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
-        found = list({one.user: one for one in back}.values())
-        if len(found) < _TWO and len({one.requester.user for one in turns}) == 1:
-            found = list({one.writer: one for one in back}.values())
-    if len(found) >= _TWO:
-        return found
+    back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
+    if back and _turns_back(turns, len(turns) - 1):
+        is_of_one = len({one.requester.user for one in turns}) == 1
+        found = {one.writer if is_of_one else one.user: one for one in back}
+        if len(found) > 1:
+            return list(found.values())
     if not of_metadata or not _is_set_and_removed(turns):
         return []
     alike = [one if one.value is None else one._replace(value=NO_DIGEST) for one in turns]
@@ -321,43 +324,32 @@ def _fighters(turns: Sequence[Turn], *, of_metadata: bool) -> list[Requester]:
 
 def _put_back(write: Write) -> Iterator[Signal]:
     """Yield one signal for a write of spec that a webhook turned back."""
-    requested, made = write.content.requested, write.content.webhook
-    if write.subresource not in ("", "scale") or not requested or not made:
-        return
-    made_of = {change.key: change for change in made}
-    turned_back = [
-        change
-        for change in requested
-        if change.key[0] not in _NOT_SPEC
-        and change.after is not None
-        and (other := made_of.get(change.key)) is not None
-        and other.after == change.before
+    back = [
+        asked
+        for asked, made in rewritten(write.content)
+        if asked.key[0] not in _NOT_SPEC and made.after == asked.before
     ]
-    if turned_back:
-        yield Signal(
+    if back and write.subresource in ("", "scale"):
+        yield signal(
+            write,
             Blame.OTHERS,
-            tuple(change.pointer for change in turned_back),
-            f"another webhook put {field_names(turned_back)} back, which "
-            f"{write.requester.user} had changed",
+            back,
+            f"another webhook put {field_names(back)} back, which {write.requester.user} had "
+            "changed",
         )
 
 
 def _flipped(write: Write, recent: Sequence[Write], past: ObjectHistory) -> Signal | None:
     """Return a signal for a condition or phase that one writer flips, too fast to be true."""
     del past
-    meant = [one for one in write.content.admitted if _is_set(one) and _is_state(one)]
+    meant = [one for one in _made(write) if _is_set(one) and _is_state(one)][:MOST_LEAVES]
     same = [one for one in recent if one.generation_before == write.generation_before]
-    turns = own_turns(meant, write, same, write.time - SECONDS)
-    flipped = [one for one in meant if is_switched(turns.get(one.key, ()))]
+    turns = turns_of(meant, same)
+    flipped = [one for one in meant if is_switched(own_turns(turns[one.key]))]
     if not flipped:
         return None
-    user = write.requester.user
-    return Signal(
-        blame_of(write.content),
-        tuple(one.pointer for one in flipped),
-        f"{user} flips {field_names(flipped)} again and again, for no change of the spec",
-        (write.requester,),
-    )
+    what = f"flips {field_names(flipped)} again and again, for no change of the spec"
+    return signal(write, blame_of(write.content), flipped, f"{write.requester.user} {what}")
 
 
 def _claimed(write: Write, recent: Sequence[Write], past: ObjectHistory) -> Signal | None:
@@ -367,39 +359,34 @@ def _claimed(write: Write, recent: Sequence[Write], past: ObjectHistory) -> Sign
     """
     part = _PARTS[-1]
     marks = [one for one in part.made(write) if one.key[-1] in _MARKS and not past.owner]
-    turns = _turns(part, marks, recent)
+    turns = part.turns(marks, recent)
     claimed = [one for one in marks if _is_claimed(turns[one.key])]
     if not claimed:
         return None
-    user = write.requester.user
-    return Signal(
-        blame_of(write.metadata),
-        tuple(one.pointer for one in claimed),
-        f"{user} writes it for two owners by turns, each with a {field_names(claimed)} of its own",
-        (write.requester,),
-    )
+    what = f"writes it for two owners by turns, each with a {field_names(claimed)} of its own"
+    return signal(write, blame_of(write.metadata), claimed, f"{write.requester.user} {what}")
 
 
 def _made_of_metadata(write: Write) -> Sequence[Change]:
     """Return what the requester made of the stored metadata, and no webhook has changed."""
     made = [one for one in write.metadata.admitted if not one.holds_time]
-    if write.metadata.requested is None:
-        return made
-    asked = {one.key: one.after for one in write.metadata.requested}
+    asked = values(write.metadata.sent)
     return [one for one in made if one.key in asked and asked[one.key] == one.after]
 
 
 def _is_beside(write: Write, fought: Sequence[Change], turns: dict[Path, list[Turn]]) -> bool:
-    """Whether the write is about something else as well, or answers a question."""
+    """Whether the write is about something else as well, or answers a question.
+
+    A leaf that one alone sets may be what its writes are about. An annotation beside a label that
+    is fought over is a stamp.
+    """
     own = [key for key, some in turns.items() if len({one.requester.user for one in some}) == 1]
-    is_beside = _changes_more(write) or any(_is_work(key, fought) for key in own)
-    return is_beside or all(_is_answered(one.key, turns[one.key]) for one in fought)
-
-
-def _change_hands(writes: Iterable[Write]) -> bool:
-    """Whether so many take turns that two may each have turned something back."""
-    writers = (one.requester.writer for one in writes)
-    return sum(one != other for one, other in pairwise(writers)) >= _CHANGES_OF_HANDS
+    of_labels = any(one.key[1] != ANNOTATIONS for one in fought)
+    return (
+        any(one.key[0] != _METADATA for one in _made(write))
+        or any(key[1] != ANNOTATIONS or not of_labels for key in own)
+        or all(_is_answered(one.key, turns[one.key]) for one in fought)
+    )
 
 
 def _turns_back(turns: Sequence[Turn], at: int) -> bool:
@@ -427,11 +414,6 @@ def _is_timetable(turns: Sequence[Turn]) -> bool:
     return all(median(some) > _TIMETABLE_SECONDS for some in waits.values())
 
 
-def _changes_more(write: Write) -> bool:
-    """Whether it changed anything but metadata."""
-    return any(one.key[0] != _METADATA for one in write.content.admitted)
-
-
 def _is_claimed(turns: Sequence[Turn]) -> bool:
     """Whether one user has set a value again over another one of its own."""
     *_, first, second, third = (None, None, None, *(one.value for one in turns))
@@ -454,11 +436,6 @@ def _is_state(change: Change) -> bool:
         return True
     is_condition = key[1] == "conditions" and key[-1] == _STATUS
     return is_condition and _UNKNOWN not in (change.before, change.after)
-
-
-def _is_work(own: Path, fought: Iterable[Change]) -> bool:
-    """Whether a leaf that one alone sets may be what its writes are about, and not a stamp."""
-    return own[1] != ANNOTATIONS or all(one.key[1] == ANNOTATIONS for one in fought)
 
 
 def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
@@ -488,28 +465,7 @@ def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
 
 
 _PARTS: Final = (
-    _Part(
-        OSCILLATION,
-        600.0,
-        8,
-        lambda write: write.content.admitted.changes,
-        _is_set,
-        _flipped,
-    ),
-    _Part(
-        SPEC,
-        3_600.0,
-        8,
-        lambda write: write.content.admitted.changes,
-        lambda one: one.key[0] not in _NOT_SPEC,
-        lambda *_: None,
-    ),
-    _Part(
-        METADATA,
-        3_600.0,
-        20,
-        _made_of_metadata,
-        lambda _: True,
-        _claimed,
-    ),
+    _Part(OSCILLATION, 600.0, 8, _made, _is_set, _flipped),
+    _Part(SPEC, 3_600.0, 8, _made, lambda one: one.key[0] not in _NOT_SPEC, lambda *_: None),
+    _Part(METADATA, 3_600.0, 20, _made_of_metadata, lambda _: True, _claimed),
 )
