@@ -46,7 +46,7 @@ from genguard.detection.diff import (
     diff_of,
     together,
 )
-from genguard.detection.fact import SECONDS_APART, EarlierFacts, Fact
+from genguard.detection.fact import EarlierFacts, Fact
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NOBODY, Acted, Called, Write, is_manager
 from genguard.generation.custom import StatusSubresource
@@ -142,13 +142,6 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
         intent = () if self.intent is None else (Phase.INTENT,)
         return (*intent, Phase.MUTATE) if self.mutates else intent
 
-    def shift(self, seconds: float, now: float) -> None:
-        """Move its times by so many seconds, and none beyond `now`."""
-        self.since = min(self.since + seconds, now)
-        if self.intent is not None:
-            self.intent = _shifted(self.intent, seconds, now)
-        self.mutates = [_shifted(one, seconds, now) for one in self.mutates]
-
     def known(self) -> tuple[Fact | None, list[Fact]]:
         """Return intent and mutate calls; neither of a write in doubt."""
         return (None, []) if self.is_in_doubt else (self.intent, self.mutates)
@@ -201,8 +194,6 @@ class Correlator:
 
     def see(self, fact: Fact) -> list[Write]:
         """Take in a fact, and return the writes that it completes, oldest first."""
-        if fact.time < self.now - SECONDS_APART:
-            self._put_back(fact.time)
         # A clock of another replica may be behind: no time is running out there.
         self.now = max(self.now, fact.time)
         key = fact.key
@@ -240,20 +231,6 @@ class Correlator:
     def finish(self) -> list[Write]:
         """Return the writes that still wait, at the end of a recording."""
         return self._overdue(float("inf"), len(self._open))
-
-    def shift(self, seconds: float, now: float) -> None:
-        """Wait as long for what is open as if the clock had not been put forth so many seconds."""
-        self.now = min(self.now + seconds, now)
-        for one in self._open.values():
-            one.shift(seconds, now)
-        self._busy_until(seconds, now)
-
-    def _put_back(self, now: float) -> None:
-        """Set an earlier time: otherwise writes would wait until the later time has come."""
-        self.now = now
-        for one in self._open.values():
-            one.since = min(one.since, now)
-        self._busy_until(0.0, now)
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
         for number, one in list(self._of_key.get(key, {}).items()):
@@ -359,10 +336,6 @@ class Correlator:
         self._busy[writer] = max(self._busy.pop(writer, 0.0), self.now + seconds)
         if len(self._busy) > MOST_BUSY:
             self._all_busy = max(self._all_busy, self._busy.popitem(last=False)[1])
-
-    def _busy_until(self, later: float, now: float) -> None:
-        for writer, until in self._busy.items():
-            self._busy[writer] = min(until + later, now + SECONDS_WAITED)
 
     def _goes_on(self, one: _OpenWrite) -> bool:
         """Return whether a call of this write came a moment ago."""
@@ -496,10 +469,6 @@ def is_mostly_whole(incomplete: int, seen: int) -> bool:
     them another replica sees a part.
     """
     return 2 * incomplete <= seen
-
-
-def _shifted(fact: Fact, seconds: float, now: float) -> Fact:
-    return msgspec.structs.replace(fact, time=min(fact.time + seconds, now))
 
 
 def _registered(key: JoinKey) -> tuple[str, str]:

@@ -18,7 +18,6 @@ from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered
 from genguard.detection.damage import survives
 from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import (
-    SECONDS_APART,
     Fact,
     Reviewed,
     is_reduced,
@@ -90,8 +89,6 @@ class Detection:
         self._shows: Final = shows
         self.unreadable = 0
         """How many objects could not be decoded, or a part of them."""
-        self._put = (0.0, 0.0)
-        """The clock when it was last put forth or back, and by how many seconds."""
         self.unchanged_status_writes: Final[Counter[ResourceKind]] = Counter()
         """How many updates of a status changed nothing, by resource; MOST_RESOURCES of them."""
 
@@ -256,15 +253,6 @@ class Detection:
         """Resolve findings without a signal for long enough, and return them."""
         return tuple(self.ledger.settle(now))
 
-    def shift(self, seconds: float, now: float) -> None:
-        """Move the times of what goes on: the clock was put forth by so much, and it is `now`.
-
-        Otherwise a loop that goes on would seem to be over, or one that ended to go on.
-        """
-        self._put = (now - seconds, seconds)
-        self._correlator.shift(seconds, now)
-        self.ledger.shift(seconds, now)
-
     def findings(self) -> tuple[Finding, ...]:
         """Return every finding, oldest first."""
         return self.ledger.findings()
@@ -323,19 +311,7 @@ class Detection:
     def _enter(self, found: Found) -> None:
         for detector, sign, judged in found:
             owners = followed(sign, judged, self.history)
-            self.ledger.add(detector, sign, self._shifted(judged), owners)
-
-    def _shifted(self, write: Write) -> Write:
-        """Return a write of the history with the time that it has by the clock as it is now.
-
-        The next write of an object shows that one was stored, and it may be from before a jump.
-        """
-        before, seconds = self._put
-        if seconds > 0 and write.time <= before:
-            return msgspec.structs.replace(write, time=write.time + seconds)
-        if seconds < 0 and write.time > self._correlator.now + SECONDS_APART:
-            return msgspec.structs.replace(write, time=write.time + seconds)
-        return write
+            self.ledger.add(detector, sign, judged, owners)
 
 
 def _stale_fact(

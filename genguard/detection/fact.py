@@ -39,8 +39,6 @@ VERSION: Final = 8
 _MOST_REQUESTERS: Final = 1_000
 _LONGEST_EXTRA: Final = 4_096
 USER_AGENT: Final = "genguard.io/user-agent"
-SECONDS_APART: Final = 60.0
-"""A time so far before another says that the clock was put back: replicas are not so far apart."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
 """Since the epoch, up to the year 9999."""
 

@@ -171,6 +171,7 @@ class FindingState(msgspec.Struct, gc=False):
     looked        when the stored object was last looked at and the damage was still there
     missed_since  since when reviews of the object have been missed, so that signs may be unseen
     missed        when one was last missed; 0 of these three: never
+    heard         when its last sign was read, or it was restored: it is quiet from then on
     is_clear      who is blamed comes from writes that were seen whole alone
     sample        one of its writes, field by field (genguard/detection/sample.py); `sampled` is the
                   time of that write, `is_whole`: all its phases were seen
@@ -194,6 +195,7 @@ class FindingState(msgspec.Struct, gc=False):
     looked: Seconds = 0.0
     missed_since: Seconds = 0.0
     missed: Seconds = 0.0
+    heard: Seconds = 0.0
     is_clear: bool = False
     reopened: int = 0
     message: str = ""
@@ -242,10 +244,12 @@ class FindingState(msgspec.Struct, gc=False):
             _count(self.follows, owner, _MOST_FOLLOWED)
         most = 1 if self.is_brief else MOST_EVIDENCE
         self.evidence = [*self.evidence, evidence][-most:]
-        self._take_sample(write, sign.paths)
 
-    def _take_sample(self, write: Write, first: Sequence[str]) -> None:
-        """Keep the values of a write, unless one that shows as much was kept a moment ago."""
+    def take_sample(self, write: Write, first: Sequence[str]) -> None:
+        """Keep the values of a write, unless one that shows as much was kept a moment ago.
+
+        first  the fields to be shown first; the write has the time of day
+        """
         is_whole = is_complete(write)
         is_news = is_whole and write.time - self.sampled >= SECONDS_BETWEEN_SAMPLES
         if self.is_brief or (self.sample and not (is_news or is_whole > self.is_whole)):
@@ -294,23 +298,26 @@ class FindingState(msgspec.Struct, gc=False):
         always = [name for name, count in self.candidates.items() if count == signs]
         return tuple(sorted(always or self.candidates))
 
-    def choice(self, suspects: Suspects) -> Doubt | None:
-        """Return the choice between webhooks; None where at most one may have done it."""
+    def choice(self, suspects: Suspects, began: float) -> Doubt | None:
+        """Return the choice between webhooks; None where at most one may have done it.
+
+        began  when it did, as the time of day
+        """
         names = self.webhooks
         if len(names) <= 1:
             return None
         kind = ResourceKind(self.object.group, self.object.resource, self.subresource)
-        return Doubt(self.detector, kind, names, suspects.young(names, self.first))
+        return Doubt(self.detector, kind, names, suspects.young(names, began))
 
-    def actors(self, accused: Accused, suspects: Suspects) -> Iterator[Actor]:
-        """Yield the actors, the likeliest first; `accused` are webhooks."""
+    def actors(self, accused: Accused, suspects: Suspects, began: float) -> Iterator[Actor]:
+        """Yield the actors, the likeliest first; `accused` are webhooks, `began` as above."""
         webhooks = [
             Actor("webhook", name, "", confidence if self.by_others else Confidence.POSSIBLE)
             for name, confidence in accused
         ]
         requesters = self.requesters.actors(
             is_sure=not self.by_either and not self.by_server,
-            young=suspects.young(self.requesters.policies, self.first),
+            young=suspects.young(self.requesters.policies, began),
         )
         yield from (*webhooks, *requesters) if self.by_others else (*requesters, *webhooks)
 
@@ -350,10 +357,9 @@ class FindingState(msgspec.Struct, gc=False):
         """Return the seconds after which another signal is another loop."""
         return max(WINDOW_SECONDS, 4 * self.pace)
 
-    def shift(self, seconds: float, now: float) -> None:
-        """Move all times by so many seconds, and none beyond `now`; 0 stays: there is no time."""
-        self.first = min(self.first + seconds, now)
-        self.last = min(self.last + seconds, now)
-        self.looked = self.looked and min(self.looked + seconds, now)
-        self.missed_since = self.missed_since and min(self.missed_since + seconds, now)
-        self.missed = self.missed and min(self.missed + seconds, now)
+    def moved(self, seconds: float) -> "FindingState":
+        """Return it with times of another clock, which is ahead by so many seconds."""
+        names = ("first", "last", "looked", "missed_since", "missed")
+        times = {name: getattr(self, name) for name in names}
+        moved = {name: max(at + seconds, 0.0) for name, at in times.items() if at}
+        return msgspec.structs.replace(self, **moved)

@@ -22,7 +22,7 @@ from genguard.detection.causes import root_causes
 from genguard.detection.culprits import fold
 from genguard.detection.damage import Damage, repair_command
 from genguard.detection.evidence import NOTHING_SHARED, Shared, share
-from genguard.detection.fact import SECONDS_APART, Seconds
+from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, Doubt, FindingState
 from genguard.detection.questions.question import Blame, Signal
@@ -112,6 +112,17 @@ class Ledger:
         """Whether `_folded` is what all findings are now."""
         self._sharing: dict[str, Shared] | None = None
         self._causes: Mapping[str, str] | None = None
+        self._now: Seconds = 0.0
+        """The time, as far as it was told."""
+        self._ahead = 0.0
+        """By how many seconds the time of day is ahead of the times given here."""
+
+    def tell_time(self, now: float, ahead: float) -> None:
+        """Take in what time it is, and show and save times by a time of day that is ahead of it."""
+        self._now = max(self._now, now)
+        if ahead != self._ahead:
+            self._ahead, self._is_told = ahead, False
+            self._told.clear()
 
     def _changed(self, entry: FindingState) -> None:
         """Drop what was told of a finding."""
@@ -130,7 +141,8 @@ class Ledger:
 
         follows  the uids of owners whose changes the write follows, the nearest first
         """
-        evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
+        at = write.time + self._ahead
+        evidence = {"time": _rfc3339(at), "user": write.requester.user, **sign.evidence}
         if sign.blame in (Blame.OTHERS, Blame.EITHER):
             called, calls = self._suspects.calls_about(
                 write.called, sign.paths, again=sign.reinvoked
@@ -146,6 +158,8 @@ class Ledger:
             identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
             entry = FindingState(identity, detector, write.object, key[-1], write.time, write.time)
         entry.take(sign, write, follows, evidence)
+        entry.take_sample(msgspec.structs.replace(write, time=at), sign.paths)
+        entry.heard = max(entry.last, self._now)
         entry.blame(sign, write, self._suspects)
         self._own.add(key)
         self._put(key, entry)
@@ -177,18 +191,18 @@ class Ledger:
 
         With damage a finding becomes `quiet`, and resolves when the damage is gone. Nothing is
         resolved as long as reviews of its object are missed.
+
+        now  may be no later than the oldest review that waits: what nobody has read is no silence
         """
+        self._now = max(self._now, now)
         for entry in self._entries.values():
-            if max(entry.last, entry.looked, entry.missed) > now + SECONDS_APART:
-                entry.shift(0.0, now)  # the clock was put back: it is quiet from now on
-                self._counted(entry)
             if self._shed > max(entry.missed, entry.last):
                 self._miss(entry, self._shed)
             needed, before = entry.quiet_needed(), entry.state
             if entry.missed_since and now - entry.missed >= needed:
                 entry.missed_since = 0.0
                 self._changed(entry)
-            if before == "resolved" or entry.missed_since or now - entry.last < needed:
+            if before == "resolved" or entry.missed_since or now - entry.heard < needed:
                 continue
             is_known = now - max(entry.last, entry.looked) < SECONDS_UNSEEN
             is_left = entry.damage and is_known
@@ -197,17 +211,6 @@ class Ledger:
                 self._changed(entry)
             if entry.state == "resolved":
                 yield self._finding(entry, {})
-
-    def shift(self, seconds: float, now: float) -> None:
-        """Move the times of unresolved findings: the clock was put forth so many seconds.
-
-        now  what it says; no time is later
-        """
-        self._shed = self._shed and min(self._shed + seconds, now)
-        for entry in self._entries.values():
-            if entry.state != "resolved":
-                entry.shift(seconds, now)
-                self._counted(entry)
 
     def damaged(self, *, in_doubt: bool = False) -> Iterator[Damaged]:
         """Yield findings that are not resolved and whose damage may still be there.
@@ -287,8 +290,8 @@ class Ledger:
             if entry is None or entry.state == "resolved":
                 continue
             news = entry.state, entry.severity, entry.damage
-            content = partial(msgspec.msgpack.encode, entry)
-            brief = partial(_brief, entry)
+            content = partial(_saved, entry, self._ahead)
+            brief = partial(_saved, entry, self._ahead, is_brief=True)
             mark = Mark(news, (entry.count, entry.last))
             yield Saved(_SEPARATOR.join(key), mark, content, brief)
 
@@ -300,7 +303,11 @@ class Ledger:
                    with the larger count
         Raises msgspec.MsgspecError or ValueError, and then nothing is changed.
         """
-        found = {tuple(name.split(_SEPARATOR)): _decoder.decode(content) for name, content in rows}
+        found: dict[_Key, FindingState] = {}
+        for name, content in rows:
+            entry = _decoder.decode(content).moved(-self._ahead)
+            entry.heard = max(entry.last, self._now)  # what nobody read was no silence
+            found[tuple(name.split(_SEPARATOR))] = entry
         if not keeps_own:
             self._entries, self._sizes, self._of_object, self._told = {}, {}, {}, {}
             self.bytes = 0
@@ -391,12 +398,13 @@ class Ledger:
         told = self._told.get(entry.id)
         if told is not None and told.finding.caused_by == cause and told.doubt is None:
             return told.finding
-        doubt = entry.choice(self._suspects) if told is None else told.doubt
+        began, missed = entry.first + self._ahead, entry.missed_since
+        doubt = entry.choice(self._suspects, began) if told is None else told.doubt
         accused = self._accused(entry, doubt, known)
         if told is not None and (told.finding.caused_by, told.accused) == (cause, accused):
             return told.finding
         where = FoundObject(*msgspec.structs.astuple(entry.object))
-        actors = tuple(entry.actors(accused, self._suspects))
+        actors = tuple(entry.actors(accused, self._suspects, began))
         found = Finding(
             id=entry.id,
             detector=entry.detector,
@@ -407,15 +415,15 @@ class Ledger:
             paths=tuple(entry.paths),
             actors=actors,
             count=entry.count,
-            first_seen=_rfc3339(entry.first),
-            last_seen=_rfc3339(entry.last),
+            first_seen=_rfc3339(began),
+            last_seen=_rfc3339(entry.last + self._ahead),
             message=entry.message + (_NO_USERS if entry.requesters.are_managers else ""),
-            evidence=(*entry.evidence, *self._notes(actors, entry.first)),
+            evidence=(*entry.evidence, *self._notes(actors, began)),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
             caused_by=cause,
             repaired=entry.repaired and entry.state != "resolved",
             resolves_after=entry.resolves_after,
-            incomplete_since=_rfc3339(entry.missed_since) if entry.missed_since else "",
+            incomplete_since=_rfc3339(missed + self._ahead) if missed else "",
         )
         self._told[entry.id] = _Told(found, doubt, accused)
         return found
@@ -460,9 +468,10 @@ def _subresource(written: str) -> str:
     return "" if written == "scale" else written
 
 
-def _brief(entry: FindingState) -> bytes:
-    copy = msgspec.structs.replace(entry)
-    copy.shorten()
+def _saved(entry: FindingState, ahead: float, *, is_brief: bool = False) -> bytes:
+    copy = entry.moved(ahead)
+    if is_brief:
+        copy.shorten()
     return msgspec.msgpack.encode(copy)
 
 

@@ -25,6 +25,7 @@ from webhook.cluster.following import see_versions
 from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.server.flags import duration
+from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Supervisor
 
 _TICK: Final = 1.0
@@ -113,7 +114,9 @@ async def _run(
         async with supervisor.running(following):
             while time.monotonic() < ends:
                 await asyncio.sleep(_TICK)
-                detection.settle(time.time())
+                now = CLOCK.now()
+                detection.ledger.tell_time(now, CLOCK.ahead)
+                detection.settle(now)
                 for found in _news(detection.findings(), printed):
                     line = msgspec.to_builtins(found)
                     click.echo(json_line(line) if is_json else as_row(line))

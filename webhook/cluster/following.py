@@ -7,7 +7,6 @@ single objects. No admission answer waits for any of this.
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -32,6 +31,7 @@ from webhook.cluster.watch import (
     informing,
     watch_collection,
 )
+from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
@@ -173,7 +173,7 @@ def see_versions(resource: str, versions: Versions, supervisor: Supervisor, chan
         versions.gone(change.uid)
     elif change.what is ChangeKind.SEEN and not change.is_cut:
         with supervisor.guard(f"versions of {resource}"):
-            versions.see(resource.partition(".")[0], change.object, time.time())
+            versions.see(resource.partition(".")[0], change.object, CLOCK.now())
 
 
 @asynccontextmanager

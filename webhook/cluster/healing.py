@@ -28,6 +28,7 @@ from webhook.cluster.event import CreateEvent, tell
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.cluster.stored_objects import StoredObjects
 from webhook.election.leader import Leadership
+from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
@@ -200,7 +201,7 @@ class Healing:
 class Rechecking:
     """Rechecks damaged objects.
 
-    clock    gives seconds since the epoch
+    clock    gives the time of findings
     lost_at  when a replica that answered was lost, in monotonic seconds: writes may have passed
              unseen
     """
@@ -208,7 +209,7 @@ class Rechecking:
     findings: Ledger
     objects: StoredObjects
     healer: Healing | None = None
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = CLOCK.now
     supervisor: Supervisor = field(default_factory=Supervisor)
     lost_at: Callable[[], float] | None = None
     _doubted: float = float("-inf")
@@ -244,11 +245,9 @@ class Rechecking:
         return _TICK_SECONDS
 
     def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float, pause: float) -> bool:
-        # Less than 0: the clock was set back.
-        if 0 <= now - max(one.last for one in damaged) < FRESH_SECONDS:
+        if now - max(one.last for one in damaged) < FRESH_SECONDS:
             return False
-        read_at = self._read_at.get(thing)
-        return read_at is None or not 0 <= now - read_at < pause
+        return now - self._read_at.get(thing, 0.0) >= pause
 
     async def _recheck(self, thing: FoundObject, damaged: list[Damaged]) -> Exception | None:
         """Read an object, and have it healed; return why the API server was not reached."""

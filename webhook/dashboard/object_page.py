@@ -84,7 +84,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         uid=uid,
         watched=watch in context.sources.watching.states(),
         tracked=None if found is None else show(found, now, OpenFindings(about, now)),
-        writes=() if remembered is None else steps(remembered),
+        writes=() if remembered is None else steps(remembered, detecting.clock.ahead),
         reconciled=() if found is None else found.state.milestones,
         findings=about,
         tree=await tree(tracking, context.queue, uid, now),

@@ -112,18 +112,21 @@ class Plot(NamedTuple):
     up: tuple[Label, ...]
 
 
-def steps(known: ObjectHistory) -> tuple[Step, ...]:
-    """Return the remembered writes, oldest first."""
+def steps(known: ObjectHistory, ahead: float = 0.0) -> tuple[Step, ...]:
+    """Return the remembered writes, oldest first.
+
+    ahead  by how many seconds the time of day is ahead of their times
+    """
     stored = {id(one) for one in known.stored}
     letters = Letters()
-    return tuple(_step(one, letters, is_stored=id(one) in stored) for one in known.writes)
+    return tuple(_step(one, letters, ahead, is_stored=id(one) in stored) for one in known.writes)
 
 
-def _step(write: Write, letters: Letters, *, is_stored: bool) -> Step:
+def _step(write: Write, letters: Letters, ahead: float, *, is_stored: bool) -> Step:
     known = Stored.YES if is_stored else Stored.UNKNOWN
     changed, others = write.all_pointers(), write.all_of_webhooks()
     return Step(
-        time=write.time,
+        time=write.time + ahead,
         user=write.requester.user,
         field_manager=write.requester.manager,
         subresource=write.subresource,

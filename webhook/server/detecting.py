@@ -8,8 +8,10 @@ evaluate conditions, are compared in a thread.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.detection.detection import Detection
@@ -22,9 +24,9 @@ from webhook.alerts.change import Sink, TransitionTracker
 from webhook.alerts.pipeline import QueuedSink
 from webhook.election.leader import Leadership
 from webhook.server.options import Limits
+from webhook.tasks.clock import CLOCK, Clock
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
-from webhook.telemetry.logs import LOGGER
 
 if TYPE_CHECKING:
     from webhook.store.replicas import FactSender
@@ -36,15 +38,13 @@ _BATCH_WRITES: Final = 16
 """A batch reads the queue for so long, or until so many writes are complete, and judges them. Many
 writes in a row cost less each, and a turn of the event loop costs a third of a review."""
 _SETTLE_SECONDS: Final = 1.0
-_LEAST_STEP: Final = 5.0
-"""In seconds. Two clocks are not read at the same moment, and NTP moves the time of day slowly."""
 DETECTION: Final = "detection"
 SETTLING: Final = "settling"
 """The names of the tasks."""
 
 
 class _Waiting(NamedTuple):
-    """An answered review that waits; `at` in Unix seconds."""
+    """An answered review that waits, since `at` by the clock."""
 
     phase: Phase
     reviewed: Reviewed
@@ -65,21 +65,20 @@ class Detecting:
         *,
         active: Leadership | None = None,
         supervisor: Supervisor | None = None,
-        clocks: tuple[Callable[[], float], Callable[[], float]] = (time.time, time.monotonic),
+        clock: Clock = CLOCK,
         limits: Limits | None = None,
     ) -> None:
         """`sinks` by name.
 
-        tracking  the objects that watches show; their times move with the clock
-        clocks    the time of day in Unix seconds, and seconds that nobody can put
+        tracking  the objects that watches show; they have the time of day
         active    leads while findings are made here; else those of the active pod are shown
         """
         self._active: Final = active
         self.detection: Final = detection
         self.tracking: Final = tracking
         self._supervisor: Final = supervisor or Supervisor()
-        self._wall, self._monotonic = clocks
-        self._ahead = self._wall() - self._monotonic()
+        self.clock: Final = clock
+        self._ahead = 0.0
         self._limits: Final = limits or Limits()
         self.sinks: Final = tuple(QueuedSink(name, sink) for name, sink in sinks.items())
         self._shared: Final = shared
@@ -92,11 +91,16 @@ class Detecting:
         self.latest: tuple[Finding, ...] = ()
         """All findings, at most a second old."""
         self.dropped = 0
-        self.last_shed = 0.0
-        """When there was last no time to judge a review, in Unix seconds; 0: never."""
+        self._shed_at = 0.0
+        self._now()
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    @property
+    def last_shed(self) -> float:
+        """When there was last no time to judge a review, in Unix seconds; 0: never."""
+        return self._shed_at and self._shed_at + self.clock.ahead
 
     def put(self, phase: Phase, verdict: Verdict, size: int, *, is_large: bool = False) -> None:
         """Add an answered review of `size` bytes to the queue, if there is room.
@@ -137,8 +141,8 @@ class Detecting:
 
     def shed(self, request: AdmissionRequest | None) -> None:
         """Note that there was no time to judge a review; None: nobody has decoded it."""
-        self.last_shed = self._now()
-        self._miss(request, self.last_shed)
+        self._shed_at = self._now()
+        self._miss(request, self._shed_at)
 
     def _miss(self, request: AdmissionRequest | None, now: float) -> None:
         if self._shared is None:
@@ -178,7 +182,7 @@ class Detecting:
 
     def know(self, ids: Collection[str]) -> None:
         """Do not send these findings, and those that they are part of: another replica has."""
-        self.shown_at = time.time()
+        self.shown_at = self.clock.wall()
         found = self.findings()
         known = {*ids, *(one.part_of for one in found if one.id in ids)}
         self._turns.know(one for one in found if one.id in known)
@@ -189,22 +193,12 @@ class Detecting:
         return self.detection.findings()
 
     def _now(self) -> float:
-        """Return the time in Unix seconds, after all known times were moved where it was put.
-
-        A machine that slept counts as put forth: its monotonic clock stood still.
-        """
-        now = self._wall()
-        step = now - self._monotonic() - self._ahead
-        if abs(step) >= _LEAST_STEP:
-            self._ahead += step
-            LOGGER.warning("clock was put", extra={"facts": {"seconds": round(step)}})
-            self._judge()  # the times of these writes are from before
-            self._queue = deque(one._replace(at=one.at + step) for one in self._queue)
-            if self.judges:
-                self.detection.shift(step, now)
-            self.tracking.shift(step, now)
-            if self.last_shed:
-                self.last_shed = min(self.last_shed + step, now)
+        """Return the time by the clock."""
+        now, ahead = self.clock.now(), self.clock.ahead
+        if ahead != self._ahead:
+            self.tracking.shift(ahead - self._ahead, self.clock.wall())
+            self._ahead = ahead
+        self.detection.ledger.tell_time(now, ahead)
         return now
 
     async def _work(self) -> None:
@@ -219,10 +213,13 @@ class Detecting:
     async def _take_batch(self) -> None:
         end = time.perf_counter() + _BATCH_SECONDS
         while self._queue and time.perf_counter() < end and self.detection.unjudged < _BATCH_WRITES:
-            waiting = self._queue.popleft()
-            self._bytes -= waiting.weight
-            with self._supervisor.guard("reviews"):
-                await self._detect(waiting)
+            waiting = self._queue[0]  # until it is judged: nothing is settled past it
+            try:
+                with self._supervisor.guard("reviews"):
+                    await self._detect(waiting)
+            finally:
+                self._queue.popleft()
+                self._bytes -= waiting.weight
         self._judge()
 
     def _judge(self) -> None:
@@ -247,7 +244,8 @@ class Detecting:
         if self._shared is None:
             self.detection.take(fact)
         else:
-            self._shared.put(encode_fact(fact))
+            shown = replace(fact, time=fact.time + self.clock.ahead)
+            self._shared.put(encode_fact(shown))
 
     async def _settle(self) -> None:
         while True:
@@ -259,9 +257,9 @@ class Detecting:
         now = self._now()
         if self.judges:
             with self._supervisor.guard("settling of findings"):
-                self.detection.settle(now)
+                self.detection.settle(self._queue[0].at if self._queue else now)
         with self._supervisor.guard("settling of objects"):
-            self.tracking.settle(now)
+            self.tracking.settle(self.clock.wall())
         findings = self.latest = self.findings()
         changes = self._turns.since(findings)
         for sink in self.sinks:

@@ -23,6 +23,7 @@ from typing import Annotated, Final
 
 import msgspec
 from cachetools import LRUCache
+from msgspec.structs import replace
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
@@ -33,6 +34,7 @@ from webhook.election.leader import Leadership
 from webhook.store.address import ValkeyAddress
 from webhook.store.client import Command, Store, StoreLostError
 from webhook.store.intents import SharedIntents
+from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Run, Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -297,9 +299,11 @@ class FactReader:
         lost = message.number - last - 1
         if lost or message.missed:
             self._miss(lost)
-        for fact in message.facts:
+        for content in message.facts:
             try:
-                self._queue.put(decode_any(fact), time.monotonic())
+                fact = decode_any(content)
+                at = CLOCK.of_wall(fact.time)
+                self._queue.put(replace(fact, time=at), time.monotonic())
             except UnreadableFactError:
                 self.counts["unreadable"] += 1
                 self._miss()
@@ -308,7 +312,7 @@ class FactReader:
 
     def _miss(self, messages: int = 0) -> None:
         self.counts["missed"] += messages
-        self._judge.miss(None, time.time())
+        self._judge.miss(None, CLOCK.now())
 
 
 class Replicas:

@@ -112,13 +112,6 @@ async def test_an_object_that_is_being_written_is_left_alone_for_a_moment():
     assert await scene.turn(1) == ["web"]
 
 
-@pytest.mark.parametrize("back", [10.0, 3_600.0])
-async def test_a_clock_that_was_put_back_keeps_nothing_waiting(back):
-    scene = Scene(damaged(last=999.0))
-    await scene.turn(FRESH_SECONDS)
-    assert await scene.turn(-back) == ["web"]
-
-
 async def test_of_many_a_few_are_looked_at_and_the_longest_unlooked_at_come_first():
     names = [f"app{number:02}" for number in range(MOST_READS + 5)]
     scene = Scene(*(damaged(name, name) for name in names))

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from datetime import datetime
 
 import pytest
 
@@ -22,6 +21,7 @@ from webhook.alerts.change import Change, Transition
 from webhook.server import detecting as module
 from webhook.server.detecting import Detecting
 from webhook.server.options import Limits
+from webhook.tasks.clock import LONGEST_PAUSE, Clock
 
 
 class Told:
@@ -37,24 +37,17 @@ class Told:
             raise RuntimeError("sink is broken")
 
 
-def seconds_between(first: str, last: str) -> float:
-    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
-
-
 def cleared(detecting: Detecting) -> list[Finding]:
     found = detecting.findings()
     return [one for one in found if one.detector == "observed-generation-cleared"]
 
 
-class Clocks:
-    """The time of day, and the monotonic clock."""
+class Times:
+    """The time of day, the seconds that nobody can put, and the clock that they make."""
 
     def __init__(self) -> None:
         self.wall, self.monotonic = 1_800_000_000.0, 100.0
-        self.clocks = (lambda: self.wall, lambda: self.monotonic)
-
-    def put(self, seconds: float) -> None:
-        self.wall += seconds
+        self.clock = Clock(lambda: self.wall, lambda: self.monotonic)
 
     def go_on(self, seconds: float) -> None:
         self.wall, self.monotonic = self.wall + seconds, self.monotonic + seconds
@@ -163,9 +156,9 @@ class Stream:
 async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
     judges,
 ):
-    shared, detection, clocks = Stream(), Detection(), Clocks()
+    shared, detection, times = Stream(), Detection(), Times()
     active = Leads(is_leader=judges)
-    detecting = Detecting(detection, {}, Tracking(), shared, active=active, clocks=clocks.clocks)
+    detecting = Detecting(detection, {}, Tracking(), shared, active=active, clock=times.clock)
     detecting.start()
     for version in range(5):
         for phase, verdict in clobbered_write(version):
@@ -176,10 +169,8 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
     detecting.shed(None)
     assert shared.missed == 1
     for found in list(detection.ledger.damaged()) if judges else ():
-        detection.ledger.look(found.object, lambda _: False, clocks.wall)
-    for _ in range(3):
-        clocks.go_on(QUIET_SECONDS + 1)
-        detecting.settle()
+        detection.ledger.look(found.object, lambda _: False, times.wall)
+    quiet(detecting, times, 3 * QUIET_SECONDS)
     assert (cleared(detecting)[0].state == "resolved") is judges
     await detecting.stop()
 
@@ -196,57 +187,123 @@ async def test_what_another_replica_has_told_is_no_news(monkeypatch):
     assert Transition.OPENED not in {one.transition for one in told.changes}
 
 
+def quiet(detecting: Detecting, times: Times, seconds: float) -> None:
+    """So many seconds in which the server runs, and nobody writes."""
+    for _ in range(int(seconds)):
+        times.go_on(1.0)
+        detecting.settle()
+
+
+class Looping:
+    """A server to which a loop of one write a second is sent, and its times."""
+
+    def __init__(self, phases: int = 3) -> None:
+        self.times = Times()
+        self.detecting = Detecting(Detection(), {}, Tracking(), clock=self.times.clock)
+        self._phases, self._version = phases, 0
+
+    def write(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self._version += 1
+            for phase, verdict in clobbered_write(self._version)[: self._phases]:
+                self.detecting.put(phase, verdict, 1_000)
+            self.times.go_on(1.0)
+
+    async def loop(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.write(1)
+            await until(lambda: not len(self.detecting))
+            self.detecting.settle()
+
+    @property
+    def known(self) -> list[tuple[str, bool]]:
+        return [(one.state, one.is_ending(self.times.wall)) for one in cleared(self.detecting)]
+
+    @property
+    def is_going_on(self) -> bool:
+        return self.known == [("open", False)]
+
+
+@pytest.fixture
+async def looping_server(request):
+    server = Looping(getattr(request, "param", 3))
+    server.detecting.start()
+    yield server
+    await server.detecting.stop()
+
+
 @pytest.mark.parametrize("jump", [3_600.0, -3_600.0, 86_400.0])
 @pytest.mark.parametrize(
-    ("phases", "after"), [(3, "quiet"), (2, "resolved")], ids=["damage stays", "no damage is known"]
+    ("looping_server", "after"),
+    [(3, "quiet"), (2, "resolved")],
+    ids=["damage stays", "no damage is known"],
+    indirect=["looping_server"],
 )
 async def test_a_loop_goes_on_through_a_jump_of_the_clock_and_ends_in_its_usual_time(
-    jump, phases, after
+    jump, looping_server, after
 ):
-    clocks = Clocks()
-    detecting = Detecting(Detection(), {}, Tracking(), clocks=clocks.clocks)
-    detecting.start()
-
-    async def loop(first: int) -> None:
-        for version in range(first, first + 20):
-            for phase, verdict in clobbered_write(version)[:phases]:
-                detecting.put(phase, verdict, 1_000)
-            clocks.go_on(1.0)
-        await until(lambda: not len(detecting))
-        detecting.settle()
-
-    def known() -> list[tuple[str, bool]]:
-        return [(one.state, one.is_ending(clocks.wall)) for one in cleared(detecting)]
-
-    await loop(0)
-    for number, step in enumerate((jump, -jump), start=1):
-        clocks.put(step)
-        assert known() == [("open", False)], "before it is settled"
-        detecting.settle()
-        assert known() == [("open", False)]
-        await loop(20 * number)
-        assert known() == [("open", False)]
-    [last] = [one.quiet_for(clocks.wall) for one in cleared(detecting)]
-    clocks.go_on(QUIET_SECONDS - last - 1)
-    detecting.settle()
-    assert [state for state, _ in known()] == ["open"]
-    clocks.go_on(1)
-    detecting.settle()
-    assert [state for state, _ in known()] == [after]
-    await detecting.stop()
+    server, times = looping_server, looping_server.times
+    await server.loop(20)
+    (begun,) = cleared(server.detecting)
+    for step in (jump, -jump):
+        times.wall += step
+        assert server.is_going_on, "before it is settled"
+        server.detecting.settle()
+        assert server.is_going_on
+        await server.loop(20)
+        assert server.is_going_on
+    (found,) = cleared(server.detecting)
+    assert (found.id, found.first_seen) == (begun.id, begun.first_seen)
+    quiet(server.detecting, times, QUIET_SECONDS - found.quiet_for(times.wall) - 1)
+    assert [state for state, _ in server.known] == ["open"]
+    quiet(server.detecting, times, 4)  # a write without an outcome is judged some seconds later
+    assert [state for state, _ in server.known] == [after]
 
 
-async def test_reviews_that_wait_while_the_clock_is_put_are_of_the_same_loop():
-    clocks = Clocks()
-    detecting = Detecting(Detection(), {}, Tracking(), clocks=clocks.clocks)
-    for version in range(5):
-        for phase, verdict in clobbered_write(version):
-            detecting.put(phase, verdict, 1_000)
-        clocks.put(3_600.0 if version == 2 else 0.0)
-        clocks.go_on(1.0)
-    detecting.start()
-    await until(lambda: not len(detecting) and detecting.findings())
-    (found,) = cleared(detecting)
-    assert found.count == 5
-    assert 2 <= seconds_between(found.first_seen, found.last_seen) <= 4
-    await detecting.stop()
+@pytest.mark.parametrize(
+    ("pauses", "ran"),
+    [([75.0], 0.2), ([3_600.0], 0.2), ([20.0] * 40, 0.5), ([LONGEST_PAUSE + 0.1] * 100, 0.1)],
+    ids=["frozen", "asleep", "stopped again and again", "stopped for a little"],
+)
+async def test_a_process_that_is_stopped_takes_nothing_for_silence(looping_server, pauses, ran):
+    server = looping_server
+    await server.loop(20)
+    for pause in pauses:
+        server.times.go_on(pause)
+        server.detecting.settle()
+        assert server.is_going_on
+        server.times.go_on(ran)
+    await server.loop(5)
+    assert server.is_going_on
+    quiet(server.detecting, server.times, QUIET_SECONDS + 2)
+    assert not server.is_going_on
+
+
+async def test_a_backlog_is_no_silence():
+    server = Looping(phases=2)
+    server.write(20)
+    server.detecting.start()
+    await until(lambda: not len(server.detecting))
+    await server.detecting.stop()
+    server.write(1)  # nobody judges it
+    quiet(server.detecting, server.times, 5 * QUIET_SECONDS)
+    assert [state for state, _ in server.known] == ["open"]
+    server.detecting.start()
+    await until(lambda: not len(server.detecting))
+    quiet(server.detecting, server.times, QUIET_SECONDS - 1)
+    assert [state for state, _ in server.known] == ["open"], "its last sign was read just now"
+    quiet(server.detecting, server.times, 2)
+    assert [state for state, _ in server.known] == ["resolved"]
+    await server.detecting.stop()
+
+
+@pytest.mark.parametrize("how", ["show", "take_over"])
+async def test_time_in_which_no_server_ran_is_no_silence(looping_server, how):
+    await looping_server.loop(20)
+    rows, times = rows_of(looping_server.detecting.detection.ledger), Times()
+    times.go_on(86_000.0)
+    next_one = Detecting(Detection(), {}, Tracking(), clock=Clock(times.clock.wall, lambda: 5.0))
+    getattr(next_one, how)(rows)
+    next_one.settle()
+    (found,), (before,) = cleared(next_one), cleared(looping_server.detecting)
+    assert (found.state, found.last_seen) == ("open", before.last_seen)
