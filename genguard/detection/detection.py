@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase
+from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Operation, Phase
 from genguard.detection.causes import followed
 from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered
 from genguard.detection.damage import survives
@@ -208,12 +208,9 @@ class Detection:
         for fact in unseen:
             self.ledger.miss(fact.key, fact.key.subresource, fact.time)
 
-    def miss(self, request: AdmissionRequest | None, now: float) -> None:
+    def miss(self, name: ObjectName | None, now: float) -> None:
         """Note that a review was answered and not judged; None: nobody knows of which object."""
-        if request is None:
-            self.ledger.miss(None, "", now)
-        elif (key := request.join_key) is not None:
-            self.ledger.miss(key, key.subresource, now)
+        self.ledger.miss(name, None, now)
 
     @property
     def unjudged(self) -> int:
