@@ -16,7 +16,6 @@ from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Ope
 from genguard.detection.causes import followed
 from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered
 from genguard.detection.damage import survives
-from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import (
     Fact,
     Reviewed,
@@ -37,6 +36,7 @@ from genguard.detection.lives import (
     reduce_life,
     stale_fact,
 )
+from genguard.detection.matching import ResourceKind
 from genguard.detection.questions import ALL
 from genguard.detection.questions.numbers import Honesty
 from genguard.detection.questions.question import Found, Question, Questions

@@ -21,12 +21,11 @@ from genguard.admission.review import JoinKey, ObjectName
 from genguard.detection.causes import root_causes
 from genguard.detection.culprits import fold
 from genguard.detection.damage import Damage, repair_command
-from genguard.detection.evidence import NOTHING_SHARED, Shared, share
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, Doubt, FindingState
 from genguard.detection.questions.question import Blame, Signal
-from genguard.detection.suspects import Suspects
+from genguard.detection.suspects import NOTHING_SHARED, Shared, Suspects, share
 from genguard.detection.write import ObjectKey, Write, name_of
 
 MOST_FINDINGS: Final = 10_000

@@ -29,10 +29,11 @@ from genguard.admission.review import JoinKey, Phase
 from genguard.detection.changes import weight_of
 from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered, is_mostly_whole
 from genguard.detection.diff import NO_DIFF, Diff, between, diff_of
-from genguard.detection.evidence import MOST_PLACES, ResourceKind
 from genguard.detection.fact import Fact
 from genguard.detection.history import History
 from genguard.detection.lives import LifeFact, Lives, blank_write
+from genguard.detection.matching import ResourceKind
+from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NOBODY, NODE_USER, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded
