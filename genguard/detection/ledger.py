@@ -22,7 +22,7 @@ from genguard.detection.causes import root_causes
 from genguard.detection.culprits import fold
 from genguard.detection.damage import Damage, repair_command
 from genguard.detection.fact import Seconds
-from genguard.detection.finding import Actor, Finding, FoundObject, Severity
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, Doubt, FindingState
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.suspects import NOTHING_SHARED, Shared, Suspects, share
@@ -445,7 +445,7 @@ class Ledger:
     ) -> Accused:
         """Return the webhooks that are accused; every write may change a choice between several."""
         if doubt is None:
-            return tuple(self._suspects.ranked(entry.webhooks))
+            return tuple((one, Confidence.CERTAIN) for one in entry.webhooks)
         if doubt not in known:
             if self._sharing is None:
                 self._sharing = self._shared()

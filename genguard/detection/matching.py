@@ -58,13 +58,6 @@ class Writes(NamedTuple):
         """Return the writes of a resource, or of a subresource of it where one is given."""
         return cls(group, f"{resource}/{subresource}" if subresource else resource, operation)
 
-    @classmethod
-    def of(cls, request: AdmissionRequest) -> "Writes":
-        """Return the writes that a request is one of."""
-        wire = request.wire
-        resource = wire.resource
-        return cls.named(resource.group, resource.resource, wire.sub_resource, wire.operation.value)
-
 
 class Matched(msgspec.Struct, frozen=True):
     """What rules and selectors read of a write; equal for writes that they cannot tell apart.

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from genguard.admission.review import AdmissionRequest, Phase, own_phase
 from genguard.detection.finding import Actor, Confidence
@@ -156,6 +156,9 @@ def rank_of(name: str, young: Sequence[str]) -> tuple[int, str]:
 class Suspects:
     """The present registrations, and how often each left a write unchanged."""
 
+    each_of_several: ClassVar = Confidence.POSSIBLE
+    """How sure it is of each that was there, where nothing more is known of them."""
+
     def __init__(
         self,
         registered: Iterable[Registered] = (),
@@ -219,8 +222,9 @@ class Suspects:
         """
         if phase is Phase.INTENT or not self._own_rules:
             return ()
-        found = self._implied(Writes.of(request))
-        return found if phase is Phase.OUTCOME else tuple(x for x in found if x is Phase.INTENT)
+        wire, at = request.wire, request.wire.resource
+        writes = Writes.named(at.group, at.resource, wire.sub_resource, wire.operation.value)
+        return tuple(one for one in self._implied(writes) if one is not phase)
 
     def _not_needed(self, writes: Writes) -> tuple[Phase, ...]:
         if self.may_change(writes):
@@ -349,13 +353,14 @@ class Suspects:
         where: ResourceKind,
         young: Sequence[str] = (),
     ) -> Iterator[tuple[str, Confidence]]:
-        """The candidates of a finding as `ranked`, several narrowed by what is known of each.
+        """The candidates of a finding, the likeliest first: one alone is certain.
 
         Of those who are equal, the young ones come first, in their order.
         """
-        order = list(self.ranked(names))
+        order = sorted(names)
         if len(order) < 2 or not self.others:  # noqa: PLR2004 - nothing to choose between
-            yield from order
+            sure = Confidence.CERTAIN if len(order) == 1 else self.each_of_several
+            yield from ((name, sure) for name in order)
             return
         doubts = {one.name: one.doubtful for one in self.others}
         scores = {
@@ -366,18 +371,12 @@ class Suspects:
                 doubts.get(name, 0),
                 -shared.support.get(name, 0),
             )
-            for name, _ in order
+            for name in order
         }
-        first, *others = sorted(scores, key=lambda one: (scores[one], *rank_of(one, young)))
+        first, *others = sorted(order, key=lambda one: (scores[one], *rank_of(one, young)))
         stands_out = scores[first].stands_out_from(scores[others[0]])
         yield first, Confidence.LIKELY if stands_out else Confidence.POSSIBLE
         yield from ((one, Confidence.POSSIBLE) for one in others)
-
-    def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
-        """By nothing but who was there: one alone is certain."""
-        candidates = sorted(names)
-        for name in candidates:
-            yield name, Confidence.POSSIBLE if len(candidates) > 1 else Confidence.CERTAIN
 
 
 def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:
