@@ -17,9 +17,9 @@ from genguard.audit.event import TOO_DEEP, UNFINISHED, audit_kind, see_events, w
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Reviewed
 from genguard.detection.finding import Actor, Finding
 from genguard.detection.fix import with_fix
+from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
 from genguard.formats.documents import Line, LongLine
 from genguard.objects.shown import json_line, printable

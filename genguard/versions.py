@@ -26,7 +26,7 @@ from genguard.admission.review import (
     UserInfo,
     WireRequest,
 )
-from genguard.detection.fact import Reviewed
+from genguard.detection.reduce import Reviewed
 from genguard.detection.write import MANAGER
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.bounded import Bounded

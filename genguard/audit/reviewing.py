@@ -38,8 +38,7 @@ from genguard.audit.stored import (
     without_content,
 )
 from genguard.detection.detection import Detection
-from genguard.detection.fact import USER_AGENT, Reviewed
-from genguard.detection.lives import stale_fact
+from genguard.detection.reduce import USER_AGENT, Reviewed, stale_fact
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields, get
 from genguard.objects.shown import few

@@ -149,6 +149,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One leaf that differs; a digest is None where the leaf is absent.
 
     shown_before, shown_after  the values as JSON; None where they are absent or must not be shown
+    has_grown  of a label or an annotation: it is the text of before with something added
     """
 
     key: Path  # list items by identity: equal across reorderings
@@ -158,6 +159,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     salt: int  # of the key; see genguard/detection/changes.py
     shown_before: str | None = None
     shown_after: str | None = None
+    has_grown: bool = False
 
     @property
     def removed(self) -> bool:
@@ -210,7 +212,9 @@ class _Found(list[Change]):
         self.append(change_at(at, before, after, self.shows))
 
 
-def change_at(at: PathNode, before: Any, after: Any, shows: Shows) -> Change:
+def change_at(
+    at: PathNode, before: Any, after: Any, shows: Shows, *, has_grown: bool = False
+) -> Change:
     """Return the change of a leaf; a value is None where it is absent."""
     path = at.path
     is_time = not at.salt and is_moment(before) and is_moment(after)
@@ -222,6 +226,7 @@ def change_at(at: PathNode, before: Any, after: Any, shows: Shows) -> Change:
         0 if is_time else at.salt or _digest_of_path(path),
         shown(before, path, shows),
         shown(after, path, shows),
+        has_grown,
     )
 
 

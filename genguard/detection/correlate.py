@@ -20,7 +20,9 @@ What is known of a live API server decides the rest:
   registry/store.go:Update validates in each try);
 - reinvocation keeps the key: a second mutate without a new intent is round 1. Without any intent
   it may be another write;
-- a dry run is no write.
+- a dry run is no write;
+- a creation has no stored object, and often no name: its key is its place, which later creations
+  have as well. So the intent of the next one says that the one before it was refused.
 
 A write waits for its next phase for SECONDS_WAITED after it began, whatever arrives meanwhile. A
 phase is missing where this replica sees that phase of other writes of the same resource: it was
@@ -34,7 +36,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import JoinKey, Phase
+from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import (
     NO_DIFF,
@@ -46,7 +48,8 @@ from genguard.detection.diff import (
     diff_of,
     together,
 )
-from genguard.detection.fact import EarlierFacts, Fact
+from genguard.detection.fact import NO_STATES, Fact
+from genguard.detection.reduce import EarlierFacts
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NOBODY, Acted, Called, Write, is_manager
 from genguard.generation.custom import StatusSubresource
@@ -84,10 +87,17 @@ _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
 
 
 class Unanswered(NamedTuple):
-    """A write without an outcome; `asked` are digests of what was stored and of the request."""
+    """A write without an outcome; `asked` are digests of what was stored and of the request.
+
+    Of a creation see Fact.attempt for the first of them; the other one says nothing.
+    """
 
     write: Write
     asked: tuple[Digest, Digest]
+
+
+_Registered = tuple[str, str, bool]
+"""Group, resource, and whether it is created: registrations are for operations as well."""
 
 
 class _OpenWrite(msgspec.Struct, gc=False, eq=False):
@@ -100,6 +110,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
     """
 
     key: JoinKey
+    kind: _Registered
     since: float
     intent: Fact | None = None
     mutates: list[Fact] = []
@@ -155,8 +166,9 @@ class Correlator:
         """By the number of the write, the oldest first."""
         self._of_key: Final[dict[JoinKey, dict[int, _OpenWrite]]] = {}
         self._number = 0
-        self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
-        self.with_outcomes: Final = self._called_for[Phase.OUTCOME]
+        self._called_for: dict[Phase, set[_Registered]] = {phase: set() for phase in Phase}
+        self._creates_built_in = False
+        """Whether an outcome was shown of a creation of a kind of Kubernetes itself."""
         self._outcomes: Final[OrderedDict[int, float]] = OrderedDict()
         """The latest outcomes, as hashes of what they show, with their times."""
         self._busy: Final[OrderedDict[JoinKey, float]] = OrderedDict()
@@ -190,17 +202,16 @@ class Correlator:
         if several:
             intent, mutates = next(reversed(several.values())).known()
             facts = (*mutates,) if intent is None else (intent, *mutates)
-        return EarlierFacts(facts, self._waits(key))
+        return EarlierFacts(facts, awaits_outcome=self._waits(_kind(key)))
 
     def see(self, fact: Fact) -> list[Write]:
         """Take in a fact, and return the writes that it completes, oldest first."""
         # A clock of another replica may be behind: no time is running out there.
         self.now = max(self.now, fact.time)
-        key = fact.key
+        key = join_key(fact)
         found = self._overdue(self.now, MOST_AT_ONCE)
-        called_for = self._called_for[fact.phase]
-        if len(called_for) < MOST_RESOURCES and not is_manager(key.user):
-            called_for.add(_registered(key))
+        if not is_manager(key.user):
+            self._note_call(fact.phase, _kind_of(fact))
         if fact.phase is Phase.INTENT:
             self._see_intent(key, fact)
         elif fact.phase is Phase.MUTATE:
@@ -209,19 +220,20 @@ class Correlator:
             found += self._see_outcome(key, fact)
         return found
 
+    def _note_call(self, phase: Phase, kind: _Registered) -> None:
+        called_for = self._called_for[phase]
+        if len(called_for) < MOST_RESOURCES:
+            called_for.add(kind)
+
     def expect_outcomes(self, group: str, resource: str) -> None:
-        """Note that outcomes of a resource are seen: here that of a creation or deletion."""
-        if len(self.with_outcomes) < MOST_RESOURCES:
-            self.with_outcomes.add((group, resource))
+        """Note that outcomes of a resource are shown, of updates and of creations."""
+        self._creates_built_in |= _is_built_in(group)
+        for is_creation in (False, True):
+            self._note_call(Phase.OUTCOME, (group, resource, is_creation))
 
     def is_called_for(self, key: JoinKey) -> bool:
-        """Return whether reviews of a resource are seen, of any phase."""
-        return any(self._is_called_for(key, phase) for phase in Phase)
-
-    def lacks_outcomes(self, key: JoinKey) -> bool:
-        """Return whether updates of a resource are seen, and never one of their outcomes."""
-        resource = _registered(key)
-        return resource in self._called_for[Phase.MUTATE] and resource not in self.with_outcomes
+        """Return whether reviews of updates of a resource are seen, of any phase."""
+        return any(_kind(key) in some for some in self._called_for.values())
 
     @property
     def is_whole(self) -> bool:
@@ -236,12 +248,12 @@ class Correlator:
         for number, one in list(self._of_key.get(key, {}).items()):
             if not one.mutates:
                 continue
-            if not self._waits(key):
+            if not self._waits(one.kind):
                 # Nobody knows whether its outcome is still to come or it was refused.
                 self._remove(number)
             elif not one.is_given_up:
                 self._give_up(one)
-        one = self._begin(key)
+        one = self._begin(key, fact)
         one.intent = fact
         self._count(one, fact)
 
@@ -258,7 +270,8 @@ class Correlator:
             ]
         one = self._showing(fact, waiting) or self._showing(fact, again)
         if one is None:
-            one = self._of_other_content(fact, waiting or again) or self._begin(key)
+            one = self._of_other_content(fact, waiting or again)
+            one = one or self._begin(key, fact)
         # More than two calls are several writes, of which the last one counts.
         one.mutates = [*one.mutates[:_ROUNDS], fact]
         self._count(one, fact)
@@ -275,7 +288,7 @@ class Correlator:
             one.mutates = one.mutates[:1]  # a call that changed nothing for good was of another
         if self._is_repeated(fact) and one is None:
             return
-        missing = self._missing(key, one)
+        missing = self._missing(_kind_of(fact), one)
         if one is None:
             yield assemble(None, (), fact, fact.time, missing)
             return
@@ -288,7 +301,7 @@ class Correlator:
         An API server calls again after a broken connection. Where outcomes are all that is
         registered, it may be another write.
         """
-        if not any(self._is_called_for(fact.key, phase) for phase in _BEFORE_OUTCOME):
+        if not any(_kind_of(fact) in self._called_for[phase] for phase in _BEFORE_OUTCOME):
             return False
         what = hash((fact.key, *_shown(fact)))
         before = self._outcomes.pop(what, -SECONDS_AT_ONCE)
@@ -304,9 +317,9 @@ class Correlator:
             return None
         # One that has come to /mutate is nearer to its outcome.
         one = ([one for one in same if one.mutates] or same)[-1]
-        newest = next(reversed(self._of_key[fact.key].values()))
+        newest = next(reversed(self._of_key[one.key].values()))
         if newest is not one and not newest.shows(fact):
-            self._doubt(fact.key, SECONDS_BUSY)
+            self._doubt(one.key, SECONDS_BUSY)
         return one
 
     def _of_other_content(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
@@ -319,11 +332,12 @@ class Correlator:
         if not found:
             return None
         is_alone = all(_same(one.first, found[0].first) for one in found)
-        if self._busy.get(_writer(fact.key), self._all_busy) > self.now:
+        key = found[0].key
+        if self._busy.get(_writer(key), self._all_busy) > self.now:
             # Where nothing was ever lost, each call has its intent.
             is_alone = is_alone and not self._has_lost and found[-1].keeps(fact)
         elif not is_alone:
-            self._doubt(fact.key, SECONDS_BUSY)
+            self._doubt(key, SECONDS_BUSY)
         if is_alone:
             return found[-1]  # they ask for the same: any will do
         one = next((one for one in found if one.is_in_doubt), found[0])
@@ -341,7 +355,7 @@ class Correlator:
         """Return whether a call of this write came a moment ago."""
         return one.last.time > self.now - SECONDS_AT_ONCE
 
-    def _begin(self, key: JoinKey) -> _OpenWrite:
+    def _begin(self, key: JoinKey, fact: Fact) -> _OpenWrite:
         several = self._of_key.setdefault(key, {})
         if len(several) >= MOST_OF_KEY:
             self._has_lost = True
@@ -349,7 +363,8 @@ class Correlator:
             self._remove(next(iter(several)))
             several = self._of_key.setdefault(key, {})
         self._number += 1
-        one = self._open[self._number] = several[self._number] = _OpenWrite(key, self.now)
+        one = _OpenWrite(key, _kind_of(fact), self.now)
+        self._open[self._number] = several[self._number] = one
         return one
 
     def _remove(self, number: int) -> None:
@@ -377,7 +392,7 @@ class Correlator:
             is_over = position < too_many or too_much > 0
             if one.since > early and not is_over:
                 break
-            waits = self._waits(one.key)
+            waits = self._waits(one.kind)
             if one.mutates and waits and not one.is_given_up:
                 self._give_up(one)
             if len(ended) >= most and too_much <= 0:
@@ -404,12 +419,13 @@ class Correlator:
     def _without_outcome(self, one: _OpenWrite) -> Iterator[Write]:
         """Yield a write without an outcome, if it can be judged."""
         last, begun = one.last, (one.intent or one.last).time
-        if not self._waits(one.key):
+        if not self._waits(one.kind):
             # Where no outcome is registered the last mutate call is all there will be.
             if one.mutates and last.states is not None:
                 yield assemble(*one.known(), last, begun)
             return
-        self.unseen.append(last)
+        if last.operation is Operation.UPDATE:
+            self.unseen.append(last)
         if not one.mutates:
             return
         self.incomplete[Phase.OUTCOME] += 1
@@ -428,15 +444,18 @@ class Correlator:
         delay that one, but a loaded machine does.
         """
         one.is_given_up = True
-        is_intent_lost = one.intent is None and self._is_called_for(one.key, Phase.INTENT)
+        is_intent_lost = one.intent is None and one.kind in self._called_for[Phase.INTENT]
         if one.is_in_doubt or is_intent_lost:
             return  # nobody knows what was asked for
         intent, last = one.intent, one.last
         write = assemble(intent, (last,), last, (intent or last).time, (Phase.OUTCOME,))
-        asked = (intent or last).compared
-        self.unanswered.append(Unanswered(write, (asked.before, asked.after)))
+        asking = intent or last
+        asked = (asking.compared.before, asking.compared.after)
+        if asking.operation is Operation.CREATE:
+            asked = (asking.attempt, NO_DIGEST)
+        self.unanswered.append(Unanswered(write, asked))
 
-    def _missing(self, key: JoinKey, one: _OpenWrite | None) -> tuple[Phase, ...]:
+    def _missing(self, kind: _Registered, one: _OpenWrite | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
         seen = () if one is None else one.seen
         self.joined += 1
@@ -445,7 +464,7 @@ class Correlator:
         missing = tuple(
             phase
             for phase in _BEFORE_OUTCOME
-            if phase not in seen and self._is_called_for(key, phase)
+            if phase not in seen and kind in self._called_for[phase]
         )
         if missing:
             self._has_lost = True
@@ -453,13 +472,17 @@ class Correlator:
             self.incomplete_joined += 1
         return missing
 
-    def _waits(self, key: JoinKey) -> bool:
+    def _waits(self, kind: _Registered) -> bool:
         """Return whether a write waits for its outcome: outcomes of its resource are seen."""
-        return self._is_called_for(key, Phase.OUTCOME)
-
-    def _is_called_for(self, key: JoinKey, phase: Phase) -> bool:
-        """Return whether this phase is seen of writes of a resource."""
-        return _registered(key) in self._called_for[phase]
+        if kind in self._called_for[Phase.OUTCOME]:
+            return True
+        group, resource, is_creation = kind
+        update = group, resource, False
+        seen = self._called_for
+        if not is_creation or (update in seen[Phase.MUTATE] and update not in seen[Phase.OUTCOME]):
+            return False
+        # One registration is for all kinds of Kubernetes itself; custom ones are added one by one.
+        return self._creates_built_in and _is_built_in(group)
 
 
 def is_mostly_whole(incomplete: int, seen: int) -> bool:
@@ -471,22 +494,35 @@ def is_mostly_whole(incomplete: int, seen: int) -> bool:
     return 2 * incomplete <= seen
 
 
-def _registered(key: JoinKey) -> tuple[str, str]:
-    return key.group, key.resource
+def join_key(fact: Fact) -> JoinKey:
+    """Return what all phases of a write have in common: a creation has a uid at its end."""
+    return without_uid(fact.key) if fact.operation is Operation.CREATE else fact.key
+
+
+def without_uid(key: JoinKey) -> JoinKey:
+    """Return the key of a place: of whatever object is created there."""
+    return msgspec.structs.replace(key, uid="") if key.uid else key
+
+
+def _kind(key: JoinKey) -> _Registered:
+    return key.group, key.resource, False
+
+
+def _kind_of(fact: Fact) -> _Registered:
+    return fact.key.group, fact.key.resource, fact.operation is Operation.CREATE
+
+
+def _is_built_in(group: str) -> bool:
+    return "." not in group or group.endswith(".k8s.io")
 
 
 def _writer(key: JoinKey) -> JoinKey:
     return msgspec.structs.replace(key, resource_version="")
 
 
-def _parts(fact: Fact) -> tuple[Compared | None, ...]:
-    """Return the fields, the status and the metadata that a call shows."""
-    return fact.compared, fact.compared_status, fact.compared_metadata
-
-
 def _shown(fact: Fact) -> tuple[Digest | None, ...]:
     """Return digests of what a call shows."""
-    return tuple(None if one is None else one.after for one in _parts(fact))
+    return tuple(None if one is None else one.after for one in fact.parts)
 
 
 def _same(one: Fact, other: Fact) -> bool:
@@ -496,7 +532,7 @@ def _same(one: Fact, other: Fact) -> bool:
 
 def _leaves_of(fact: Fact) -> dict[Path, Digest | None]:
     """Return what a call would make of the leaves that it changes."""
-    return {one.key: one.after for part in _parts(fact) if part is not None for one in part.diff}
+    return {one.key: one.after for part in fact.parts if part is not None for one in part.diff}
 
 
 def assemble(
@@ -528,6 +564,7 @@ def assemble(
     writes_status = takes_status or any(one.writes_status for one in phases)
     return Write(
         time=now,
+        operation=last.operation,
         object=last.object,
         subresource=last.key.subresource,
         requester=last.requester,
@@ -537,8 +574,9 @@ def assemble(
         and (takes_status or last.status is StatusSubresource.ABSENT),
         content=content,
         content_hash=content.sent.content_hash,
-        state_before=states.before if states else NO_DIGEST,
-        state_after=states.after if states else NO_DIGEST,
+        # What the requester of a creation asked for stands for what was stored.
+        state_before=(asking.states or states or NO_STATES).before,
+        state_after=(states or NO_STATES).after,
         has_outcome=has_outcome,
         generation_before=last.generation_before,
         # Before the strategy has run an object still shows the generation that it comes from.
@@ -608,16 +646,13 @@ def _joined(asked: Compared | None, rounds: Sequence[Compared], last: Compared) 
     """
     admitted = last.diff
     requested = webhook = reinvocation = None
-    grown: tuple[Path, ...] = ()
     if asked is not None:
         requested = admitted if asked.same_as(last) else asked.diff
         webhook = between(asked, rounds[0]) if rounds else None
-    if webhook is not None:
-        grown = tuple(one for one in rounds[-1].grown if asked is None or one not in asked.grown)
     if asked is not None and len(rounds) == _ROUNDS:
         reinvocation = between(*rounds)
     again = _without_repairs(reinvocation or NO_DIFF)
-    made = PartDiffs(requested, webhook, again, admitted, grown)
+    made = PartDiffs(requested, webhook, again, admitted)
     return made if made.diffs() else made.without_leaves()
 
 

@@ -12,34 +12,27 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Operation, Phase
+from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase
 from genguard.detection.causes import followed
-from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered
-from genguard.detection.damage import survives
-from genguard.detection.fact import (
-    Fact,
-    Reviewed,
-    is_reduced,
-    manager_of,
-    reduce,
-    stale_version,
+from genguard.detection.correlate import (
+    MOST_RESOURCES,
+    Correlator,
+    Unanswered,
+    assemble,
+    join_key,
+    without_uid,
 )
+from genguard.detection.damage import survives
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
-from genguard.detection.lives import (
-    AnyFact,
-    LifeFact,
-    Lives,
-    is_life,
-    key_of,
-    reduce_life,
-    stale_fact,
-)
-from genguard.detection.matching import ResourceKind
+from genguard.detection.lives import Lives
 from genguard.detection.questions import ALL
 from genguard.detection.questions.numbers import Honesty
-from genguard.detection.questions.question import Found, Question, Questions
+from genguard.detection.questions.question import Found, Question, Questions, Recreated
+from genguard.detection.reduce import EarlierFacts, Reviewed, key_of, reduce
 from genguard.detection.refusals import Refusal, Refusals
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
@@ -84,8 +77,8 @@ class Detection:
         self.ledger: Final = Ledger(self._suspects)
         self.honesty: Final = Honesty()
         self._lives: Final = Lives()
-        self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
-        self._completed: list[Write | Unanswered | LifeFact] = []
+        self._refusals: Final = Refusals(self._lives, self.history)
+        self._completed: list[Write | Unanswered | Fact] = []
         self._shows: Final = shows
         self.unreadable = 0
         """How many objects could not be decoded, or a part of them."""
@@ -103,56 +96,38 @@ class Detection:
         """Return how many writes and findings were dropped to stay within bounds."""
         return self._correlator.dropped + self.ledger.dropped
 
-    def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> AnyFact | None:
+    def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> Fact | None:
         """Return the fact of one review; `now` is seconds since the epoch. Never raises.
 
         None for a request that neither creates, updates nor deletes an object. None, and counted,
         for an object that cannot be decoded.
         """
+        request = reviewed.request
         try:
-            if reviewed.request.operation is not Operation.UPDATE:
-                return self._life_fact(phase, reviewed.request, now)
-            key = reviewed.request.join_key
+            key = key_of(request, phase)
             if key is None or key.user == self._own_user:
                 return None  # values that genguard puts back are nobody's loop
-            if not is_reduced(reviewed.request):
-                return _stale_fact(phase, reviewed.request, key, now)
-            return self._update_fact(phase, reviewed, key, now)
+            if request.operation is Operation.UPDATE:
+                known = self._correlator.known(key)
+            else:
+                known = EarlierFacts(was_refused=self._refusals.was_refused(key))
+            suspects, shows = self._suspects, self._shows
+            return reduce(phase, reviewed, now, known, suspects, key=key, shows=shows)
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1
             return None
-
-    def _update_fact(self, phase: Phase, reviewed: Reviewed, key: JoinKey, now: float) -> Fact:
-        implied = self._suspects.implied_before(phase, reviewed.request)
-        known = self._correlator.known(key)
-        if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
-            known = known._replace(facts=())  # it begins a write, whatever else has its key
-        return reduce(
-            phase, reviewed, now, known, self._suspects, shows=self._shows, implied=implied
-        )
-
-    def _life_fact(self, phase: Phase, request: AdmissionRequest, now: float) -> LifeFact | None:
-        if not is_life(request, phase):
-            return None
-        key = key_of(request)
-        if key is None or key.user == self._own_user:
-            return None
-        was_refused = self._refusals.was_refused(key)
-        return reduce_life(
-            phase, request, key, now, suspects=self._suspects, was_refused=was_refused
-        )
 
     def expect_outcomes(self, request: AdmissionRequest) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused."""
         resource = request.wire.resource
         self._correlator.expect_outcomes(resource.group, resource.resource)
-        self._refusals.expect_outcomes(resource.group, resource.resource)
+        self._refusals.has_outcome()
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
         return self._suspects.asks_conditions(request)
 
-    def see(self, fact: AnyFact) -> None:
+    def see(self, fact: Fact) -> None:
         """Take in a fact of this process, in order, and judge the writes that it completes."""
         self.take(fact)
         self.judge()
@@ -169,33 +144,34 @@ class Detection:
         if fact is not None:
             self.see(fact)
 
-    def take(self, fact: AnyFact) -> None:
+    def take(self, fact: Fact) -> None:
         """Take in a fact without judging: many writes in a row are judged faster, by `judge`."""
         for phase in self._unseen_phases(fact) if fact.implied else ():
             self._take(msgspec.structs.replace(fact, phase=phase))
         self._take(fact)
 
-    def _unseen_phases(self, fact: AnyFact) -> Iterator[Phase]:
+    def _unseen_phases(self, fact: Fact) -> Iterator[Phase]:
         """Yield the implied phases of a fact that were not seen of its write."""
-        before = () if isinstance(fact, LifeFact) else self._correlator.known(fact.key).facts
-        seen = {one.phase for one in before}
+        seen = {one.phase for one in self._correlator.known(join_key(fact)).facts}
         if fact.phase in seen:
             seen = set()  # of an earlier write, which was refused
         yield from (phase for phase in fact.implied if phase not in seen)
 
-    def _take(self, fact: AnyFact) -> None:
+    def _take(self, fact: Fact) -> None:
         correlator = self._correlator
         self._refusals.call(fact)
-        if isinstance(fact, LifeFact):
-            if fact.phase is Phase.OUTCOME:
-                correlator.expect_outcomes(fact.key.group, fact.key.resource)
+        is_update = fact.operation is Operation.UPDATE
+        if fact.phase is Phase.OUTCOME and not is_update:
+            correlator.expect_outcomes(fact.key.group, fact.key.resource)
             self._completed.append(fact)
-            return
-        if fact.phase is Phase.MUTATE:
+        elif fact.is_stale:
+            self._completed.append(fact)
+        elif fact.phase is Phase.MUTATE and is_update:
             self._note(fact)
         if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
             self._lives.write_node(fact)
-        self._completed += correlator.see(fact)
+        if not fact.is_stale and fact.operation is not Operation.DELETE:
+            self._completed += correlator.see(fact)
         if correlator.unanswered or correlator.unseen:
             self._take_unanswered()
 
@@ -208,9 +184,12 @@ class Detection:
         for fact in unseen:
             self.ledger.miss(fact.key, fact.key.subresource, fact.time)
 
-    def miss(self, name: ObjectName | None, now: float) -> None:
+    def miss(self, request: AdmissionRequest | None, now: float) -> None:
         """Note that a review was answered and not judged; None: nobody knows of which object."""
-        self.ledger.miss(name, None, now)
+        if request is None:
+            self.ledger.miss(None, "", now)
+        elif (key := request.join_key) is not None:
+            self.ledger.miss(key, key.subresource, now)
 
     @property
     def unjudged(self) -> int:
@@ -225,12 +204,14 @@ class Detection:
         completed, self._completed = iter(self._completed), []
         try:
             for one in completed:
-                if isinstance(one, Write):
-                    self._judge(one)
-                elif isinstance(one, LifeFact):
+                if isinstance(one, Fact):
                     self._judge_life(one)
-                else:
+                elif isinstance(one, Unanswered):
                     self._enter_refusal(self._refusals.unanswered(one))
+                elif one.operation is Operation.UPDATE:
+                    self._judge(one)
+                elif one.has_outcome:
+                    self._enter_refusal(self._refusals.answered(one))
         finally:
             self._completed = [*completed, *self._completed]
 
@@ -240,10 +221,14 @@ class Detection:
         is_whole  each outcome was shown, so that a creation which still waits was refused
         """
         self._completed += self._correlator.finish()
+        if not is_whole:
+            self._correlator.unanswered = [
+                one
+                for one in self._correlator.unanswered
+                if one.write.operation is not Operation.CREATE
+            ]
         self._take_unanswered()
         self.judge()
-        for refusal in self._refusals.finish() if is_whole else ():
-            self._enter_refusal(refusal)
         self.settle(now)
 
     def settle(self, now: float) -> tuple[Finding, ...]:
@@ -288,18 +273,19 @@ class Detection:
         if kind in counts or len(counts) < MOST_RESOURCES:
             counts[kind] += 1
 
-    def _judge_life(self, fact: LifeFact) -> None:
-        if not fact.is_deletion:
-            if fact.phase is Phase.OUTCOME:
-                self._lives.create(fact)
-            attempted = self._refusals.conflict if fact.is_stale else self._refusals.create
-            self._enter_refusal(attempted(fact))
-            return
-        # What was wrong with the object is gone with it.
-        self.ledger.look(fact.key, lambda _: False, fact.time)
-        turns = self._lives.delete(fact)
-        if turns is not None:
-            self._enter(self._questions.ask(turns))
+    def _judge_life(self, fact: Fact) -> None:
+        if fact.is_stale:
+            self._enter_refusal(self._refusals.stale(fact))
+        elif fact.operation is Operation.CREATE:
+            self._lives.create(fact)
+        else:
+            # What was wrong with the object is gone with it.
+            self.ledger.look(fact.key, lambda _: False, fact.time)
+            turns = self._lives.delete(fact)
+            if turns is not None:
+                of_place = msgspec.structs.replace(fact, key=without_uid(fact.key))
+                write = assemble(None, (), of_place, fact.time)
+                self._enter(self._questions.ask(Recreated(write, turns)))
 
     def _enter_refusal(self, refusal: Refusal | None) -> None:
         if refusal is not None:
@@ -309,16 +295,6 @@ class Detection:
         for detector, sign, judged in found:
             owners = followed(sign, judged, self.history)
             self.ledger.add(detector, sign, judged, owners)
-
-
-def _stale_fact(
-    phase: Phase, request: AdmissionRequest, key: JoinKey, now: float
-) -> LifeFact | None:
-    version = stale_version(request)
-    if not version or phase is Phase.OUTCOME:
-        return None
-    served_as, manager = request.wire.resource.version, manager_of(request)
-    return stale_fact(phase, key, now, version, served_as=served_as, manager=manager)
 
 
 def _kind_of(key: JoinKey) -> ResourceKind:

@@ -22,7 +22,7 @@ from genguard.detection.changes import (
     leaves_of,
     weight_of,
 )
-from genguard.detection.values import Digest, Shows, added, as_digest, as_number
+from genguard.detection.values import NO_DIGEST, Digest, Shows, added, as_digest, as_number
 from genguard.objects.fields import Fields, Path
 
 _MOST_SEEDS: Final = 256
@@ -68,7 +68,7 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 NO_DIFF: Final = Diff(differs=False, changes=())
-_NOTATION: Final = Diff(differs=True, changes=())
+NOTATION: Final = Diff(differs=True, changes=())
 
 
 def diff_of(changes: Leaves, *, differs: bool = False) -> Diff:
@@ -77,24 +77,23 @@ def diff_of(changes: Leaves, *, differs: bool = False) -> Diff:
     Without leaves it is one of two constants, for all writes.
     """
     if not changes:
-        return _NOTATION if differs else NO_DIFF
+        return NOTATION if differs else NO_DIFF
     return Diff(differs=True, changes=changes)
 
 
 class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The fields that a write is about: digests of their bytes, and what differs between them.
-
-    grown  keys of leaves that are the stored text with something added; of metadata alone
-    """
+    """The fields that a write is about: digests of their bytes, and what differs between them."""
 
     before: Digest
     after: Digest
     diff: Diff
-    grown: tuple[Path, ...] = ()
 
     def same_as(self, other: "Compared") -> bool:
         """Whether both show the same bytes: the API server writes an object the same way twice."""
         return self.before == other.before and self.after == other.after
+
+
+NOTHING_COMPARED: Final = Compared(NO_DIGEST, NO_DIGEST, NO_DIFF)
 
 
 class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -106,14 +105,12 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     webhook       what other webhooks changed of the request; None without an intent
     reinvocation  what they changed once more when they were reinvoked
     admitted      what would be stored, compared with what was
-    grown         labels and annotations to whose stored value webhooks added something
     """
 
     requested: Diff | None = None
     webhook: Diff | None = None
     reinvocation: Diff = NO_DIFF
     admitted: Diff = NO_DIFF
-    grown: tuple[Path, ...] = ()
 
     @property
     def sent(self) -> Diff:
@@ -124,6 +121,13 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def is_mutated(self) -> bool:
         """Whether other webhooks changed it, when called or when called again."""
         return bool(self.webhook or self.reinvocation)
+
+    @property
+    def grown(self) -> list[Path]:
+        """Labels and annotations to whose stored value webhooks, and nobody else, added."""
+        asked = {one.key for one in self.requested or () if one.has_grown}
+        found = () if self.webhook is None else self.admitted.changes
+        return [one.key for one in found if one.has_grown and one.key not in asked]
 
     def diffs(self) -> list[Diff]:
         """Return the differences that have leaves, each once."""
@@ -191,27 +195,18 @@ def _seed(key: str) -> int:
     return zlib.crc32(key.encode())
 
 
-Read = Callable[[Iterable[Part], Shows], tuple[Leaves, tuple[Path, ...]]]
-"""Returns the leaves that differ below such fields, and which of them have grown; raises as
-`leaves_of` does."""
-
-
-def _leaves_alone(parts: Iterable[Part], shows: Shows) -> tuple[Leaves, tuple[Path, ...]]:
-    return leaves_of(parts, shows), ()
-
-
 def compare(
     stored: Fields,
     sent: Fields,
     earlier: Sequence[Compared] = (),
     *,
     shows: Shows = Shows.NOTHING,
-    read: Read = _leaves_alone,
+    read: Callable[[Iterable[Part], Shows], Leaves] = leaves_of,
 ) -> Compared:
     """Return what differs between the stored and the sent fields of an object.
 
     Of `earlier` comparisons of the same write, the one that shows the same is returned.
-    `shows`: which values are kept beside digests. `read` finds the leaves.
+    `shows`: which values are kept beside digests. `read` finds the leaves below such fields.
     Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
     """
     before, after = digests(stored, sent)
@@ -220,8 +215,8 @@ def compare(
             return one
     if before == after:
         return Compared(before, after, NO_DIFF)
-    changed, grown = read(differing(stored, sent, {**stored, **sent}), shows)
-    return Compared(before, after, diff_of(changed, differs=True), grown)
+    changed = read(differing(stored, sent, {**stored, **sent}), shows)
+    return Compared(before, after, diff_of(changed, differs=True))
 
 
 def together(one: Compared, other: Compared) -> Compared:
@@ -244,13 +239,8 @@ def between(one: Compared, other: Compared) -> Diff | None:
     left, right = _by_key(one), _by_key(other)
     if left is None or right is None:
         return None
-    found = [
-        change
-        for key in (left | right)
-        if (change := _step(left.get(key), right.get(key))) is not None
-    ]
-    found.sort(key=_pointer)
-    return diff_of(tuple(found))
+    steps = [_step(left.get(key), right.get(key)) for key in left | right]
+    return diff_of(tuple(sorted([one for one in steps if one is not None], key=_pointer)))
 
 
 def _by_key(one: Compared) -> dict[Path, Change] | None:
@@ -261,32 +251,12 @@ def _by_key(one: Compared) -> dict[Path, Change] | None:
 
 def _step(left: Change | None, right: Change | None) -> Change | None:
     """Return the change of a leaf from the left result to the right; unchanged it is as stored."""
-    if left is None or right is None:
-        at = left or right
-        assert at is not None  # noqa: S101 - one of them names the leaf
-        return at if left is None else _reversed(at)
-    if left.after == right.after:
+    at = left if right is None or (left is not None and right.removed) else right
+    assert at is not None  # noqa: S101 - one of them names the leaf
+    stored = at.before, at.shown_before
+    before = (left.after, left.shown_after) if left is not None else stored
+    after = (right.after, right.shown_after) if right is not None else stored
+    if before[0] == after[0]:
         return None
-    at = left if right.removed else right
-    return Change(
-        at.key,
-        at.pointer,
-        left.after,
-        right.after,
-        at.salt,
-        left.shown_after,
-        right.shown_after,
-    )
-
-
-def _reversed(one: Change) -> Change:
-    """Return the change back to what was before."""
-    return Change(
-        one.key,
-        one.pointer,
-        one.after,
-        one.before,
-        one.salt,
-        one.shown_after,
-        one.shown_before,
-    )
+    shown = before[1], after[1]
+    return Change(at.key, at.pointer, before[0], after[0], at.salt, *shown)

@@ -212,23 +212,6 @@ class SlowWrites(NamedTuple):
 NO_SLOW_WRITES: Final = SlowWrites()
 
 
-class SlowWritesOfObjects:
-    """The writes of all objects, by name; those written longest ago are dropped first."""
-
-    def __init__(self) -> None:
-        self._kept: Final[Bounded[str, SlowWrites]] = Bounded(MOST_SLOW_OBJECTS, MOST_SLOW_LEAVES)
-
-    def of(self, name: str) -> SlowWrites:
-        """Return what is known of an object."""
-        return self._kept.get(name) or NO_SLOW_WRITES
-
-    def add(self, name: str, write: Write) -> SlowWrites:
-        """Remember a write that is known to have been stored; return what is known with it."""
-        found = self.of(name).adding(write)
-        self._kept.put(name, found, sum([one.records + one.leaves for one in found.writes]))
-        return found
-
-
 def _is_like(one: Write, other: Write) -> bool:
     """Whether one user changed the same fields."""
     if one.requester.user != other.requester.user:
@@ -408,7 +391,7 @@ class History:
         self._most_writes: Final = most_writes
         self._most_leaves: Final = most_leaves
         self._moves: Final = Moves()
-        self._slow: Final = SlowWritesOfObjects()
+        self._slow: Final[Bounded[str, SlowWrites]] = Bounded(MOST_SLOW_OBJECTS, MOST_SLOW_LEAVES)
         self.records = 0
         self.leaves = 0
 
@@ -420,7 +403,7 @@ class History:
         name = history_name(key)
         found = self._objects.get(name)
         if found is None:
-            found = self._objects[name] = ObjectHistory(slow=self._slow.of(name))
+            found = self._objects[name] = ObjectHistory(slow=self._slow.get(name) or NO_SLOW_WRITES)
             self.records += found.records
         else:
             self._objects.move_to_end(name)
@@ -441,7 +424,7 @@ class History:
         """Return the write that must have been stored: see `ObjectHistory.confirm`."""
         stored = past.confirm(now)
         if stored is not None and stored.writes_more:
-            past.slow = self._slow.add(history_name(stored.object), stored)
+            past.slow = self._add_slow(history_name(stored.object), stored)
         return stored
 
     def find_uid(self, uid: str) -> ObjectHistory | None:
@@ -461,11 +444,17 @@ class History:
             name, oldest = self._objects.popitem(last=False)
             last = oldest.unconfirmed
             if last is not None and last.writes_more:
-                self._slow.add(name, last)
+                self._add_slow(name, last)
             for some in self._with_leaves:
                 some.pop(name, None)
             self.records -= oldest.records
             self.leaves -= oldest.leaves
+
+    def _add_slow(self, name: str, write: Write) -> SlowWrites:
+        """Remember a write that is known to have been stored; return what is known with it."""
+        found = (self._slow.get(name) or NO_SLOW_WRITES).adding(write)
+        self._slow.put(name, found, sum([one.records + one.leaves for one in found.writes]))
+        return found
 
     def _forget_leaves_but_of(self, name: str, past: ObjectHistory) -> None:
         """Forget the leaves that are over the bound, never those of the object just written."""

@@ -6,8 +6,7 @@ an index, means nothing. The rest of metadata is the API server's (resourceVersi
 managedFields, times) or never changes (name). What components write for themselves is left out.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from genguard.detection.changes import (
     MOST_LEAVES,
     Change,
+    Item,
     Leaves,
     Part,
     PathNode,
@@ -24,7 +24,7 @@ from genguard.detection.changes import (
 )
 from genguard.detection.diff import Compared, compare
 from genguard.detection.values import Shows, shown
-from genguard.objects.fields import Fields, Path
+from genguard.objects.fields import Fields
 from genguard.objects.metadata import ObjectMeta, read_owners
 
 _METADATA: Final = "metadata"
@@ -113,62 +113,39 @@ def _fields(metadata: ObjectMeta) -> Fields:
 
 _texts_decoder: Final = msgspec.json.Decoder(dict[str, str | None] | None)
 _names_decoder: Final = msgspec.json.Decoder(tuple[str, ...] | None)
-_NULL: Final = b"null"
 
 
-def _read(parts: Iterable[Part], shows: Shows) -> tuple[Leaves, tuple[Path, ...]]:
-    """Return the leaves that differ, and those of them whose stored value has grown.
-
-    Raises msgspec.MsgspecError for values of another type.
-    """
+def _read(parts: Iterable[Part], shows: Shows) -> Leaves:
+    """Return the leaves that differ; raises msgspec.MsgspecError for values of another type."""
     found: list[Change] = []
-    grown: list[Path] = []
-    for name, old, new in parts:
-        at, before, after = place_of(_METADATA)[name], old or _NULL, new or _NULL
-        if name in (LABELS, ANNOTATIONS):
-            left, right = (_texts_decoder.decode(one) or {} for one in (before, after))
-            changed = _texts(at, left, right, grown, shows)
-        elif name == FINALIZERS:
-            changed = _items(at, "name", _finalizers(before), _finalizers(after), shows)
-        else:
-            changed = _items(at, "uid", _owners(before), _owners(after), shows)
-        found += islice(changed, MOST_LEAVES - len(found))
+    for name, *raw in parts:
+        decode, field = _DECODED[name]
+        old, new = (decode(one or b"null") for one in raw)
+        at = place_of(_METADATA)[name]
+        for key in {**old, **new}:
+            before, after = old.get(key), new.get(key)
+            if before == after or (not field and _is_bookkeeping(key)):
+                continue
+            if len(found) >= MOST_LEAVES:
+                break
+            if field:
+                found.append(_item(at, (field, key, 0), before, after, shows))
+            else:
+                grew = _has_grown(before or "", after or "")
+                found.append(change_at(at[key], before, after, shows, has_grown=grew))
     found.sort(key=lambda one: (one.pointer, one.key))
-    return tuple(found), tuple(grown)
+    return tuple(found)
 
 
-def _texts(
-    at: PathNode,
-    old: dict[str, str | None],
-    new: dict[str, str | None],
-    grown: list[Path],
-    shows: Shows,
-) -> Iterator[Change]:
-    """Yield the keys whose values differ, and note which of the values have grown."""
-    for key in {**old, **new}:
-        before, after = old.get(key), new.get(key)
-        if before == after or _is_bookkeeping(key):
-            continue
-        below = at[key]
-        yield change_at(below, before, after, shows)
-        if before and after and _has_grown(before, after):
-            grown.append(below.path)
-
-
-def _items(
-    at: PathNode, field: str, old: dict[str, str], new: dict[str, str], shows: Shows
-) -> Iterator[Change]:
-    """Yield the items of a list that differ; all of them are at the pointer of the list.
+def _item(at: PathNode, item: Item, before: str | None, after: str | None, shows: Shows) -> Change:
+    """Return the change of an item of a set; all of them are at the pointer of the list.
 
     An item is shown as `true`: it is there or not.
     """
-    for name in {**old, **new}:
-        before, after = old.get(name), new.get(name)
-        if before != after:
-            below = at[field, name, 0]
-            values = [_item_shown(one, name, shows) for one in (before, after)]
-            old_digest, new_digest = value_digest(before), value_digest(after)
-            yield Change(below.path, at.pointer, old_digest, new_digest, below.salt, *values)
+    below = at[item]
+    old, new = (_item_shown(one, str(item[1]), shows) for one in (before, after))
+    digests = value_digest(before), value_digest(after)
+    return Change(below.path, at.pointer, *digests, below.salt, old, new)
 
 
 def _item_shown(value: str | None, name: str, shows: Shows) -> str | None:
@@ -179,12 +156,25 @@ def _item_shown(value: str | None, name: str, shows: Shows) -> str | None:
     return shown(name if shows is Shows.ALL else True, (), shows)
 
 
-def _finalizers(raw: bytes | msgspec.Raw) -> dict[str, str]:
+def _texts(raw: bytes) -> dict[str, str | None]:
+    return _texts_decoder.decode(raw) or {}
+
+
+def _finalizers(raw: bytes) -> dict[str, str | None]:
     return dict.fromkeys(_names_decoder.decode(raw) or (), "")
 
 
-def _owners(raw: bytes | msgspec.Raw) -> dict[str, str]:
+def _owners(raw: bytes) -> dict[str, str | None]:
     return {one.uid: "controller" if one.controller else "" for one in read_owners(raw)}
+
+
+_DECODED: Final[dict[str, tuple[Callable[[bytes], dict[str, str | None]], str]]] = {
+    LABELS: (_texts, ""),
+    ANNOTATIONS: (_texts, ""),
+    FINALIZERS: (_finalizers, "name"),
+    OWNERS: (_owners, "uid"),
+}
+"""How each field is read, and what tells the items of a set apart."""
 
 
 def _is_bookkeeping(key: str) -> bool:
@@ -194,7 +184,7 @@ def _is_bookkeeping(key: str) -> bool:
 
 def _has_grown(old: str, new: str) -> bool:
     """Whether the new value is the old one with something added at one place."""
-    if len(new) <= len(old):
+    if not 0 < len(old) < len(new):
         return False
     same = _same_beginning(old, new)
     return new.endswith(old[same:])

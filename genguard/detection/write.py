@@ -4,15 +4,17 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import JoinKey, Phase
+from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
-from genguard.detection.matching import ResourceKind
+from genguard.detection.evidence import ResourceKind
 from genguard.detection.values import Digest
 from genguard.objects.observed import Observed
 
 NODE_USER: Final = "system:node:"
 """What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node)."""
+
+PODS: Final = ("", "pods")
 
 BY_HAND: Final = "kubectl"
 """What the field managers of kubectl begin with (kubectl-edit, kubectl-client-side-apply)."""
@@ -87,11 +89,12 @@ BYTES_OF_RECORD: Final = 2_048
 
 
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The record of an update, its phases joined: who, when, digests, generations.
+    """The record of an update or a creation, its phases joined: who, when, digests, generations.
 
     content             what differs, metadata aside
     metadata            what differs in labels, annotations, finalizers and owners
-    state_before, state_after  digests of all that is stored; metadata is left out
+    state_before, state_after  digests of all that is stored; metadata is left out. Of a creation
+                        the first one is that of what was asked for
     metadata_before, metadata_after  the same of metadata; None where nothing in it differs, for
                         then they were not made
     content_hash        equal where the same values are requested, times aside; None where unknown
@@ -106,6 +109,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     time: float
+    operation: Operation
     object: ObjectKey
     subresource: str
     requester: Requester

@@ -16,7 +16,7 @@ import msgspec
 
 from genguard.admission.review import AdmissionRequest, JoinKey
 from genguard.detection.changes import changes
-from genguard.detection.fact import manager_of
+from genguard.detection.reduce import manager_of
 from genguard.objects.fields import ABSENT, Fields
 from genguard.trace.plan import Plan
 

@@ -9,7 +9,8 @@ import pytest
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Reviewed, encode_fact
+from genguard.detection.fact import encode_fact
+from genguard.detection.reduce import Reviewed
 from genguard.review import review
 from tests.controlplane.plane import ControlPlane
 from tools.bench.__main__ import Plan, main

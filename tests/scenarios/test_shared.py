@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Reviewed, encode_fact
-from genguard.detection.lives import decode_any
+from genguard.detection.fact import decode_fact, encode_fact
+from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup
@@ -65,7 +65,7 @@ def test_a_leader_finds_in_the_facts_of_all_replicas_what_one_process_finds(name
     queue = FactQueue()
     for at, _, raw in (*sorted(came), (float("inf"), 0, b"")):
         if raw:
-            queue.put(decode_any(raw), at)
+            queue.put(decode_fact(raw), at)
         for one in queue.due(at):
             leader.see(one)
     for detection in (alone, leader):

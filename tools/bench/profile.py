@@ -20,7 +20,7 @@ from typing import Any, Final
 from genguard.admission.decode import decode_review
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Reviewed
+from genguard.detection.reduce import Reviewed
 from genguard.review import Dependencies, review
 from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from tools.bench.corpus import Recorded, read_corpus

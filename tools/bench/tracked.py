@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Reviewed
+from genguard.detection.reduce import Reviewed
 from genguard.review import review
 from tests.scenarios import recording
 from tools.bench.profile import dependencies

@@ -25,10 +25,9 @@ import msgspec
 from cachetools import LRUCache
 from msgspec.structs import replace
 
-from genguard.admission.review import ObjectName, Phase
+from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import UnreadableFactError
-from genguard.detection.lives import AnyFact, decode_any
+from genguard.detection.fact import Fact, UnreadableFactError, decode_fact
 from genguard.objects.intended import Restored
 from webhook.election.leader import Leadership
 from webhook.store.address import ValkeyAddress
@@ -49,10 +48,6 @@ LARGEST_FACT: Final = 8 * 1024
 """Bytes of a fact of a hundred changes; a larger one is not sent."""
 MOST_WAITING: Final = 5_000
 """Facts that wait to be judged; with more the leader reads no further."""
-MOST_NAMES: Final = 500
-"""Objects in doubt of one message; with more everything is."""
-LONGEST_NAME: Final = 1_000
-"""Characters of all its parts. No API server has longer ones, so no finding is about them."""
 KEPT_MILLISECONDS: Final = 3_600_000
 """The whole stream is removed when nobody has written for so long."""
 MOST_SENDERS: Final = 1_000
@@ -82,14 +77,12 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, tag="facts2"):
     """What a replica saw, in its order; see genguard/detection/fact.py.
 
     missed  reviews were answered that the replica did not look at, or whose facts were given up
-    names   what those are about; empty where nobody knows
     """
 
     sender: bytes
     number: int
     facts: tuple[bytes, ...]
     missed: bool = False
-    names: tuple[ObjectName, ...] = ()
 
 
 _decoder: Final = msgspec.msgpack.Decoder(Facts)
@@ -106,7 +99,7 @@ class FactSender:
         self._sender: Final = secrets.token_bytes(8)
         self._numbers: Final = itertools.count(1)
         self._unsent: Final[deque[tuple[float, bytes]]] = deque()
-        self._missed: dict[ObjectName | None, None] = {}
+        self._missed = False
         self._message: tuple[float, Facts] | None = None
         """What is being sent, and since when its facts wait."""
         self._wake: Final = asyncio.Event()
@@ -114,28 +107,22 @@ class FactSender:
         self.dropped = 0
         """Facts that were given up."""
 
-    def put(self, fact: bytes, name: ObjectName | None = None) -> None:
-        """Send a fact soon, which is about `name`. Never raises."""
-        if len(fact) > LARGEST_FACT:
-            self.dropped += 1
-            self.miss(name)
-            return
+    def put(self, fact: bytes) -> None:
+        """Send a fact soon. Never raises."""
         self._unsent.append((time.monotonic(), fact))
-        self._wake.set()
-        if len(self._unsent) > MOST_UNSENT:
+        if len(fact) > LARGEST_FACT:
+            self._unsent.pop()
+        elif len(self._unsent) > MOST_UNSENT:
             self._unsent.popleft()
-            self.dropped += 1
-            self.miss(None)
+        else:
+            self._wake.set()
+            return
+        self.dropped += 1
+        self.miss()
 
-    def miss(self, name: ObjectName | None) -> None:
-        """Tell the leader that this replica did not look at a review; None: of nobody knows what.
-
-        Never raises.
-        """
-        if name is None or len(self._missed) >= MOST_NAMES:
-            self._missed = {None: None}
-        elif None not in self._missed and sum(map(len, name)) <= LONGEST_NAME:
-            self._missed[name] = None
+    def miss(self) -> None:
+        """Tell the leader that this replica did not look at a review."""
+        self._missed = True
         self._wake.set()
 
     def lag(self) -> float:
@@ -174,9 +161,8 @@ class FactSender:
             since = time.monotonic() - self.lag()
             count = min(len(self._unsent), MOST_FACTS)
             facts = tuple(self._unsent.popleft()[1] for _ in range(count))
-            names = tuple(one for one in self._missed if one is not None)
-            message = Facts(self._sender, next(self._numbers), facts, bool(self._missed), names)
-            self._message, self._missed = (since, message), {}
+            message = Facts(self._sender, next(self._numbers), facts, self._missed)
+            self._message, self._missed = (since, message), False
         _, message = self._message
         content = msgspec.msgpack.encode(message)
         limit: Command = ("MAXLEN", "~", MOST_MESSAGES)
@@ -194,16 +180,16 @@ class FactQueue:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[float, AnyFact]] = []
+        self._waiting: list[tuple[float, Fact]] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, fact: AnyFact, now: float) -> None:
+    def put(self, fact: Fact, now: float) -> None:
         """Add a fact that came in at `now`, in monotonic seconds."""
         self._waiting.append((now, fact))
 
-    def due(self, now: float) -> list[AnyFact]:
+    def due(self, now: float) -> list[Fact]:
         """Remove and return the facts that have waited for long enough, and those before them."""
         until = now - SECONDS_ON_THE_WAY
         latest = max((one.time for came, one in self._waiting if came <= until), default=None)
@@ -310,13 +296,11 @@ class FactReader:
             return  # sent or read again
         self._numbers[message.sender] = message.number
         lost = message.number - last - 1
-        if lost:
+        if lost or message.missed:
             self._miss(lost)
-        for name in (message.names or (None,)) if message.missed else ():
-            self._judge.miss(name, CLOCK.now())
         for content in message.facts:
             try:
-                fact = decode_any(content)
+                fact = decode_fact(content)
                 at = CLOCK.of_wall(fact.time)
                 self._queue.put(replace(fact, time=at), time.monotonic())
             except UnreadableFactError:

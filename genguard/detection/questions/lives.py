@@ -18,6 +18,7 @@ from genguard.detection.questions.question import (
     Declared,
     Event,
     Question,
+    Recreated,
     Signal,
 )
 
@@ -40,8 +41,8 @@ class Lives(Question):
 
     def ask(self, event: Event) -> Answers:
         """Ask whether an object was deleted once more."""
-        if isinstance(event, Turns):
-            yield from RECREATION.of(_recreated(event))
+        if isinstance(event, Recreated):
+            yield from RECREATION.of(_recreated(event.turns))
 
 
 def _recreated(turns: Turns) -> Iterator[Signal]:

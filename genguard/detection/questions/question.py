@@ -12,7 +12,7 @@ from genguard.detection.damage import Damage
 from genguard.detection.diff import Diff, PartDiffs
 from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.lives import Turns, blank_write
+from genguard.detection.lives import Turns
 from genguard.detection.refusals import Refusal
 from genguard.detection.values import Digest
 from genguard.detection.write import Requester, Write
@@ -138,6 +138,13 @@ class Stored(NamedTuple):
     past: ObjectHistory
 
 
+class Recreated(NamedTuple):
+    """A deletion, of any object of its place, and the turns that end with it."""
+
+    write: Write
+    turns: Turns
+
+
 class Dishonest(NamedTuple):
     """A write of one whose observedGeneration cannot be relied upon: what it does, how often."""
 
@@ -146,7 +153,7 @@ class Dishonest(NamedTuple):
     counts: dict[str, int]
 
 
-Event = Seen | Stored | Turns | Refusal | Dishonest
+Event = Seen | Stored | Recreated | Refusal | Dishonest
 Answers = Iterator[tuple[Declared, Signal]]
 
 
@@ -191,14 +198,10 @@ class Questions:
             yield from self._ask(Seen(write, past), write, errors)
         _raise(errors)
 
-    def ask(self, event: Turns | Refusal | Dishonest) -> Found:
+    def ask(self, event: Recreated | Refusal | Dishonest) -> Found:
         """Yield all that is wrong with what is no write that came out."""
         errors: list[Exception] = []
-        if isinstance(event, Turns):
-            write = blank_write(event.object, event.deleter, event.deleted)
-        else:
-            write = event.write
-        yield from self._ask(event, write, errors)
+        yield from self._ask(event, event.write, errors)
         _raise(errors)
 
     def _ask(self, event: Event, write: Write, errors: list[Exception]) -> Found:

@@ -11,7 +11,7 @@ Relies  on the stored fields staying as they are, which a lost outcome does not 
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from genguard.detection.diff import NO_DIFF
+from genguard.admission.review import Operation
 from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import (
     Answers,
@@ -65,16 +65,19 @@ def _refused(refusal: Refusal) -> Iterator[Signal]:
     is_same = refusal.attempts >= _ATTEMPTS and refusal.seconds >= _SECONDS_REFUSED
     if not is_same and not _is_tried_long(refusal):
         return
-    what = "creates" if refusal.is_creation else "writes"
+    is_creation = refusal.write.operation is Operation.CREATE
+    what = "creates" if is_creation else "writes"
     if not is_same:
         attempts, seconds = refusal.tries, refusal.tried_seconds
         refusal = refusal._replace(attempts=attempts, seconds=seconds)
     how = "it is admitted and never stored" if refusal.is_admitted else "it has no outcome"
     if refusal.is_stale:
         how = "it names a resourceVersion that is no longer stored"
-    blame = Blame.OTHERS if refusal.made else Blame.REQUESTER
-    if refusal.made and refusal.others_pass:
-        blame = Blame.EITHER if refusal.is_creation else Blame.REQUESTER
+    blame = Blame.REQUESTER
+    if refusal.write.content.webhook and not refusal.is_admitted:
+        blame = Blame.OTHERS
+        if refusal.others_pass:
+            blame = Blame.EITHER if is_creation else Blame.REQUESTER
     yield _signal_refused(refusal.write, blame, f"{what} it again and again: {how}", refusal)
 
 
@@ -93,13 +96,7 @@ def _not_stored(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     ]
     if len(tries) < _ATTEMPTS or write.time - tries[0].time < _SECONDS_REFUSED:
         return
-    refusal = Refusal(
-        write,
-        attempts=len(tries),
-        seconds=write.time - tries[0].time,
-        asked=write.content.sent,
-        made=write.content.webhook or NO_DIFF,
-    )
+    refusal = Refusal(write, len(tries), write.time - tries[0].time)
     blame = Blame.OTHERS if write.content.webhook else blame_of(write.content)
     yield _signal_refused(
         write, blame, "writes it again and again: it is admitted and never stored", refusal
@@ -123,13 +120,17 @@ def _is_again(write: Write, past: ObjectHistory) -> bool:
 
 def _signal_refused(write: Write, blame: Blame, what: str, refusal: Refusal) -> Signal:
     user = write.requester.user
-    changes = refusal.made if blame is Blame.OTHERS else refusal.asked
-    paths = tuple(change.pointer for change in changes)
+    paths: tuple[str, ...] = ()
     if blame is Blame.OTHERS:
+        paths = tuple(one.pointer for one in write.content.webhook or ())
         what += ", since another webhook changed it"
+    elif write.operation is Operation.UPDATE:
+        paths = tuple(one.pointer for one in write.content.sent)
+    if not paths and write.operation is Operation.UPDATE:
+        paths = write.pointers()
     return Signal(
         blame,
-        paths or (() if refusal.is_creation else write.pointers()),
+        paths,
         f"{user} {what}",
         () if blame is Blame.OTHERS else (write.requester,),
         evidence={"attempts": refusal.attempts, "seconds": round(refusal.seconds, 1)},

@@ -7,10 +7,10 @@ from msgspec import structs
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import EarlierFacts, Fact, Reviewed, reduce
+from genguard.detection.fact import Fact
 from genguard.detection.ledger import Ledger, Row
+from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
-from genguard.detection.values import Shows
 from genguard.detection.write import Write
 from genguard.review import Dependencies, review
 from tests.reviews import judge, make_review
@@ -80,14 +80,9 @@ def fact(
     dependencies: Dependencies = _dependencies,
 ) -> Fact:
     """What one review shows to a replica that knows of no other, compared leaf by leaf."""
-    return reduce(
-        phase,
-        reviewed(asked, phase, dependencies),
-        now,
-        EarlierFacts((), awaits_outcome=False),
-        Suspects(),
-        shows=Shows.PLAIN,
-    )
+    found = Detection().fact(phase, reviewed(asked, phase, dependencies), now)
+    assert found is not None
+    return found
 
 
 def with_content(write: Write, **diffs: Any) -> Write:

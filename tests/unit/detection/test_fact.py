@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Compared
-from genguard.detection.fact import VERSION, UnreadableFactError, encode_fact
-from genguard.detection.lives import decode_any
-from genguard.detection.matching import ResourceKind, read_policies
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
+from genguard.detection.matching import read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Requester
 from genguard.generation import CustomResource, StatusSubresource
@@ -45,7 +45,7 @@ RESOURCES = st.sampled_from(["deployments", "pods", "widgets"])
 @given(OBJECTS, OBJECTS, st.sampled_from(list(Phase)), SUBRESOURCES, RESOURCES)
 def test_a_fact_is_decoded_as_it_was_encoded(old, new, phase, subresource, resource):
     one = fact(phase, update(new, old, subresource=subresource, resource=resource))
-    assert decode_any(encode_fact(one)) == one
+    assert decode_fact(encode_fact(one)) == one
 
 
 @given(OBJECTS, OBJECTS, OBJECTS, SUBRESOURCES, RESOURCES)
@@ -56,7 +56,7 @@ def test_replicas_that_see_one_phase_each_judge_as_one_that_sees_all(
     for phase, new in ((INTENT, asked), (MUTATE, left), (OUTCOME, left)):
         one = update(new, stored, subresource=subresource, resource=resource)
         feed(alone, phase, one, 100.0)
-        apart.see(decode_any(encode_fact(fact(phase, one))))
+        apart.see(decode_fact(encode_fact(fact(phase, one))))
     assert apart.writes == alone.writes
     assert apart.findings() == alone.findings()
 
@@ -115,7 +115,7 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
 )
 def test_what_is_no_fact_is_refused_in_one_way(raw, because):
     with pytest.raises(UnreadableFactError, match="this version"):
-        decode_any(raw)
+        decode_fact(raw)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_fact_that_is_wrong_in_one_place_is_refused(position, value, because):
     parts = msgspec.msgpack.decode(encode_fact(fact(OUTCOME, update(spec(a=1), spec(a=2)))))
     parts[position] = value
     with pytest.raises(UnreadableFactError) as error:
-        decode_any(msgspec.msgpack.encode(parts))
+        decode_fact(msgspec.msgpack.encode(parts))
     assert CONTENT not in str(error.value), because
 
 
@@ -148,7 +148,7 @@ def test_of_a_stale_version_there_is_a_fact_without_contents_and_no_outcome():
     found = Detection().fact(MUTATE, reviewed(one, MUTATE), 100.0)
     assert found.is_stale
     raw = encode_fact(found)
-    assert decode_any(raw) == found
+    assert decode_fact(raw) == found
     assert CONTENT.encode() not in raw
     assert len(raw) < 500
     assert Detection().fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
@@ -212,6 +212,16 @@ def test_who_asked_is_told_with_the_field_manager(options, manager):
     if options == "absent":
         del one["request"]["options"]
     assert fact(OUTCOME, one).requester == Requester("someone", manager)
+
+
+def test_labels_that_are_none_are_counted_where_selectors_ask_for_them():
+    documents = [hook("aaa", ("*", "*/*"), objectSelector={"matchLabels": {"a": "b"}})]
+    detection = Detection(Suspects(read_configurations(documents), conditions=CONDITIONS))
+    metadata = {"resourceVersion": "7", "labels": {"a": 1}}
+    one = make_review(new={"metadata": metadata, "spec": {"a": 1}}, old={"metadata": metadata})
+    for number in (1, 2):
+        assert detection.fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
+        assert detection.unreadable == number
 
 
 @pytest.mark.parametrize(

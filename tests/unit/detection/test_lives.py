@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import UnreadableFactError, encode_fact
+from genguard.detection.fact import decode_fact, encode_fact
 from genguard.detection.finding import Severity
-from genguard.detection.lives import VERSION, LifeFact, decode_any
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
     INTENT,
@@ -37,15 +35,9 @@ def life(
 @pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
 def test_a_fact_of_a_life_is_shared_without_contents(operation):
     found = Detection().fact(OUTCOME, reviewed(life(operation, "u"), OUTCOME), 100.0)
-    assert isinstance(found, LifeFact)
     raw = encode_fact(found)
-    assert decode_any(raw) == found
+    assert decode_fact(raw) == found
     assert CONTENT.encode() not in raw
-
-
-def test_what_is_no_fact_of_either_sort_is_refused():
-    with pytest.raises(UnreadableFactError):
-        decode_any(msgspec.msgpack.encode([VERSION]))
 
 
 @pytest.mark.parametrize(

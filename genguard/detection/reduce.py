@@ -1,0 +1,460 @@
+"""A review as a fact.
+
+A review is reduced as soon as it comes in: afterwards the objects are not needed. A phase that
+shows the same as an earlier phase of its write is not compared again.
+"""
+
+import zlib
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from genguard.admission.review import (
+    NO_RAW,
+    AdmissionRequest,
+    JoinKey,
+    Operation,
+    Phase,
+    ReviewedObject,
+)
+from genguard.detection.diff import NOTATION, Compared, compare, digests
+from genguard.detection.fact import VERSION, Fact, States
+from genguard.detection.metadata import compare_metadata
+from genguard.detection.suspects import Suspects
+from genguard.detection.values import (
+    NO_DIGEST,
+    Digest,
+    Shows,
+    added,
+    as_digest,
+    digest_of,
+    shows_of,
+)
+from genguard.detection.write import NODE_USER, PODS, Acted, Called
+from genguard.generation.custom import StatusSubresource
+from genguard.generation.prediction import Prediction
+from genguard.objects.fields import Fields
+from genguard.objects.metadata import controller_uid, read_owner_uid, read_owners
+from genguard.objects.observed import NOTHING_OBSERVED
+
+_METADATA: Final = "metadata"
+_SCALE: Final = "scale"
+_STATUS: Final = "status"
+_NOT_STATUS: Final = frozenset({_STATUS})
+_METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
+"""Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
+
+
+class Reviewed(NamedTuple):
+    """A request with what the engine made of it."""
+
+    request: AdmissionRequest
+    prediction: Prediction
+    status: StatusSubresource
+
+
+class EarlierFacts(NamedTuple):
+    """What is known of a write before this review of it.
+
+    facts           of its earlier phases, oldest first
+    awaits_outcome  outcomes of this resource are seen, so that a mutate call is not the last phase
+    was_refused     such a creation was, so that its leaves are compared
+    """
+
+    facts: tuple[Fact, ...] = ()
+    awaits_outcome: bool = False
+    was_refused: bool = False
+
+
+def key_of(request: AdmissionRequest, phase: Phase) -> JoinKey | None:
+    """Return the key of an update of an object, of its creation, or of its deletion.
+
+    None for a dry run, for what is none of these, and for names that no API server lets through.
+    A deletion counts at its outcome alone.
+    """
+    wire, shown = request.wire, request.object
+    if wire.dry_run:
+        return None
+    if request.operation is Operation.UPDATE:
+        return None if shown is None else request.join_key
+    is_outcome = phase is Phase.OUTCOME
+    if request.operation is not Operation.CREATE:
+        is_deleted = request.operation is Operation.DELETE and is_outcome
+        shown = request.old_object if is_deleted else None
+    if shown is None or request.subresource:
+        return None
+    metadata = shown.metadata
+    prefix = metadata.generate_name or ""
+    key = JoinKey(
+        wire.resource.group,
+        wire.resource.resource,
+        "",
+        wire.namespace,
+        prefix or wire.name or metadata.name or "",
+        (metadata.uid or "") if is_outcome else "",
+        wire.user_info.username,
+        _controller(shown) if prefix else "",
+        dry_run=False,
+    )
+    return key if key.is_remembered else None
+
+
+def _controller(shown: ReviewedObject) -> str:
+    raw = shown.metadata.owner_references
+    return "" if isinstance(raw, msgspec.UnsetType) else controller_uid(read_owners(raw))
+
+
+def stale_fact(
+    phase: Phase, key: JoinKey, now: float, version: str, *, served_as: str, manager: str
+) -> Fact:
+    """Return the fact of an update that names `version`, which is no longer stored.
+
+    It is refused after mutating admission.
+    """
+    attempt = digest_of(version.encode(errors="replace"))
+    return Fact(VERSION, phase, now, key, served_as, manager, attempt=attempt, is_stale=True)
+
+
+def reduce(
+    phase: Phase,
+    reviewed: Reviewed,
+    now: float,
+    known: EarlierFacts,
+    suspects: Suspects,
+    *,
+    key: JoinKey,
+    shows: Shows,
+) -> Fact | None:
+    """Make the fact of a review that has the key of `key_of`; `now` is seconds since the epoch.
+
+    `shows`: which values are kept, where those of the resource may be shown at all.
+    None for an outcome of an update of a version that is no longer stored: there is none.
+    Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+    """
+    request = reviewed.request
+    old, new = request.old_object, request.object
+    served_as, manager = request.wire.resource.version, manager_of(request)
+    fact = Fact(VERSION, phase, now, key, served_as, manager, operation=request.operation)
+    if new is None or request.operation is Operation.DELETE:
+        assert old is not None  # noqa: S101 - see key_of
+        is_over = old.metadata.deletion_timestamp is not None or is_finished(old.status)
+        return msgspec.structs.replace(fact, is_over=is_over, likeness=_likeness(old, key))
+    if old is None or request.operation is Operation.CREATE:
+        return _created(fact, request, new, known, suspects)
+    sent, stored = new.metadata.resource_version, old.metadata.resource_version
+    if sent and stored and sent != stored:
+        stale = stale_fact(phase, key, now, sent, served_as=served_as, manager=manager)
+        return None if phase is Phase.OUTCOME else stale
+    return _updated(fact, reviewed, known, suspects, _taken(reviewed, old, new, shows))
+
+
+def _created(
+    fact: Fact,
+    request: AdmissionRequest,
+    new: ReviewedObject,
+    known: EarlierFacts,
+    suspects: Suspects,
+) -> Fact:
+    fields, key = _without_status(new.content), fact.key
+    compared = Compared(*digests({}, fields), NOTATION)
+    called: Called | None = None
+    policies: tuple[Acted, ...] = ()
+    if known.was_refused:
+        compared = compare({}, fields)
+        if fact.phase is Phase.INTENT:
+            policies = suspects.policies_in(request)
+        else:
+            called = suspects.called_in(request)
+    attempt = compared.after
+    if key.resource_version:
+        attempt = NO_DIGEST  # what a controller makes after one template, whatever differs
+    elif (key.group, key.resource) == PODS:
+        # A Pod gets a volume with a random name (plugin/pkg/admission/serviceaccount).
+        attempt = as_digest(len(new.spec or b""))
+    return msgspec.structs.replace(
+        fact,
+        compared=compared,
+        states=States(compared.after, compared.after),
+        called=called,
+        policies=policies,
+        owner=key.resource_version,
+        implied=suspects.implied_before(fact.phase, request),
+        attempt=attempt,
+        likeness=_likeness(new, key),
+    )
+
+
+def _updated(
+    fact: Fact, reviewed: Reviewed, known: EarlierFacts, suspects: Suspects, taken: "_Taken"
+) -> Fact:
+    request, prediction, status = reviewed
+    phase, old, new, shows = fact.phase, taken.old, taken.new, taken.shows
+    implied = suspects.implied_before(phase, request)
+    facts = known.facts
+    if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
+        facts = ()  # it begins a write, whatever else has its key
+    of_status = metadata = None
+    compared = compare(taken.stored, taken.sent, [one.compared for one in facts], shows=shows)
+    if taken.old_status is not None and taken.new_status is not None:
+        of_status = compare(taken.old_status, taken.new_status, shows=shows)
+    if request.subresource != _SCALE:  # a Scale has none of it
+        earlier = [one.compared_metadata for one in facts]
+        metadata = compare_metadata(old.metadata, new.metadata, earlier=earlier, shows=shows)
+    may_take_status = taken.writes_status or of_status is not None
+    is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
+    parts = compared, of_status, metadata
+    same = next((one for one in facts if one.parts == parts), None)
+    is_new = same is None
+    if same is None:
+        asks = compared.diff.differs or may_take_status or metadata is not None
+        before = after = NOTHING_OBSERVED
+        if may_take_status:
+            before, after = old.observed or NOTHING_OBSERVED, new.observed or NOTHING_OBSERVED
+        same = msgspec.structs.replace(
+            fact,
+            process=process_of(request),
+            compared=compared,
+            compared_status=of_status,
+            compared_metadata=metadata,
+            touches_status=may_take_status and old.status != new.status,
+            touches_more=_touches_more(taken, request.subresource),
+            generation_before=old.metadata.stored_generation,
+            observed_before=before,
+            observed=before if before == after else after,
+            observes=may_take_status and (after.own is not None or _observes(new.status)),
+            policies=suspects.policies_in(request) if asks and not facts else None,
+            owner=read_owner_uid(old.metadata.owner_references),
+            gates=_gates_of_pod(request),
+        )
+    # Whom to blame for what others changed must be known even if its outcome never comes.
+    is_asked = is_last or (is_new and phase is Phase.MUTATE)
+    return msgspec.structs.replace(
+        same,
+        phase=phase,
+        time=fact.time,
+        status=status,
+        writes_status=taken.writes_status,
+        states=_states(request.subresource, old, new, compared) if is_last else None,
+        generation=new.metadata.stored_generation,
+        predicted=prediction.generation,
+        called=suspects.called_in(request) if is_asked else same.called,
+        unmet=suspects.unmet_in(request) if is_new and phase is not Phase.OUTCOME else None,
+        policies=same.policies if is_new else None,
+        implied=implied,
+    )
+
+
+class _Gate(msgspec.Struct, rename="camel", gc=False):
+    condition_type: str = ""
+
+
+class _PodSpec(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+    readiness_gates: list[_Gate] | None = None
+
+
+_MOST_GATES: Final = 64
+"""No pod has nearly as many: nobody is told of one with more, and nothing of it is kept."""
+_pod_spec_decoder: Final = msgspec.json.Decoder(_PodSpec | None)
+
+
+def _gates_of_pod(request: AdmissionRequest) -> tuple[Digest, ...] | None:
+    """Return digests of the readiness gates of a bound pod; None where no other writes its status.
+
+    The API server keeps a kubelet to the pods of its node (plugin/pkg/admission/noderestriction),
+    and a simulated one writes those of many nodes: it is never somebody else. None of a malformed
+    pod either: the API server stores none.
+    """
+    wire, old = request.wire, request.old_object
+    if wire.sub_resource != "status" or wire.resource.resource != "pods" or wire.resource.group:
+        return None
+    if old is None or old.spec is None or wire.user_info.username.startswith(NODE_USER):
+        return None
+    try:
+        spec = _pod_spec_decoder.decode(old.spec) or _PodSpec()
+    except msgspec.ValidationError:
+        return None
+    gates = spec.readiness_gates or []
+    if not spec.node_name or len(gates) > _MOST_GATES:
+        return None
+    return tuple(digest_of(one.condition_type.encode()) for one in gates)
+
+
+class _Taken(NamedTuple):
+    """The fields that the server takes from a write, as stored and as sent.
+
+    shows                   which values are kept
+    old_status, new_status  of a custom resource that nobody has described: perhaps taken as well
+    """
+
+    old: ReviewedObject
+    new: ReviewedObject
+    shows: Shows
+    stored: Fields
+    sent: Fields
+    writes_status: bool
+    old_status: Fields | None = None
+    new_status: Fields | None = None
+
+
+def _taken(reviewed: Reviewed, old: ReviewedObject, new: ReviewedObject, shows: Shows) -> _Taken:
+    wire = reviewed.request.wire
+    group, resource = wire.resource.group, wire.resource.resource
+    both = old, new, shows_of(group, resource, shows)
+    if wire.sub_resource == _STATUS:
+        return _Taken(
+            *both, _only(_STATUS, old.status), _only(_STATUS, new.status), writes_status=True
+        )
+    if wire.sub_resource == _SCALE:
+        return _Taken(*both, _only("spec", old.spec), _only("spec", new.spec), writes_status=False)
+    stored, sent = old.content, new.content
+    has_status = _STATUS in stored or _STATUS in sent
+    takes_status = has_status and reviewed.status is StatusSubresource.ABSENT
+    old_status = new_status = None
+    if has_status and not takes_status:
+        # What stands in the object is the client's stale copy.
+        stored, sent = _without_status(stored), _without_status(sent)
+        if reviewed.status is StatusSubresource.UNKNOWN and not wire.sub_resource:
+            old_status, new_status = _only(_STATUS, old.status), _only(_STATUS, new.status)
+    if (group, resource) in _METADATA_COUNTS and not wire.sub_resource:
+        stored, sent = _with_annotations(old, stored), _with_annotations(new, sent)
+    return _Taken(*both, stored, sent, takes_status, old_status, new_status)
+
+
+def _only(key: str, raw: msgspec.Raw | None) -> Fields:
+    return {} if raw is None else {key: raw}
+
+
+def _without_status(fields: Fields) -> Fields:
+    return {key: raw for key, raw in fields.items() if key != _STATUS}
+
+
+def _with_annotations(reviewed: ReviewedObject, fields: Fields) -> Fields:
+    annotations = reviewed.metadata.annotations
+    if isinstance(annotations, msgspec.UnsetType):
+        return fields
+    raw = msgspec.Raw(msgspec.json.encode({"annotations": annotations}))
+    return {**fields, _METADATA: raw}
+
+
+def _touches_more(taken: _Taken, subresource: str) -> bool:
+    if subresource == _STATUS:
+        return False
+    if not taken.writes_status:
+        return taken.stored != taken.sent
+    return _without_status(taken.stored) != _without_status(taken.sent)
+
+
+def _states(
+    subresource: str, old: ReviewedObject, new: ReviewedObject, compared: Compared
+) -> States:
+    if subresource != _STATUS:
+        return States(*digests(old.content, new.content))
+    # A digest of all is the sum of its parts, and of status there is one already.
+    before, after = digests(old.content, new.content, _NOT_STATUS)
+    return States(added(before, compared.before), added(after, compared.after))
+
+
+class _Observes(msgspec.Struct, rename="camel"):
+    observed_generation: Any = None
+
+
+_observes_decoder: Final = msgspec.json.Decoder(_Observes | None)
+
+
+def _observes(raw: msgspec.Raw | None) -> bool:
+    try:
+        found = None if raw is None else _observes_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return False
+    return found is not None and found.observed_generation is not None
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+    conditions: tuple[_Condition, ...] | None = None
+
+
+_status_decoder: Final = msgspec.json.Decoder(_Status | None)
+_DONE: Final = frozenset({"Succeeded", "Failed", "Complete", "Completed"})
+"""Phases, and conditions that are True, of what runs to an end: Pods, Jobs, workflows."""
+
+
+def _likeness(shown: ReviewedObject, key: JoinKey) -> int:
+    metadata = shown.metadata
+    is_pod = (key.group, key.resource) == PODS
+    parts = metadata.owner_references, metadata.labels if is_pod else msgspec.UNSET
+    found = 0
+    for one in parts:
+        if not isinstance(one, msgspec.UnsetType):
+            found = zlib.crc32(one, found)
+    return found
+
+
+def is_finished(raw: msgspec.Raw | None) -> bool:
+    """Return whether a status says that the work of the object is done."""
+    try:
+        status = None if raw is None else _status_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return False  # a kind whose phase or conditions mean something else
+    if status is None:
+        return False
+    conditions = status.conditions or ()
+    return status.phase in _DONE or any(
+        one.type in _DONE and one.status == "True" for one in conditions
+    )
+
+
+_MOST_SEEN: Final = 1_000
+_LONGEST_EXTRA: Final = 4_096
+USER_AGENT: Final = "genguard.io/user-agent"
+
+
+class _Options(msgspec.Struct, rename="camel"):
+    field_manager: str = ""
+
+
+_options: Final = msgspec.json.Decoder(_Options | None)
+_LONGEST_MANAGER: Final = 128
+"""As the API server has it (apimachinery pkg/apis/meta/v1/validation: FieldManagerMaxLength)."""
+
+
+def manager_of(request: AdmissionRequest) -> str:
+    """Return the field manager of a request, "" where none is told.
+
+    Raises msgspec.MsgspecError for options that are none.
+    """
+    raw = request.wire.options
+    options = None if raw is NO_RAW else _options.decode(raw)
+    return options.field_manager[:_LONGEST_MANAGER] if options else ""
+
+
+_EXTRA: Final = "authentication.kubernetes.io/"
+_PROCESS: Final = (f"{_EXTRA}pod-name", f"{_EXTRA}credential-id", USER_AGENT)
+"""Keys of `userInfo.extra` that say which process it is, the best first (apiserver
+pkg/authentication/serviceaccount/util.go:PodNameKey, pkg/authentication/user/user.go:
+CredentialIDKey). The user agent is a key of genguard, for reviews made of an audit log."""
+_extra_decoder: Final = msgspec.json.Decoder(dict[str, tuple[str, ...]] | None)
+_LONGEST_PROCESS: Final = 253
+
+
+@lru_cache(_MOST_SEEN)
+def _process_in(extra: bytes) -> str:
+    try:
+        found = _extra_decoder.decode(extra) or {}
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""  # of another shape than the API server writes
+    values = (found[key][0] for key in _PROCESS if found.get(key))
+    return next(values, "")[:_LONGEST_PROCESS]
+
+
+def process_of(request: AdmissionRequest) -> str:
+    """Return which process of its user sent a request, "" where that is not said."""
+    raw = request.wire.user_info.extra
+    return "" if raw is NO_RAW or len(raw) > _LONGEST_EXTRA else _process_in(bytes(raw))
