@@ -17,10 +17,12 @@ from tests.waiting import PATIENCE
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.server.access import Access
+from webhook.server.admission import AdmissionHandler
 from webhook.server.collectors import TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.options import Limits
+from webhook.server.recorder import Recorder
 from webhook.server.settings import Settings
 from webhook.server.watching import Watching
 from webhook.store.intents import SharedIntents
@@ -159,7 +161,7 @@ class Running:
 
     async def caught_up(self) -> None:
         """Wait until detection and tracking have seen every answered review."""
-        while len(self.service._detecting):
+        while len(self.detecting):
             await asyncio.sleep(0)
 
     async def close(self) -> None:
@@ -201,7 +203,6 @@ async def serving(
         cert_dir=folder,
         client_ca_file=client_ca_file,
         client_name=tuple(client_names),
-        record=record,
     )
     detecting = Detecting(Detection(suspects), {}, Tracking())
     role = {"role": "standby", "active": stands_by_for} if stands_by_for else {}
@@ -220,18 +221,17 @@ async def serving(
         lambda: enforce,
     )
     dashboard = Dashboard(sources)
-    service = AdmissionService(
-        settings,
+    handler = AdmissionHandler(
         lambda: setup.dependencies,
         metrics,
         detecting,
-        pages=dashboard,
-        access=access,
-        remote_intents=remote_intents,
-        spans=spans,
-        keeps_clients=keeps_clients,
-        limits=limits or PATIENT,
+        limits or PATIENT,
+        Recorder(record) if record else None,
+        remote_intents,
+        spans,
+        keeps_clients,
     )
+    service = AdmissionService(settings, handler, pages=dashboard, access=access)
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     running = Running(service, setup, metrics, trust, detecting, watching, dashboard)

@@ -6,13 +6,16 @@ from contextlib import aclosing
 
 import pytest
 
-from genguard.detection.matching import BINDING, POLICY, Policy
+from genguard.detection.matching import BINDING, POLICY
+from genguard.detection.suspects import Suspects
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
-from tests.waiting import patiently
+from tests.waiting import patiently, until
 from webhook.cluster.connection import connected
-from webhook.cluster.following import ClusterListeners, follow_cluster, policies
+from webhook.cluster.following import follow_cluster, policies
+from webhook.cluster.registrations import News
 from webhook.cluster.rest import Rest
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
@@ -47,23 +50,21 @@ async def first(plane: ControlPlane, kind: str) -> list[str]:
 async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_binding(
     apiserver: ControlPlane,
 ) -> None:
-    told: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
+    suspects, setup, metrics = Suspects(), ReviewSetup(ReviewOptions()), Metrics(lambda *_: True)
 
-    def learn(found: tuple[Policy, ...]) -> None:
-        told.put_nowait(tuple(one.name for one in found))
+    def known() -> list[str]:
+        return [one.name for one in suspects.policies]
 
-    async def until(names: tuple[str, ...]) -> None:
-        async with patiently():
-            while await told.get() != names:
-                pass
-
-    learners = ClusterListeners(lambda *_: None, lambda _: None, learn)
-    metrics = Metrics(lambda *_: True)
-    async with follow_cluster(str(apiserver.kubeconfig), learners, metrics, Supervisor()):
+    async with (
+        connected(str(apiserver.kubeconfig)) as api,
+        follow_cluster(
+            Rest(api), setup, suspects, News(), metrics=metrics, supervisor=Supervisor()
+        ),
+    ):
         await asyncio.to_thread(create, apiserver, "learned")
-        await until(("learned",))
+        await until(lambda: known() == ["learned"])
         await asyncio.to_thread(apiserver.client.delete, f"{path(BINDING)}/learned-everywhere")
-        await until(())
+        await until(lambda: not known())
     apiserver.client.delete(f"{path(POLICY)}/learned")
 
 

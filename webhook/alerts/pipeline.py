@@ -1,11 +1,10 @@
 """What a change of a finding passes on its way to a receiver: a queue, who leads, what exists.
 
-`QueuedSink(LeaderSink(VerifiedSink(receiver)))`, the same for each receiver.
+`QueuedSink(VerifiedSink(receiver))`, the same for each receiver.
 """
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -22,7 +21,6 @@ SINK_SECONDS: Final = 30.0
 """How long a sink may take for all that waits; each call that it makes has a shorter limit."""
 KEPT_SECONDS: Final = 30.0
 """How long a follower remembers changes: longer than any handover takes."""
-_MOST_REMEMBERED: Final = 1_000
 MOST_LOOKUPS: Final = 20
 """Lookups in each WINDOW_SECONDS; findings beyond that are reported as unverified."""
 WINDOW_SECONDS: Final = 10.0
@@ -42,16 +40,28 @@ class QueuedSink:
     Of each finding the latest change waits, in the order of their coming, and the latest state of
     all findings. A change that a later one of the same finding replaces is counted, and so is one
     that had no room. What the sink fails to take is offered again.
+
+    Of several replicas the leader tells it. On the others changes wait for KEPT_SECONDS: whoever
+    becomes the leader tells what the one before it may have missed. After a crash a second report
+    is better than none.
     """
 
-    def __init__(self, name: str, sink: Sink, seconds: float = SINK_SECONDS) -> None:
-        """`seconds` are the longest that the sink may take at a time."""
+    def __init__(
+        self,
+        name: str,
+        sink: Sink,
+        leadership: Leadership | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` gives monotonic seconds."""
         self.name: Final = name
         self.task: Final = f"sink {name}"
         """The name of the task."""
         self._sink: Final = sink
-        self._seconds: Final = seconds
-        self._changes: Final[dict[str, Change]] = {}
+        self._leadership: Final = leadership
+        self._clock: Final = clock
+        self._changes: Final[dict[str, tuple[float, Change]]] = {}
+        """By the id of the finding, and since when each waits."""
         self._findings: tuple[Finding, ...] = ()
         self._wake: Final = asyncio.Event()
         self.replaced = 0
@@ -62,7 +72,7 @@ class QueuedSink:
     def put(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
         """Have the sink told of these changes soon, and of all findings; never waits."""
         for change in changes:
-            self._add(change)
+            self._add(self._clock(), change)
         self._findings = findings
         self._wake.set()
 
@@ -71,65 +81,40 @@ class QueuedSink:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            taken = tuple(self._changes.values())
-            self._changes.clear()
-            try:
-                async with asyncio.timeout(self._seconds):
-                    await self._sink.tell(taken, self._findings)
-            except BaseException:
-                self._take_back(taken)
-                raise
+            await self.tell()
 
-    def _add(self, change: Change) -> None:
+    async def tell(self) -> None:
+        """Tell the sink what waits, as the leader. Raises what the sink raises, or TimeoutError."""
+        since = float("-inf")
+        if self._leadership is not None:
+            if not self._leadership.is_leader:
+                begin = self._clock() - KEPT_SECONDS
+                for name in [name for name, (at, _) in self._changes.items() if at < begin]:
+                    del self._changes[name]
+                return
+            since = self._leadership.vacant_since
+        taken = [one for one in self._changes.values() if one[0] >= since]
+        self._changes.clear()
+        try:
+            async with asyncio.timeout(SINK_SECONDS):
+                await self._sink.tell(tuple(change for _, change in taken), self._findings)
+        except BaseException:
+            # They wait again, before those that came meanwhile.
+            later = tuple(self._changes.values())
+            self._changes.clear()
+            for one in (*taken, *later):
+                self._add(*one)
+            self._wake.set()
+            raise
+
+    def _add(self, at: float, change: Change) -> None:
         name = change.finding.id
         if self._changes.pop(name, None) is not None:
             self.replaced += 1
         elif len(self._changes) >= MOST_FINDINGS:
             del self._changes[next(iter(self._changes))]
             self.replaced += 1
-        self._changes[name] = change
-
-    def _take_back(self, taken: tuple[Change, ...]) -> None:
-        """Let changes wait again, before those that came meanwhile."""
-        later = tuple(self._changes.values())
-        self._changes.clear()
-        for change in (*taken, *later):
-            self._add(change)
-        self._wake.set()
-
-
-class LeaderSink:
-    """Passes changes on to another sink only while this replica leads.
-
-    A follower remembers for a while what it would have reported. When it becomes the leader, it
-    reports what the leader before it may have missed: after a crash a second report is better than
-    none.
-    """
-
-    def __init__(
-        self, sink: Sink, leadership: Leadership, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`clock` gives monotonic seconds."""
-        self._sink: Final = sink
-        self._leadership: Final = leadership
-        self._clock: Final = clock
-        self._missed: Final[deque[tuple[float, tuple[Change, ...]]]] = deque(
-            maxlen=_MOST_REMEMBERED
-        )
-
-    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Pass changes on as the leader, remember them as a follower."""
-        now = self._clock()
-        while self._missed and self._missed[0][0] < now - KEPT_SECONDS:
-            self._missed.popleft()
-        if not self._leadership.is_leader:
-            if changes:
-                self._missed.append((now, changes))
-            return
-        since = self._leadership.vacant_since
-        missed = [one for at, several in self._missed if at >= since for one in several]
-        self._missed.clear()
-        await self._sink.tell((*missed, *changes), findings)
+        self._changes[name] = at, change
 
 
 class Verification:
@@ -189,20 +174,20 @@ class VerifiedSink:
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
         """Pass on verified findings, and the end of every finding that was passed on before."""
-        passed_changes, passed_findings = list[Change](), list[Finding]()
-        for one in changes:
-            with self._supervisor.guard("findings"):
-                found = await self._passed(one.finding, is_end=one.transition in ENDS)
-                if found is not None:
-                    passed_changes.append(Change(one.transition, found))
-        for finding in findings:
-            with self._supervisor.guard("findings"):
-                found = await self._passed(finding, is_end=False)
-                if found is not None:
-                    passed_findings.append(found)
-        await self._sink.tell(tuple(passed_changes), tuple(passed_findings))
+        passed = [
+            Change(transition, found)
+            for transition, finding in changes
+            if (found := await self._passed(finding, is_end=transition in ENDS)) is not None
+        ]
+        known = [one for finding in findings if (one := await self._passed(finding)) is not None]
+        await self._sink.tell(tuple(passed), tuple(known))
 
-    async def _passed(self, finding: Finding, *, is_end: bool) -> Finding | None:
+    async def _passed(self, finding: Finding, *, is_end: bool = False) -> Finding | None:
+        with self._supervisor.guard("findings"):
+            return await self._verified(finding, is_end=is_end)
+        return None
+
+    async def _verified(self, finding: Finding, *, is_end: bool) -> Finding | None:
         if finding.severity is Severity.INFO or finding.state == "resolved":
             # Not reported, except for the end of a finding that was reported before.
             return finding if not is_end or finding.id in self._reported else None

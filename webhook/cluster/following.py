@@ -10,17 +10,15 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from kubernetes.aio import client
 
-from genguard.detection.matching import BINDING, POLICY, Policy, read_policies
-from genguard.detection.suspects import Registered, read_configurations
+from genguard.detection.matching import BINDING, POLICY, read_policies
+from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from genguard.objects.fields import Fields
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
-from webhook.cluster.connection import connected
 from webhook.cluster.discovery import UNSERVED_SECONDS, collection_path, once_served
 from webhook.cluster.rest import Rest, if_there
 from webhook.cluster.watch import (
@@ -36,8 +34,10 @@ from webhook.tasks.supervisor import Run, Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 
-if TYPE_CHECKING:
-    from webhook.telemetry.metrics import Metrics  # verbs that follow a cluster have none
+if TYPE_CHECKING:  # verbs that follow a cluster have none of these
+    from genguard.review_setup import ReviewSetup
+    from webhook.cluster.registrations import News
+    from webhook.telemetry.metrics import Metrics
 
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ADMISSION: Final = "admissionregistration.k8s.io"
@@ -94,71 +94,76 @@ def _versions(definition: dict[str, Any]) -> tuple[CustomResource, ...]:
         return ()  # accepted by the API server, but not readable here: an unknown resource
 
 
-class ClusterListeners(NamedTuple):
-    """The functions to call with news of the cluster, on the event loop's thread."""
+_Facts = tuple[str, tuple[CustomResource, ...]]
 
-    facts: Callable[[str, tuple[CustomResource, ...]], None]
-    """Takes the version of the API server, and the custom resources."""
-    webhooks: Callable[[tuple[Registered, ...]], None]
-    policies: Callable[[tuple[Policy, ...]], None]
+
+async def _facts(rest: Rest, supervisor: Supervisor) -> AsyncIterator[_Facts]:
+    """Yield version and custom resources at each change of these."""
+    version = await server_version(rest)
+    async for known in watch_collection(rest, _DEFINITIONS, _versions, supervisor):
+        yield version, tuple(one for versions in known for one in versions)
 
 
 @asynccontextmanager
 async def follow_cluster(
-    kubeconfig: str, listeners: ClusterListeners, metrics: "Metrics", supervisor: Supervisor
-) -> AsyncIterator[client.ApiClient]:
-    """Call the listeners now and at each change while entered; yield the connection.
+    rest: Rest,
+    setup: "ReviewSetup",
+    suspects: Suspects,
+    news: "News",
+    *,
+    metrics: "Metrics",
+    supervisor: Supervisor,
+) -> AsyncIterator[None]:
+    """Have `setup` and `suspects` learn what the cluster has, now and at each change while entered.
 
     Waits ten seconds at most for version and CRDs: a webhook must start while the API server is
-    down, since the API server may be waiting for the webhook. Raises NoClusterError.
+    down, since the API server may be waiting for the webhook.
     """
-    async with connected(kubeconfig) as api:
-        rest = Rest(api)
-        has_facts = asyncio.Event()
+    has_facts = asyncio.Event()
 
-        async def facts() -> AsyncIterator[tuple[str, tuple[CustomResource, ...]]]:
-            version = await server_version(rest)
-            async for known in watch_collection(rest, _DEFINITIONS, _versions, supervisor):
-                yield version, tuple(one for versions in known for one in versions)
+    def on_facts(found: _Facts) -> None:
+        version, custom = found
+        for resource, reason in setup.learn(version, custom).items():
+            about = {"resource": resource, "reason": reason}
+            LOGGER.warning("status is not flipped", extra={"facts": about})
+        if not has_facts.is_set():
+            known = {"version": version, "customResources": len(custom)}
+            LOGGER.info("cluster connected", extra={"facts": known})
+        has_facts.set()
 
-        def on_facts(found: tuple[str, tuple[CustomResource, ...]]) -> None:
-            version, custom = found
-            listeners.facts(version, custom)
-            if not has_facts.is_set():
-                known = {"version": version, "customResources": len(custom)}
-                LOGGER.info("cluster connected", extra={"facts": known})
-            has_facts.set()
+    def on_webhooks(found: tuple[Mapping[str, Any], ...]) -> None:
+        suspects.learn(read_configurations(found))
+        news.learn("webhooks")
 
-        def on_webhooks(found: tuple[Mapping[str, Any], ...]) -> None:
-            listeners.webhooks(read_configurations(found))
+    # A policy acts through its bindings: a change of either is a change of both.
+    bound: dict[str, tuple[Mapping[str, Any], ...]] = {}
 
-        # A policy acts through its bindings: a change of either is a change of both.
-        bound: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
+        bound[kind] = found
+        if len(bound) == len(POLICY_PLURALS):
+            suspects.learn_policies(read_policies((*bound[POLICY], *bound[BINDING])))
+            news.learn("policies")
 
-        def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
-            bound[kind] = found
-            if len(bound) == len(POLICY_PLURALS):
-                listeners.policies(read_policies((*bound[POLICY], *bound[BINDING])))
+    def on_trouble(reason: str) -> None:
+        LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
 
-        def on_trouble(reason: str) -> None:
-            LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
-
-        metrics.gauge("genguard_cluster_known", lambda: float(has_facts.is_set()))
-        webhooks = partial(watch_collection, rest, _WEBHOOKS, dict, supervisor)
-        following: dict[str, Run] = {
-            "watch of custom resources": partial(follow, facts, on_facts, on_trouble),
-            "watch of webhooks": partial(follow, webhooks, on_webhooks, on_trouble),
-        }
-        for kind, plural in POLICY_PLURALS.items():
-            states = partial(policies, rest, supervisor, kind)
-            following[f"watch of {plural}"] = partial(
-                follow, states, partial(on_policies, kind), on_trouble
-            )
-        async with supervisor.running(following):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FIRST_FACTS_SECONDS):
-                    await has_facts.wait()
-            yield api
+    metrics.gauge("genguard_cluster_known", lambda: float(has_facts.is_set()))
+    facts = partial(_facts, rest, supervisor)
+    webhooks = partial(watch_collection, rest, _WEBHOOKS, dict, supervisor)
+    following: dict[str, Run] = {
+        "watch of custom resources": partial(follow, facts, on_facts, on_trouble),
+        "watch of webhooks": partial(follow, webhooks, on_webhooks, on_trouble),
+    }
+    for kind, plural in POLICY_PLURALS.items():
+        states = partial(policies, rest, supervisor, kind)
+        following[f"watch of {plural}"] = partial(
+            follow, states, partial(on_policies, kind), on_trouble
+        )
+    async with supervisor.running(following):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_FACTS_SECONDS):
+                await has_facts.wait()
+        yield
 
 
 Texts = Mapping[str, str]

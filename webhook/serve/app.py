@@ -17,7 +17,7 @@ from genguard.review_setup import ReviewSetup
 from genguard.status.tracking import Tracking
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import LogSink, Sink
-from webhook.alerts.pipeline import LeaderSink, Verification, VerifiedSink
+from webhook.alerts.pipeline import Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.page import Forwarding, Sources
@@ -32,10 +32,12 @@ from webhook.server.access import (
     WithinHost,
     is_loopback,
 )
+from webhook.server.admission import AdmissionHandler
 from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.options import Limits, fit, raise_limit
+from webhook.server.recorder import Recorder
 from webhook.server.settings import LOOPBACK, Settings
 from webhook.server.watching import Watching, parse_watched
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
@@ -66,7 +68,7 @@ class App:
         """Make the parts that stand alone; see `build` for what it raises."""
         self.settings: Final = settings
         self.supervisor: Final = supervisor
-        self._stack: Final = stack
+        self.stack: Final = stack
         review_options = settings.review_options()
         self._watched: Final = parse_watched(settings.watch)
         self._fights: Final = parse_watched(settings.watch_fights, "--watch-fights")
@@ -92,9 +94,9 @@ class App:
             own_user=own_user,
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
-        self._rules: Final = ServerRules(self._evaluator, parse_place(settings.rules))
+        self.rules: Final = ServerRules(self._evaluator, parse_place(settings.rules))
         tracking = Tracking(most_summaries=settings.summary_metrics)
-        self.watching: Final = Watching(self._watched, tracking, self._rules.judge, supervisor)
+        self.watching: Final = Watching(self._watched, tracking, self.rules.judge, supervisor)
 
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
         self.replicas: Replicas | None = None
@@ -102,8 +104,8 @@ class App:
             from webhook.store import replicas  # noqa: PLC0415 - it loads valkey-py
 
             self.replicas = replicas.Replicas(self._store, self.detection, review_options.restored)
-        self._intents: Final = None if self.replicas is None else self.replicas.intents
-        self.setup: Final = ReviewSetup(review_options, self._intents)
+        intents = None if self.replicas is None else self.replicas.intents
+        self.setup: Final = ReviewSetup(review_options, intents)
         self.metrics: Final = self._counted()
         self.cluster: ConnectedCluster | None = None
         self.leader: LeaderElection | None = None
@@ -111,22 +113,25 @@ class App:
 
     async def connect(self) -> None:
         """Connect the cluster, the store and the server with these parts."""
-        settings, enter = self.settings, self._stack.enter_async_context
+        settings, enter = self.settings, self.stack.enter_async_context
         await enter(self.watching.judging())
-        await self._join_cluster()
+        if settings.kubeconfig is not None:
+            from webhook.serve.connected import connect_cluster  # noqa: PLC0415 - loads for 0.5 s
+
+            self.cluster = await connect_cluster(self, settings.kubeconfig)
         access = self._access()
         await self._elect()
         self.setup.describe_server(self._describe)
         cluster, leader, replicas = self.cluster, self.leader, self.replicas
         pair = None
         if cluster is not None and leader is not None and settings.cert_secret is not None:
-            pair = await cluster.certificate(settings.cert_secret, settings, leader)
+            pair = await cluster.certificate(settings.cert_secret, leader)
 
         # Who makes findings, logs them and sends alerts; the others show what it has saved.
         finder = leader if replicas is not None else self.pods
         detecting = Detecting(
             self.detection,
-            self._sinks(finder),
+            self._sinks(),
             self.watching.tracking,
             None if replicas is None else replicas.facts,
             active=finder,
@@ -143,19 +148,18 @@ class App:
         if self._watched:
             registry.register(TerminatingMetrics(self.watching, settings.object_metrics))
         standby = self.pods if replicas is None else None
-        self.service = AdmissionService(
-            settings,
+        handler = AdmissionHandler(
             lambda: self.setup.dependencies,
             self.metrics,
             detecting,
-            pages=shown,
-            access=access,
-            remote_intents=self._intents,
-            spans=await enter(exporting_spans(self.metrics)),
-            supervisor=self.supervisor,
-            keeps_clients=None if standby is None else lambda: standby.keeps_clients,
-            pair=pair,
-            limits=self._limits,
+            self._limits,
+            Recorder(settings.record) if settings.record else None,
+            None if replicas is None else replicas.intents,
+            await enter(exporting_spans(self.metrics)),
+            None if standby is None else lambda: standby.keeps_clients,
+        )
+        self.service = AdmissionService(
+            settings, handler, pages=shown, access=access, supervisor=self.supervisor, pair=pair
         )
 
     def _counted(self) -> Metrics:
@@ -163,7 +167,7 @@ class App:
         metrics = Metrics(self.setup.knows)
         self.supervisor.measured(metrics)
         metrics.gauge("genguard_costly_conditions", lambda: float(self._evaluator.costly))
-        metrics.gauge("genguard_rules_refused", lambda: float(self._rules.is_refused))
+        metrics.gauge("genguard_rules_refused", lambda: float(self.rules.is_refused))
         metrics.counts("genguard_remembered_dropped_total", self.setup.dropped)
         metrics.counts("genguard_unchanged_status_writes_total", self._unchanged_status_writes)
         metrics.counts("genguard_observed_generation_total", self._honesty)
@@ -188,17 +192,6 @@ class App:
                 found[one.user, label, how] += getattr(one, how)
         return [(names, count) for names, count in found.items() if count]
 
-    async def _join_cluster(self) -> None:
-        """Follow the cluster of a kubeconfig, and the ConfigMap that has the rules."""
-        if self.settings.kubeconfig is None:
-            return
-        from webhook.serve.connected import connect_cluster  # noqa: PLC0415 - it loads for 0.5 s
-
-        self.cluster = await connect_cluster(self, self._stack, self.settings.kubeconfig)
-        place = self._rules.place
-        if place is not None and place.configmap:
-            await self.cluster.follow_rules(place.namespace, place.configmap, self._rules.take)
-
     async def _elect(self) -> None:
         """Take part in the election of a leader, where one is needed."""
         if self.cluster is None or not self.settings.needs_leader:
@@ -206,11 +199,11 @@ class App:
         leader: LeaderElection = self.cluster.lease
         wake = None
         if self.settings.standby:
-            self.pods = await self.cluster.elect_by_pods(all_answer=self.replicas is not None)
+            self.pods = await self.cluster.elect_by_pods()
             leader, wake = self.pods, self.pods.wake
         self.leader = leader
         self.metrics.gauge("genguard_leader", lambda: float(leader.is_leader))
-        await self._stack.enter_async_context(taking_part(leader, self.supervisor, wake))
+        await self.stack.enter_async_context(taking_part(leader, self.supervisor, wake))
 
     def _describe(self) -> Mapping[str, str]:
         """What this server says of itself to a probe; with --standby also which pod is active."""
@@ -227,11 +220,8 @@ class App:
         role = "active" if self.pods.is_leader else follower
         return {**said, "role": role, "active": self.pods.active or "unknown"}
 
-    def _sinks(self, speaker: LeaderElection | None) -> dict[str, Sink]:
-        """Who is told about findings: the log, Kubernetes Events and Alertmanagers.
-
-        speaker  which of several replicas tells them; None where there is one
-        """
+    def _sinks(self) -> dict[str, Sink]:
+        """Who is told about findings: the log, Kubernetes Events and Alertmanagers."""
         settings, cluster = self.settings, self.cluster
         receivers: dict[str, Sink] = {"log": LogSink()}
         if cluster is not None and settings.events:
@@ -241,29 +231,23 @@ class App:
             receivers["alertmanager"] = AlertmanagerSink(urls, settings.runbooks)
         if cluster is not None and settings.client_ca_file is None:
             # Any client that reaches the port may have sent the reviews behind a finding.
-            verification = Verification(cluster.exists, self.supervisor)
+            verification = Verification(cluster.objects.exists, self.supervisor)
             for name, sink in receivers.items():
                 receivers[name] = VerifiedSink(sink, verification, self.supervisor)
-        if speaker is None:
-            return receivers
-        return {name: LeaderSink(sink, speaker) for name, sink in receivers.items()}
+        return receivers
 
     async def _keep_findings(self, detecting: Detecting) -> None:
         """Restore findings from file or ConfigMap, and look at damaged objects and at versions."""
-        settings, cluster, pods = self.settings, self.cluster, self.pods
-        name, file = settings.findings_configmap, self._store
+        name, file = self.settings.findings_configmap, self._store
         if isinstance(file, Path):
             keeping = kept_in_file(file, self.detection.ledger, self.metrics, self.supervisor)
-            await self._stack.enter_async_context(keeping)
+            await self.stack.enter_async_context(keeping)
             name = None
-        if cluster is None:
+        if self.cluster is None:
             return
         if name is not None and self.leader is not None:
-            stands_by = settings.standby or settings.shares
-            await cluster.save_findings(name, detecting, self.leader, stands_by=stands_by)
-        lost_at = None if pods is None else lambda: pods.lost_at
-        await cluster.recheck(detecting, self.leader, lost_at, heals=settings.heal)
-        await cluster.judge_versions(self.setup, detecting, self._fights)
+            await self.cluster.save_findings(name, detecting, self.leader)
+        await self.cluster.look_at(detecting, self._fights)
 
     async def _sources(self, detecting: Detecting) -> Sources:
         """What the pages show."""
@@ -282,9 +266,7 @@ class App:
             # Only the server of a pod was installed by `genguard install` or an overlay.
             sources = sources._replace(enforce=await cluster.enforcing())
         if cluster is not None and self.leader is not None and settings.follows:
-            follower = await cluster.follow_registrations(
-                self.suspects, self.leader, enforcing=not settings.audit_only
-            )
+            follower = await cluster.follow_registrations(self.leader)
             sources = sources._replace(registrations=lambda: follower.registered)
         if pods is not None:
             tls = settings.ops_tls

@@ -1,7 +1,7 @@
 """The parts of a server that use a cluster; importing this loads the Kubernetes API client."""
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -9,23 +9,18 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 import certs
-from genguard.detection.matching import Policy
-from genguard.detection.suspects import Registered, Suspects
-from genguard.generation.custom import CustomResource
 from genguard.objects.fields import Fields
-from genguard.review_setup import ReviewSetup
 from genguard.versions import Versions
 from webhook.cluster.certificates import Certificates, decoded
 from webhook.cluster.connection import (
     IN_CLUSTER,
     TokenReviews,
+    connected,
     default_namespace,
     server_identity,
 )
 from webhook.cluster.discovery import collection_path
 from webhook.cluster.following import (
-    ClusterListeners,
-    Texts,
     follow_cluster,
     follow_object,
     follow_texts,
@@ -44,13 +39,9 @@ from webhook.cluster.watch import Change, ChangeKind, Collection, informing
 from webhook.election.leader import Leadership
 from webhook.server.certificate import files_of
 from webhook.server.detecting import Detecting
-from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair, until_good
 from webhook.server.watching import Watching
 from webhook.store.persister import Persister, Succession
-from webhook.tasks.supervisor import Supervisor
-from webhook.telemetry.logs import LOGGER
-from webhook.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from webhook.serve.app import App
@@ -63,62 +54,68 @@ _NAME: Final = "genguard"
 
 
 class ConnectedCluster:
-    """A cluster that the server follows, and what the server does in it until `stack` is closed.
+    """A cluster that the server of `app` follows, and what the server does there until it ends.
 
     lease         elects one of the replicas
     create_event  creates a Kubernetes Event
     tokens        asks the API server whose token it is, and what it may do
-    exists        asks whether the API server has an object
+    objects       reads stored objects
     is_own        the server runs in a pod of this cluster
     """
 
-    def __init__(
-        self,
-        stack: AsyncExitStack,
-        rest: Rest,
-        kubeconfig: str,
-        *,
-        news: News,
-        metrics: Metrics,
-        supervisor: Supervisor,
-    ) -> None:
-        self._stack: Final = stack
+    def __init__(self, app: "App", rest: Rest, kubeconfig: str) -> None:
+        self._app: Final = app
         self._rest: Final = rest
-        self._metrics: Final = metrics
-        self._supervisor: Final = supervisor
         self._namespace: Final = default_namespace(kubeconfig)
-        self._news: Final = news
+        self._news: Final = News()
         self.lease: Final = LeaseElection(rest, self._namespace, _NAME, server_identity())
         self.create_event: Final = event_creator(rest)
         self.tokens: Final = TokenReviews(rest)
-        self.exists: Final = StoredObjects(rest).exists
+        self.objects: Final = StoredObjects(rest)
         self.is_own: Final = kubeconfig == IN_CLUSTER
 
     async def _enter(self, works: AbstractAsyncContextManager[None]) -> None:
-        await self._stack.enter_async_context(works)
+        await self._app.stack.enter_async_context(works)
 
     async def _run(self, reconciler: Reconciler) -> None:
-        await self._enter(reconciler.running(self._supervisor))
+        await self._enter(reconciler.running(self._app.supervisor))
 
-    async def elect_by_pods(self, *, all_answer: bool) -> StandbyElection:
-        """Follow the pods of genguard, and elect the leader among them.
+    async def follow(self) -> None:
+        """Follow its version, definitions, webhooks and watched objects, and the rules."""
+        app, rest = self._app, self._rest
+        metrics, supervisor, watching = app.metrics, app.supervisor, app.watching
+        await self._enter(
+            follow_cluster(
+                rest, app.setup, app.suspects, self._news, metrics=metrics, supervisor=supervisor
+            )
+        )
+        for one in tuple(watching.states()):
+            found = Collection(rest, partial(collection_path, rest, one))
+            lost = partial(watching.current, one, is_current=False)
+            on_change = partial(_show, watching, one)
+            await self._enter(informing(f"watch {one}", found, on_change, supervisor, lost))
+        place = app.rules.place
+        if place is not None and place.configmap:
+            where = place.namespace or self._namespace, place.configmap
+            await self._enter(follow_texts(rest, where, app.rules.take, supervisor))
 
-        all_answer  every pod that the leader reaches is behind the Service, not the leader alone
-        """
+    async def elect_by_pods(self) -> StandbyElection:
+        """Follow the pods of genguard, and elect the leader among them."""
+        # With a shared store every pod that the leader reaches answers, not the leader alone.
+        all_answer = self._app.replicas is not None
         election = StandbyElection(
             self._rest, self._namespace, _NAME, server_identity(), all_answer=all_answer
         )
-        await self._enter(election.followed(self._supervisor))
+        await self._enter(election.followed(self._app.supervisor))
         return election
 
-    async def certificate(
-        self, secret: str, settings: Settings, leadership: Leadership
-    ) -> HeldPair:
+    async def certificate(self, secret: str, leadership: Leadership) -> HeldPair:
         """Follow the certificate of a Secret, and renew it while this replica leads.
 
         The files of the flags are served until the Secret has been read. Waits until there is a
         certificate to serve; raises CertificateError when none comes in time.
         """
+        settings = self._app.settings
         names = certs.installed_names(_NAME, self._namespace)
         names = (*names, "localhost", *settings.dns_name)
         lifetime = timedelta(seconds=settings.cert_lifetime)
@@ -130,7 +127,7 @@ class ConnectedCluster:
             errors=(certs.CertificateError,),
         )
         failing = "genguard_certificate_rotation_failing"
-        self._metrics.gauge(failing, lambda: float(renewing.is_failing))
+        self._app.metrics.gauge(failing, lambda: float(renewing.is_failing))
         held = HeldPair(f"{secret} -n {self._namespace}", files_of(settings))
 
         def seen(found: Fields | None) -> None:
@@ -140,55 +137,57 @@ class ConnectedCluster:
                 renewing.wake()
 
         place = self._namespace, secret
-        await self._enter(follow_object(self._rest, "secrets", place, seen, self._supervisor))
+        await self._enter(follow_object(self._rest, "secrets", place, seen, self._app.supervisor))
         await self._run(renewing)
         await until_good(held, _CERTIFICATE_SECONDS)
         return held
 
-    async def save_findings(
-        self, name: str, detecting: Detecting, leadership: Leadership, *, stands_by: bool = False
-    ) -> None:
-        """Restore the findings of a ConfigMap, and save them there.
-
-        stands_by  while another replica leads, show what it has saved
-        """
+    async def save_findings(self, name: str, detecting: Detecting, leadership: Leadership) -> None:
+        """Restore the findings of a ConfigMap, and save them there."""
+        settings = self._app.settings
+        show = detecting.show if settings.standby or settings.shares else None
         place = FindingsConfigMap(self._rest, self._namespace, name)
-        show = detecting.show if stands_by else None
         succession = Succession(leadership, detecting.take_over, show)
         persister = Persister(detecting.detection.ledger, place, succession)
         await persister.load()
-        await self._enter(persister.running(self._metrics, self._supervisor))
+        await self._enter(persister.running(self._app.metrics, self._app.supervisor))
 
-    async def follow_rules(
-        self, namespace: str, name: str, take: Callable[[Texts | None], None]
-    ) -> None:
-        """Use the rules of a ConfigMap; "": of the own namespace."""
-        place = namespace or self._namespace, name
-        await self._enter(follow_texts(self._rest, place, take, self._supervisor))
+    async def look_at(self, detecting: Detecting, fights: Iterable[str]) -> None:
+        """Read damaged objects again and again, and heal them; judge versions of `fights`, too.
 
-    async def judge_versions(
-        self, setup: ReviewSetup, detecting: Detecting, resources: Iterable[str]
-    ) -> None:
-        """Judge versions of what is sent to no webhook, and of these resources."""
-        versions = Versions(lambda: setup.dependencies.engine, detecting.see_version)
-        await self._enter(watching_versions(self._rest, resources, versions, self._supervisor))
+        Without an election this replica reads them, and heals nothing.
+        """
+        app, leader, healing = self._app, self._app.leader, None
+        if app.settings.heal and leader is not None:
+            healing = Healing(self.objects, leader, self.create_event)
+            app.metrics.counts("genguard_heals_total", healing.counts)
+        pods = app.pods
+        rechecking = Rechecking(
+            detecting.detection.ledger,
+            self.objects,
+            healing,
+            supervisor=app.supervisor,
+            lost_at=None if pods is None else lambda: pods.lost_at,
+        )
+        await self._run(Reconciler("look at damaged objects", rechecking.recheck, leader))
+        versions = Versions(lambda: app.setup.dependencies.engine, detecting.see_version)
+        await self._enter(watching_versions(self._rest, fights, versions, app.supervisor))
 
-    async def follow_registrations(
-        self, suspects: Suspects, leadership: Leadership, *, enforcing: bool
-    ) -> Follower:
+    async def follow_registrations(self, leadership: Leadership) -> Follower:
         """Keep the registrations as narrow as what they can show."""
-        refused = RefusedWrites(self._rest)
+        app, refused = self._app, RefusedWrites(self._rest)
+        enforcing = not app.settings.audit_only
         follower = Follower(
             self._rest,
             self._news,
-            suspects,
+            app.suspects,
             leadership,
             enforcing=enforcing,
             refused=refused.is_refused,
         )
-        self._metrics.counts("genguard_registered_writes", follower.counts)
+        app.metrics.counts("genguard_registered_writes", follower.counts)
         reverted = "genguard_registrations_reverted"
-        self._metrics.gauge(reverted, lambda: float(bool(follower.registered.reverted_by)))
+        app.metrics.gauge(reverted, lambda: float(bool(follower.registered.reverted_by)))
         following = Reconciler("registrations that follow need", follower.step)
         self._news.changed = refused.changed = following.wake
         await self._run(following)
@@ -207,65 +206,13 @@ class ConnectedCluster:
         await self._run(Reconciler("look at the own installation", read))
         return lambda: known[0]
 
-    async def recheck(
-        self,
-        detecting: Detecting,
-        leader: Leadership | None,
-        lost_at: Callable[[], float] | None = None,
-        *,
-        heals: bool = False,
-    ) -> None:
-        """Read damaged objects again and again, and heal them.
 
-        leader   who reads damaged objects, and heals them; None: this replica, which heals nothing
-        heals    whether damaged objects are healed
-        lost_at  when a replica that answered was lost, in monotonic seconds
-        """
-        objects = StoredObjects(self._rest)
-        healing = None
-        if heals and leader is not None:
-            healing = Healing(objects, leader, self.create_event)
-            self._metrics.counts("genguard_heals_total", healing.counts)
-        ledger = detecting.detection.ledger
-        rechecking = Rechecking(
-            ledger, objects, healing, supervisor=self._supervisor, lost_at=lost_at
-        )
-        await self._run(Reconciler("look at damaged objects", rechecking.recheck, leader))
-
-
-async def connect_cluster(app: "App", stack: AsyncExitStack, kubeconfig: str) -> ConnectedCluster:
-    """Follow a cluster: its version, definitions, webhooks and watched objects.
-
-    Raises NoClusterError.
-    """
-    news = News()
-
-    def on_facts(version: str, custom: tuple[CustomResource, ...]) -> None:
-        for resource, reason in app.setup.learn(version, custom).items():
-            about = {"resource": resource, "reason": reason}
-            LOGGER.warning("status is not flipped", extra={"facts": about})
-
-    def on_webhooks(found: tuple[Registered, ...]) -> None:
-        app.suspects.learn(found)
-        news.learn("webhooks")
-
-    def on_policies(found: tuple[Policy, ...]) -> None:
-        app.suspects.learn_policies(found)
-        news.learn("policies")
-
-    learners = ClusterListeners(on_facts, on_webhooks, on_policies)
-    metrics, supervisor, watching = app.metrics, app.supervisor, app.watching
-    followed = follow_cluster(kubeconfig, learners, metrics, supervisor)
-    rest = Rest(await stack.enter_async_context(followed))
-    for one in tuple(watching.states()):
-        found = Collection(rest, partial(collection_path, rest, one))
-        lost = partial(watching.current, one, is_current=False)
-        on_change = partial(_show, watching, one)
-        watched = informing(f"watch {one}", found, on_change, supervisor, lost)
-        await stack.enter_async_context(watched)
-    return ConnectedCluster(
-        stack, rest, kubeconfig, news=news, metrics=metrics, supervisor=supervisor
-    )
+async def connect_cluster(app: "App", kubeconfig: str) -> ConnectedCluster:
+    """Connect to a cluster, and follow it. Raises NoClusterError."""
+    rest = Rest(await app.stack.enter_async_context(connected(kubeconfig)))
+    found = ConnectedCluster(app, rest, kubeconfig)
+    await found.follow()
+    return found
 
 
 def _show(watching: Watching, resource: str, change: Change) -> None:

@@ -62,19 +62,20 @@ class AdmissionHandler:
     metrics: Metrics
     detecting: Detecting
     limits: Limits
-    overload: Overload
     recorder: Recorder | None = None
     remote_intents: "SharedIntents | None" = None
     spans: ExportedSpans | None = None
     keeps_clients: Callable[[], bool] | None = None
     draining: bool = False
     last_request: float = field(default_factory=time.monotonic)
+    overload: Overload = field(init=False)
     _bodies: Bodies = field(init=False)
     _large_reviews: LargeReviews = field(init=False)
 
     def __post_init__(self) -> None:
         """Read bodies within the limits."""
         self._bodies, self._large_reviews = Bodies(self.limits), LargeReviews(self.limits)
+        self.overload = Overload(self.limits.overload_quiet_seconds)
 
     @property
     def sends_away(self) -> bool:

@@ -81,7 +81,7 @@ class Detecting:
         self.clock: Final = clock
         self._ahead = 0.0
         self._limits: Final = limits or Limits()
-        self.sinks: Final = tuple(QueuedSink(name, sink) for name, sink in sinks.items())
+        self.sinks: Final = tuple(QueuedSink(name, sink, active) for name, sink in sinks.items())
         self._shared: Final = shared
         self._queue: deque[_Waiting] = deque()
         self._bytes = 0

@@ -12,36 +12,28 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from aiohttp import web
 
 from certs.inspect import CertificateFacts
 from genguard.detection.detection import Completeness
-from genguard.review import Dependencies
 from webhook import __version__
 from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper, Clients
 from webhook.server.collectors import FindingMetrics
 from webhook.server.connection import Port, naming_flags
-from webhook.server.detecting import Detecting
 from webhook.server.ops import ops_application
-from webhook.server.options import Limits
-from webhook.server.overload import LoopLag, Overload, watchdog
-from webhook.server.recorder import Recorder
+from webhook.server.overload import LoopLag, watchdog
 from webhook.server.settings import Settings
 from webhook.server.tls import HeldPair
 from webhook.tasks.supervisor import FailingTask, Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
-from webhook.telemetry.spans import ExportedSpans
-
-if TYPE_CHECKING:
-    from webhook.store.intents import SharedIntents
 
 _TICK_SECONDS: Final = 5.0
 TICKING: Final = "certificate"
@@ -102,58 +94,34 @@ class AdmissionService:
     def __init__(
         self,
         settings: Settings,
-        dependencies: Callable[[], Dependencies],
-        metrics: Metrics,
-        detecting: Detecting,
+        handler: AdmissionHandler,
         *,
         pages: Pages,
         access: Access | None = None,
-        remote_intents: "SharedIntents | None" = None,
-        spans: ExportedSpans | None = None,
         supervisor: Supervisor | None = None,
-        keeps_clients: Callable[[], bool] | None = None,
         pair: HeldPair | None = None,
-        limits: Limits | None = None,
     ) -> None:
-        """`access`: to the ops port, if not WithinHost.
+        """`handler` answers reviews. `access`: to the ops port, if not WithinHost.
 
-        `keeps_clients`: whether clients may keep their connections; None: always. `pair`: the
-        certificate, if it is in a Secret.
-
-        Raises certs.CertificateError or OSError when certificate or recording cannot be.
+        `pair`: the certificate, if it is in a Secret. Raises certs.CertificateError or OSError when
+        there is no usable one.
         """
         self._settings: Final = settings
-        self._limits: Final = limits or Limits()
+        self._handler: Final = handler
         self._supervisor: Final = supervisor or Supervisor()
-        self._keeper: Final = CertificateKeeper(settings, pair)
-        serving = self._keeper.serving
-        self._clients: Clients | None = None
-        if settings.client_ca_file:
-            self._clients = Clients(frozenset(settings.client_name), metrics.refuse)
-        self._recorder: Final = Recorder(settings.record) if settings.record else None
-        self._metrics: Final = metrics
-        self._detecting: Final = detecting
         self._pages: Final = pages
         self._access: Final = access or WithinHost()
-        limits = self._limits
-        self._overload: Final = Overload(limits.overload_quiet_seconds)
-        self._handler: Final = AdmissionHandler(
-            dependencies,
-            metrics,
-            detecting,
-            limits,
-            self._overload,
-            recorder=self._recorder,
-            remote_intents=remote_intents,
-            spans=spans,
-            keeps_clients=keeps_clients,
-        )
+        self._keeper: Final = CertificateKeeper(settings, pair)
         self._lag: Final = LoopLag()
+        refuse, serving = handler.metrics.refuse, self._keeper.serving
+        self._clients: Clients | None = None
+        if settings.client_ca_file:
+            self._clients = Clients(frozenset(settings.client_name), refuse)
         self._port: Final = Port(
-            web.Server(self._handler),
-            limits,
+            web.Server(handler),
+            handler.limits,
             self._lag,
-            metrics.refuse,
+            refuse,
             context=serving.guarded() if self._clients else serving.context,
             clients=self._clients,
         )
@@ -174,7 +142,7 @@ class AdmissionService:
         await self._start_ops()
         self._supervisor.start(TICKING, self._tick)
         self._supervisor.start(SENDING_AWAY, self._send_away)
-        self._detecting.start()
+        self._handler.detecting.start()
         scheme = "https" if settings.ops_tls else "http"
         facts = {
             "admission": f"https://{settings.bind_address}:{self.secure_port}",
@@ -186,7 +154,8 @@ class AdmissionService:
 
     def _measure(self) -> None:
         """Export what the server measures of itself."""
-        metrics, rejected, recorder = self._metrics, self._overload.rejected, self._recorder
+        metrics, recorder = self._handler.metrics, self._handler.recorder
+        rejected = self._handler.overload.rejected
         metrics.counts(
             "genguard_shed_total",
             lambda: [((reason.value,), count) for reason, count in rejected.items()],
@@ -199,19 +168,19 @@ class AdmissionService:
 
     async def _start_ops(self) -> None:
         """Listen on the ops port."""
-        settings = self._settings
-        registry = self._metrics.registry
-        registry.register(FindingMetrics(self._detecting))
+        settings, metrics = self._settings, self._handler.metrics
+        registry = metrics.registry
+        registry.register(FindingMetrics(self._handler.detecting))
         routes = self._pages.routes(self)
         self._ops = web.AppRunner(
             ops_application(registry, self.missing, self._supervisor.failing, self._access, routes)
         )
         await self._ops.setup()
         refused: Counter[tuple[str, ...]] = Counter()
-        self._metrics.counts("genguard_ops_refused_connections_total", refused.items)
+        metrics.counts("genguard_ops_refused_connections_total", refused.items)
         self._ops_port = Port(
             cast(web.Server, self._ops.server),
-            self._limits,
+            self._handler.limits,
             self._lag,
             lambda reason: refused.update([(reason,)]),
             context=self._keeper.serving.context if settings.ops_tls else None,
@@ -244,7 +213,7 @@ class AdmissionService:
         of them, and the three calls of one write would reach this server and the one that takes its
         place.
         """
-        limits, delay = self._limits, self._settings.shutdown_delay
+        limits, delay = self._handler.limits, self._settings.shutdown_delay
         self._handler.draining = True
         began = time.monotonic()
         LOGGER.info("draining")
@@ -278,14 +247,14 @@ class AdmissionService:
             self._ops_port.close()
         if self._ops is not None:
             await self._ops.cleanup()
-        await self._detecting.stop()
-        if self._recorder is not None:
-            await in_thread(self._recorder.close)
+        await self._handler.detecting.stop()
+        if self._handler.recorder is not None:
+            await in_thread(self._handler.recorder.close)
         LOGGER.info("stopped")
 
     async def _finish(self) -> None:
         """Answer what has begun; aiohttp's own shutdown reads no more of a body."""
-        port, seconds = self._port, self._limits.body_seconds
+        port, seconds = self._port, self._handler.limits.body_seconds
         port.close()
         self._handler.draining = True
         for _ in range(int(seconds / _POLL_SECONDS)):
@@ -312,7 +281,7 @@ class AdmissionService:
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, _MIDDLE_ROUNDS)
         sys.setswitchinterval(_SWITCH_SECONDS)
-        with watchdog(self._limits.stuck_seconds):
+        with watchdog(self._handler.limits.stuck_seconds):
             try:
                 await asked.wait()
                 tasks = [asyncio.create_task(one) for one in (self.drain(), forced.wait())]
@@ -328,7 +297,7 @@ class AdmissionService:
     async def _tick(self) -> None:
         while True:
             await self._keeper.changed(_TICK_SECONDS)
-            self._overload.end_if_quiet()
+            self._handler.overload.end_if_quiet()
             if self._clients is not None:
                 self._clients.episode.end_if_quiet()
             if self._keeper.refresh(datetime.now(UTC)):

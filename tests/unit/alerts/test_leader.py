@@ -2,7 +2,7 @@
 
 from tests.unit.alerts.findings import change
 from webhook.alerts.change import Change, Transition
-from webhook.alerts.pipeline import KEPT_SECONDS, LeaderSink
+from webhook.alerts.pipeline import KEPT_SECONDS, QueuedSink
 
 
 class Ballot:
@@ -23,14 +23,16 @@ class Told:
 class Replica:
     def __init__(self) -> None:
         self.now, self.ballot, self.told = 100.0, Ballot(), Told()
-        self.sink = LeaderSink(self.told, self.ballot, lambda: self.now)
+        self.sink = QueuedSink("log", self.told, self.ballot, lambda: self.now)
 
     async def look(self, *changes: Change) -> None:
-        await self.sink.tell(changes, tuple(one.finding for one in changes))
+        self.sink.put(changes, tuple(one.finding for one in changes))
+        await self.sink.tell()
         self.now += 1.0
 
 
-OPENED, RESOLVED = change(Transition.OPENED), change(Transition.RESOLVED)
+OPENED = change(Transition.OPENED)
+RESOLVED = change(Transition.RESOLVED, id="another")
 
 
 async def test_a_new_leader_tells_what_turned_since_the_last_one_was_there():
@@ -48,6 +50,7 @@ async def test_what_turned_long_ago_is_no_news():
     replica = Replica()
     await replica.look(OPENED)
     replica.now += KEPT_SECONDS
+    await replica.look()
     replica.ballot.is_leader = True
     await replica.look()
     assert replica.told.calls == [()]

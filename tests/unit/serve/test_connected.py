@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from genguard.detection.detection import Detection
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from genguard.status.tracking import Tracking
 from tests.reviews import make_review
 from tests.unit.cluster.objects import Api, Leads, deployment, path_of
@@ -14,10 +16,11 @@ from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
 from tests.waiting import until
 from webhook.cluster import healing
-from webhook.cluster.registrations import News
+from webhook.cluster.rest import RefusedError
 from webhook.serve import connected
 from webhook.serve.connected import ConnectedCluster
 from webhook.server.detecting import Detecting
+from webhook.server.settings import Settings
 from webhook.store import persister
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
@@ -42,6 +45,9 @@ class Cluster:
             return await self.configmaps.call(method, path, body)
         return await self.objects.call(method, path, body, **more)
 
+    async def get(self, path: str) -> Any:
+        raise RefusedError(404, f"{path}: no kinds are discovered here")
+
     async def create(self, namespace: str, event: dict[str, Any]) -> None:
         self.events.append(event)
 
@@ -49,16 +55,22 @@ class Cluster:
 @asynccontextmanager
 async def in_cluster(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[ConnectedCluster, Metrics]]:
-    """A connection of one pod, and its metrics."""
+) -> AsyncIterator[ConnectedCluster]:
+    """A connection of one pod, which leads."""
     monkeypatch.setattr(connected, "event_creator", lambda _: cluster.create)
     monkeypatch.setattr(connected, "default_namespace", lambda _: "genguard-system")
-    metrics, supervisor, rest = Metrics(lambda *_: False), Supervisor(), cast(Any, cluster)
+    metrics, supervisor = Metrics(lambda *_: False), Supervisor()
     async with AsyncExitStack() as stack:
-        yield (
-            ConnectedCluster(stack, rest, "", news=News(), metrics=metrics, supervisor=supervisor),
-            metrics,
+        app = SimpleNamespace(
+            stack=stack,
+            settings=Settings(heal=True),
+            metrics=metrics,
+            supervisor=supervisor,
+            setup=ReviewSetup(ReviewOptions()),
+            leader=Leads(),
+            pods=None,
         )
+        yield ConnectedCluster(cast(Any, app), cast(Any, cluster), "")
 
 
 def see_loss(detection: Detection, cluster: Cluster, *, is_restored: bool = False) -> None:
@@ -83,14 +95,14 @@ async def test_what_one_pod_restored_and_was_lost_before_the_next_one_led_is_put
     """While no pod answered, a write was not restored; nobody saw it."""
     cluster, leads = Cluster(), Leads()
     first, second = (Detecting(Detection(), {}, Tracking()) for _ in range(2))
-    async with in_cluster(cluster, monkeypatch) as (pod, _):
+    async with in_cluster(cluster, monkeypatch) as pod:
         await pod.save_findings(NAME, first, leads)
         see_loss(first.detection, cluster, is_restored=True)
         assert not list(first.detection.ledger.damaged())
         await until(lambda: cluster.configmaps.found)
-    async with in_cluster(cluster, monkeypatch) as (pod, _):
+    async with in_cluster(cluster, monkeypatch) as pod:
         await pod.save_findings(NAME, second, leads)
-        await pod.recheck(second, leads, heals=True)
+        await pod.look_at(second, ())
         await until(lambda: "observedGeneration" in cluster.objects.status(WEB))
         await until(lambda: not list(second.detection.ledger.damaged()))
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}
