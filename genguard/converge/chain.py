@@ -108,25 +108,6 @@ async def _step(name: str, asked: Document, passed: Passed, call: Call) -> bool:
     return step.has_changed
 
 
-def run_at_once(
-    links: Sequence[Link],
-    review: Mapping[str, Any],
-    matches: Matches,
-    call: Callable[[str, Document], Any],
-) -> Passed:
-    """Run without an event loop; `call` returns an answer or raises NotCalledError."""
-
-    async def answer(name: str, asked: Document) -> Any:
-        return call(name, asked)
-
-    try:
-        run(links, review, matches, answer).send(None)  # it waits for nothing
-    except StopIteration as end:
-        passed: Passed = end.value
-        return passed
-    raise AssertionError("a call waits for something")
-
-
 class _Status(msgspec.Struct):
     message: str | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.error import URLError
 
 from genguard.admission.decode import decode_review
-from genguard.converge.chain import Document, Link, NotCalledError, run_at_once
+from genguard.converge.chain import Document, Link, Matches, NotCalledError, Passed, run
 from genguard.detection.matching import matched
 from genguard.detection.suspects import Registered, Suspects, matches, read_configurations
 from genguard.testing.refusals import RequestRefusedError
@@ -75,6 +75,25 @@ def every_order(webhooks: Sequence[MutatingWebhook]) -> list[tuple[MutatingWebho
     @pytest.mark.parametrize("webhooks", every_order([labels, sidecar]))
     """
     return list(itertools.permutations(webhooks))
+
+
+def run_at_once(
+    links: Sequence[Link],
+    review: Mapping[str, Any],
+    matches: Matches,
+    call: Callable[[str, Document], Any],
+) -> Passed:
+    """Run without an event loop; `call` returns an answer or raises NotCalledError."""
+
+    async def answer(name: str, asked: Document) -> Any:
+        return call(name, asked)
+
+    try:
+        run(links, review, matches, answer).send(None)  # it waits for nothing
+    except StopIteration as end:
+        passed: Passed = end.value
+        return passed
+    raise AssertionError("a call waits for something")
 
 
 class Chain:

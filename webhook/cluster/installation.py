@@ -187,11 +187,10 @@ async def send_probe(rest: Rest, namespace: str, run: str = "") -> Probed:
     """Send one dry run. Raises one of UNREACHED."""
     value = secrets.token_hex(8)
     document = probe(value, namespace, run)
-    answer = await rest.call_raw(
-        "POST", collection_of(document), document, params={"dryRun": "All"}
-    )
-    refusal = answer.message if answer.status >= HTTPStatus.BAD_REQUEST else ""
-    return Probed(read_answers(answer.warnings, value), answer.status, refusal)
+    path, params = collection_of(document), {"dryRun": "All"}
+    status, message, warnings = await rest.call_raw("POST", path, document, params)
+    refusal = message if status >= HTTPStatus.BAD_REQUEST else ""
+    return Probed(read_answers(warnings, value), status, refusal)
 
 
 async def until_seen(

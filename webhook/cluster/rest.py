@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from http.client import responses
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
@@ -92,14 +92,6 @@ class TooLongError(UnreadableError):
 
     def __init__(self, path: str, most: int = _MOST_BYTES) -> None:
         super().__init__(path, f"it is longer than {most >> 20} MiB")
-
-
-class RawAnswer(NamedTuple):
-    """An answer or refusal: status, message of a refusal, warnings."""
-
-    status: int
-    message: str
-    warnings: tuple[str, ...]
 
 
 async def if_there(answer: Awaitable[T]) -> T | None:
@@ -208,14 +200,17 @@ class Rest:
             return _decoded(path, await _content(response, path))
 
     async def call_raw(
-        self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
-    ) -> RawAnswer:
-        """Send one request, and return its answer even if it is a refusal. Raises UNREACHED."""
+        self, method: str, path: str, body: Any, params: dict[str, str]
+    ) -> tuple[int, str, tuple[str, ...]]:
+        """Send one request; return its status, the message of a refusal, and warnings.
+
+        Raises UNREACHED.
+        """
         async with asyncio.timeout(_SECONDS):
-            response = await self._send(method, path, body, params or {})
+            response = await self._send(method, path, body, params)
             message = await _message(response, path)
         warnings = tuple(map(_warning, response.headers.getall("Warning", ())))
-        return RawAnswer(response.status, message, warnings)
+        return response.status, message, warnings
 
     async def read(self, path: str, *, accept: str = JSON, **params: str) -> bytes:
         """Read a long answer, undecoded. Raises as `call` does."""

@@ -8,7 +8,6 @@ tracked with their next change.
 import asyncio
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.generation.table import load_rows
+from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import decode_metadata
 from genguard.status.health_rules import RuleAnswers
@@ -67,10 +67,6 @@ class _Seen(NamedTuple):
     at: float
     created: bool
 
-    @property
-    def size(self) -> int:
-        return sum(memoryview(raw).nbytes for raw in self.object.values())
-
 
 class _Metadata(msgspec.Struct):
     uid: str = ""
@@ -101,12 +97,10 @@ class Watching:
         }
         self._current: Final = dict.fromkeys(resources, False)
         self._known: Final[set[str]] = set()
-        self._waiting: Final[OrderedDict[str, _Seen]] = OrderedDict()
-        self._bytes = 0
+        self._waiting: Final = Bounded[str, _Seen](MOST_WAITING, MOST_WAITING_BYTES)
         self._asked_for = ""
         """The uid of the object of which a rule is asked now."""
         self._wake: Final = asyncio.Event()
-        self.dropped = 0
 
     def seen(self, resource: str, found: Fields) -> None:
         """Take in a version of an object, whole."""
@@ -146,7 +140,7 @@ class Watching:
 
     def gone(self, uid: str) -> None:
         """Take in that an object was deleted."""
-        self._take(uid)
+        self._waiting.pop(uid)
         if self._asked_for == uid:
             self._asked_for = ""
         self.tracking.forget(uid)
@@ -172,15 +166,15 @@ class Watching:
 
     async def _judge_waiting(self) -> None:
         while True:
-            while self._waiting:
+            while (first := self._waiting.oldest()) is not None:
+                self._waiting.pop(first[0])
                 with self._supervisor.guard("judged objects"):
-                    await self._judge(next(iter(self._waiting)))
+                    await self._judge(*first)
             await self._wake.wait()
             self._wake.clear()
 
-    async def _judge(self, uid: str) -> None:
-        seen = self._take(uid)
-        if seen is None or self._rules is None:
+    async def _judge(self, uid: str, seen: _Seen) -> None:
+        if self._rules is None:
             return
         self._asked_for = uid
         try:
@@ -193,25 +187,16 @@ class Watching:
 
     def _let_wait(self, seen: _Seen) -> None:
         uid = decode_metadata(seen.object).uid or ""
-        before = self._take(uid)
+        before, dropped = self._waiting.get(uid), self._waiting.dropped
         # A copy: the fields of a listed object keep the whole page in memory.
         copied = {key: msgspec.Raw(bytes(raw)) for key, raw in seen.object.items()}
         created = seen.created if before is None else before.created
-        self._waiting[uid] = seen._replace(object=copied, created=created)
-        self._bytes += seen.size
-        while len(self._waiting) > MOST_WAITING or self._bytes > MOST_WAITING_BYTES:
-            self._take(next(iter(self._waiting)))
-            if not self.dropped:
-                facts = {"effect": "they are tracked with their next change"}
-                LOGGER.warning("objects not judged: too many at once", extra={"facts": facts})
-            self.dropped += 1
+        size = sum(map(len, copied.values()))
+        self._waiting.put(uid, seen._replace(object=copied, created=created), size)
+        if self._waiting.dropped and not dropped:
+            facts = {"effect": "they are tracked with their next change"}
+            LOGGER.warning("objects not judged: too many at once", extra={"facts": facts})
         self._wake.set()
-
-    def _take(self, uid: str) -> _Seen | None:
-        seen = self._waiting.pop(uid, None)
-        if seen is not None:
-            self._bytes -= seen.size
-        return seen
 
 
 def _uid(found: Fields) -> str:

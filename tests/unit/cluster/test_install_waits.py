@@ -6,7 +6,6 @@ from genguard.admission.probe import PROBE, answer
 from genguard.admission.review import Phase
 from webhook.cluster.installation import until_seen
 from webhook.cluster.reconcile import NotInTimeError
-from webhook.cluster.rest import RawAnswer
 
 PHASES = ("intent", "mutate", "outcome")
 
@@ -17,12 +16,12 @@ class ApiServer:
     def __init__(self, *answers: tuple[int, str, tuple[str, ...]]) -> None:
         self._answers = list(answers)
 
-    async def call_raw(self, method, path, body, *, params):
+    async def call_raw(self, method, path, body, params):
         assert params == {"dryRun": "All"}, "nothing is ever stored"
         answers = self._answers
         status, message, seen = answers.pop(0) if len(answers) > 1 else answers[0]
         value = body["metadata"]["annotations"][PROBE]
-        return RawAnswer(status, message, tuple(answer(value, Phase(one), {}) for one in seen))
+        return status, message, tuple(answer(value, Phase(one), {}) for one in seen)
 
 
 @pytest.mark.parametrize(

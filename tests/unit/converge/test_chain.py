@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from genguard.converge.chain import Link, NotCalledError, Passed, run_at_once
+from genguard.converge.chain import Link, NotCalledError, Passed
+from genguard.testing.webhooks import run_at_once
 from tests.cases_loader import table
 
 Patch = list[dict[str, Any]]

@@ -83,7 +83,7 @@ async def test_what_waits_is_bounded_in_number_and_bytes(watched, monkeypatch, c
     monkeypatch.setattr(module, "MOST_WAITING", 3)
     for number in range(5):
         see(watching, widget(uid=f"u{number}", done=True))
-    assert (len(watching._waiting), watching.dropped) == (3, 2)
+    assert (len(watching._waiting), watching._waiting.dropped) == (3, 2)
     monkeypatch.setattr(module, "MOST_WAITING_BYTES", 10)
     see(watching, widget(uid="more", done=True))
     assert (len(watching._waiting), watching._bytes) == (0, 0)
