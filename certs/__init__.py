@@ -20,7 +20,7 @@ from certs.issue import (
     issue_authority,
     service_names,
 )
-from certs.pem import CertificateError, PairAbsentError, PairFileError, PairSnapshot
+from certs.pem import CertificateError, PairFileError, PairSnapshot
 from certs.renewal import Files, ensure, renewal
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "LEAF_LIFETIME",
     "CertificateError",
     "Files",
-    "PairAbsentError",
     "PairFileError",
     "PairFiles",
     "PairSnapshot",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from certs.inspect import Part
-from certs.pem import PairAbsentError, PairFileError, PairSnapshot
+from certs.pem import PairFileError, PairSnapshot
 
 CERT_FILE: Final = "tls.crt"
 KEY_FILE: Final = "tls.key"
@@ -54,7 +54,7 @@ class PairFiles:
         if cert is None or key is None:
             absent = self.key_file if key is None and cert is not None else self.cert_file
             both = "" if cert is not None or key is not None else f" and {self.key_file} too"
-            raise PairAbsentError(absent, f"is missing{both}: put the pair there")
+            raise PairFileError(absent, f"is missing{both}: put the pair there")
         return PairSnapshot(cert, key, ca)
 
 

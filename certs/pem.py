@@ -42,10 +42,6 @@ class PairFileError(CertificateError):
         super().__init__(f"{path}: {message}")
 
 
-class PairAbsentError(PairFileError):
-    """The certificate, its key, or both are missing."""
-
-
 @dataclass(frozen=True, slots=True)
 class PairSnapshot:
     """A certificate, its private key and its CA bundle, all PEM."""

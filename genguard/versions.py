@@ -8,10 +8,9 @@ the field manager that wrote it last stands for one.
 Bounded in objects and in bytes: of each object the last version is kept, compressed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
-from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor
@@ -105,34 +104,30 @@ class Versions:
         entries = _managed.decode(found["metadata"]).managed_fields or ()
         before = self._known.get(uid)
         digests = {_of(one): hash((one.time, bytes(one.fields_v1))) for one in entries}
-        packed = _pack(fields)
+        plain = {key: bytes(raw) for key, raw in fields.items()}
+        packed = ZstdCompressor().compress(msgspec.msgpack.encode(plain))
         self._known.put(uid, _Version(digests, packed), _BYTES_OF_OBJECT + len(packed))
         if before is None or before.packed == packed:
             return
         changed = [one for one in entries if before.entries.get(_of(one)) != digests[_of(one)]]
-        writer = _newest(changed)
-        old = ReviewedObject.of(_unpack(before.packed))
+        # Who loses a field keeps the time of his own write.
+        dated = [one for one in changed if one.time is not None]
+        writer = max(dated, key=lambda one: one.time or 0, default=_Entry(manager=_NOBODY))
+        known = ZstdDecompressor().decompress(before.packed, max_output_size=_LONGEST_VERSION)
+        old = ReviewedObject.of({k: msgspec.Raw(raw) for k, raw in _kept.decode(known).items()})
         if old.metadata.resource_version != metadata.resource_version:
             request = _request(resource, old, ReviewedObject.of(fields), writer)
-            self._judge(self._reviewed(request), now)
+            strategy, status = self._engine().strategy(request)
+            prediction = predict_with(strategy, status, request)
+            self._judge(Reviewed(request, prediction, status), now)
 
     def gone(self, uid: str) -> None:
         """Forget an object that was deleted."""
         self._known.pop(uid)
 
-    def _reviewed(self, request: AdmissionRequest) -> Reviewed:
-        strategy, status = self._engine().strategy(request)
-        return Reviewed(request, predict_with(strategy, status, request), status)
-
 
 def _of(entry: _Entry) -> tuple[str, str, str]:
     return entry.manager, entry.operation, entry.subresource
-
-
-def _newest(changed: Iterable[_Entry]) -> _Entry:
-    """Return the entry of the last write: who loses a field keeps the time of his own write."""
-    dated = [one for one in changed if one.time is not None]
-    return max(dated, key=lambda one: one.time or 0, default=_Entry(manager=_NOBODY))
 
 
 def _request(
@@ -156,19 +151,6 @@ def _request(
     )
     # Until it is stored an object shows the version that it comes from.
     shown = ReviewedObject.of(at_version(new.fields, old.metadata.resource_version or ""))
-    return AdmissionRequest(V1, wire, shown, old, partial(_attributes, wire))
-
-
-def _attributes(wire: WireRequest) -> dict[str, Any]:
-    """What conditions see of a request besides the objects; there are none here."""
-    return {"name": wire.name, "namespace": wire.namespace}
-
-
-def _pack(fields: Fields) -> bytes:
-    plain = {key: bytes(raw) for key, raw in fields.items()}
-    return ZstdCompressor().compress(msgspec.msgpack.encode(plain))
-
-
-def _unpack(packed: bytes) -> Fields:
-    plain = ZstdDecompressor().decompress(packed, max_output_size=_LONGEST_VERSION)
-    return {key: msgspec.Raw(raw) for key, raw in _kept.decode(plain).items()}
+    # No condition is evaluated that would see more of a request.
+    seen = {"name": wire.name, "namespace": wire.namespace}
+    return AdmissionRequest(V1, wire, shown, old, lambda: seen)

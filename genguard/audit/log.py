@@ -15,6 +15,7 @@ from typing import Any, Final
 from genguard.admission.review import AdmissionRequest
 from genguard.audit.event import Call, Event, failed_open, read_calls, read_event
 from genguard.audit.reviewing import SHOWS_ALL, Reviewing, UnjudgedWrites
+from genguard.audit.stages import meet
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Confidence, Finding
 from genguard.detection.suspects import Suspects
@@ -81,7 +82,11 @@ def _that_wrote(calls: Sequence[Call], pointers: Iterable[str], *, again: bool) 
     # Items of a list are named by index, and patches before this one may have moved them.
     for shown in (tuple, _without_indexes):
         wanted = [shown(one) for one in paths]
-        found = [one for one in calls if any(_meet(shown(path), wanted) for path in _written(one))]
+        found = [
+            call
+            for call in calls
+            if any(meet(shown(path), one) for path in _written(call) for one in wanted)
+        ]
         if found:
             return found
     return calls
@@ -94,11 +99,6 @@ def _written(call: Call) -> Iterator[tuple[str, ...]]:
             yield tuple(one.path.split("/"))
         if one.op == "move":
             yield tuple(one.source.split("/"))
-
-
-def _meet(written: tuple[str, ...], paths: Iterable[tuple[str, ...]]) -> bool:
-    """Whether any of the paths is the written one, within it or around it."""
-    return any(all(a == b for a, b in zip(written, path, strict=False)) for path in paths)
 
 
 def _without_indexes(path: tuple[str, ...]) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def filled(sent: Json, shown: Json, touched: Sequence[_Path], at: _Path = ()) ->
         added = {
             key: value
             for key, value in shown.items()
-            if key not in sent and not _is_below(touched, (*at, key))
+            if key not in sent and not any(meet((*at, key), one) for one in touched)
         }
         return found | added
     if isinstance(sent, list) and isinstance(shown, list):
@@ -98,9 +98,9 @@ def filled(sent: Json, shown: Json, touched: Sequence[_Path], at: _Path = ()) ->
     return sent
 
 
-def _is_below(touched: Iterable[_Path], path: _Path) -> bool:
-    """Whether patches write this path, a value around it or one within it."""
-    return any(one[: len(path)] == path or path[: len(one)] == one for one in touched)
+def meet(path: _Path, other: _Path) -> bool:
+    """Whether one of the paths is the other, within it or around it."""
+    return all(a == b for a, b in zip(path, other, strict=False))
 
 
 def _places(values: list[Json], others: list[Json]) -> list[Any]:

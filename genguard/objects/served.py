@@ -89,7 +89,8 @@ def find(kind: str, served: Iterable[Served]) -> Served:
     known = list(served)
     for of_kind in (_names, attrgetter("short_names")):
         for one in known:
-            if name in of_kind(one) and _in_group(one, rest):
+            versioned = f"{one.version}.{one.group}".rstrip(".")
+            if name in of_kind(one) and rest.rstrip(".") in ("", one.group, versioned):
                 return one
     close = ", ".join(nearest(kind, known))
     meant = f"did you mean {close}?" if close else "kubectl api-resources lists what it has"
@@ -110,8 +111,3 @@ def nearest(kind: str, served: Iterable[Served]) -> list[str]:
 
 def _names(one: Served) -> set[str]:
     return {one.resource, one.singular, one.kind.lower()}
-
-
-def _in_group(one: Served, rest: str) -> bool:
-    versioned = f"{one.version}.{one.group}".rstrip(".")
-    return rest.rstrip(".") in {"", one.group, versioned}

@@ -10,7 +10,7 @@ from cryptography import x509
 
 from genguard.linting.hook import mapping
 from webhook.cli.errors import carry_out
-from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, with_flags
+from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, timeout, with_flags
 from webhook.cli.output import ask, tell
 from webhook.files.given import read_registrations
 from webhook.install.installing import (
@@ -30,7 +30,7 @@ from webhook.manifest.rendering import (
     Outside,
     as_yaml,
 )
-from webhook.server.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed, duration
+from webhook.server.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -183,14 +183,7 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
     help="How many pods: one is active and the others stand by; with --ha all answer. "
     "[default: 2, or 3 with --ha]",
 )
-@click.option(
-    "--timeout",
-    "seconds",
-    default="3m",
-    show_default=True,
-    type=duration(1),
-    help="How long each phase may take.",
-)
+@timeout("3m", "How long each phase may take.")
 @click.option(
     "-o",
     "--output",
@@ -295,14 +288,7 @@ def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) 
     is_flag=True,
     help="The off switch: no write is sent to genguard any more, and the server stays.",
 )
-@click.option(
-    "--timeout",
-    "seconds",
-    default="3m",
-    show_default=True,
-    type=duration(1),
-    help="How long to wait until all is gone.",
-)
+@timeout("3m", "How long to wait until all is gone.")
 @_changes_installation
 def uninstall(
     *,

@@ -182,6 +182,20 @@ def examples(*pairs: tuple[str, str]) -> str:
     return f"\b\nExamples:\n{lines}"
 
 
+def timeout(usual: str, text: str, hours: int = 1) -> Callable[[F], F]:
+    """Make --timeout, which a verb takes as `seconds`; `hours` are the longest."""
+    from webhook.server.flags import duration  # noqa: PLC0415 - it loads YAML
+
+    return click.option(
+        *("--timeout", "seconds"),
+        default=usual,
+        show_default=True,
+        metavar="DURATION",
+        type=duration(hours),
+        help=text,
+    )
+
+
 def asks_cluster(verb: F) -> F:
     """Add the flags that say which cluster to ask; the verb takes them as `access`."""
     return with_flags(_taking_access(verb), _CLUSTER)

@@ -26,7 +26,7 @@ from genguard.trace.passes import Watch
 from genguard.trace.plan import Endpoint, Plan, make_plan, registrations
 from genguard.trace.report import as_table, make_report
 from webhook.cli.errors import ExitCode
-from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, examples
+from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, examples, timeout
 from webhook.cli.output import ask, print_table, tell
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
@@ -42,7 +42,7 @@ from webhook.cluster.tracing import (
     send_dry_runs,
     this_process,
 )
-from webhook.server.flags import HTTPS_URL, LISTEN_ADDRESS, duration
+from webhook.server.flags import HTTPS_URL, LISTEN_ADDRESS
 from webhook.server.tls import ServingCertificate
 from webhook.server.trace_listener import Reach, observing
 
@@ -184,15 +184,7 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
 )
 @NAMESPACE
 @asks_cluster
-@click.option(
-    "--timeout",
-    "seconds",
-    default="30s",
-    show_default=True,
-    metavar="DURATION",
-    type=duration(1),
-    help="How long to wait for writes.",
-)
+@timeout("30s", "How long to wait for writes.")
 @click.option("--writes", type=click.IntRange(min=1), help="End after so many writes.")
 @click.option(
     "--poke",

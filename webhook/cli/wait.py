@@ -10,10 +10,9 @@ import click
 from genguard.status.targets import RequestedTarget, target_of_manifest
 from genguard.status.wait_goal import BadGoalError, Goal, parse_goals
 from webhook.cli.files import MAX_LINE, FileObjects
-from webhook.cli.options import RECURSIVE, Access, asks_objects, examples, filenames
+from webhook.cli.options import RECURSIVE, Access, asks_objects, examples, filenames, timeout
 from webhook.cli.output import say
 from webhook.cli.rules import RULES, judging
-from webhook.server.flags import duration
 
 
 def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Goal, ...]:
@@ -45,15 +44,7 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     "one) or reconciled=N; condition=TYPE[=STATUS] and delete as in kubectl. Repeat it to wait for "
     "several at once.",
 )
-@click.option(
-    "--timeout",
-    "seconds",
-    default="5m",
-    show_default=True,
-    metavar="DURATION",
-    type=duration(24),
-    help="How long to wait: 30s, 1m30s, up to 24h.",
-)
+@timeout("5m", "How long to wait: 30s, 1m30s, up to 24h.", hours=24)
 @filenames(
     "FILE|FOLDER|-",
     "Wait for the objects that are named there, as kubectl apply -f has made them. It is",

@@ -80,7 +80,8 @@ class Certificates:
             self._left = left
             return LONGEST_SECONDS
         if due.files != files:
-            await self._put(secret | {"data": _encoded(due.files)})
+            data = {name: base64.b64encode(one).decode() for name, one in due.files.items()}
+            await self._put(secret | {"data": data})
             done = "prepared" if due.files.get("tls.crt") == files.get("tls.crt") else "promoted"
             LOGGER.info(f"certificate {done}", extra={"facts": {"reason": due.reason}})
         trusted = due.files.get("ca.crt", b"")
@@ -148,10 +149,6 @@ def read_pair(secret: Mapping[str, Any] | None) -> certs.PairSnapshot | None:
     if not {"tls.crt", "tls.key"} <= found.keys():
         return None
     return certs.PairSnapshot(found["tls.crt"], found["tls.key"], found.get("ca.crt"))
-
-
-def _encoded(files: certs.Files) -> dict[str, str]:
-    return {name: base64.b64encode(content).decode() for name, content in files.items()}
 
 
 def _bytes(text: str | None) -> bytes:

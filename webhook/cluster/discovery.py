@@ -87,7 +87,11 @@ async def owned_kinds(
     Also returns the kinds that could not be listed. The namespace "" stands for all.
     """
     preferred = {(one.group, one.resource): one for one in reversed(tuple(kinds))}
-    candidates = [one for one in preferred.values() if one.watchable and _has_status(one)]
+    candidates = [
+        one
+        for one in preferred.values()
+        if one.watchable and one.namespaced and one.kind not in SILENT_KINDS.get(one.group, ())
+    ]
     turn = asyncio.Semaphore(_AT_ONCE)
     unread: list[Served] = []
 
@@ -116,7 +120,3 @@ async def owned_kinds(
             found.update(one for _, one in below.get(owner, ()))
             pending += [uid for uid, _ in below.get(owner, ())]
     return found, unread
-
-
-def _has_status(one: Served) -> bool:
-    return one.namespaced and one.kind not in SILENT_KINDS.get(one.group, ())

@@ -32,10 +32,6 @@ Run = Callable[[], Awaitable[None]]
 """Begins a task; called again after each failure."""
 
 
-def _nothing() -> None:
-    pass
-
-
 class FailingTask(NamedTuple):
     """A task that has failed and is not yet well again.
 
@@ -58,7 +54,7 @@ class FailingTask(NamedTuple):
 @dataclass(slots=True)
 class _Supervised:
     run: Run
-    on_failure: Callable[[], None]
+    on_failure: Callable[[], object]
     task: asyncio.Task[None] | None = None
     error: str = ""
     began: float = 0.0
@@ -131,7 +127,7 @@ class Supervisor:
 
     @asynccontextmanager
     async def running(
-        self, tasks: Mapping[str, Run], *, on_failure: Callable[[], None] = _nothing
+        self, tasks: Mapping[str, Run], *, on_failure: Callable[[], object] = bool
     ) -> AsyncIterator[None]:
         """Run tasks while the context is entered, each under its name; see `start` and `end`."""
         for name, run in tasks.items():
@@ -141,7 +137,7 @@ class Supervisor:
         finally:
             await self.end(tasks)
 
-    def start(self, name: str, run: Run, *, on_failure: Callable[[], None] = _nothing) -> None:
+    def start(self, name: str, run: Run, *, on_failure: Callable[[], object] = bool) -> None:
         """Start a task; `on_failure` is called after each of its failures. Needs a running loop."""
         if name in self._tasks:
             raise ValueError(f"a task {name} runs already")
@@ -180,7 +176,7 @@ class Supervisor:
             try:
                 await one.run()
             except asyncio.CancelledError as error:
-                if one.ends or _is_cancelled():
+                if one.ends or (one.task is not None and one.task.cancelling()):
                     return
                 self._fail(name, one, error)  # something within was cancelled, not the task
             except Exception as error:  # noqa: BLE001 - whatever it is, the task goes on
@@ -205,9 +201,3 @@ class Supervisor:
 
     def _counts(self) -> "Counts":
         return [((name,), self._failures[name]) for name in {*self._tasks, *self._failures}]
-
-
-def _is_cancelled() -> bool:
-    """Whether the current task itself was cancelled."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

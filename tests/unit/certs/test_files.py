@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from certs import PairAbsentError, PairFileError, PairFiles, write_files
+from certs import PairFileError, PairFiles, write_files
 from certs import files as files_module
 
 OLD = {"tls.crt": b"old cert", "tls.key": b"old key", "ca.crt": b"old ca"}
@@ -64,7 +64,7 @@ def test_a_pair_of_other_names_looks_for_its_bundle_beside_the_certificate(tmp_p
 )
 def test_the_error_names_the_file_that_is_missing(tmp_path, because, present, named):
     write_files(tmp_path, {name: OLD[name] for name in present})
-    with pytest.raises(PairAbsentError, match=f"^{tmp_path}/{named}: is missing"):
+    with pytest.raises(PairFileError, match=f"^{tmp_path}/{named}: is missing"):
         read(tmp_path)
 
 
