@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest, GroupVersionResource, Phase
+from genguard.admission.review import AdmissionRequest, Phase
 from genguard.audit.event import TOO_DEEP, UNFINISHED, audit_kind, see_events, why_unreadable
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
@@ -164,7 +164,7 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
             "operation": wire.operation.value,
             "namespace": wire.namespace,
             "name": wire.name,
-            "apiVersion": _api_version(wire.resource),
+            "apiVersion": f"{wire.resource.group}/{wire.resource.version}".lstrip("/"),
             "objectUid": _object_uid(verdict.request),
         }
     prediction = verdict.prediction
@@ -176,10 +176,6 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
         "patch": verdict.patch,
     }
     return line
-
-
-def _api_version(resource: GroupVersionResource) -> str:
-    return f"{resource.group}/{resource.version}" if resource.group else resource.version
 
 
 def _object_uid(request: AdmissionRequest) -> str:

@@ -48,6 +48,7 @@ class FlipStatus:
         flipped: set[tuple[str, str, str]] = set()
         refused: dict[str, str] = {}
         unknown: set[str] = set()
+        built_in = tuple(table.strategies())
         for written in (each.strip() for each in resources):
             name, _, group = written.partition(".")
             versions = custom.versions(group, name)
@@ -56,7 +57,7 @@ class FlipStatus:
                 flipped |= {(one.group, one.version, one.resource) for one in good}
             elif versions:
                 refused[written] = _why_not(versions[0])
-            elif _is_built_in(table, group, name):
+            elif any(one.group == group and name in (one.resource, one.kind) for one in built_in):
                 refused[written] = "a built-in kind, whose status is written apart from its spec"
             else:
                 unknown.add(written)
@@ -92,13 +93,6 @@ def _why_not(one: CustomResource) -> str:
     if one.status is not StatusSubresource.ABSENT:
         return "it has a status subresource: the API server drops a status sent along with spec"
     return one.condition_fault
-
-
-def _is_built_in(table: GenerationTable, group: str, name: str) -> bool:
-    return any(
-        strategy.group == group and name in (strategy.resource, strategy.kind)
-        for strategy in table.strategies()
-    )
 
 
 def _conditions(reviewed: ReviewedObject) -> _Conditions | None:

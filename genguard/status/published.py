@@ -26,6 +26,7 @@ TYPES: Final = (READY, SETTLED)
 _STATUS: Final = "status"
 _REQUIRED: Final = ("type", _STATUS)
 _LEAVES: Final = ("lastTransitionTime", "message", "observedGeneration", "reason")
+EVERY: Final = frozenset({*_REQUIRED, *_LEAVES})
 _ITEM: Final = "k:"
 _FIELD: Final = "f:"
 
@@ -102,19 +103,10 @@ def without_published(document: Document) -> Document:
     return {key: value for key, value in document.items() if key != _STATUS}
 
 
-class ConditionSchema(NamedTuple):
-    """Which fields a condition of a kind may have."""
+def read_schema(definition: Document, version: str) -> frozenset[str]:
+    """Return which fields a CustomResourceDefinition lets conditions have.
 
-    known: frozenset[str]
-    """Empty where the schema takes any field."""
-
-    def takes(self, field: str) -> bool:
-        """Whether a condition may have this field; one that is not declared would be refused."""
-        return not self.known or field in self.known
-
-
-def read_schema(definition: Document, version: str) -> ConditionSchema:
-    """Return what a CustomResourceDefinition lets conditions be; raises NotPublishableError.
+    One that is not declared would be refused. Raises NotPublishableError.
 
     Only a list map with the key `type` has an owner for each condition. Any other list is owned as
     a whole: to apply two conditions would drop all others.
@@ -141,10 +133,10 @@ def read_schema(definition: Document, version: str) -> ConditionSchema:
     known = get(items, "properties")
     fields = frozenset(known) if isinstance(known, dict) else frozenset()
     if get(items, "x-kubernetes-preserve-unknown-fields") is True:
-        return ConditionSchema(frozenset())
+        return EVERY
     if not fields.issuperset(_REQUIRED):
         raise NotPublishableError(f"{name}: a condition of version {version} has no type or status")
-    return ConditionSchema(fields)
+    return fields
 
 
 class Verdict(NamedTuple):
@@ -156,16 +148,14 @@ class Verdict(NamedTuple):
     message: str
     generation: int | None
 
-    def is_published(self, item: Document, schema: ConditionSchema) -> bool:
+    def is_published(self, item: Document, declared: Container[str]) -> bool:
         """Whether a stored condition says the same: its message may differ, to save writes."""
         wanted = {_STATUS: self.status, "reason": self.reason}
         if self.generation is not None:
             wanted["observedGeneration"] = str(self.generation)
-        return all(
-            str(item.get(key)) == value for key, value in wanted.items() if schema.takes(key)
-        )
+        return all(str(item.get(key)) == value for key, value in wanted.items() if key in declared)
 
-    def to_item(self, item: Document | None, schema: ConditionSchema, now: str) -> dict[str, Any]:
+    def to_item(self, item: Document | None, declared: Container[str], now: str) -> dict[str, Any]:
         """Return the condition, with the time of the stored one if its status stays the same."""
         is_same = item is not None and item.get(_STATUS) == self.status
         since = item.get("lastTransitionTime") if is_same and item is not None else None
@@ -177,9 +167,7 @@ class Verdict(NamedTuple):
             "lastTransitionTime": since if isinstance(since, str) else now,
             "observedGeneration": self.generation,
         }
-        return {
-            key: value for key, value in fields.items() if value is not None and schema.takes(key)
-        }
+        return {key: fields[key] for key in fields if fields[key] is not None and key in declared}
 
 
 def verdicts(view: StatusView) -> dict[str, Verdict]:
@@ -231,7 +219,7 @@ def read_stored(document: Document) -> StoredConditions:
 def items_to_apply(
     stored: StoredConditions,
     wanted: Mapping[str, Verdict],
-    schema: ConditionSchema,
+    declared: Container[str],
     now: str,
 ) -> list[dict[str, Any]] | None:
     """Return the conditions to apply; None when they are stored already.
@@ -244,12 +232,12 @@ def items_to_apply(
     changed = [
         verdict
         for name, verdict in wanted.items()
-        if name not in stored.items or not verdict.is_published(stored.items[name], schema)
+        if name not in stored.items or not verdict.is_published(stored.items[name], declared)
     ]
     if not changed:
         return None
     kept = [
-        verdict.to_item(stored.items.get(name), schema, now)
+        verdict.to_item(stored.items.get(name), declared, now)
         if verdict in changed
         else _owned_part(stored, name)
         for name, verdict in wanted.items()

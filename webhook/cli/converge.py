@@ -179,7 +179,7 @@ async def _look(
         if user:
             impersonated = {header: value for header, value in given.items() if value}
             applying = await stack.enter_async_context(access.connected(**impersonated))
-        served, admission = await discover(rest), await read_admission(rest, applying)
+        served = await discover(rest)
         kinds = {(f"{one.group}/{one.version}".lstrip("/"), one.kind): one for one in served}
         seen = None
         if access.server:
@@ -189,13 +189,9 @@ async def _look(
         by_log = Logs(prepared) if logs else None
         unread = read_audit_logs(by_log.take, logs, max_line) if by_log else 0
         run = Convergence(
-            rest,
-            applying,
-            kinds,
-            admission,
-            conditions=evaluator,
-            applier=Applier(manager, user or ""),
-            ignores=ignores,
+            await read_admission(rest, applying, evaluator),
+            Applier(manager, user or ""),
+            ignores,
             seen=seen,
             logs=by_log,
             tell=tell,

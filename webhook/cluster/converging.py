@@ -31,7 +31,6 @@ from genguard.converge.ignoring import Ignore, without_ignored
 from genguard.converge.owners import scaled_by
 from genguard.converge.prepared import (
     Applier,
-    Kinds,
     Logs,
     Prepared,
     Refused,
@@ -67,20 +66,24 @@ T = TypeVar("T")
 
 
 class Admission(NamedTuple):
-    """Who acts on writes in a cluster.
+    """Who acts on writes in a cluster, and how they are asked.
 
+    acting      the client of the user who applies
     registered  the mutating webhooks by name, in the order of their calls
     hooks       the same as they are registered
     user        who asks, as userInfo of a review
     """
 
+    rest: Rest
+    acting: Rest
+    conditions: Conditions
     registered: Mapping[str, Registered]
     hooks: Mapping[str, Mapping[str, Any]]
     policies: Sequence[Policy]
     user: Mapping[str, Any]
 
 
-async def read_admission(rest: Rest, acting: Rest) -> Admission:
+async def read_admission(rest: Rest, acting: Rest, conditions: Conditions) -> Admission:
     """Read webhooks and policies, and who `acting` is. Raises RefusedError or UNREACHED."""
     documents = await configurations(rest)
     hooks = {
@@ -96,22 +99,19 @@ async def read_admission(rest: Rest, acting: Rest) -> Admission:
             found += await rest.list_all(path)
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await acting.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
-    return Admission(others, hooks, read_policies(found), answer["status"]["userInfo"])
+    user = answer["status"]["userInfo"]
+    return Admission(rest, acting, conditions, others, hooks, read_policies(found), user)
 
 
 @dataclass(slots=True)
 class DryRuns:
     """A cluster as genguard.converge.rounds asks it, for one object of a manifest.
 
-    acting   the client of the user who applies
     manager  the field manager
     """
 
-    rest: Rest
-    acting: Rest
-    served: Served
     admission: Admission
-    conditions: Conditions
+    served: Served
     namespace_labels: dict[str, str]
     manager: str
     left_out: dict[str, str] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class DryRuns:
     async def find(self, manifest: Document) -> Document | None:
         """Return the stored object, None where there is none. Raises RefusedError or UNREACHED."""
         found: Document | None = await if_there(
-            self.rest.get(self.path(manifest), kind=self.served.kind)
+            self.admission.rest.get(self.path(manifest), kind=self.served.kind)
         )
         return found
 
@@ -149,7 +149,7 @@ class DryRuns:
         """See Cluster.apply. What no webhook lets pass as a dry run is taken as it is asked for."""
         params = {"dryRun": "All", "force": "true", "fieldManager": self.manager}
         try:
-            applied: Document = await self.acting.call(
+            applied: Document = await self.admission.acting.call(
                 "PATCH", self.path(manifest), manifest, params=params, content_type=APPLY_PATCH
             )
         except RefusedError as error:
@@ -189,7 +189,9 @@ class DryRuns:
         covered = one.covers(msgspec.structs.replace(write, namespace_labels=labels))
         if covered is Truth.FALSE:
             return False
-        truths = self.conditions.evaluate(one.conditions, request) if one.conditions else {}
+        if not one.conditions:
+            return True
+        truths = self.admission.conditions.evaluate(one.conditions, request)
         return every(truths[text] for text in one.conditions) is not Truth.FALSE
 
     def review(
@@ -222,13 +224,13 @@ class DryRuns:
 
     async def call(self, webhook: str, review: Document) -> Any:
         """See Cluster.call."""
-        at = self.admission.hooks[webhook].get("clientConfig") or {}
+        at, rest = self.admission.hooks[webhook].get("clientConfig") or {}, self.admission.rest
         seconds = self.admission.registered[webhook].timeout_seconds
         try:
             async with asyncio.timeout(seconds):
                 if at.get("url"):
                     return await _post(at["url"], at.get("caBundle") or "", review)
-                return await self.rest.call("POST", _proxy(at.get("service") or {}), review)
+                return await rest.call("POST", _proxy(at.get("service") or {}), review)
         except TimeoutError as error:
             raise NotCalledError(f"no answer within {seconds} s") from error
         except (RefusedError, *UNREACHED, OSError, ValueError) as error:
@@ -239,17 +241,11 @@ class DryRuns:
 class Convergence:
     """Looks at the manifests of one run: what several of them need is read once.
 
-    acting  the client of the user who applies
-    kinds   what the cluster serves
-    seen    asks a running genguard what it saw of an object, None where none is asked
-    tell    is told what is not known
+    seen  asks a running genguard what it saw of an object, None where none is asked
+    tell  is told what is not known
     """
 
-    rest: Rest
-    acting: Rest
-    kinds: Kinds
     admission: Admission
-    conditions: Conditions
     applier: Applier
     ignores: Sequence[Ignore]
     seen: Callable[[FoundObject], Awaitable[Seen]] | None
@@ -288,15 +284,8 @@ class Convergence:
     async def _converge(
         self, served: Served, one: Prepared, every_one: Sequence[Prepared]
     ) -> Verdict:
-        cluster = DryRuns(
-            self.rest,
-            self.acting,
-            served,
-            self.admission,
-            conditions=self.conditions,
-            namespace_labels=await self._once(self._labels, one.which["namespace"]),
-            manager=self.applier.manager or _MANAGER,
-        )
+        labels = await self._once(self._labels, one.which["namespace"])
+        cluster = DryRuns(self.admission, served, labels, self.applier.manager or _MANAGER)
         stored = await cluster.find(one.manifest)
         seen = None
         if self.seen and stored is not None:
@@ -308,7 +297,7 @@ class Convergence:
         )
         contested += await self._scaled(served, one)
         generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
-        statuses = await self._once(read_statuses, self.rest, served, generation)
+        statuses = await self._once(read_statuses, self.admission.rest, served, generation)
         verdict = await converge(Asked(served, one.manifest, stored, statuses, contested), cluster)
         left_out = without_ignored(verdict.contested, one.which, self.ignores)
         return verdict._replace(contested=left_out)
@@ -335,13 +324,13 @@ class Convergence:
         if not namespace:
             return {}
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}"
-        found = await if_there(self.rest.get(path)) or {"metadata": {}}
+        found = await if_there(self.admission.rest.get(path)) or {"metadata": {}}
         return found["metadata"].get("labels") or {}
 
     async def _list(self, path: str) -> Sequence[Document]:
         """Return the autoscalers of a namespace; () where they may not be read."""
         try:
-            return await self.rest.list_all(path)
+            return await self.admission.rest.list_all(path)
         except RefusedError as error:
             if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
                 raise

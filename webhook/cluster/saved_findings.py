@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
@@ -37,6 +37,9 @@ _CHANGED: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 class FindingsConfigMap:
     """A Place of findings. Needs the rights to create ConfigMaps, get and update it."""
 
+    seconds: ClassVar = COUNT_SECONDS
+    room: ClassVar = MOST_BYTES_OF_BLOCK
+
     def __init__(self, calls: Rest, namespace: str, name: str) -> None:
         self._calls: Final = calls
         self._folder: Final = f"/api/v1/namespaces/{namespace}/configmaps"
@@ -45,8 +48,6 @@ class FindingsConfigMap:
         self._read: str | None = None
         """The version whose rows were returned, or written, last."""
         self._name: Final = {"name": name, "namespace": namespace}
-        self.seconds: Final = COUNT_SECONDS
-        self.room: Final = MOST_BYTES_OF_BLOCK
 
     def __str__(self) -> str:
         return f"{self._name['namespace']}/{self._name['name']}"

@@ -178,8 +178,11 @@ class StandbyElection(LeaseElection):
         def states() -> AsyncIterator[tuple[Pod, ...]]:
             return watch_collection(self._rest, self._pods_path, read_pod, supervisor, **OURS)
 
+        def on_trouble(reason: str) -> None:
+            LOGGER.warning("own pods not watched", extra={"facts": {"reason": reason}})
+
         following: Mapping[str, Run] = {
-            "watch of own pods": lambda: follow(states, self.see, _log_trouble),
+            "watch of own pods": lambda: follow(states, self.see, on_trouble),
             "connections to other pods": self._stay_connected,
         }
         return supervisor.running(following)
@@ -274,7 +277,3 @@ class StandbyElection(LeaseElection):
         if self._all_answer and pod.can_answer:
             done = "removed from" if pod.is_active else "added to"
             LOGGER.info(f"replica {done} the Service", extra={"facts": {"pod": pod.name}})
-
-
-def _log_trouble(reason: str) -> None:
-    LOGGER.warning("own pods not watched", extra={"facts": {"reason": reason}})

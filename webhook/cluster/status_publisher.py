@@ -23,7 +23,6 @@ from genguard.status.published import (
     LABEL,
     MANAGER,
     TYPES,
-    ConditionSchema,
     Document,
     NotPublishableError,
     StoredConditions,
@@ -78,7 +77,7 @@ class StatusPublisher:
     create: CreateEvent
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    _schemas: dict[Served, ConditionSchema] = field(default_factory=dict)
+    _schemas: dict[Served, frozenset[str]] = field(default_factory=dict)
     _objects: dict[str, _Object] = field(default_factory=dict)
 
     async def learn(self, served: Served) -> None:

@@ -57,7 +57,6 @@ class Found(NamedTuple):
     """A registered webhook of genguard, and the webhook that `install` would register."""
 
     phase: str
-    registration: Document
     hook: Hook
     expected: Mapping[str, Any]
 
@@ -149,7 +148,7 @@ class Facts:
             (expected,) = wanted["webhooks"]
             for hook in read_hooks([found]):
                 if hook.body.get("name") == expected["name"] and phase_of(expected) in PHASES:
-                    yield Found(phase_of(expected), found, hook, expected)
+                    yield Found(phase_of(expected), hook, expected)
 
 
 Call = tuple[str, str, str, str]

@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -78,11 +78,8 @@ class Place(Protocol):
     room     in bytes
     """
 
-    @property
-    def seconds(self) -> float: ...  # noqa: D102 - see above
-
-    @property
-    def room(self) -> int: ...  # noqa: D102 - see above
+    seconds: ClassVar[float]
+    room: ClassVar[int]
 
     async def load(self) -> Sequence[Row] | None:
         """Return all rows; None where they are still those of the last call.
@@ -268,14 +265,15 @@ async def _by_and_by(items: Iterable[T]) -> AsyncIterator[T]:
 class SqliteFile:
     """A Place: an open file of one server. Earlier versions have kept rows of other kinds too."""
 
+    seconds: ClassVar = 0.0
+    room: ClassVar = MOST_BYTES
+
     def __str__(self) -> str:
         return str(self._path)
 
     def __init__(self, path: Path) -> None:
         """Open or create the file. Raises BadStoreError; DamagedStoreError if it is damaged."""
         self._path: Final = path
-        self.seconds: Final = 0.0
-        self.room: Final = MOST_BYTES
         with contextlib.ExitStack() as undo:
             try:
                 with contextlib.suppress(FileExistsError):

@@ -26,19 +26,11 @@ def admission(**settings):
     kind = "MutatingWebhookConfiguration"
     documents = [{"kind": kind, "metadata": {"name": "mmm"}, "webhooks": [hook]}]
     registered = {one.name: one for one in read_configurations(documents)}
-    return Admission(registered, {NAME: hook}, (), {"username": "me"})
+    return Admission(None, None, CONDITIONS, registered, {NAME: hook}, (), {"username": "me"})
 
 
 def cluster(served=WIDGETS, *, labels=None, **settings):
-    return DryRuns(
-        None,
-        None,
-        served,
-        admission(**settings),
-        conditions=CONDITIONS,
-        namespace_labels=labels or {},
-        manager="me",
-    )
+    return DryRuns(admission(**settings), served, labels or {}, "me")
 
 
 @pytest.mark.parametrize(

@@ -78,13 +78,15 @@ async def test_an_object_that_is_deleted_while_its_rule_is_asked_does_not_come_b
     assert state(tracking) is None
 
 
-async def test_what_waits_is_bounded_in_number_and_bytes(watched, monkeypatch, caplog):
-    _, _, watching = watched
+async def test_what_waits_is_bounded_in_number_and_bytes(monkeypatch, caplog):
     monkeypatch.setattr(module, "MOST_WAITING", 3)
+    watching = Watching(["widgets.example.org"], Tracking(), Rules())
     for number in range(5):
         see(watching, widget(uid=f"u{number}", done=True))
     assert (len(watching._waiting), watching._waiting.dropped) == (3, 2)
     monkeypatch.setattr(module, "MOST_WAITING_BYTES", 10)
+    watching = Watching(["widgets.example.org"], Tracking(), Rules())
     see(watching, widget(uid="more", done=True))
-    assert (len(watching._waiting), watching._bytes) == (0, 0)
-    assert [one.message for one in caplog.records] == ["objects not judged: too many at once"]
+    assert (len(watching._waiting), watching._waiting.bytes) == (0, 0)
+    said = "objects not judged: too many at once"
+    assert [one.message for one in caplog.records] == [said, said], "once for each of them"
