@@ -10,22 +10,13 @@ alternation, too), several objects by one actor, and three that move by turns: t
 third. Where labels and annotations are all that is written, times alone prove nothing.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
 from statistics import correlation, fmean, median, pstdev
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from genguard.detection.history import Move, MovingObject, ObjectHistory
-from genguard.detection.questions.question import (
-    Answers,
-    Blame,
-    Declared,
-    Event,
-    Question,
-    Seen,
-    Signal,
-    signal,
-)
+from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import ObjectKey, Write
 
@@ -60,117 +51,81 @@ _COMPARED: Final = 3
 _OFTEN: Final = 0.7
 
 
-class _Turns(NamedTuple):
-    """The latest moves of both by turns, the oldest first; it ends with a move of mine.
-
-    to_them, to_me  seconds from each move of mine to theirs, and from each of theirs to mine
-    """
-
-    mine: Sequence[Move]
-    theirs: Sequence[Move]
-
-    @property
-    def to_them(self) -> list[float]:
-        return _gaps(self.mine, self.theirs)
-
-    @property
-    def to_me(self) -> list[float]:
-        return _gaps(self.theirs, self.mine[1:])
+_Turns = tuple[Sequence[Move], Sequence[Move]]
+"""The latest moves of mine, and of theirs between them, the oldest first."""
 
 
-def _gaps(moves: Sequence[Move], after: Sequence[Move]) -> list[float]:
-    return [later.time - one.time for one, later in zip(moves, after, strict=False)]
-
-
-class Chases(Question):
-    """See the module."""
-
-    findings: ClassVar = (LOOP,)
-
-    def ask(self, event: Event) -> Answers:
-        """Ask whether a write is one of a chase."""
-        if isinstance(event, Seen) and event.write.writes_more:
-            yield from LOOP.of(_chased(*event))
-
-
-def _chased(write: Write, past: ObjectHistory) -> Iterator[Signal]:
-    if past.in_turn is None:
+def _chased(write: Write, past: ObjectHistory) -> Answers:
+    if past.in_turn is None or not write.writes_more:
         return
     mine = past.in_turn.mine
     others = _unrelated(mine, past.in_turn.others)
     if len(others) != 1 or others[0].requester.user == mine.requester.user:
         return
     (theirs,) = others
-    turns = _by_turns(mine, theirs)
+    turns = _by_turns(mine.moves, theirs.moves)
     # It is told of the object whose name is the first.
     if _place(mine.object) < _place(theirs.object) and _is_chase(turns):
-        other, users = _told(theirs.object), (mine.requester.user, theirs.requester.user)
+        other, user = _told(theirs.object), theirs.requester.user
+        said = f"{mine.requester.user} and {user} chase each other: the one writes"
         yield signal(
+            LOOP,
             write,
             Blame.REQUESTER,
             write.all_pointers(),
-            f"{' and '.join(users)} chase each other: the one writes {_told(mine.object)}, the "
-            f"other {other}, {len(turns.theirs)} times by turns",
+            f"{said} {_told(mine.object)}, the other {other}, {len(turns[1])} times by turns",
             requesters=(mine.requester, theirs.requester),
-            evidence={"other": other, "otherUser": users[1]},
+            evidence={"other": other, "otherUser": user},
         )
 
 
 def _unrelated(mine: MovingObject, others: Sequence[MovingObject]) -> list[MovingObject]:
     """Return the others without family of mine, and without what one of the others owns.
 
-    What is owned by an object that moves as well follows that one: it chases nobody.
+    What is owned by an object that moves as well follows that one: it chases nobody. What has the
+    same owner is written by that one's controller.
     """
     uids = {one.object.uid for one in others}
     if mine.owner and mine.owner in uids:
         return []
-    return [
-        one
-        for one in others
-        if not _is_family(mine, one) and (not one.owner or one.owner not in uids)
-    ]
+    owners = {*uids, mine.object.uid, mine.owner}
+    return [one for one in others if not one.owner or one.owner not in owners]
 
 
-def _is_family(one: MovingObject, other: MovingObject) -> bool:
-    """Whether one owns the other, or both have one owner: its controller writes both."""
-    return (
-        one.owner == other.object.uid != ""
-        or other.owner == one.object.uid != ""
-        or one.owner == other.owner != ""
-    )
-
-
-def _by_turns(mine: MovingObject, theirs: MovingObject) -> _Turns:
+def _by_turns(mine: Sequence[Move], theirs: Sequence[Move]) -> _Turns:
     """Return the latest moves, as far back as each moves once after the other, and steadily."""
-    newest = mine.moves[-1].time
-    before = [(one.time, 1, one) for one in theirs.moves if one.time < newest]
-    both = sorted([*before, *((one.time, 0, one) for one in mine.moves)], key=lambda one: one[:2])
+    before = [(one.time, 1, one) for one in theirs if one.time < mine[-1].time]
+    both = sorted([*before, *((one.time, 0, one) for one in mine)], key=lambda one: one[:2])
     run = [both.pop()]
     while both and both[-1][1] != run[-1][1]:
         run.append(both.pop())
     if len(run) % 2 == 0:
         run.pop()
-    found = [move for *_, move in reversed(run)]
-    turns = _Turns(found[::2], found[1::2])
-    steady = min(_steady(turns.to_them), _steady(turns.to_me))
-    return _Turns(
-        turns.mine[len(turns.mine) - steady - 1 :], turns.theirs[len(turns.theirs) - steady :]
-    )
+    moves = [move for *_, move in reversed(run)]
+    steady = min(map(_steady, _gaps((moves[::2], moves[1::2]))))
+    moves = moves[-2 * steady - 1 :]
+    return moves[::2], moves[1::2]
+
+
+def _gaps(turns: _Turns) -> tuple[list[float], list[float]]:
+    """Return the seconds from each move of mine to theirs, and from each of theirs to mine."""
+    mine, theirs = turns
+    return _seconds(mine, theirs), _seconds(theirs, mine[1:])
+
+
+def _seconds(moves: Sequence[Move], after: Sequence[Move]) -> list[float]:
+    return [later.time - one.time for one, later in zip(moves, after, strict=False)]
 
 
 def _steady(gaps: Sequence[float]) -> int:
     """Return how many of the latest gaps are about as long as the others."""
     usual = median(gaps) if gaps else 0.0
-    count = 0
-    for gap in reversed(gaps):
-        if not usual <= gap * _STEADY or not gap <= usual * _STEADY:
-            break
-        count += 1
-    return count
+    steady = takewhile(lambda gap: gap <= usual * _STEADY and usual <= gap * _STEADY, gaps[::-1])
+    return len([*steady])
 
 
 def _is_chase(turns: _Turns) -> bool:
-    mine, theirs, to_them, to_me = *turns, turns.to_them, turns.to_me
+    (mine, theirs), (to_them, to_me) = turns, _gaps(turns)
     if len(theirs) < _TURNS_WRITTEN or not _is_new(mine) or not _is_new(theirs):
         return False
     longest = max(*to_them, *to_me)
@@ -224,7 +179,7 @@ def _version(_: Move, after: Move | None) -> set[Digest]:
 
 
 def _is_timer(moves: Sequence[Move]) -> bool:
-    periods = _gaps(moves, moves[1:])
+    periods = _seconds(moves, moves[1:])
     usual = fmean(periods)
     return usual > _SECONDS_OF_TIMERS and pstdev(periods) < _CLOCKWORK * usual
 
@@ -244,3 +199,10 @@ def _place(where: ObjectKey) -> tuple[str, str, str, str]:
 def _told(where: ObjectKey) -> str:
     names = "/".join(one for one in (where.namespace, where.name) if one)
     return f"{where.resource} {names}"
+
+
+class Chases(Question):
+    """See the module."""
+
+    findings: ClassVar = (LOOP,)
+    seen: ClassVar = (_chased,)

@@ -1,6 +1,6 @@
 """Lost: what somebody set is gone, taken away by a webhook, an old client or the API server."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import ClassVar, Final
 
@@ -12,11 +12,7 @@ from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Event,
     Question,
-    Seen,
-    Signal,
-    Stored,
     blame_of,
     own,
     rewritten,
@@ -62,36 +58,10 @@ NOT_KEPT: Final = Declared(
 )
 
 
-class Lost(Question):
-    """See the module."""
-
-    findings: ClassVar = (
-        CLEARED,
-        CLOBBERED,
-        TERMINATING,
-        METADATA,
-        NOT_KEPT,
-    )
-
-    def ask(self, event: Event) -> Answers:
-        """Ask what is missing of what was sent, or of what others had set."""
-        if isinstance(event, Seen):
-            write, past = event
-            if write.writes_status:
-                yield from CLEARED.of(_cleared(write, past))
-                yield from _lost_of_status(write, past)
-            if write.is_mutated and not write.subresource:
-                yield from METADATA.of(_lost_of_metadata(write, past))
-            if write.has_outcome:
-                yield from NOT_KEPT.of(_dropped_by_server(write, past))
-        elif isinstance(event, Stored) and event.write.counted:
-            yield from NOT_KEPT.of(_gone_again(*event))
-
-
 _OBSERVED: Final = "observedGeneration"
 
 
-def _cleared(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _cleared(write: Write, past: ObjectHistory) -> Answers:
     """An observedGeneration that was set is cleared (KEP-5067, misbehaving mutating webhooks).
 
     Other webhooks are blamed for what was asked and gone at /mutate; a requester only for what
@@ -99,50 +69,48 @@ def _cleared(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     intent was not seen either may have done it; a value that the server or genguard had to put
     back was then cleared by one of them. A value that is not stored is damage.
     """
-    user, asked, after = write.requester.user, write.observed_asked, write.observed_after
+    if not write.writes_status:
+        return
+    user, before, after = write.requester.user, write.observed_before, write.observed_after
+    asked = write.observed_asked
     if write.content.webhook is not None:
         gone = list(restorations(asked, write.observed_sent))
         if gone:
+            said = (
+                f"another webhook cleared {len(gone)} observedGeneration value(s) that {user} sent"
+            )
             yield signal(
+                CLEARED,
                 write,
                 Blame.OTHERS,
-                _places(gone),
-                f"another webhook cleared {len(gone)} observedGeneration value(s) that {user} sent",
+                _pointers(gone),
+                said,
                 evidence={"asked": gone[0].value},
                 damage=_damage_of_values(asked, after, user),
                 averted=_damage_of_values(asked, write.observed_sent, user),
             )
             return
-    before = write.observed_before
     gone = list(restorations(before, asked))
     leaves = [(one, _leaf_of(one, asked)) for one in gone if past.several_wrote_status]
     theirs = [one for one, leaf in leaves if past.last_setter_but(user, leaf)]
     if theirs:
-        yield signal(
-            write,
-            blame_of(write.content),
-            _places(theirs),
-            f"{user} cleared {len(theirs)} observedGeneration value(s) that somebody else had set",
-            evidence={"stored": theirs[0].value},
-            damage=_damage_of_values(before, after, ""),
+        said = (
+            f"{user} cleared {len(theirs)} observedGeneration value(s) that somebody else had set"
         )
+        evidence, damage = {"stored": theirs[0].value}, _damage_of_values(before, after)
+        blame, paths = blame_of(write.content), _pointers(theirs)
+        yield signal(CLEARED, write, blame, paths, said, evidence=evidence, damage=damage)
     elif write.content.requested is None and len(gone) > len([*restorations(before, after)]):
-        yield signal(
-            write,
-            Blame.EITHER,
-            _places(gone),
-            f"{len(gone)} observedGeneration value(s) were cleared in a write of {user}, "
-            "and put back before it was stored",
-            requesters=(),
-            evidence={"stored": gone[0].value},
-        )
+        said = f"a write of {user} lost {len(gone)} observedGeneration value(s), put back since"
+        evidence, paths = {"stored": gone[0].value}, _pointers(gone)
+        yield signal(CLEARED, write, Blame.EITHER, paths, said, evidence=evidence, requesters=())
 
 
-def _places(gone: Sequence[Restoration]) -> tuple[str, ...]:
-    return tuple(to_pointer(one.path) for one in gone)
+def _pointers(gone: Sequence[Restoration]) -> list[str]:
+    return [to_pointer(one.path) for one in gone]
 
 
-def _damage_of_values(sent: Observed, left: Observed, writer: str) -> Damage | None:
+def _damage_of_values(sent: Observed, left: Observed, writer: str = "") -> Damage | None:
     """The values that are not there any more."""
     lost = lost_values(sent, left)
     return Damage(lost=lost, writer=writer) if lost else None
@@ -171,12 +139,12 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
     seconds.
     """
     others, user = write.content.webhook or (), write.requester.user
-    for found in (CLOBBERED, TERMINATING):
+    for found in (CLOBBERED, TERMINATING) if write.writes_status else ():
         lost = [one for one in _meant(found, others) if not one.added]
         if lost:
             said = f"another webhook changed {len(lost)} status field(s) that {user} sent"
             damage = _damage_of_status(lost, write) if found is CLOBBERED else None
-            yield found, signal(write, Blame.OTHERS, lost, said, damage=damage)
+            yield signal(found, write, Blame.OTHERS, lost, said, damage=damage)
         elif past.several_wrote_status:
             removed = [one for one in _meant(found, write.content.sent) if one.removed]
             setters = [(one, past.last_setter_but(user, one.key)) for one in removed]
@@ -184,8 +152,13 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
             if theirs:
                 users = " and ".join(dict.fromkeys(theirs.values()))
                 said = f"{user} dropped {len(theirs)} status field(s) that {users} had set"
-                minor = found is CLOBBERED and _is_slow(write, past)
-                yield found, signal(write, blame_of(write.content), theirs, said, minor=minor)
+                # People approve now and then, loops hurry.
+                before = own(write, past.earlier, _SECONDS)
+                hurries = any(
+                    one.removed for it in before for one in _meant(found, it.content.sent)
+                )
+                minor = found is CLOBBERED and not hurries
+                yield signal(found, write, blame_of(write.content), theirs, said, minor=minor)
 
 
 def _meant(found: Declared, changes: Iterable[Change]) -> list[Change]:
@@ -217,15 +190,7 @@ def _damage_of_status(lost: Sequence[Change], write: Write) -> Damage | None:
     return Damage(fields=fields) if fields else None
 
 
-def _is_slow(write: Write, past: ObjectHistory) -> bool:
-    """It is long ago that this requester took something away: people approve, loops hurry."""
-    lately = own(write, past.earlier, _SECONDS)
-    return not any(
-        change.removed for one in lately for change in _meant(CLOBBERED, one.content.sent)
-    )
-
-
-def _lost_of_metadata(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _lost_of_metadata(write: Write, past: ObjectHistory) -> Answers:
     """What a requester sets in metadata is lost: another webhook takes it away or rewrites it.
 
     Webhooks are blamed for what they take away, put back to what was stored, or rewrite although
@@ -235,19 +200,15 @@ def _lost_of_metadata(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     leaves out and a webhook adds again, is a default and no loss. An annotation that is taken away
     in a later write is a question and its answer.
     """
+    if not write.is_mutated or write.subresource:
+        return
     lost, turned = rewritten(write.metadata), _turned_back(write, past)
-    users = [*([write.requester.user] if lost else []), *turned.values()]
-    changed = [*(asked for asked, _ in lost), *turned]
-    if changed:
-        yield signal(
-            write,
-            Blame.OTHERS,
-            changed,
-            f"another webhook changed {len(changed)} field(s) of metadata that "
-            f"{' and '.join(dict.fromkeys(users))} had set",
-            minor=not turned
-            and not any(_is_lost(asked, left, write, past) for asked, left in lost),
-        )
+    setters = {asked: write.requester.user for asked, _ in lost} | turned
+    if setters:
+        users = " and ".join(dict.fromkeys(setters.values()))
+        said = f"another webhook changed {len(setters)} field(s) of metadata that {users} had set"
+        minor = not turned and not any(_is_lost(*one, write, past) for one in lost)
+        yield signal(METADATA, write, Blame.OTHERS, setters, said, minor=minor)
 
 
 def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> bool:
@@ -296,77 +257,87 @@ def _set_again(made: Change, past: ObjectHistory) -> str:
     return ""
 
 
-_TIMES_NOT_KEPT: Final = 6
+_EARLIER: Final = 5
+"""So many writes have asked for the same before."""
 _SECONDS_NOT_KEPT: Final = 3_600.0
 _MOST_LEAVES: Final = 20
-_NOT_MEANT: Final = frozenset({"status", "metadata"})
+_Asked = dict[tuple[Path, Digest | None, Digest | None], Change]
 
 
-def _dropped_by_server(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _dropped_by_server(write: Write, past: ObjectHistory) -> Answers:
     """The same change is asked for again and again, and the API server drops it.
 
     The writer is named with the version of the API that it uses: a conversion between two versions
     of a custom resource may not know the field, or a strategy drops it.
     """
-    if write.subresource or write.changed_anything or write.content.webhook or not _asked(write):
+    if write.subresource or write.changed_anything or write.content.webhook:
         return
-    mine = own(write, past.earlier, _SECONDS_NOT_KEPT)
-    same = [one for one in mine if not one.subresource and _asked(one)]
-    yield from _not_kept(write, _asked_each_time(write, same), "and the API server drops it")
+    if write.has_outcome and (asked := _asked(write)):
+        earlier = own(write, past.earlier, _SECONDS_NOT_KEPT)
+        mine = [one for one in earlier if not one.subresource and _asked(one)]
+        yield from _not_kept(write, asked, mine[:_EARLIER], "and the API server drops it")
 
 
-def _gone_again(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _gone_again(write: Write, past: ObjectHistory) -> Answers:
     """The same change is stored again and again, and nobody is seen to take it back.
 
     Between most of these writes generation must not have moved unseen, else somebody whose reviews
     were lost may have taken the value back.
     """
-    if write.subresource or write.content.webhook:
+    if write.subresource or write.content.webhook or not write.counted:
         return
     oldest = write.time - _SECONDS_NOT_KEPT
     stored = [one for one in past.stored if one.counted and one.time > oldest]
     jumps = [one.generation_after != after.generation_before for one, after in pairwise(stored)]
-    if 2 * sum(jumps) > len(jumps):
-        return
-    mine = [
-        one for one in own(write, stored) if one.content.requested is not None and one is not write
+    asking = [one for one in own(write, stored) if one.content.requested is not None]
+    mine = asking[1 : _EARLIER + 1]
+    if mine and 2 * sum(jumps) <= len(jumps):
+        back = {
+            (change.key, change.after, change.before)
+            for one in stored
+            if one.time >= mine[-1].time
+            for change in one.content.admitted
+        }
+        asked = {step: one for step, one in _asked(write).items() if step not in back}
+        said = "it is stored each time, and nobody is seen to take it back"
+        yield from _not_kept(write, asked, mine, said)
+
+
+def _asked(write: Write) -> _Asked:
+    """Return the fields that a write asks for, by what it makes of what."""
+    asked = [
+        one
+        for one in write.content.requested or ()
+        if one.key[0] not in ("status", "metadata") and not (one.holds_time or one.removed)
     ]
-    lost = _asked_each_time(write, mine)
-    if lost:
-        since = mine[_TIMES_NOT_KEPT - 2].time
-        back = {_step(one) for it in stored if it.time >= since for one in it.content.admitted}
-        lost = [one for one in lost if (one.key, one.after, one.before) not in back]
-    said = "it is stored each time, and nobody is seen to take it back"
-    yield from _not_kept(write, lost, said)
+    return {(one.key, one.before, one.after): one for one in asked[:_MOST_LEAVES]}
 
 
-def _asked(write: Write) -> list[Change]:
-    """Return the fields that a write asks for and that are not stored as yet."""
-    found = [one for one in write.content.requested or () if one.key[0] not in _NOT_MEANT]
-    return [one for one in found if not (one.holds_time or one.removed)][:_MOST_LEAVES]
+def _not_kept(write: Write, asked: _Asked, earlier: Sequence[Write], what: str) -> Answers:
+    """Yield a signal for what each of the earlier writes asks for as well, in the same place."""
+    each = [_asked(one) for one in earlier]
+    lost = [one for step, one in asked.items() if all(step in it for it in each)]
+    if lost and len(each) == _EARLIER:
+        version, user = write.object.version, write.requester.user
+        said = f"{user} asks again and again for {field_names(lost)}, in version {version}: {what}"
+        evidence = {"version": version}
+        yield signal(NOT_KEPT, write, Blame.REQUESTER, lost, said, evidence=evidence)
 
 
-def _asked_each_time(write: Write, writes: Sequence[Write]) -> list[Change]:
-    """Return what each of the latest writes asks for as well, in place of the same value."""
-    latest = writes[: _TIMES_NOT_KEPT - 1]
-    if len(latest) < _TIMES_NOT_KEPT - 1:
-        return []
-    each = [{_step(one) for one in _asked(it)} for it in latest]
-    return [one for one in _asked(write) if all(_step(one) in some for some in each)]
+class Lost(Question):
+    """See the module."""
 
-
-def _step(one: Change) -> tuple[Path, Digest | None, Digest | None]:
-    return one.key, one.before, one.after
-
-
-def _not_kept(write: Write, lost: Sequence[Change], what: str) -> Iterator[Signal]:
-    version = write.object.version
-    if lost:
-        yield signal(
-            write,
-            Blame.REQUESTER,
-            lost,
-            f"{write.requester.user} asks for the same {field_names(lost)} again and again, in "
-            f"version {version}: {what}",
-            evidence={"version": version},
-        )
+    findings: ClassVar = (
+        CLEARED,
+        CLOBBERED,
+        TERMINATING,
+        METADATA,
+        NOT_KEPT,
+    )
+    seen: ClassVar = (
+        _cleared,
+        _lost_of_status,
+        _lost_of_metadata,
+        _dropped_by_server,
+    )
+    stored: ClassVar = (_gone_again,)

@@ -16,8 +16,6 @@ from genguard.detection.questions.question import (
     Dishonest,
     Event,
     Question,
-    Seen,
-    Signal,
     blame_of,
     signal,
 )
@@ -64,30 +62,6 @@ FOREIGN: Final = Declared(
 )
 
 
-class Numbers(Question):
-    """See the module."""
-
-    findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
-
-    def ask(self, event: Event) -> Answers:
-        """Ask whether generation and observedGeneration are as they should be."""
-        if isinstance(event, Dishonest):
-            # Who waits for it takes an old status for the new one, or waits for ever.
-            written, what, counts = event
-            said = f"{written.requester.user} {what}"
-            evidence = {**counts, "generation": written.generation_after}
-            yield DISHONEST, signal(written, Blame.REQUESTER, _NUMBER, said, evidence=evidence)
-        elif isinstance(event, Seen):
-            write, past = event
-            if write.writes_status:
-                yield from STALLED.of(_stalled(write, past))
-                yield from AHEAD.of(_ahead(write))
-                if write.gates is not None:
-                    yield from _of_pod(write, past)
-            if write.has_outcome:
-                yield from MISMATCH.of(_mismatched(write))
-
-
 _NUMBER: Final = ("/status/observedGeneration",)
 _WRITES: Final = 5
 _SECONDS: Final = 2.0
@@ -97,7 +71,7 @@ _SLOW_WRITES: Final = 10
 _SLOW_SECONDS: Final = 10.0
 
 
-def _stalled(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _stalled(write: Write, past: ObjectHistory) -> Answers:
     """Generation moves, status is written, and observedGeneration stands still (KEP-5067).
 
     Webhooks are blamed where the number was asked for and did not arrive, the writer where
@@ -117,21 +91,24 @@ def _stalled(write: Write, past: ObjectHistory) -> Iterator[Signal]:
         return
     seconds = write.time - stall[-1].time
     is_far = write.generation_after - (observed or 0) >= _STEPS
+    has_moved = len({one.generation_after for one in stall}) > 1
     if cleared:
         is_stall = is_far or seconds >= _SECONDS
-    else:
+    elif is_far and has_moved:
         # For a moment a busy controller writes from a cache that is several generations old.
+        is_stall = len(stall) >= _MANY_WRITES or seconds >= _SECONDS
+    else:
         is_stall = len(stall) >= _SLOW_WRITES and seconds >= _SLOW_SECONDS
-        if is_far and len({one.generation_after for one in stall}) > 1:
-            is_stall = len(stall) >= _MANY_WRITES or seconds >= _SECONDS
     if is_stall:
+        generation = write.generation_after
+        said = f"observedGeneration stands at {observed or 0} while generation is {generation}"
         yield signal(
+            STALLED,
             write,
             Blame.OTHERS if cleared else Blame.REQUESTER,
             _NUMBER,
-            f"observedGeneration stands at {observed or 0} while generation is "
-            f"{write.generation_after}, over {len(stall)} status writes",
-            evidence={"observedGeneration": observed, "generation": write.generation_after},
+            f"{said}, over {len(stall)} status writes",
+            evidence={"observedGeneration": observed, "generation": generation},
             damage=Damage(behind=1 if write.status_counts else 0),
         )
 
@@ -150,7 +127,7 @@ def _speaks_of_status(write: Write) -> bool:
 def _is_cleared(write: Write) -> bool:
     """It was asked for, and is not there once the other webhooks have been asked."""
     asked, sent = (
-        generation_number(it.own) or 0 for it in (write.observed_asked, write.observed_sent)
+        generation_number(one.own) or 0 for one in (write.observed_asked, write.observed_sent)
     )
     return write.content.webhook is not None and asked > sent
 
@@ -158,29 +135,27 @@ def _is_cleared(write: Write) -> bool:
 def _lags(write: Write) -> bool:
     if not write.writes_status or not write.generation_after:
         return False
-    own = _after(write)
+    own, wanted = _after(write), write.generation_after
     if own is None and not write.observes:
         return False  # nobody observes this kind here
-    if (own or 0) >= write.generation_after - (1 if write.status_counts else 0):
+    if (own or 0) >= wanted - (1 if write.status_counts else 0):
         return False
     # Where conditions are current the controller is at work: kstatus reads them as well.
-    conditions = write.observed_after.conditions
-    at_work = any(
-        (generation_number(one.observed) or 0) >= write.generation_after for one in conditions
-    )
-    return _is_cleared(write) or not at_work
+    in_conditions = [generation_number(one.observed) for one in write.observed_after.conditions]
+    return _is_cleared(write) or not any((one or 0) >= wanted for one in in_conditions)
 
 
-def _ahead(write: Write) -> Iterator[Signal]:
+def _ahead(write: Write, _: ObjectHistory) -> Answers:
     """An observedGeneration that no spec has had yet.
 
     Nothing in the API server refuses it: it accepts any value but a cleared one on Pods.
     """
     after = write.observed_after.own
-    if isinstance(after, int) and 0 < write.generation_after < after:
+    if write.writes_status and isinstance(after, int) and 0 < write.generation_after < after:
         is_changed = write.observed_asked.own != write.observed_sent.own
         by_others = write.content.webhook is not None and is_changed
         yield signal(
+            AHEAD,
             write,
             Blame.OTHERS if by_others else Blame.REQUESTER,
             _NUMBER,
@@ -190,7 +165,7 @@ def _ahead(write: Write) -> Iterator[Signal]:
         )
 
 
-def _mismatched(write: Write) -> Iterator[Signal]:
+def _mismatched(write: Write, _: ObjectHistory) -> Answers:
     """The API server counted what genguard did not predict, or the other way round.
 
     It is of another version or has another feature gate than assumed, or it is one of the few
@@ -198,7 +173,7 @@ def _mismatched(write: Write) -> Iterator[Signal]:
     server leaves the generation as it is, the message says so: during an upgrade there are two
     versions at once (KEP-5067, Version Skew Strategy), and no review shows which it is of.
     """
-    if write.content.requested and not write.changed_anything:
+    if not write.has_outcome or (write.content.requested and not write.changed_anything):
         return  # write-not-kept tells of a change that was counted, and is not shown
     predicted = write.generation_predicted
     # A server that keeps none of this kind yet is older, or has a gate off: nothing is wrong.
@@ -209,7 +184,9 @@ def _mismatched(write: Write) -> Iterator[Signal]:
         older = f"; an API server before {since} does not count it" if is_left else ""
         said = f"generation {write.generation_after} where {predicted} was predicted{older}"
         evidence = {"predicted": predicted, "generation": write.generation_after}
-        yield signal(write, Blame.SERVER, ("/metadata/generation",), said, evidence=evidence)
+        yield signal(
+            MISMATCH, write, Blame.SERVER, ("/metadata/generation",), said, evidence=evidence
+        )
 
 
 _CONTROLLERS: Final = "system:serviceaccount:kube-system:"
@@ -241,7 +218,6 @@ _NOT_OF_KUBELET: Final = frozenset(
 )
 """Fields that schedulers and the controller of resource claims write
 (pkg/kubelet/status/status_manager.go:mergePodStatus)."""
-_CONDITIONS: Final = "conditions"
 _TYPE: Final = "type="
 _MOST_CONDITIONS: Final = 8
 """That are named of one write."""
@@ -256,8 +232,10 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     spec.readinessGates names, and the fields and writers above. The kubelet's user must have been
     seen to write this pod: a virtual kubelet may have any name, and is not called foreign for that.
     """
+    if write.gates is None or not write.writes_status:
+        return
     keys = [one.key for one in write.content.sent if one.key[0] == "status" and len(one.key) > 1]
-    items = [str(key[2]) for key in keys if key[1] == _CONDITIONS and key[2:]]
+    items = [str(key[2]) for key in keys if key[1] == "conditions" and key[2:]]
     types = {one.removeprefix(_TYPE) for one in items if one.startswith(_TYPE)}
     blame, user = blame_of(write.content), write.requester.user
     there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
@@ -268,22 +246,19 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     )[:_MOST_CONDITIONS]
     if unobserved and write.observed_before.own:
         said = f"{user} sets {len(unobserved)} condition(s) of a pod without observedGeneration"
-        yield MISSING, signal(write, blame, unobserved, said)
+        yield signal(MISSING, write, blame, unobserved, said)
     gates = write.gates or ()
     is_quiet = all(one in _SHARED or digest_of(one.encode()) in gates for one in types)
-    quiet = _NOT_OF_KUBELET | {_CONDITIONS} if is_quiet else _NOT_OF_KUBELET
+    quiet = _NOT_OF_KUBELET | {"conditions"} if is_quiet else _NOT_OF_KUBELET
     fields = dict.fromkeys(str(key[1]) for key in keys)
     foreign = [f"/status/{one}" for one in fields if one not in quiet]
-    if foreign and user not in CONTROL_PLANE and _has_kubelet(past):
-        said = f"{user} writes {len(foreign)} field(s) in the status of a pod that belong to"
-        said = f"{said} the kubelet of its node"
-        yield FOREIGN, signal(write, blame, foreign, said)
-
-
-def _has_kubelet(past: ObjectHistory) -> bool:
-    return any(
-        one.writes_status and one.requester.user.startswith(NODE_USER) for one in past.writes
-    )
+    of_status = (one.requester.user for one in past.writes if one.writes_status)
+    has_kubelet = any(one.startswith(NODE_USER) for one in of_status)
+    if foreign and user not in CONTROL_PLANE and has_kubelet:
+        said = (
+            f"{user} writes {len(foreign)} field(s) in the status of a pod that are its kubelet's"
+        )
+        yield signal(FOREIGN, write, blame, foreign, said)
 
 
 MOST_WRITERS: Final = 200
@@ -299,6 +274,23 @@ _PODS: Final = ("", "pods")
 
 HOW: Final = ("raised", "early", "late", "never", "backwards")
 """The fields of WriterHonesty that count."""
+
+
+class Numbers(Question):
+    """See the module."""
+
+    findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
+    seen: ClassVar = (_stalled, _ahead, _of_pod, _mismatched)
+
+    def ask(self, event: Event) -> Answers:
+        """Ask about the writes of many objects as well."""
+        if isinstance(event, Dishonest):
+            # Who waits for it takes an old status for the new one, or waits for ever.
+            write, what, counts = event
+            said = f"{write.requester.user} {what}"
+            evidence = {**counts, "generation": write.generation_after}
+            yield signal(DISHONEST, write, Blame.REQUESTER, _NUMBER, said, evidence=evidence)
+        yield from super().ask(event)
 
 
 class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
@@ -361,23 +353,18 @@ class Honesty:
     def see(self, write: Write, past: ObjectHistory) -> Dishonest | None:
         """Take in a write with an outcome, the newest of its history."""
         found = None
-        for judged, field in _judged(write, past):
-            one = self._count(judged, field)
-            what = one.told(field)
-            if what:
+        for judged, how in _judged(write, past):
+            who, where = judged.requester, judged.object
+            key = who.user, who.manager, where.group, where.resource
+            example = FoundObject(*msgspec.structs.astuple(where))
+            known = self._writers.get(key) or WriterHonesty(*key, example)
+            more = {how: getattr(known, how) + 1, "example": example}
+            one = msgspec.structs.replace(known, **more)
+            self._writers.put(key, one)
+            if what := one.told(how):
                 counts = {"raised": one.raised, "early": one.early, "never": one.never}
                 found = Dishonest(judged, what, counts)
         return found
-
-    def _count(self, write: Write, field: str) -> WriterHonesty:
-        who, where = write.requester, write.object
-        key = who.user, who.manager, where.group, where.resource
-        example = FoundObject(*msgspec.structs.astuple(where))
-        known = self._writers.get(key) or WriterHonesty(*key, example)
-        more = {field: getattr(known, field) + 1, "example": example}
-        honesty = msgspec.structs.replace(known, **more)
-        self._writers.put(key, honesty)
-        return honesty
 
 
 def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
@@ -399,13 +386,14 @@ def _how(write: Write, past: ObjectHistory) -> Iterator[str]:
     before, after = generation_number(write.observed_before.own), _after(write)
     if after is None:
         return
-    at_this = list(_status_writes(past, write.generation_after))
-    mine = [one for one in at_this if one.requester.user == write.requester.user]
     if before is not None and after < before:
         yield "backwards"
+        return
+    of_it = list(_status_writes(past, write.generation_after))
+    mine = [one for one in of_it if one.requester.user == write.requester.user]
     # Where it had been raised somebody has taken it away since.
-    elif _raises(write) and not any(
-        _is_at(one.observed_before, one) or _raises(one) for one in at_this
+    if _raises(write) and not any(
+        _raises(one) or _is_at(one.observed_before, one) for one in of_it
     ):
         yield "raised"
         if _is_alone(write) and any(_speaks(one) for one in mine):
@@ -441,10 +429,8 @@ def _raises(write: Write) -> bool:
 
 def _is_alone(write: Write) -> bool:
     """Whether observedGeneration is all that it changes, times aside; of that leaves must tell."""
-    admitted = write.content.admitted
-    return bool(admitted.changes) and all(
-        one.holds_time or one.key[-1] == _OBSERVED for one in admitted
-    )
+    changes = write.content.admitted.changes
+    return bool(changes) and all(one.holds_time or one.key[-1] == _OBSERVED for one in changes)
 
 
 def _speaks(write: Write) -> bool:

@@ -1,6 +1,6 @@
 """What a question is asked about, what it declares and answers, and who asks all questions."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
@@ -85,8 +85,13 @@ class Signal:
 
 
 def signal(
-    write: Write, blame: Blame, about: Iterable[Change | str], message: str, **more: Any
-) -> Signal:
+    found: Declared,
+    write: Write,
+    blame: Blame,
+    about: Iterable[Change | str],
+    message: str,
+    **more: Any,
+) -> tuple[Declared, Signal]:
     """Return a signal about leaves, or pointers, else about all that a write changed.
 
     The requester is blamed, unless other webhooks are.
@@ -94,7 +99,7 @@ def signal(
     paths = dict.fromkeys(one if isinstance(one, str) else one.pointer for one in about)
     requesters = () if blame is Blame.OTHERS else (write.requester,)
     fields = {"requesters": requesters, **more}
-    return Signal(blame, tuple(paths) or write.pointers(), message, **fields)
+    return found, Signal(blame, tuple(paths) or write.pointers(), message, **fields)
 
 
 def own(write: Write, writes: Sequence[Write], seconds: float = inf) -> Iterator[Write]:
@@ -157,14 +162,24 @@ Event = Seen | Stored | Recreated | Refusal | Dishonest
 Answers = Iterator[tuple[Declared, Signal]]
 
 
+Rule = Callable[[Write, ObjectHistory], Answers]
+"""Yields a signal, with the finding it is of, for each thing that is wrong with a write."""
+
+
 class Question:
     """Asks one thing about each event. Pure: equal events and histories give equal answers."""
 
     findings: ClassVar[tuple[Declared, ...]]
+    seen: ClassVar[tuple[Rule, ...]] = ()
+    """What holds of each write."""
+    stored: ClassVar[tuple[Rule, ...]] = ()
+    """What holds of a write once it is known to have been stored."""
 
     def ask(self, event: Event) -> Answers:
         """Yield a signal, with the finding it is of, for each thing that is wrong."""
-        raise NotImplementedError
+        if isinstance(event, Seen | Stored):
+            for rule in self.seen if isinstance(event, Seen) else self.stored:
+                yield from rule(event.write, event.past)
 
 
 Found = Iterator[tuple[str, Signal, Write]]

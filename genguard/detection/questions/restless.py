@@ -1,7 +1,7 @@
 """Restless: one writer, one object, again and again, and each write makes a reason for the next."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 from typing import ClassVar, Final
 
@@ -11,23 +11,14 @@ from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Event,
     Question,
-    Seen,
     Signal,
-    Stored,
     asks_nothing,
     own,
     signal,
     values,
 )
-from genguard.detection.questions.turned import (
-    MOST_LEAVES,
-    is_new_each_time,
-    is_to_and_fro,
-    own_turns,
-    turns_of,
-)
+from genguard.detection.questions.turned import alone, is_new_each_time, is_to_and_fro
 from genguard.detection.sample import field_names
 from genguard.detection.write import Write
 
@@ -45,23 +36,6 @@ STATUS_STORM: Final = Declared(
 )
 
 
-class Restless(Question):
-    """See the module."""
-
-    findings: ClassVar = (STORM, STATUS_STORM)
-
-    def ask(self, event: Event) -> Answers:
-        """Ask what keeps an object from coming to rest."""
-        if isinstance(event, Seen):
-            write, past = event
-            if write.is_changed:
-                yield from STORM.of(_changed_by_webhook_alone(write))
-            if write.writes_status:
-                yield from STATUS_STORM.of(_asked_once_more(write, past))
-        elif isinstance(event, Stored) and event.write.counted:
-            yield from STORM.of(_moved_again(*event))
-
-
 _SECONDS_OF_STORM: Final = 60.0
 _CHASES: Final = 4
 _FEWEST: Final = 4
@@ -70,23 +44,19 @@ _ROLLOUT_SECONDS: Final = 300.0
 _TEMPLATE: Final = ("spec", "template")
 
 
-def _changed_by_webhook_alone(write: Write) -> Iterator[Signal]:
+def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
     """Generation moves because other webhooks change a spec that nobody asked to change."""
     made = write.content.webhook
     if not write.counted or not made or (write.writes_status and not write.status_counts):
         return
     if made.changes and asks_nothing(write.content.requested, made):
-        yield signal(
-            write,
-            Blame.OTHERS,
-            made,
-            f"another webhook changed what counts in a write of {write.requester.user} "
-            "that asked for no such change",
-            evidence={"generation": write.generation_after},
-        )
+        user = write.requester.user
+        said = f"another webhook changed what counts, for which {user} had not asked"
+        evidence = {"generation": write.generation_after}
+        yield signal(STORM, write, Blame.OTHERS, made, said, evidence=evidence)
 
 
-def _moved_again(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _moved_again(write: Write, past: ObjectHistory) -> Answers:
     """Generation runs away: each write makes a reason for the next.
 
     Blames a writer that chases generation with observedGeneration where status counts (no status
@@ -95,21 +65,23 @@ def _moved_again(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     writes that count but do not chase are told as info: nobody is waiting for them
     (kubernetes/autoscaler#5675, actions/actions-runner-controller#1643: generation 50,597).
     """
+    if not write.counted:
+        return
     is_status = write.status_counts and not write.touches_more
     seconds = _SECONDS_OF_STORM if is_status else _ROLLOUT_SECONDS
     mine = [
         one for one in own(write, past.stored, seconds) if one.counted and one.changed_something
     ][::-1]
-    if is_status:
+    if is_status and not _chases(write):
+        if sum(not one.touches_more for one in mine) >= _CHASES:
+            what = "moves generation by writing status; there is no status subresource"
+            yield _storm(write, what, minor=True)
+    elif is_status:
         chases = [one for one in mine if _chases(one)]
         # What it observes is what it made itself, not what somebody else has asked for.
         made = {one.generation_after for one in chases}
         steps = [one for one in chases if one.generation_before in made]
-        if not _chases(write):
-            if sum(not one.touches_more for one in mine) >= _CHASES:
-                what = "moves generation by writing status; there is no status subresource"
-                yield _storm(write, what, minor=True)
-        elif write.generation_before in made and len(steps) >= _CHASES - 1:
+        if write.generation_before in made and len(steps) >= _CHASES - 1:
             yield _storm(write, "chases generation: each status write moves it")
     elif write.touches_more and not write.content.webhook and len(mine) >= _FEWEST:
         if walked := _walked(write, past.stored):
@@ -130,9 +102,8 @@ def _walked(write: Write, stored: Sequence[Write]) -> list[Change]:
         one
         for one in write.content.admitted
         if one.key[0] == "spec" or not (one.is_switch or one.key[0] == "metadata")
-    ][:MOST_LEAVES]
-    turns = turns_of(meant, stored)
-    return [one for one in meant if is_to_and_fro(own_turns(turns[one.key]))]
+    ]
+    return alone(meant, stored, is_to_and_fro)
 
 
 def _churned(write: Write, latest: Sequence[Write]) -> list[Change]:
@@ -140,19 +111,14 @@ def _churned(write: Write, latest: Sequence[Write]) -> list[Change]:
 
     Of a list that is put in order the values come back, as there are few orders.
     """
-    if len(latest) < _ROLLOUTS:
-        return []
-    order_alone = all(change.is_order for one in latest for change in one.content.admitted)
-    meant = write.content.admitted.changes[:MOST_LEAVES]
-    turns = {key: own_turns(some) for key, some in turns_of(meant, latest).items()}
+    changed = alone(write.content.admitted.changes, latest, lambda one: len(one) >= _ROLLOUTS)
+    new = alone(changed, latest, is_new_each_time)
+    is_order = all(change.is_order for one in latest for change in one.content.admitted)
     return [
         one
-        for one in meant
-        if len(turns[one.key]) >= _ROLLOUTS
-        and (
-            (one.is_order and order_alone)
-            or (one.key[:2] == _TEMPLATE and (one.is_order or is_new_each_time(turns[one.key])))
-        )
+        for one in changed
+        if (one.is_order and is_order)
+        or (one.key[:2] == _TEMPLATE and (one.is_order or one in new))
     ]
 
 
@@ -165,9 +131,9 @@ def _chases(write: Write) -> bool:
 
 def _storm(
     write: Write, what: str, changed: Collection[Change] = (), *, minor: bool = False
-) -> Signal:
+) -> tuple[Declared, Signal]:
     said, evidence = f"{write.requester.user} {what}", {"generation": write.generation_after}
-    return signal(write, Blame.REQUESTER, changed, said, minor=minor, evidence=evidence)
+    return signal(STORM, write, Blame.REQUESTER, changed, said, minor=minor, evidence=evidence)
 
 
 _SECONDS_ASKED: Final = 60.0
@@ -176,7 +142,7 @@ _TIMES_SECONDS: Final = 10.0
 _TIMES_ONLY: Final = 35
 
 
-def _asked_once_more(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
     """The same status is asked for again and again, and is not kept (KEP-5067, first symptom).
 
     Blames other webhooks where they change what is asked; else the requester may be the one who
@@ -186,28 +152,23 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Iterator[Signal]:
     that writes often writes something new each time, or walks a cycle of its own; a loop asks for
     what it did not get.
     """
-    if write.requested_nothing:
+    if not _asks(write):
         return
     user, webhook = write.requester.user, write.content.webhook
     same = _asked_again(write, past)
     if len(same) >= _ASKED_AGAIN:
         if webhook or not _is_undone(write, same[-1].time, past):
-            yield signal(
-                write,
-                Blame.OTHERS if webhook else Blame.SERVER,
-                webhook or write.content.requested or (),
-                f"{user} has asked for the same status {len(same)} times, and it is not kept",
-            )
+            said = f"{user} has asked for the same status {len(same)} times, and it is not kept"
+            blame = Blame.OTHERS if webhook else Blame.SERVER
+            yield signal(STATUS_STORM, write, blame, webhook or write.content.sent, said)
     elif _only_times(write):
         lately = own(write, past.writes, _TIMES_SECONDS)
         count = sum(_asks(one) and _only_times(one) for one in lately)
         if count >= _TIMES_ONLY:
-            yield signal(
-                write,
-                Blame.REQUESTER,
-                write.content.admitted,
-                f"{user} wrote {count} times in {_TIMES_SECONDS:g} s and changed nothing but times",
+            said = (
+                f"{user} wrote {count} times in {_TIMES_SECONDS:g} s and changed nothing but times"
             )
+            yield signal(STATUS_STORM, write, Blame.REQUESTER, write.content.admitted, said)
 
 
 def _asks(write: Write) -> bool:
@@ -252,3 +213,11 @@ def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
 def _only_times(write: Write) -> bool:
     changes = write.content.admitted.changes
     return bool(changes) and all(one.holds_time for one in changes)
+
+
+class Restless(Question):
+    """See the module."""
+
+    findings: ClassVar = (STORM, STATUS_STORM)
+    seen: ClassVar = (_changed_by_webhook_alone, _asked_once_more)
+    stored: ClassVar = (_moved_again,)

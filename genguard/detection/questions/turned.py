@@ -1,21 +1,18 @@
 """Turned: a value of one object goes back, A, B, A, B.
 
-All who turn it back are blamed, at any pace: two users, or two processes of one user. Values that
-never return, and fields of status that are dropped and set again (see status-clobbered) are not
-meant. Nor is one writer's own cycle, but for a condition that it flips faster than there can be a
-reason for, and a mark by which it claims the object for two owners by turns.
-
-Conditions are matched by type (openshift/cluster-authentication-operator#269). A field that a PUT
-leaves out and a webhook defaults is no fight. Nor is a write of metadata that is about something
-else: a tool that stamps a shared annotation whenever it has work of its own fights nobody
-(kubernetes.io/change-cause). An annotation that one sets and another takes away is a question and
-its answer (as argocd.argoproj.io/refresh), unless it is asked again at once, many times, or sooner
-than it is answered. Two who each come hours after the other follow a timetable, and a switch is
-turned on and off for days by those whose task it is.
+All who turn it back are blamed, at any pace: two users, or two processes of one user. One writer's
+own cycle is no fight, but for a condition that it flips faster than there can be a reason for, and
+a mark by which it claims the object for two owners. Nor is what follows:
+  values that never return, and fields of status that are dropped and set again (status-clobbered)
+  a field that a PUT leaves out and a webhook defaults
+  a shared annotation that a tool stamps with whatever it writes (kubernetes.io/change-cause)
+  an annotation that one sets and another takes away: a question and its answer (as
+  argocd.argoproj.io/refresh), unless it is asked again at once, or sooner than it is answered
+  who comes hours after the other, by a timetable, and a switch that is turned for days
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from math import inf
 from statistics import median
@@ -28,11 +25,7 @@ from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Event,
     Question,
-    Seen,
-    Signal,
-    Stored,
     blame_of,
     rewritten,
     signal,
@@ -65,24 +58,6 @@ METADATA: Final = Declared(
 )
 
 
-class Turned(Question):
-    """See the module.
-
-    Of spec, webhooks are blamed as well that put an explicit value back to what was stored. That
-    leaves no trace in generation: each such write is a no-op.
-    """
-
-    findings: ClassVar = (OSCILLATION, SPEC, METADATA)
-
-    def ask(self, event: Event) -> Answers:
-        """Ask who turned something back in a write that was stored, or on its way there."""
-        if isinstance(event, Seen) and event.write.is_changed:
-            yield from SPEC.of(_put_back(event.write))
-        elif isinstance(event, Stored):
-            for part in _PARTS:
-                yield from part.found.of(_turned_back(part, *event))
-
-
 _TWO: Final = 2
 _SECONDS: Final = 10.0
 _RETURNS_OF_TWO: Final = 5
@@ -102,40 +77,44 @@ class Turn(NamedTuple):
     time: float
 
 
-_MOST_TURNS: Final = 40
-MOST_LEAVES: Final = 20
+_MOST_OF_METADATA: Final = 20
+_MOST_LEAVES: Final = 20
 """Of a write. A loop that changes more changes these."""
 
 
-def _made(write: Write) -> Iterable[Change]:
+def _made(write: Write) -> Sequence[Change]:
     return write.content.admitted.changes
 
 
 def turns_of(
     meant: Iterable[Change],
     writes: Sequence[Write],
-    most: int = _MOST_TURNS,
     made: Callable[[Write], Iterable[Change]] = _made,
+    most: float = inf,
 ) -> dict[Path, list[Turn]]:
     """Return the latest values of each leaf with who made them, oldest first."""
     turns: dict[Path, list[Turn]] = {one.key: [] for one in meant}
-    wanted = len(turns) * most
     for one in reversed(writes):
-        if not wanted:
-            break
-        for change in made(one):
+        for change in made(one) if turns else ():
             some = turns.get(change.key)
             if some is not None and len(some) < most:
                 some.append(Turn(change.before, change.after, one.requester, one.time))
-                wanted -= 1
     return {key: some[::-1] for key, some in turns.items()}
 
 
-def own_turns(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the latest turns, back to somebody else's, oldest first.
+def alone(
+    meant: Sequence[Change], writes: Sequence[Write], is_so: Callable[[Sequence[Turn]], bool]
+) -> list[Change]:
+    """Return the leaves whose latest turns by one writer, back to somebody else's, are so.
 
-    Each begins where the one before it ended: what is between them was not seen.
+    Each turn begins where the one before it ended: what is between them was not seen.
     """
+    meant = meant[:_MOST_LEAVES]
+    turns = turns_of(meant, writes)
+    return [one for one in meant if is_so(_own(turns[one.key]))]
+
+
+def _own(turns: Sequence[Turn]) -> list[Turn]:
     found = list[Turn]()
     for one in reversed(turns):
         is_own = one.requester.writer == turns[-1].requester.writer
@@ -183,9 +162,7 @@ def _returns(came: Sequence[Digest | None]) -> int:
     return len(came) - len({*came})
 
 
-_STATUS: Final = "status"
-_METADATA: Final = "metadata"
-_NOT_SPEC: Final = frozenset({_STATUS, _METADATA})
+_NOT_SPEC: Final = ("status", "metadata")
 """A Deployment's annotations count as spec does; metadata-fight finds fights about them, and
 metadata-clobbered what webhooks put back."""
 _CHANGES_OF_HANDS: Final = 3
@@ -241,14 +218,10 @@ class _Part(NamedTuple):
     most: int
     made: Callable[[Write], Iterable[Change]]
     is_meant: Callable[[Change], bool]
-    alone: Callable[[Write, Sequence[Write], ObjectHistory], Signal | None]
-
-    def turns(self, meant: Iterable[Change], writes: Sequence[Write]) -> dict[Path, list[Turn]]:
-        """Return the latest values of each leaf."""
-        return turns_of(meant, writes, self.most, self.made)
+    alone: Callable[[Write, Sequence[Write], ObjectHistory], Answers]
 
 
-def _turned_back(part: _Part, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _turned_back(part: _Part, write: Write, past: ObjectHistory) -> Answers:
     """Yield one signal for a write that turned something back."""
     meant = [one for one in part.made(write) if part.is_meant(one)]
     if not meant:
@@ -257,47 +230,57 @@ def _turned_back(part: _Part, write: Write, past: ObjectHistory) -> Iterator[Sig
     writers = [one.requester.writer for one in recent]
     found = None
     if sum(one != other for one, other in pairwise(writers)) >= _CHANGES_OF_HANDS:
-        found = _fight(part, write, meant, part.turns(meant, recent))
-    found = found or part.alone(write, recent, past) or _slow_fight(part, write, meant, past)
-    if found is not None:
+        found = next(
+            _fight(part, write, meant, turns_of(meant, recent, part.made, part.most)), None
+        )
+    found = found or next(part.alone(write, recent, past), None)
+    if found:
         yield found
+    elif past.slow.writes and past.slow.writes[-1] is write:
+        yield from _slow_fight(part, write, meant, past.slow.writes)
 
 
 def _slow_fight(
-    part: _Part, write: Write, meant: Sequence[Change], past: ObjectHistory
-) -> Signal | None:
-    """Return a signal for a fight that goes on for hours or days; over status there is none."""
-    writes = () if part.found is OSCILLATION else past.slow.writes
-    if not writes or writes[-1] is not write or write.time - writes[0].time <= part.seconds:
-        return None
-    turns = part.turns([one for one in meant if not one.is_switch], writes)
+    part: _Part, write: Write, meant: Sequence[Change], writes: Sequence[Write]
+) -> Answers:
+    """Yield a signal for a fight that goes on for hours or days; over status there is none."""
+    if part.found is OSCILLATION or write.time - writes[0].time <= part.seconds:
+        return
+    meant = [one for one in meant if not one.is_switch]
+    turns = turns_of(meant, writes, part.made, part.most)
     turns = {key: some for key, some in turns.items() if not _is_timetable(some)}
-    found = _fight(part, write, [one for one in meant if one.key in turns], turns)
-    pauses = (b.time - a.time for some in turns.values() for a, b in pairwise(some))
-    return found and replace(found, pace=max(pauses))
+    pauses = [b.time - a.time for some in turns.values() for a, b in pairwise(some)]
+    meant = [one for one in meant if one.key in turns]
+    yield from _fight(part, write, meant, turns, pace=max(pauses, default=0.0))
 
 
 def _fight(
-    part: _Part, write: Write, meant: Sequence[Change], turns: dict[Path, list[Turn]]
-) -> Signal | None:
-    """Return a signal for what this write turned back of somebody else's."""
+    part: _Part,
+    write: Write,
+    meant: Sequence[Change],
+    turns: dict[Path, list[Turn]],
+    pace: float = 0.0,
+) -> Answers:
+    """Yield a signal for what this write turned back of somebody else's."""
     of_metadata = part.found is METADATA
     fighters = {key: _fighters(some, of_metadata=of_metadata) for key, some in turns.items()}
     fought = [change for change in meant if fighters[change.key]]
     if not fought:
-        return None
+        return
     newest = write.requester
     others = {one.writer: one for change in fought for one in fighters[change.key]}
     others.pop(newest.writer, None)
     users = dict.fromkeys((newest.user, *(one.user for one in others.values())))
     names = " and ".join(users) if len(users) > 1 else f"several processes of {newest.user}"
-    return signal(
+    yield signal(
+        part.found,
         write,
         blame_of(write.metadata) if of_metadata else Blame.REQUESTER,
         fought,
         f"{names} overwrite each other's {field_names(fought)}",
         requesters=(newest, *others.values()),
         minor=of_metadata and _is_beside(write, fought, turns),
+        pace=pace,
     )
 
 
@@ -310,10 +293,11 @@ def _fighters(turns: Sequence[Turn], *, of_metadata: bool) -> list[Requester]:
     nobody else has a part in it. Where one takes away what another sets in metadata, its values
     may be new.
     """
-    back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
-    if back and _turns_back(turns, len(turns) - 1):
+    back = [at for at in range(len(turns)) if _turns_back(turns, at)]
+    if back[-1:] == [len(turns) - 1]:
         is_of_one = len({one.requester.user for one in turns}) == 1
-        found = {one.writer if is_of_one else one.user: one for one in back}
+        whose = [turns[at].requester for at in back]
+        found = {one.writer if is_of_one else one.user: one for one in whose}
         if len(found) > 1:
             return list(found.values())
     if not of_metadata or not _is_set_and_removed(turns):
@@ -322,49 +306,44 @@ def _fighters(turns: Sequence[Turn], *, of_metadata: bool) -> list[Requester]:
     return _fighters(alike, of_metadata=False)
 
 
-def _put_back(write: Write) -> Iterator[Signal]:
-    """Yield one signal for a write of spec that a webhook turned back."""
+def _put_back(write: Write, _: ObjectHistory) -> Answers:
+    """Yield a signal for an explicit value of spec that a webhook put back to what was stored.
+
+    That leaves no trace in generation: each such write is a no-op.
+    """
     back = [
         asked
         for asked, made in rewritten(write.content)
         if asked.key[0] not in _NOT_SPEC and made.after == asked.before
     ]
     if back and write.subresource in ("", "scale"):
-        yield signal(
-            write,
-            Blame.OTHERS,
-            back,
-            f"another webhook put {field_names(back)} back, which {write.requester.user} had "
-            "changed",
-        )
+        what = f"put {field_names(back)} back, which {write.requester.user} had changed"
+        yield signal(SPEC, write, Blame.OTHERS, back, f"another webhook {what}")
 
 
-def _flipped(write: Write, recent: Sequence[Write], past: ObjectHistory) -> Signal | None:
-    """Return a signal for a condition or phase that one writer flips, too fast to be true."""
-    del past
-    meant = [one for one in _made(write) if _is_set(one) and _is_state(one)][:MOST_LEAVES]
+def _flipped(write: Write, recent: Sequence[Write], _: ObjectHistory) -> Answers:
+    """Yield a signal for a condition or phase that one writer flips, too fast to be true."""
+    meant = [one for one in _made(write) if _is_set(one) and _is_state(one)]
     same = [one for one in recent if one.generation_before == write.generation_before]
-    turns = turns_of(meant, same)
-    flipped = [one for one in meant if is_switched(own_turns(turns[one.key]))]
-    if not flipped:
-        return None
-    what = f"flips {field_names(flipped)} again and again, for no change of the spec"
-    return signal(write, blame_of(write.content), flipped, f"{write.requester.user} {what}")
+    flipped = alone(meant, same, is_switched)
+    if flipped:
+        what = f"flips {field_names(flipped)} again and again, for no change of the spec"
+        said = f"{write.requester.user} {what}"
+        yield signal(OSCILLATION, write, blame_of(write.content), flipped, said)
 
 
-def _claimed(write: Write, recent: Sequence[Write], past: ObjectHistory) -> Signal | None:
-    """Return a signal for a mark of the owner that one writer gives two values by turns.
+def _claimed(write: Write, recent: Sequence[Write], past: ObjectHistory) -> Answers:
+    """Yield a signal for a mark of the owner that one writer gives two values by turns.
 
     What has an owner in the cluster is marked as that one is.
     """
-    part = _PARTS[-1]
-    marks = [one for one in part.made(write) if one.key[-1] in _MARKS and not past.owner]
-    turns = part.turns(marks, recent)
+    marks = [one for one in _made_of_metadata(write) if one.key[-1] in _MARKS and not past.owner]
+    turns = turns_of(marks, recent, _made_of_metadata, _MOST_OF_METADATA)
     claimed = [one for one in marks if _is_claimed(turns[one.key])]
-    if not claimed:
-        return None
-    what = f"writes it for two owners by turns, each with a {field_names(claimed)} of its own"
-    return signal(write, blame_of(write.metadata), claimed, f"{write.requester.user} {what}")
+    if claimed:
+        what = f"writes it for two owners by turns, each with a {field_names(claimed)} of its own"
+        said = f"{write.requester.user} {what}"
+        yield signal(METADATA, write, blame_of(write.metadata), claimed, said)
 
 
 def _made_of_metadata(write: Write) -> Sequence[Change]:
@@ -383,7 +362,7 @@ def _is_beside(write: Write, fought: Sequence[Change], turns: dict[Path, list[Tu
     own = [key for key, some in turns.items() if len({one.requester.user for one in some}) == 1]
     of_labels = any(one.key[1] != ANNOTATIONS for one in fought)
     return (
-        any(one.key[0] != _METADATA for one in _made(write))
+        any(one.key[0] != "metadata" for one in _made(write))
         or any(key[1] != ANNOTATIONS or not of_labels for key in own)
         or all(_is_answered(one.key, turns[one.key]) for one in fought)
     )
@@ -397,12 +376,10 @@ def _turns_back(turns: Sequence[Turn], at: int) -> bool:
     if other.writer == who.writer or before.value == mine.value:
         return False
     # Of one user each process has its own will; a process that is replaced has no earlier turn.
-    is_of_one = other.user == who.user
-    return any(
-        one.value == mine.value
-        and (one.requester.writer == who.writer if is_of_one else one.requester.user == who.user)
-        for one in turns[: at - 1]
-    )
+    before_that = [one.requester for one in turns[: at - 1] if one.value == mine.value]
+    if other.user == who.user:
+        return who.writer in [one.writer for one in before_that]
+    return who.user in [one.user for one in before_that]
 
 
 def _is_timetable(turns: Sequence[Turn]) -> bool:
@@ -423,7 +400,7 @@ def _is_claimed(turns: Sequence[Turn]) -> bool:
 
 def _is_set(change: Change) -> bool:
     """Whether a field of status has two values; who takes one away is found by status-clobbered."""
-    return change.key[0] == _STATUS and not (change.added or change.removed)
+    return change.key[0] == "status" and not (change.added or change.removed)
 
 
 def _is_state(change: Change) -> bool:
@@ -432,9 +409,9 @@ def _is_state(change: Change) -> bool:
     A controller that looks at regular times is not sure while it looks: True, Unknown, True.
     """
     key = change.key
-    if key == (_STATUS, "phase"):
+    if key == ("status", "phase"):
         return True
-    is_condition = key[1] == "conditions" and key[-1] == _STATUS
+    is_condition = key[1] == "conditions" and key[-1] == "status"
     return is_condition and _UNKNOWN not in (change.before, change.after)
 
 
@@ -466,6 +443,14 @@ def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
 
 _PARTS: Final = (
     _Part(OSCILLATION, 600.0, 8, _made, _is_set, _flipped),
-    _Part(SPEC, 3_600.0, 8, _made, lambda one: one.key[0] not in _NOT_SPEC, lambda *_: None),
-    _Part(METADATA, 3_600.0, 20, _made_of_metadata, lambda _: True, _claimed),
+    _Part(SPEC, 3_600.0, 8, _made, lambda one: one.key[0] not in _NOT_SPEC, lambda *_: iter(())),
+    _Part(METADATA, 3_600.0, _MOST_OF_METADATA, _made_of_metadata, lambda _: True, _claimed),
 )
+
+
+class Turned(Question):
+    """See the module."""
+
+    findings: ClassVar = (OSCILLATION, SPEC, METADATA)
+    seen: ClassVar = (_put_back,)
+    stored: ClassVar = tuple(partial(_turned_back, part) for part in _PARTS)

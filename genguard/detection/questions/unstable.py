@@ -5,7 +5,7 @@ pkg/admission/plugin/webhook/mutating/reinvocationcontext.go). A stamp in a writ
 something, and a hash that follows it, are ordinary as well.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from typing import ClassVar, Final
 
 from genguard.detection.changes import Change
@@ -15,10 +15,7 @@ from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Event,
     Question,
-    Seen,
-    Signal,
     asks_nothing,
     own,
     signal,
@@ -35,64 +32,43 @@ UNSTABLE: Final = Declared(
 _IN_A_ROW: Final = 3
 
 
-class Unstable(Question):
-    """See the module."""
-
-    findings: ClassVar = (UNSTABLE,)
-
-    def ask(self, event: Event) -> Answers:
-        """Ask what webhooks changed once more."""
-        if isinstance(event, Seen) and event.write.is_mutated:
-            yield from UNSTABLE.of(_changed_once_more(*event))
-
-
-def _changed_once_more(write: Write, past: ObjectHistory) -> Iterator[Signal]:
+def _changed_once_more(write: Write, past: ObjectHistory) -> Answers:
     """Blames webhooks for leaves that round 1 changed once more.
 
     And for labels and annotations to which they add something in each write, or that they change in
     a write that asks for nothing, after they had changed them in the one before.
     """
+    if not write.is_mutated:
+        return
     metadata, net = write.metadata, values(write.metadata.admitted)
     spec, again = write.content.reinvocation.changes, _of(metadata.reinvocation, net)
     # A Deployment's annotations are in both.
     made = {change.pointer: change for change in (*spec, *again)}
     if made:
-        yield signal(
-            write,
-            Blame.OTHERS,
-            made.values(),
-            f"a webhook changed {len(made)} field(s) once more when it was reinvoked",
-            minor=not spec and not _is_unstable(write, again, past),
-            reinvoked=True,
+        said = f"a webhook changed {len(made)} field(s) once more when it was reinvoked"
+        # Nothing explains what is added to, or changes in each write.
+        is_unstable = (
+            spec
+            or _of(again, metadata.grown)
+            or _asks_nothing(write, again)
+            or _is_in_a_row(past, again, lambda one: values(one.reinvocation))
         )
+        more = {"minor": not is_unstable, "reinvoked": True}
+        yield signal(UNSTABLE, write, Blame.OTHERS, made.values(), said, **more)
         return
     asked = values(metadata.requested)
     grown = [one for one in _of(metadata.admitted, metadata.grown) if one.key not in asked]
     changed = _changed_for_nothing(write, past) or grown
     if changed:
+        user = write.requester.user
+        said = f"a webhook changed {len(changed)} field(s) of metadata again that {user} left alone"
         # A list of what is in a spec grows as well, but not in each write.
-        is_list = changed is grown and not _is_in_a_row(past, grown, lambda one: one.grown)
-        yield signal(
-            write,
-            Blame.OTHERS,
-            changed,
-            f"a webhook changed {len(changed)} field(s) of metadata once more "
-            f"that {write.requester.user} left alone",
-            minor=is_list,
-        )
+        minor = changed is grown and not _is_in_a_row(past, grown, lambda one: one.grown)
+        yield signal(UNSTABLE, write, Blame.OTHERS, changed, said, minor=minor)
 
 
 def _of(changes: Iterable[Change], keys: Collection[Path]) -> list[Change]:
     return [one for one in changes if one.key in keys]
-
-
-def _is_unstable(write: Write, changed: Collection[Change], past: ObjectHistory) -> bool:
-    """Whether nothing explains what round 1 changed: it is added to, or changes in each write."""
-    return (
-        bool(_of(changed, write.metadata.grown))
-        or _asks_nothing(write, changed)
-        or _is_in_a_row(past, changed, lambda one: values(one.reinvocation))
-    )
 
 
 def _is_in_a_row(
@@ -124,3 +100,10 @@ def _changed_for_nothing(write: Write, past: ObjectHistory) -> list[Change]:
 def _asks_nothing(write: Write, made: Collection[Change]) -> bool:
     both = (write.content.requested, write.metadata.requested)
     return all(asks_nothing(one, made) for one in both)
+
+
+class Unstable(Question):
+    """See the module."""
+
+    findings: ClassVar = (UNSTABLE,)
+    seen: ClassVar = (_changed_once_more,)
