@@ -58,8 +58,8 @@ _ONE_AT_A_TIME = {
         "tests/e2e/test_certificates.py",
     ),
     "they take the port of the manifests": (
-        *("tests/e2e/test_install", "tests/e2e/test_doctor.py", "tests/e2e/test_kind.py"),
-        *("tests/readme/test_readme.py", "tests/dashboard/test_first_hour.py"),
+        *("tests/e2e/test_install", "tests/e2e/test_doctor.py", "tests/readme/test_readme.py"),
+        "tests/dashboard/test_first_hour.py",
     ),
 }
 """What files begin with that one worker takes, and why."""

@@ -1,6 +1,7 @@
 """The clock of genguard's machine is put forth an hour, and back, while a loop goes on.
 
-Home is red all the time, and the finding is resolved soon after the loop has ended.
+No other write fails, though failures are fatal. Home is red all the time, and the finding is
+resolved soon after the loop has ended.
 """
 
 import json
@@ -14,6 +15,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
+from tests.e2e.traffic import PATIENCE, Traffic
 from tests.faults.faketime import Clock
 
 HOUR = 3_600
@@ -21,7 +23,7 @@ SECONDS_OF_LOOP = 4.0
 """After each jump: findings are settled each second."""
 
 
-def test_home_is_red_while_a_loop_goes_on_and_no_longer_whatever_the_clock_says(
+def test_no_write_fails_and_home_is_red_while_a_loop_goes_on_whatever_the_clock_says(
     apiserver: ControlPlane, namespace: NamespaceFactory, tmp_path: Path
 ) -> None:
     plane, where = apiserver, namespace(apiserver)
@@ -29,7 +31,8 @@ def test_home_is_red_while_a_loop_goes_on_and_no_longer_whatever_the_clock_says(
     flags = f"--kubeconfig={plane.kubeconfig}"
     with (
         Genguard(flags, environment=clock.environment) as guard,
-        registered(plane, where, guard),
+        registered(plane, where, guard, failurePolicy="Fail", timeoutSeconds=PATIENCE),
+        Traffic(plane, where) as traffic,
     ):
         path = f"/apis/apps/v1/namespaces/{where}/deployments"
         plane.client.post(path, deployment("fought"))
@@ -48,6 +51,7 @@ def test_home_is_red_while_a_loop_goes_on_and_no_longer_whatever_the_clock_says(
             assert is_red(guard), "before any write"
             while time.monotonic() < end:
                 assert fight()
+            traffic.more(20)
         (found,) = fights(guard)
         assert (found["id"], found["state"]) == (begun["id"], "open")
         clock.put(-HOUR)
@@ -56,6 +60,8 @@ def test_home_is_red_while_a_loop_goes_on_and_no_longer_whatever_the_clock_says(
         puts = [line["seconds"] for line in guard.log_lines("clock was put")]
         assert [round(one / HOUR) for one in puts] == [1, -1, -1, 1, -1]
         assert len(guard.log_lines("finding resolved")) == 1
+        assert guard.metric("genguard_shed_total") == 0
+    assert traffic.failures == []
 
 
 def is_red(guard: Genguard) -> bool:
