@@ -26,6 +26,8 @@ _NAME = "genguard"
 _OTHER_PAIRS = ("--cert-secret", "--cert-dir", "--tls-cert-file")
 RECORD = "--record=recording.ndjson"
 """A flag: keeps every review in `Genguard.recording`."""
+IMPORTS = {"PYTHONPATH": os.pathsep.join((str(ROOT), *filter(None, sys.path)))}
+"""The environment of a process that runs `python -m webhook` of this checkout."""
 
 
 class Genguard:
@@ -53,8 +55,7 @@ class Genguard:
     def __enter__(self) -> Self:
         self._processes = ProcessGroup(self.folder)
         try:
-            path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
-            environment = {"PYTHONPATH": path, **self._environment}
+            environment = {**IMPORTS, **self._environment}
             self._server = self._processes.start(_NAME, self._command, environment)
             serving = wait_until(self._serving, what="genguard serving")
         except BaseException as error:

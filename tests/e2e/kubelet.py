@@ -25,7 +25,7 @@ from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import ProcessGroup
 from tests.e2e.account import Account
-from tests.e2e.genguard import ROOT
+from tests.e2e.genguard import IMPORTS
 from tests.e2e.player import Player
 from tests.faults.apart import apart
 from tests.locking import locked
@@ -42,7 +42,6 @@ PLANE = Options(
 SYSTEM = "genguard-system"
 _NODE = "pretended"
 _JOB = "genguard-register"
-_PATH = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
 _PORT = 8443  # containerPort of the Deployment, where the Service leads
 PORT_LOCK = Path(tempfile.gettempdir()) / "genguard-kubelet.lock"
 """The port is that of the manifests: one run of its tests at a time on a machine."""
@@ -125,7 +124,7 @@ class Kubelet(Player):
             with self.said.open("wb") as log:
                 command = [sys.executable, "-m", "webhook", *words]
                 self._jobs[name] = subprocess.Popen(
-                    command, env={**os.environ, "PYTHONPATH": _PATH}, stdout=log, stderr=log
+                    command, env={**os.environ, **IMPORTS}, stdout=log, stderr=log
                 )
         elif self._jobs[name].poll() is not None and pod["status"].get("phase") == "Pending":
             phase = "Failed" if self._jobs[name].returncode else "Succeeded"
@@ -177,7 +176,7 @@ class Kubelet(Player):
         where = [f"--bind-address={own_address()}", f"--secure-port={_PORT}"]
         where += ["--ops-address=127.0.0.1", f"--ops-port={self._ops_port}"]
         program = [sys.executable, "-m", "webhook"]
-        environment = {"PYTHONPATH": _PATH}
+        environment = dict(IMPORTS)
         if self._ops_port:
             # The last of two values counts. Nobody has to be waited for: there is one process.
             command = [*self._mount_account(), *program, *self._args, *where, *files]

@@ -1,19 +1,14 @@
 """`genguard status` and `wait` on one namespace, beside what the API server showed and when."""
 
 import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 from click.testing import CliRunner, Result
 
 from tests.controlplane.client import STRATEGIC_MERGE_PATCH, wait_until
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.genguard import ROOT
-from tests.waiting import PATIENCE
+from tests.e2e.verbs import Verb
 from webhook.cli import main
 
 Json = dict[str, Any]
@@ -103,11 +98,15 @@ class Shop:
 
         return wait_until(answers, what=f"{target} {wanted}")
 
-    def wait(self, *words: str) -> "Verb":
-        return Verb(self, "wait", *words)
+    def verb(self, *words: str) -> Verb:
+        """Runs it as a process, in the namespace."""
+        return Verb(self.plane, *words, "-n", self.namespace)
 
-    def watch(self, *words: str) -> "Verb":
-        return Verb(self, "status", *words, "-w", "-o", "json")
+    def wait(self, *words: str) -> Verb:
+        return self.verb("wait", *words)
+
+    def watch(self, *words: str) -> Verb:
+        return self.verb("status", *words, "-w", "-o", "json")
 
     def shows(self, true: Callable[[State], object], *collections: str) -> bool:
         """Whether something is true of what the API server has now in these."""
@@ -117,56 +116,3 @@ class Shop:
             for found in self.get(one)["items"]
         }
         return bool(true(state))
-
-
-class Verb:
-    """One run of a verb as a process: `with shop.wait("deploy/web") as run: run.ends(0)`."""
-
-    def __init__(self, shop: Shop, verb: str, *words: str) -> None:
-        flags = [f"--kubeconfig={shop.plane.kubeconfig}", "-n", shop.namespace]
-        path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "webhook", verb, *words, *flags],
-            env={"PYTHONPATH": path, "HOME": str(shop.plane.folder)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self._reading = threading.Thread(target=self._read)
-        self._reading.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.runs:
-            self._process.kill()
-        self._reading.join()
-        self._process.wait()
-
-    @property
-    def runs(self) -> bool:
-        return self._process.poll() is None
-
-    def says(self, text: str) -> None:
-        """Waits until a line with this text is printed."""
-
-        def said() -> bool:
-            found = any(text in line for line in self.lines)
-            if not found and not self.runs:
-                raise RuntimeError(f"it ended without a word of {text!r}: {self.lines}")
-            return found
-
-        wait_until(said, what=text)
-
-    def ends(self, code: int) -> None:
-        """Waits for the end."""
-        assert self._process.wait(PATIENCE) == code, self.lines
-        self._reading.join()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as stream:
-            for line in stream:
-                self.lines.append(line.rstrip())

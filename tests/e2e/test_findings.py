@@ -240,17 +240,13 @@ def test_a_server_is_reached_by_its_url_too(broken: Broken) -> None:
 def test_a_change_is_followed(broken: Broken) -> None:
     path = broken.path.replace("/web", "")
     with Verb(broken.plane, "findings", "-w", "-o", "name") as verb:
-        assert verb.process.stdout is not None
-        first = verb.process.stdout.readline()
+        verb.says("finding/")
+        first = set(verb.lines)
         broken.plane.client.post(path, deployment("cart", 1))
         for number in range(1, 6):
             broken.plane.client.patch(f"{path}/cart", {"spec": {"revisionHistoryLimit": number}})
-        later = [verb.process.stdout.readline()]
-        while later[-1] == first:
-            later.append(verb.process.stdout.readline())
-        verb.process.terminate()
-    assert first.startswith("finding/")
-    assert later[-1].startswith("finding/")
+        later = wait_until(lambda: set(verb.lines) - first, what="another finding")
+    assert all(one.startswith("finding/") for one in later)
 
 
 def test_the_documented_role_is_enough_and_less_is_not(broken: Broken, tmp_path: Path) -> None:
@@ -301,9 +297,8 @@ def test_conditions_and_deletions_are_waited_for_as_kubectl_does(
     late = run(plane, "wait", "--for=condition=Available=False", *here, "--timeout=1s", code=3).out
     assert "status.conditions[Available] True, want False" in late
     with Verb(plane, "wait", "--for=delete", *here, "--timeout=60s") as verb:
-        assert verb.process.stdout is not None
-        assert "nobody has deleted it" in verb.process.stdout.readline()
+        verb.says("nobody has deleted it")
         plane.client.delete(f"{path}/web")
-        assert "reached delete" in verb.process.stdout.readline()
-        assert verb.process.wait(60) == 0
+        verb.says("reached delete")
+        verb.ends(0)
     assert "reached delete" in run(plane, "wait", "--for=delete", *here).out

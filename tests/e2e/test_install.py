@@ -193,7 +193,7 @@ def test_interrupted_while_it_registers_it_puts_everything_back(
     clean: ControlPlane, number: signal.Signals
 ) -> None:
     with Genguard() as guard, Verb(clean, "install", "--yes", *outside(guard)) as interrupted:
-        interrupted.until("3/3")
+        interrupted.says("3/3")
         guard.pause()  # so that the phase does not end by itself
         wait_until(lambda: registered(clean), what="registered")
         interrupted.send(number)
@@ -211,7 +211,7 @@ def test_what_was_registered_before_is_put_back_when_the_new_is_not_proven(
         edit = [{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]
         clean.client.patch(path, edit)
         with Verb(clean, "install", "--yes", "--timeout=3s", *outside(guard)) as failing:
-            failing.until("3/3")
+            failing.says("3/3")
             guard.pause()
             assert failing.end().code == 1
             guard.go_on()

@@ -5,8 +5,6 @@ Writes of status: pkg/kubelet/status/status_manager.go:syncPod, pkg/util/pod:Pat
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +12,10 @@ import pytest
 
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.genguard import RECORD, ROOT, Genguard
+from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.recordings import judged, wrong_predictions
 from tests.e2e.registrations import registered
+from tests.e2e.statuses import Shop
 
 NAMESPACE = "played-pods"
 NODE = "played"
@@ -206,25 +205,20 @@ def test_a_pod_is_settled_when_its_container_was_replaced_and_wait_waits_for_it(
     admin.post(kubelet.path, pod("web"))
     kubelet.run("web", 1, "c1", "docker.io/library/nginx:1")
     is_shown(guard, "web", generation=1, settled=True)
-    command = [sys.executable, "-m", "webhook", "wait", "pod/web", "--for=reconciled=2"]
-    command += [f"--namespace={NAMESPACE}", f"--kubeconfig={apiserver.kubeconfig}"]
-    with subprocess.Popen(
-        [*command, "--timeout=120s"], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as waiting:
-        assert waiting.stdout is not None
-        assert waiting.stdout.readline(), "it sees the pod as it is"
+    with Shop(apiserver, NAMESPACE).wait("pod/web", "--for=reconciled=2") as waiting:
+        waiting.says("Pod/web: ")
         patch = {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}
         path = f"{kubelet.path}/web"
         assert admin.patch(path, patch, content_type=STRATEGIC).body["metadata"]["generation"] == 2
         kubelet.run("web", 2, "c1", "docker.io/library/nginx:1")
         one = is_shown(guard, "web", generation=2, observedGeneration=2, settled=False)
         assert one["ready"]
-        assert "status.containerStatuses[c].image earlier" in waiting.stdout.readline()
-        assert waiting.poll() is None
+        waiting.says("status.containerStatuses[c].image earlier")
+        assert waiting.runs
         # containerd names the new container after another tag of the same image.
         kubelet.run("web", 2, "c2", "registry.example.com/mirror:7")
         is_shown(guard, "web", generation=2, settled=True, reconciledGeneration=2)
-        assert waiting.wait(timeout=60) == 0
+        waiting.ends(0)
     assert findings(guard, "web") == []
 
 

@@ -15,9 +15,9 @@ from tests.e2e.culprits import deployment
 from tests.e2e.tracing import (
     CULPRIT,
     FIVE,
-    Trace,
     five_webhooks,
     observers,
+    trace,
     wait_for_observers,
 )
 
@@ -73,7 +73,7 @@ def test_of_five_webhooks_it_names_the_one_that_clobbers(cluster: ControlPlane, 
     with (
         five_webhooks(cluster, web),
         written(cluster, web),
-        Trace(cluster, "deployment.apps/web", "-n", web, "--writes=20", "--timeout=3m") as run,
+        trace(cluster, "deployment.apps/web", "-n", web, "--writes=20", "--timeout=3m") as run,
     ):
         report = run.report()
     (culprit,) = report["culprits"]
@@ -104,7 +104,7 @@ def test_a_poke_needs_nobody_to_write_and_shows_values_when_asked(
     path = f"/apis/apps/v1/namespaces/{web}/deployments/web"
     with five_webhooks(cluster, web):
         before = cluster.client.get(path).body
-        with Trace(cluster, "deploy/web", "-n", web, "--poke", "--show-values") as run:
+        with trace(cluster, "deploy/web", "-n", web, "--poke", "--show-values") as run:
             report = run.report()
         assert cluster.client.get(path).body == before
     (culprit,) = report["culprits"]
@@ -134,7 +134,7 @@ def test_of_a_rollout_that_hangs_already_a_poke_names_the_culprit(
     path = f"/apis/apps/v1/namespaces/{web}/deployments/web"
     with five_webhooks(cluster, web):
         lost(cluster, web)
-        with Trace(cluster, "deploy/web", "-n", web, "--poke") as run:
+        with trace(cluster, "deploy/web", "-n", web, "--poke") as run:
             report = run.report()
         after = cluster.client.get(path).body
     assert "observedGeneration" not in after["status"], "a dry run stores nothing"
@@ -147,14 +147,14 @@ def test_of_a_rollout_that_hangs_already_a_poke_names_the_culprit(
 
 def test_a_killed_run_leaves_what_the_next_one_removes(cluster: ControlPlane, web: str) -> None:
     with five_webhooks(cluster, web):
-        with Trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as killed:
+        with trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as killed:
             left = wait_for_observers(cluster, killed, SLOTS)
             killed.send(signal.SIGKILL)
         assert observers(cluster) == left
         # Writes go on, though nobody answers the API server any more.
         path = f"/apis/apps/v1/namespaces/{web}/deployments/web"
         cluster.client.patch(path, {"metadata": {"labels": {"written": "yes"}}})
-        with Trace(cluster, "deploy/web", "-n", web, "--poke") as run:
+        with trace(cluster, "deploy/web", "-n", web, "--poke") as run:
             report = run.report()
         assert [one["name"] for one in report["culprits"]] == [f"{CULPRIT}/reviews.example.org"]
         assert all(f"removed {name}" in run.err for name in left)
@@ -163,10 +163,10 @@ def test_a_killed_run_leaves_what_the_next_one_removes(cluster: ControlPlane, we
 def test_cleanup_alone_removes_what_others_registered(cluster: ControlPlane, web: str) -> None:
     with (
         five_webhooks(cluster, web),
-        Trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as running,
+        trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as running,
     ):
         wait_for_observers(cluster, running, SLOTS)
-        with Trace(cluster, "--cleanup") as cleaning:
+        with trace(cluster, "--cleanup") as cleaning:
             cleaning.end()
         assert cleaning.code == 0, cleaning.err
         assert cleaning.err.count("removed") == SLOTS
@@ -181,7 +181,7 @@ def test_a_signal_ends_it_and_it_cleans_up(
 ) -> None:
     with (
         five_webhooks(cluster, web),
-        Trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as run,
+        trace(cluster, "deploy/web", "-n", web, "--timeout=5m") as run,
     ):
         wait_for_observers(cluster, run, SLOTS)
         run.send(number)
@@ -191,7 +191,7 @@ def test_a_signal_ends_it_and_it_cleans_up(
 
 def test_without_yes_and_a_terminal_nothing_is_registered(cluster: ControlPlane, web: str) -> None:
     with five_webhooks(cluster, web):
-        with Trace(cluster, "deploy/web", "-n", web, yes=False) as run:
+        with trace(cluster, "deploy/web", "-n", web, yes=False) as run:
             assert run.end().code == 1
         assert "give --yes" in run.err
         assert all(name in run.err for name in FIVE)
@@ -204,7 +204,7 @@ def test_on_a_terminal_it_asks(cluster: ControlPlane, web: str, answer: str, cod
         os.write(keyboard, f"{answer}\n".encode())
         with (
             five_webhooks(cluster, web),
-            Trace(cluster, "deploy/web", "-n", web, "--poke", yes=False, stdin=terminal) as run,
+            trace(cluster, "deploy/web", "-n", web, "--poke", yes=False, stdin=terminal) as run,
         ):
             assert run.end().code == code, run.err
     finally:
@@ -228,7 +228,7 @@ def test_who_may_not_register_is_refused_before_anything_is_asked(
     try:
         with (
             five_webhooks(cluster, web),
-            Trace(cluster, "deploy/web", "-n", web, f"--kubeconfig={weak}") as run,
+            trace(cluster, "deploy/web", "-n", web, f"--kubeconfig={weak}") as run,
         ):
             assert run.end().code == 1
     finally:

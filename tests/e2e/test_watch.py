@@ -13,7 +13,7 @@ from tests.controlplane.client import Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
-from tests.e2e.statuses import Shop, Verb
+from tests.e2e.statuses import Shop
 
 API = "/apis/admissionregistration.k8s.io/v1"
 _FOUND_SECONDS = 60.0
@@ -95,7 +95,7 @@ Found = Callable[[], list[Json]]
 
 @contextmanager
 def by_watch(shop: Shop) -> Iterator[Found]:
-    with Verb(shop, "watch", "-o", "json") as run:
+    with shop.verb("watch", "-o", "json") as run:
         run.says("watching")
         yield lambda: [json.loads(one) for one in run.lines if one.startswith("{")]
 
@@ -140,7 +140,7 @@ def test_a_cluster_that_goes_its_way_is_quiet(
     apiserver: ControlPlane, namespace: NamespaceFactory
 ) -> None:
     shop = Shop(apiserver, namespace(apiserver))
-    with Verb(shop, "watch", "configmaps", "--timeout=5s", "-o", "json") as run:
+    with shop.verb("watch", "configmaps", "--timeout=5s", "-o", "json") as run:
         run.says("watching")
         client, path = apiserver.client, f"/api/v1/namespaces/{shop.namespace}/configmaps"
         client.post(path, {"metadata": {"name": "settings"}, "data": {"a": "0"}})

@@ -1,20 +1,15 @@
 """Runs `genguard trace` as a process of its own, and webhooks for it to find."""
 
-import json
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, Self
+from typing import Any
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener, no_patch
 from tests.e2e.culprits import zeroes_observed_generation
-from tests.e2e.genguard import ROOT
-from tests.waiting import PATIENCE
+from tests.e2e.verbs import Verb
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 WATCHED = ["deployments", "deployments/status"]
@@ -61,55 +56,12 @@ def five_webhooks(plane: ControlPlane, namespace: str) -> Iterator[None]:
         yield
 
 
-class Trace:
-    """One run; `with Trace(plane, "deploy/web", ...) as run: run.report()`."""
-
-    def __init__(
-        self,
-        plane: ControlPlane,
-        *arguments: str,
-        yes: bool = True,
-        stdin: int = subprocess.DEVNULL,
-    ) -> None:
-        flags = [f"--kubeconfig={plane.kubeconfig}", "-o", "json", *(["--yes"] if yes else [])]
-        command = [sys.executable, "-m", "webhook", "trace", *flags, *arguments]
-        path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
-        self.process = subprocess.Popen(
-            command,
-            env={"PYTHONPATH": path, "HOME": str(plane.folder)},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.code = 0
-        self.out = self.err = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.end()
-
-    def end(self) -> "Trace":
-        """Waits for the end."""
-        if not self.process.stdout or self.process.stdout.closed:
-            return self
-        self.out, self.err = self.process.communicate(timeout=PATIENCE)
-        self.code = self.process.returncode
-        return self
-
-    def report(self) -> dict[str, Any]:
-        """What it printed, once it has ended well."""
-        self.end()
-        assert self.code == 0, (self.code, self.out, self.err)
-        found: dict[str, Any] = json.loads(self.out)
-        return found
-
-    def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+def trace(
+    plane: ControlPlane, *arguments: str, yes: bool = True, stdin: int = subprocess.DEVNULL
+) -> Verb:
+    """One run; `with trace(plane, "deploy/web", ...) as run: run.report()`."""
+    flags = ["-o", "json", *(["--yes"] if yes else [])]
+    return Verb(plane, "trace", *flags, *arguments, stdin=stdin)
 
 
 def observers(plane: ControlPlane) -> list[str]:
@@ -119,9 +71,9 @@ def observers(plane: ControlPlane) -> list[str]:
     return sorted(one["metadata"]["name"] for one in found)
 
 
-def wait_for_observers(plane: ControlPlane, run: Trace, count: int) -> list[str]:
+def wait_for_observers(plane: ControlPlane, run: Verb, count: int) -> list[str]:
     def registered() -> list[str] | None:
-        if run.process.poll() is not None:
+        if not run.runs:
             raise RuntimeError(run.end().err)
         found = observers(plane)
         return found if len(found) == count else None

@@ -1,86 +1,110 @@
 """Runs a verb of genguard as a process of its own, as a person would."""
 
-import os
-import queue
+import json
 import signal
 import subprocess
 import sys
 import threading
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 from click.testing import CliRunner
 
+from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.genguard import ROOT
+from tests.e2e.genguard import IMPORTS
 from tests.waiting import PATIENCE
 from webhook.cli import main
 
 
 class Verb:
-    """`with Verb(plane, "install", "--yes") as run: run.end()`; may be signalled on the way."""
+    """`with Verb(plane, "install", "--yes") as run: run.end()`; may be signalled on the way.
 
-    def __init__(self, plane: ControlPlane, *arguments: str) -> None:
-        verb, *rest = arguments
+    lines  what it has printed by now, results and what it tells people, as it came
+    """
+
+    def __init__(
+        self, plane: ControlPlane, verb: str, *arguments: str, stdin: int = subprocess.DEVNULL
+    ) -> None:
         command = [sys.executable, "-m", "webhook", verb, f"--kubeconfig={plane.kubeconfig}"]
-        path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
-        self.process = subprocess.Popen(
-            [*command, *rest],
-            env={"PYTHONPATH": path, "HOME": str(plane.folder)},
-            stdin=subprocess.DEVNULL,
+        self._process = subprocess.Popen(
+            [*command, *arguments],
+            env={**IMPORTS, "HOME": str(plane.folder)},
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._told: list[str] = []
-        self._thread = threading.Thread(target=self._read)
-        self._thread.start()
-        self.code = 0
-        self.out = ""
+        self.lines: list[str] = []
+        self._out: list[str] = []
+        self._err: list[str] = []
+        read = ((self._process.stdout, self._out), (self._process.stderr, self._err))
+        self._reading = [threading.Thread(target=self._read, args=each) for each in read]
+        for each in self._reading:
+            each.start()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+    def __exit__(self, *_: object) -> None:
+        if self.runs:
+            self._process.kill()
         self.end()
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self._told.append(line)
-            self._lines.put(line)
+    def _read(self, stream: IO[str], kept: list[str]) -> None:
+        with stream:
+            for line in stream:
+                kept.append(line)
+                self.lines.append(line.rstrip())
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def code(self) -> int:
+        """What it has ended with."""
+        return self._process.returncode
+
+    @property
+    def out(self) -> str:
+        """Its results."""
+        return "".join(self._out)
 
     @property
     def err(self) -> str:
         """What it has said to people."""
-        return "".join(self._told)
+        return "".join(self._err)
 
-    def until(self, text: str) -> None:
-        """Waits until it says so."""
-        while text not in self._lines.get(timeout=PATIENCE):
-            pass
+    def says(self, text: str) -> None:
+        """Waits until a line with this text is printed."""
+
+        def said() -> bool:
+            found = any(text in line for line in self.lines)
+            if not found and not self.runs:
+                raise RuntimeError(f"it ended without a word of {text!r}: {self.lines}")
+            return found
+
+        wait_until(said, what=text)
 
     def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        self._process.send_signal(number)
 
     def end(self) -> Self:
         """Waits for the end."""
-        if self.process.stdout is not None and not self.process.stdout.closed:
-            self.out = self.process.stdout.read()
-            self.process.stdout.close()
-            self.code = self.process.wait(PATIENCE)
-            self._thread.join()
-            assert self.process.stderr is not None
-            self.process.stderr.close()
+        self._process.wait(PATIENCE)
+        for each in self._reading:
+            each.join()
         return self
+
+    def ends(self, code: int) -> None:
+        """Waits for this end."""
+        assert self.end().code == code, self.lines
+
+    def report(self) -> dict[str, Any]:
+        """What it has printed as JSON, once it has ended well."""
+        self.ends(0)
+        found: dict[str, Any] = json.loads(self.out)
+        return found
 
 
 class Done(NamedTuple):
