@@ -132,6 +132,27 @@ def is_observer(document: Mapping[str, Any]) -> bool:
     return RUN_LABEL in (document["metadata"].get("labels") or {})
 
 
+def changed(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], traced: Traced
+) -> list[str]:
+    """Return the names of candidates that were added, removed or edited meanwhile.
+
+    What could act on the object neither before nor after is of no concern.
+    """
+    return sorted({name for name, *_ in _versions(before, traced) ^ _versions(after, traced)})
+
+
+def _versions(documents: Sequence[Mapping[str, Any]], traced: Traced) -> set[tuple[str, str, int]]:
+    observed = [one for one in documents if not is_observer(one)]
+    acting = {one.configuration for one in _candidates(read_configurations(observed), traced)}
+    every = [one["metadata"] for one in observed]
+    return {
+        (one["name"], one["uid"], one.get("generation", 0))
+        for one in every
+        if one["name"] in acting
+    }
+
+
 def _candidates(registered: Sequence[Registered], traced: Traced) -> list[Candidate]:
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for one in registered:

@@ -23,7 +23,7 @@ import certs
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.shown import json_line
 from genguard.trace.passes import Watch
-from genguard.trace.plan import Endpoint, Plan, make_plan, registrations
+from genguard.trace.plan import Endpoint, Plan, changed, make_plan, registrations
 from genguard.trace.report import as_table, make_report
 from webhook.cli.errors import ExitCode
 from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, examples, timeout
@@ -33,7 +33,6 @@ from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
     CONFIGURATIONS,
     advertised_url,
-    changed_since,
     check_rights,
     clean_up,
     configurations,
@@ -111,11 +110,11 @@ async def _observe(
     return watch, received[0] if received else 0
 
 
-async def _changed(access: Access, documents: Sequence[dict[str, Any]]) -> list[str]:
-    """Which webhook configurations have changed meanwhile."""
+async def _changed(access: Access, plan: Plan, documents: Sequence[dict[str, Any]]) -> list[str]:
+    """Which configurations that can act on the object have changed meanwhile."""
     try:
         async with access.connected() as rest:
-            return await changed_since(rest, documents)
+            return changed(documents, await configurations(rest), plan.traced)
     except (RefusedError, *UNREACHED):
         return ["(the list could not be read again)"]
 
@@ -243,7 +242,7 @@ def trace(
     if not yes:
         _ask_to_register(plan)
     watch, received = asyncio.run(_observe(access, plan, **flags))
-    report = make_report(watch, asyncio.run(_changed(access, documents)), values=values)
+    report = make_report(watch, asyncio.run(_changed(access, plan, documents)), values=values)
     if output == "json":
         click.echo(json_line(report))
     else:

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import binascii
 import ssl
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ _DEFAULT_PORT: Final = 443
 _NEXT_SECOND: Final = 1.1
 _AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 _MANAGER: Final = "genguard-converge"
+_PUBLISHED_SECONDS: Final = 5.0
+_EVERY_SECONDS: Final = 0.1
 _AT_ONCE: Final = 8
 """Objects that are looked at side by side."""
 T = TypeVar("T")
@@ -377,10 +380,8 @@ async def read_statuses(
 
     Raises RefusedError or UNREACHED.
     """
-    at = f"apis/{served.group}/{served.version}" if served.group else f"api/{served.version}"
-    document = msgspec.json.decode(await rest.read(f"/openapi/v3/{at}"))
-    schemas: Mapping[str, Any] = document.get("components", {}).get("schemas", {})
-    wanted = {"group": served.group, "version": served.version, "kind": served.kind}
+    schemas, of_kind = await _schemas(rest, served)
+    status = (of_kind.get("properties") or {}).get("status")
 
     def resolve(one: Mapping[str, Any]) -> Mapping[str, Any]:
         name = str(one.get("$ref", "")).rpartition("/")[2]
@@ -389,9 +390,28 @@ async def read_statuses(
         found: Mapping[str, Any] = schemas.get(name, one)
         return found
 
-    for schema in schemas.values():
-        if wanted in (schema.get("x-kubernetes-group-version-kind") or ()):
-            status = (schema.get("properties") or {}).get("status")
-            if status is not None:
-                return status_samples(status, generation, resolve)
-    return {}, {}
+    return ({}, {}) if status is None else status_samples(status, generation, resolve)
+
+
+async def _schemas(rest: Rest, served: Served) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the schemas of a version by their names, and that of the kind; {} where it has none.
+
+    A kind that is new is served first, and its schema is published within a second or so. Raises
+    RefusedError or UNREACHED.
+    """
+    at = f"apis/{served.group}/{served.version}" if served.group else f"api/{served.version}"
+    wanted = {"group": served.group, "version": served.version, "kind": served.kind}
+    end = time.monotonic() + _PUBLISHED_SECONDS
+    while True:
+        text = await if_there(rest.read(f"/openapi/v3/{at}"))
+        document = msgspec.json.decode(text) if text else {}
+        schemas: Mapping[str, Any] = document.get("components", {}).get("schemas", {})
+        for schema in schemas.values():
+            if wanted in (schema.get("x-kubernetes-group-version-kind") or ()):
+                return schemas, schema
+        if time.monotonic() >= end:
+            if text:
+                return schemas, {}
+            missing = f"no schema of {served} is published at /openapi/v3/{at}; try again"
+            raise RefusedError(HTTPStatus.NOT_FOUND, missing)
+        await asyncio.sleep(_EVERY_SECONDS)

@@ -193,19 +193,6 @@ async def delete(rest: Rest, documents: Iterable[Mapping[str, Any]]) -> list[str
     return names
 
 
-async def changed_since(rest: Rest, before: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of configurations that were added, removed or edited, observers aside."""
-    then, now = (
-        {
-            (one["metadata"]["name"], one["metadata"]["uid"], one["metadata"].get("generation", 0))
-            for one in documents
-            if not is_observer(one)
-        }
-        for documents in (before, await configurations(rest))
-    )
-    return sorted({name for name, _, _ in now ^ then})
-
-
 async def send_dry_runs(
     rest: Rest, traced: Traced, tell: Callable[[str], None], over: asyncio.Event
 ) -> None:

@@ -1,13 +1,16 @@
-"""Which webhooks are called for a write in thought, and who is only listed."""
+"""Which webhooks are called for a write in thought, who is only listed, and schemas of a kind."""
 
 import dataclasses
+import json
 
 import pytest
 
 from genguard.detection.suspects import read_configurations
 from genguard.objects.served import Served
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.cluster.converging import Admission, DryRuns
+from webhook.cluster import converging
+from webhook.cluster.converging import Admission, DryRuns, read_statuses
+from webhook.cluster.rest import RefusedError
 
 NAME = "mmm/hook"
 WIDGETS = Served("example.org", "v1", "widgets", "widget", "Widget", (), True, True, True)
@@ -97,3 +100,42 @@ def test_a_namespace_is_matched_by_its_own_labels():
         review = found.review("CREATE", manifest, None)
         assert review["request"]["namespace"] == "shop"
         assert found.matches(NAME, review) == is_called
+
+
+class Published:
+    """What an API server answers one after the other, the last again and again; None is 404."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self._answers = list(answers)
+
+    async def read(self, path):
+        assert path == "/openapi/v3/apis/example.org/v1"
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if answer is None:
+            raise RefusedError(404, "not found")
+        return answer
+
+
+def document(kind):
+    observed = {"properties": {"observedGeneration": {"type": "integer", "format": "int64"}}}
+    which = {"group": "example.org", "version": "v1", "kind": kind}
+    schema = {
+        "x-kubernetes-group-version-kind": [which],
+        "properties": {"status": {"type": "object", **observed}},
+    }
+    return json.dumps({"components": {"schemas": {kind: schema}}}).encode()
+
+
+async def test_the_schema_of_a_kind_that_is_new_is_waited_for():
+    rest = Published(None, b"", document("Gadget"), document("Widget"))
+    statuses = await read_statuses(rest, WIDGETS, 3)
+    assert {"observedGeneration": 3}.items() <= statuses[0].items()
+
+
+async def test_where_no_schema_is_published_it_is_told_and_one_without_the_kind_has_no_status(
+    monkeypatch,
+):
+    monkeypatch.setattr(converging, "_PUBLISHED_SECONDS", 0.0)
+    with pytest.raises(RefusedError, match=r"no schema of \S+ is published at"):
+        await read_statuses(Published(None), WIDGETS, 3)
+    assert await read_statuses(Published(document("Gadget")), WIDGETS, 3) == ({}, {})

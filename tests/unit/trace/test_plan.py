@@ -14,6 +14,7 @@ from genguard.trace.plan import (
     Endpoint,
     Traced,
     between,
+    changed,
     has_expired,
     is_valid,
     make_plan,
@@ -54,6 +55,14 @@ def test_a_candidate_is_what_can_be_called_for_the_object_or_its_status(case):
     assert [one.webhooks for one in plan.candidates] == [
         {key: tuple(names) for key, names in one.items()} for one in expected
     ], case.because
+
+
+def test_what_changes_meanwhile_matters_where_it_can_act_on_the_object():
+    others, ours = configuration("a", "services"), configuration("b")
+    edited = ours | {"metadata": ours["metadata"] | {"generation": 2}}
+    assert changed([ours], [ours, others], WEB) == []
+    assert changed([ours, others], [edited], WEB) == ["b"]
+    assert changed([configuration("a")], [others], WEB) == ["a"], "it acts there no longer"
 
 
 def registered(traced: Traced = WEB):
