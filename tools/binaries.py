@@ -6,14 +6,10 @@ They are Go tools of go.mod in this folder, which pins their versions; go.sum ha
 import hashlib
 import os
 import platform
-import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from tests.controlplane.build import BuildError, pinned
-from tests.locking import locked
+from tests.controlplane.build import BuildError, built, cache_home, pinned
 
 MODULE = Path(__file__).parent
 PACKAGES = {
@@ -32,12 +28,7 @@ def _link_flags() -> str:
 
 def binary(name: str) -> Path:
     """The path of one of PACKAGES, building it when it is not in the cache."""
-    path = _cache() / name
-    if not path.exists():
-        with locked(path.parent / ".lock"):
-            if not path.exists():  # another process may have built it while this one waited
-                _build(name, path)
-    return path
+    return built(_cache() / name, MODULE, PACKAGES[name], _link_flags(), name)
 
 
 def _cache() -> Path:
@@ -45,35 +36,7 @@ def _cache() -> Path:
     digest = hashlib.sha256(f"{sys.platform} {platform.machine()}".encode())
     for name in ("go.mod", "go.sum"):
         digest.update((MODULE / name).read_bytes())
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "genguard" / "supply" / digest.hexdigest()[:16]
-
-
-def _build(name: str, path: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise BuildError(f"{name} is not built yet and there is no go command on PATH: install Go")
-    print(f"supply: building {name} ({PACKAGES[name]})", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as work:
-        unfinished = str(Path(work) / name)
-        done = subprocess.run(
-            [
-                go,
-                "build",
-                "-buildvcs=false",
-                f"-ldflags={_link_flags()}",
-                "-o",
-                unfinished,
-                PACKAGES[name],
-            ],
-            cwd=MODULE,
-            env=os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"},
-            stdout=sys.stderr,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise BuildError(f"go build of {PACKAGES[name]} failed; see its output above")
-        Path(unfinished).replace(path)  # in one step: nobody ever runs half a binary
+    return cache_home() / "supply" / digest.hexdigest()[:16]
 
 
 def main() -> None:

@@ -127,26 +127,30 @@ def binaries(names: Iterable[str]) -> dict[str, Path]:
 
 def binary(name: str, counted: str | None = None) -> Path:
     """The path of one, building it when it is in neither place. `counted`: its name while it is."""
-    path = place(name)
+    module = PROGRAMS.get(name, MODULE)
+    is_minor = name.startswith(OTHER_MINOR)
+    package = PACKAGES["kube-apiserver"] if is_minor else PACKAGES.get(name, ".")
+    flags = link_flags(module if is_minor else MODULE)
+    return built(place(name), module, package, flags, counted or name)
+
+
+def built(path: Path, module: Path, package: str, flags: str, counted: str) -> Path:
+    """The path, once this package of a Go module has been built there."""
     if not path.exists():
         with locked(path.parent / ".lock"):
             if not path.exists():  # another process may have built it while this one waited
-                _build(name, path, counted or name)
+                _build(path, module, package, flags, counted)
     return path
 
 
-def _build(name: str, path: Path, counted: str) -> None:
-    go = shutil.which("go")
+def _build(path: Path, module: Path, package: str, flags: str, counted: str) -> None:
+    name, go = path.name, shutil.which("go")
     if go is None:
         raise BuildError(
             f"{name} is not built yet and there is no go command on PATH. Install Go "
             f"{''.join(_GO.findall((MODULE / 'go.mod').read_text()))} or newer "
             f"(https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder that has {name}."
         )
-    module = PROGRAMS.get(name, MODULE)
-    is_minor = name.startswith(OTHER_MINOR)
-    package = PACKAGES["kube-apiserver"] if is_minor else PACKAGES.get(name, ".")
-    flags = link_flags(module if is_minor else MODULE)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         unfinished, said = Path(work) / name, Path(work) / "said"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests import runbook_commands as helpful
 from tests.controlplane.client import wait_until
@@ -34,72 +35,15 @@ STATUS = (
     "kubectl get deploy,rs,pods -o yaml | genguard status -f -",
     "genguard status -f objects.ndjson -o json",
 )
-PORTS = "-p 127.0.0.1:8443:8443 -p 127.0.0.1:8080:8080"
-IMAGE = "tests/kind/core/test_image.py"
-CHART = "tests/e2e/test_chart.py, with the chart of this folder"
-KREW = "tests/supply/test_krew.py, with the archive of these sources"
 RELEASED = current()
-OCI = f"oci://{RELEASED.registry}/charts/genguard -n genguard-system"
-PIPX = "tests/supply/test_pipx.py"
-RELEASE = "tests/supply/test_release.py, with the files of these sources"
-DOCUMENTED = "tests/library/test_documented.py, with what is installed"
-PROBES = "tests/unit/status/test_wait_goal.py"
-PUBLISH = "tests/e2e/test_publish_status.py"
-FOLLOWS = "tests/e2e/test_rules.py, with every right"
-RIGHTS = "tests/integration/test_ops_tokens.py"
+NAMES = {one: getattr(RELEASED, one) for one in ("registry", "version", "address")}
 ELSEWHERE = {
-    "make demo": "tests/demo/test_demo.py",
-    "make test": "this run",
-    "genguard replay --crds crds.yaml --webhooks policies.yaml audit-2026-11-20.log.gz audit.log": (
-        "tests/integration/test_audit_log.py"
-    ),
-    "genguard uninstall --registrations-only": "tests/e2e/test_install.py",
-    "kubectl delete -k manifests/base/registrations": "tests/kind/whole/test_switches.py",
-    "pipx install .": PIPX,
-    "genguard version": PIPX,
-    "pipx install genguard-webhook": RELEASE,
-    f"docker run --rm {RELEASED.registry}:{RELEASED.version} version": RELEASE,
-    f"helm show readme oci://{RELEASED.registry}/charts/genguard --version {RELEASED.version}": (
-        RELEASE
-    ),
-    "kubectl krew install --manifest-url="
-    f"{RELEASED.address}/releases/download/v{RELEASED.version}/genguard.yaml": KREW,
-    "docker build -t genguard:local .": IMAGE,
-    f"docker run --rm --read-only --tmpfs /tmp {PORTS} genguard:local": IMAGE,
-    "(umask 077; openssl rand -hex 32 > token)": IMAGE,
-    f'docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/token:/run/token:ro" {PORTS} '
-    "genguard:local serve --ops-auth token-file=/run/token": IMAGE,
-    f"helm upgrade --install genguard {OCI} --create-namespace --set auditOnly=true": CHART,
-    "helm upgrade --install genguard charts/genguard -n genguard-system --create-namespace "
-    "--set auditOnly=true \\\n  --set image.repository=genguard --set image.tag=local": CHART,
-    "helm uninstall genguard -n genguard-system": CHART,
-    "kubectl -n genguard-system logs job/genguard-register": "tests/e2e/test_chart.py, as a file",
-    "genguard doctor": "tests/e2e/test_doctor.py",
-    **dict.fromkeys(commands_of("traces.md"), "tests/e2e/test_opentelemetry.py"),
-    "python -m pip install genguard kubernetes kopf pytest": DOCUMENTED,
-    "python -m pytest": DOCUMENTED,
-    "kubectl genguard status -A": KREW,
-    "genguard wait deploy/web --for traffic-ready": PROBES,
-    "genguard wait deploy/shop --for ready --for qualified": PROBES,
-    "kubectl annotate deployment web genguard.io/depends-on="
-    "SQLInstance.sql.example.org/orders,Service/cache": PUBLISH,
-    "kubectl label widget one genguard.io/publish-status=true": PUBLISH,
-    "genguard publish-status widgets.example.org -n shop": PUBLISH,
-    "genguard rules test databases.yaml": "tests/unit/cli/test_rules.py",
-    "genguard status db -A --rules databases.yaml": "tests/unit/cli/test_rules.py, of a file",
-    "genguard serve --rules databases.yaml": "tests/unit/cli/test_serve.py",
-    "kubectl -n genguard-system create configmap genguard-rules "
-    "--from-file=databases.yaml": FOLLOWS,
-    "kubectl -n genguard-system create role genguard-rules --verb=get,list,watch "
-    "--resource=configmaps --resource-name=genguard-rules": FOLLOWS,
-    "kubectl -n genguard-system create rolebinding genguard-rules --role=genguard-rules "
-    "--serviceaccount=genguard-system:genguard": FOLLOWS,
-    "genguard watch": "tests/e2e/test_watch.py, and its rights in tests/rights",
-    "genguard watch services configmaps -n shop": "tests/e2e/test_watch.py, of other kinds",
-    "genguard dashboard": "tests/unit/cli/test_dashboard.py, and its rights in tests/rights",
-    "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
-    "the port is there is seen below",
-}
+    command.format_map(NAMES): test
+    for test, found in yaml.safe_load(
+        Path(__file__).with_name("elsewhere.yaml").read_text()
+    ).items()
+    for command in found
+} | dict.fromkeys(commands_of("traces.md"), "tests/e2e/test_opentelemetry.py")
 
 
 HELP = ("docs/troubleshooting.md", "docs/upgrade.md")

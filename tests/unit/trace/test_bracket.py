@@ -13,7 +13,6 @@ from webhook.cluster.rest import RefusedError
 from webhook.cluster.tracing import (
     CONFIGURATIONS,
     StillRegisteredError,
-    changed_since,
     remove,
 )
 from webhook.server.trace_listener import Reach
@@ -108,16 +107,6 @@ async def test_what_cannot_be_removed_is_told_with_the_command_that_does(error):
     server.trouble = [error] * 3
     with pytest.raises(StillRegisteredError, match=f"-l {RUN_LABEL}=abcd"):
         await remove(server, "abcd", 0.0)  # type: ignore[arg-type]
-
-
-async def test_configurations_that_change_meanwhile_are_told():
-    before = [configuration("same"), configuration("edited"), configuration("gone")]
-    edited = configuration("edited")
-    edited["metadata"]["generation"] = 2
-    server = FakeServer(configuration("same"), edited, configuration("new"), observer("mine"))
-    assert await changed_since(server, before) == [  # type: ignore[arg-type]
-        "edited", "gone", "new",
-    ]  # fmt: skip
 
 
 @table("trace/reach.yaml", "url", "listen", "address", "dialled")

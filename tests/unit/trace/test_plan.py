@@ -60,8 +60,10 @@ def test_a_candidate_is_what_can_be_called_for_the_object_or_its_status(case):
 def test_what_changes_meanwhile_matters_where_it_can_act_on_the_object():
     others, ours = configuration("a", "services"), configuration("b")
     edited = ours | {"metadata": ours["metadata"] | {"generation": 2}}
-    assert changed([ours], [ours, others], WEB) == []
+    observer = configuration("o", labels={RUN_LABEL: "abcd"})
+    assert changed([ours], [ours, others, observer], WEB) == []
     assert changed([ours, others], [edited], WEB) == ["b"]
+    assert changed([ours], [ours, configuration("a")], WEB) == ["a"]
     assert changed([configuration("a")], [others], WEB) == ["a"], "it acts there no longer"
 
 
