@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import ssl
 import time
 from dataclasses import replace
 from typing import Any
@@ -153,27 +152,6 @@ async def test_a_stop_does_not_wait_for_idle_connections(tmp_path):
         async with patiently():  # a wait would take `body_seconds`, which is longer
             await run.service.stop()
         assert await wire.closed()
-
-
-async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_behind(tmp_path):
-    async with serving(tmp_path) as run:
-        taken = run.service.secure_port
-        with pytest.raises(OSError, match="address already in use"):
-            await asyncio.start_server(lambda *_: None, "127.0.0.1", taken)
-
-
-async def test_plain_http_on_the_admission_port_is_no_answer_and_no_harm(running):
-    reader, writer = await asyncio.open_connection("127.0.0.1", running.service.secure_port)
-    writer.write(http_post(GOOD.encode()))
-    assert not (await reader.read(100)).startswith(b"HTTP")
-    writer.close()
-    assert (await running.post(GOOD.encode())).status == 200
-
-
-async def test_a_client_without_trust_gets_no_answer(running):
-    running.trust = ssl.create_default_context()
-    with pytest.raises(ssl.SSLCertVerificationError):
-        await running.connect()
 
 
 @pytest.mark.parametrize("path", ["/debug", "/metrics/x", "/api", "/../etc/passwd"])

@@ -117,31 +117,6 @@ async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path, on_each_lo
     assert len(recording.read_bytes().splitlines()) == 2
 
 
-async def test_the_first_review_is_judged_though_the_machine_stood_still(tmp_path, on_each_loop):
-    """Longer than the API server waits: a review that is alone is no load."""
-    async with served(tmp_path) as run:
-        trust = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
-        port = run.facts["admission"].rpartition(":")[2]
-        connection = asyncio.open_connection(
-            "127.0.0.1", port, ssl=trust, server_hostname="localhost"
-        )
-        wire = Wire(*await connection)
-        run.process.send_signal(signal.SIGSTOP)
-        await wire.send(post())
-        await asyncio.sleep(2.5)
-        run.process.send_signal(signal.SIGCONT)
-        answer = await wire.answer()
-        await wire.close()
-        metrics = await run.ask(
-            run.facts["ops"], head("GET /metrics HTTP/1.1", [("Host", "localhost")])
-        )
-        run.process.send_signal(signal.SIGINT)
-        _, lines = await run.end()
-    assert answer.status == 200
-    assert 'genguard_shed_total{reason="late"} 0.0' in metrics.body.decode()
-    assert "overloaded: reviews are shed" not in [line["message"] for line in lines]
-
-
 @pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM)])
 async def test_sigint_and_a_second_sigterm_end_it_at_once(tmp_path, on_each_loop, signals):
     async with served(tmp_path, "--shutdown-delay=3600") as run:

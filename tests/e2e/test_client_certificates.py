@@ -1,9 +1,7 @@
 """An API server that shows genguard who it is, as manifests/README.md tells how."""
 
 import json
-import ssl
 from collections.abc import Iterator
-from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
-from tests.waiting import PATIENCE
 
 NAME = "apiserver-webhook-client"
 PLUGINS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
@@ -88,15 +85,3 @@ def test_the_api_server_is_answered_and_when_its_authority_is_no_longer_trusted_
         wait_until(let_through, what="a write that genguard does not see")
         assert guard.metric(REFUSED, reason="untrusted_client") >= 1
         assert len(guard.log_lines("clients are refused")) == 1
-
-
-def test_whoever_has_no_certificate_is_refused(guard: Genguard) -> None:
-    trust = ssl.create_default_context(cafile=str(guard.folder / "certs" / "ca.crt"))
-    connection = HTTPSConnection("127.0.0.1", guard.admission_port, timeout=PATIENCE, context=trust)
-    with pytest.raises(OSError, match=r".*"):
-        connection.request("POST", "/mutate", "{}", {"Content-Type": "application/json"})
-        connection.getresponse()
-    connection.close()
-    wait_until(
-        lambda: guard.metric(REFUSED, reason="no_client_certificate") == 1, what="the refusal"
-    )
