@@ -1,14 +1,15 @@
 """Plays cert-manager: makes the Secret that a Certificate asks for, and injects its CA."""
 
 import base64
+from contextlib import ExitStack
 from typing import Any
 
 from tests.controlplane.certificates import Authority
-from tests.controlplane.client import Client, wait_until
+from tests.controlplane.client import Client
+from tests.e2e.custom import defined, definition
 from tests.e2e.player import Player
 
 _GROUP = "cert-manager.io"
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _INJECTED = f"{_GROUP}/inject-ca-from"
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 _KINDS = {"issuers": "Issuer", "certificates": "Certificate"}
@@ -18,15 +19,14 @@ class CertManager(Player):
     """`with CertManager(plane):`; its kinds are served until it is left."""
 
     def begin(self) -> None:
+        self._defined = ExitStack()
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         for plural, kind in _KINDS.items():
-            self._plane.client.post(_DEFINITIONS, _definition(plural, kind))
-        for plural in _KINDS:
-            path = f"/apis/{_GROUP}/v1/{plural}"
-            wait_until(lambda path=path: self._plane.client.get(path).body, what=path)
+            document = definition(_GROUP, plural, kind, schema, status=False)
+            self._defined.enter_context(defined(self._plane, document))
 
     def end(self) -> None:
-        for plural in _KINDS:
-            self._plane.client.delete(f"{_DEFINITIONS}/{plural}.{_GROUP}")
+        self._defined.close()
 
     def look(self, client: Client) -> None:
         for one in client.get(f"/apis/{_GROUP}/v1/certificates").body["items"]:
@@ -67,17 +67,3 @@ class CertManager(Player):
         if registration["webhooks"][0]["clientConfig"].get("caBundle") != bundle:
             pointer = "/webhooks/0/clientConfig/caBundle"
             client.patch(path, [{"op": "add", "path": pointer, "value": bundle}])
-
-
-def _definition(plural: str, kind: str) -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True}
-    return {
-        "metadata": {"name": f"{plural}.{_GROUP}"},
-        "spec": {
-            "group": _GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
-            "versions": [version | {"schema": {"openAPIV3Schema": schema}}],
-        },
-    }

@@ -1,6 +1,6 @@
 """CustomResourceDefinitions for tests, with and without a status subresource."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +52,36 @@ class Custom:
         return found
 
 
+def definition(
+    group: str, plural: str, kind: str, schema: dict[str, Any], *, status: bool
+) -> dict[str, Any]:
+    """A CustomResourceDefinition of one version; `status`: with that subresource."""
+    version = {"name": "v1", "served": True, "storage": True}
+    version |= {"schema": {"openAPIV3Schema": schema}}
+    if status:
+        version |= {"subresources": {"status": {}}}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+@contextmanager
+def defined(plane: ControlPlane, document: Mapping[str, Any]) -> Iterator[None]:
+    """Its kind is served until this is left."""
+    name, spec = document["metadata"]["name"], document["spec"]
+    path = f"/apis/{spec['group']}/v1/{spec['names']['plural']}"
+    plane.client.post(_CRDS, document)
+    try:
+        wait_until(lambda: plane.client.get(path, check=False).status == 200, what=path)
+        yield
+    finally:
+        plane.client.delete(f"{_CRDS}/{name}")
+
+
 @contextmanager
 def served(
     plane: ControlPlane, namespace: str, *, status_subresource: bool, group: str = ""
@@ -65,26 +95,12 @@ def served(
         "x-kubernetes-preserve-unknown-fields": True,
     }
     schema = {"type": "object", "properties": {"spec": part, "status": part}}
-    version: dict[str, Any] = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-    }
-    if status_subresource:
-        version["subresources"] = {"status": {}}
-    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    name = f"widgets.{group}"
-    definition = {
-        "metadata": {"name": name},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
-    plane.client.post(_CRDS, definition)
-    try:
-        custom = Custom(plane, namespace, group, f"/apis/{group}/v1/namespaces/{namespace}/widgets")
-        dry = {"dryRun": "All"}
-        body = custom.body("probe")
-        wait_until(lambda: plane.client.post(custom.path, body, params=dry), what=f"{name} served")
+    document = definition(group, "widgets", "Widget", schema, status=status_subresource)
+    custom = Custom(plane, namespace, group, f"/apis/{group}/v1/namespaces/{namespace}/widgets")
+    body = custom.body("probe")
+    with defined(plane, document):
+        wait_until(
+            lambda: plane.client.post(custom.path, body, params={"dryRun": "All"}),
+            what=f"{custom.resource} served",
+        )
         yield custom
-    finally:
-        plane.client.delete(f"{_CRDS}/{name}")

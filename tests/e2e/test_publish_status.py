@@ -15,67 +15,21 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.granting import SYSTEM, granted
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.account import Account
+from tests.e2e.custom import defined
 from tests.e2e.genguard import ROOT
 from tests.e2e.verbs import Verb, run
 
 GROUP = "publish.genguard.io"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MANAGER = "genguard-publish-status"
 OPTED_IN = {"genguard.io/publish-status": "true"}
-TEXT = {"type": "string"}
-CONDITION = {
-    "type": "object",
-    "required": ["type", "status", "reason", "message", "lastTransitionTime"],
-    "properties": {
-        "type": TEXT,
-        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-        "reason": TEXT | {"minLength": 1, "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"},
-        "message": TEXT,
-        "lastTransitionTime": TEXT | {"format": "date-time"},
-        "observedGeneration": {"type": "integer", "format": "int64"},
-    },
-}
-"""metav1.Condition, as controller-gen writes it."""
-
-
-def definition(plural: str, kind: str, **conditions: Any) -> dict[str, Any]:
-    status = {
-        "type": "object",
-        "properties": {
-            "observedGeneration": {"type": "integer", "format": "int64"},
-            "reconciledGeneration": {"type": "integer", "format": "int64"},
-            "meta": {
-                "type": "object",
-                "properties": {"reconciledGeneration": {"type": "integer", "format": "int64"}},
-            },
-            "conditions": {"type": "array", "items": CONDITION, **conditions},
-        },
-    }
-    spec = {"type": "object", "properties": {"size": {"type": "integer"}}}
-    schema = {"type": "object", "properties": {"spec": spec, "status": status}}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
-    return {
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
 
 
 @pytest.fixture(scope="module")
 def plane(apiserver: ControlPlane) -> Iterator[ControlPlane]:
     """An API server with a custom resource whose conditions are a list map."""
-    as_map = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    client, path = apiserver.client, f"/apis/{GROUP}/v1/gizmos"
-    client.post(CRDS, definition("gizmos", "Gizmo", **as_map))
-    wait_until(lambda: client.get(path, check=False).status == 200, what=path)
-    yield apiserver
-    client.delete(f"{CRDS}/gizmos.{GROUP}")
+    text = Path(__file__).with_name("gizmos.yaml").read_text()
+    with defined(apiserver, yaml.safe_load(text)):
+        yield apiserver
 
 
 class Gizmos:

@@ -14,7 +14,7 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
-from tests.e2e.custom import served
+from tests.e2e.custom import definition, served
 from tests.e2e.deep_objects import create_deep
 from tests.e2e.genguard import Genguard
 from tests.e2e.verbs import run
@@ -90,30 +90,16 @@ def test_an_alert_about_it_finds_that_it_exists(apiserver: ControlPlane, shop: s
 
 
 @pytest.fixture(scope="module")
-def nested_definition(apiserver: ControlPlane) -> Iterator[str]:
+def nested_definition(apiserver: ControlPlane) -> Iterator[None]:
     """A CustomResourceDefinition with NESTED_PROPERTIES properties within each other."""
-    group = "nested.genguard.io"
     start, end = '{"type":"object","properties":{"a":', "}}"
     schema = start * NESTED_PROPERTIES + '{"type":"object"}' + end * NESTED_PROPERTIES
-    names = {"plural": "nests", "singular": "nest", "kind": "Nest", "listKind": "NestList"}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": "DEEP"}}},
-    }
-    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
-    name = f"nests.{group}"
-    body = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    deep = {"type": "object", "properties": {"spec": "DEEP"}}
+    body = definition("nested.genguard.io", "nests", "Nest", deep, status=False)
     text = json.dumps(body).replace('"DEEP"', schema)
     apiserver.kubectl("create", "--validate=false", "-f", "-", stdin=text)
-    yield name
-    apiserver.kubectl("delete", "crd", name)
+    yield
+    apiserver.kubectl("delete", "crd", body["metadata"]["name"])
 
 
 @pytest.mark.usefixtures("nested_definition")
