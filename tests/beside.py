@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Self
 
 from tests.waiting import PATIENCE
@@ -25,6 +25,31 @@ class Beside:
 
     def _run(self) -> None:
         raise NotImplementedError
+
+
+class Again(Beside):
+    """`with Again(act, 0.1):`; `act(turn)` is done again and again, with a pause before each.
+
+    turns  how often it was done
+    done   is called at the end, in the same thread
+    """
+
+    def __init__(
+        self,
+        act: Callable[[int], object],
+        pause: float,
+        *,
+        done: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__()
+        self._act, self._pause, self._done = act, pause, done
+        self.turns = 0
+
+    def _run(self) -> None:
+        while not self._over.wait(self._pause):
+            self._act(self.turns)
+            self.turns += 1
+        self._done()
 
 
 class OnLoop:

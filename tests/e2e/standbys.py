@@ -1,15 +1,14 @@
 """Two genguards that stand for two pods, and a Service that leads to the active one."""
 
-import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import manifests
+from tests.beside import Beside
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.account import Account
@@ -68,19 +67,18 @@ class Pod:
         self._client.delete(self.path, {"gracePeriodSeconds": 0}, check=False)
 
 
-class _Service(threading.Thread):
+class _Service(Beside):
     """The Service of manifests/standby: looks at the pods and says where connections go."""
 
     def __init__(self, plane: ControlPlane, pods: list[Pod]) -> None:
-        super().__init__(name="service")
+        super().__init__()
         self._client: Client = plane.client_of("admin")
         self._pods = {one.name: one for one in pods}
-        self._over = threading.Event()
         self.active: tuple[str, ...] = ()
         self.since = 0.0
         """When it began to lead there, by time.monotonic."""
 
-    def run(self) -> None:
+    def _run(self) -> None:
         (path,) = {one.pods for one in self._pods.values()}
         selector = {"labelSelector": f"{ACTIVE}=true"}
         while not self._over.wait(_SEEN_SECONDS):
@@ -91,10 +89,6 @@ class _Service(threading.Thread):
             if active != self.active:
                 self.active, self.since = active, time.monotonic()
         self._client.close()
-
-    def end(self) -> None:
-        self._over.set()
-        self.join()
 
     def __iter__(self) -> Iterator[int]:
         return self
@@ -168,44 +162,28 @@ def standing_by(
             one.create(guard)
             stack.callback(one.remove)
             one.tell_ready()
-        service = _Service(plane, pods)
-        service.start()
-        stack.callback(service.end)
+        service = stack.enter_context(_Service(plane, pods))
         port = stack.enter_context(Balancer(service))
         found = Standbys(pods, service, port, (certs / "ca.crt").read_bytes())
         _ = found.active
         yield found
 
 
-class StatusWriter(threading.Thread):
+class StatusWriter(Beside):
     """Writes a status again and again, and remembers which writes came out as they were sent."""
 
     def __init__(self, plane: ControlPlane, path: str, pause: float) -> None:
-        super().__init__(name="status-writer")
+        super().__init__()
         self._client: Client = plane.client_of("admin")
         self._path = f"{path}/status"
         self._pause = pause
-        self._over = threading.Event()
         self.unguarded: list[float] = []
         """When those were sent from which the value was lost, by time.monotonic."""
         self.slowest = 0.0
         self.written = 0
         self.failures: list[str] = []
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self.join()
-
-    def run(self) -> None:
+    def _run(self) -> None:
         while not self._over.wait(self._pause):
             body = {"status": {"observedGeneration": 1, "replicas": self.written % 2}}
             began = time.monotonic()

@@ -4,13 +4,13 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from subprocess import Popen
-from threading import Event, Thread
 from typing import Any, Final, NamedTuple
 
 from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
+from tests.beside import Again
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
@@ -75,27 +75,19 @@ def loops(scene: Scene) -> dict[str, Callable[[int], object]]:
 
 @contextmanager
 def going_on(loops: dict[str, Callable[[int], object]]) -> Iterator[None]:
-    """Each writer takes a turn every 0.4 s."""
-    ended = Event()
+    """Each writer takes a turn every 0.4 s. What cannot be written now is at its next turn."""
 
-    def work(turn_of: Callable[[int], object]) -> None:
-        turn = 0
-        while not ended.wait(0.4):
-            try:
-                turn_of(turn)
-            except (ApiError, OSError):
-                continue  # what cannot be written now is written at the next turn
-            turn += 1
+    def trying(turn_of: Callable[[int], object]) -> Callable[[int], None]:
+        def turn(number: int) -> None:
+            with suppress(ApiError, OSError):
+                turn_of(number)
 
-    threads = [Thread(target=work, args=(one,)) for one in loops.values()]
-    for one in threads:
-        one.start()
-    try:
+        return turn
+
+    with ExitStack() as stack:
+        for one in loops.values():
+            stack.enter_context(Again(trying(one), 0.4))
         yield
-    finally:
-        ended.set()
-        for one in threads:
-            one.join()
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """`genguard serve --registrations follow` on a real API server: phases come and go with need."""
 
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from genguard.detection.matching import Writes, may_match
+from tests.beside import Again
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -39,27 +38,15 @@ def plane() -> Iterator[ControlPlane]:
         yield started
 
 
-@contextmanager
-def controller(client: Client, path: str) -> Iterator[list[float]]:
-    """A controller that reports its status ten times a second; yields the times of its writes."""
-    written: list[float] = []
-    ends = threading.Event()
+def controller(client: Client, path: str, written: list[float]) -> Again:
+    """A controller that reports its status ten times a second, and when it did."""
 
-    def work() -> None:
-        number = 0
-        while not ends.wait(0.1):
-            number += 1
-            status = {"observedGeneration": 1, "replicas": number % 2}
-            client.patch(f"{path}/status", {"status": status})
-            written.append(time.time())
+    def report(turn: int) -> None:
+        status = {"observedGeneration": 1, "replicas": turn % 2}
+        client.patch(f"{path}/status", {"status": status})
+        written.append(time.time())
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield written
-    finally:
-        ends.set()
-        thread.join()
+    return Again(report, 0.1)
 
 
 @pytest.mark.parametrize("mode", by_day(["--audit-only", "--events"], these=["--events"]))
@@ -84,8 +71,9 @@ def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_
             what="/mutate follows its own need",
         )
         user = client.as_user("widget-controller", ["system:masters"], "")
+        written: list[float] = []
         with (
-            controller(user, f"{path}/web") as written,
+            controller(user, f"{path}/web", written),
             WebhookListener(plane.authority, zeroes_observed_generation) as listener,
         ):
             wait_until(lambda: len(written) > 5, what="a controller that writes")

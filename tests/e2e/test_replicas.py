@@ -1,13 +1,14 @@
 """Three genguards and one store judge as one, and a store that is lost costs no write."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import pytest
 
+from tests.beside import Again
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -173,9 +174,7 @@ class Writers:
     def __init__(self, shared: Shared, namespace: str) -> None:
         scene = Scene(shared.plane, namespace)
         self._widgets = [scene.widget(f"of-{number}") for number in range(_WRITERS)]
-        self._threads = [threading.Thread(target=self._write, args=(one,)) for one in self._widgets]
         self._client = shared.plane.client
-        self._over = False
         self.failed: list[str] = []
         self.writes = 0
         self.cleared = 0
@@ -184,34 +183,28 @@ class Writers:
 
     @contextmanager
     def running(self) -> Iterator["Writers"]:
-        for thread in self._threads:
-            thread.start()
-        try:
+        with ExitStack() as stack:
+            for widget in self._widgets:
+                write = partial(self._write, widget)
+                stack.enter_context(Again(write, 0.0, done=self._client.close))
             yield self
-        finally:
-            self._over = True
-            for thread in self._threads:
-                thread.join()
 
     def more(self, writes: int = 30) -> None:
         """Wait for so many more."""
         target = self.writes + writes
         wait_until(lambda: self.writes >= target, what="writes")
 
-    def _write(self, widget: Stored) -> None:
-        number = 0
-        while not self._over:
-            number += 1
-            try:
-                stored = widget.status("widget-controller", observedGeneration=number)
-            except ApiError as error:
-                self.failed.append(str(error))
-            else:
-                is_restored = stored["status"].get("observedGeneration") == number
-                self.restored = self.restored + 1 if is_restored else 0
-                self.cleared += not is_restored
-                self.writes += 1
-        self._client.close()
+    def _write(self, widget: Stored, turn: int) -> None:
+        number = turn + 1
+        try:
+            stored = widget.status("widget-controller", observedGeneration=number)
+        except ApiError as error:
+            self.failed.append(str(error))
+        else:
+            is_restored = stored["status"].get("observedGeneration") == number
+            self.restored = self.restored + 1 if is_restored else 0
+            self.cleared += not is_restored
+            self.writes += 1
 
 
 def _lock(shared: Shared) -> None:

@@ -3,11 +3,10 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
 
 import pytest
 
+from tests.beside import Again
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -42,31 +41,19 @@ def web(cluster: ControlPlane, namespace: NamespaceFactory) -> Iterator[str]:
     assert observers(cluster) == []
 
 
-@contextmanager
-def written(plane: ControlPlane, namespace: str) -> Iterator[None]:
+def written(plane: ControlPlane, namespace: str) -> Again:
     """The controller writes the status of `web` and of `other`, again and again."""
-    over = Event()
 
-    def write() -> None:
-        number = 0
-        while not over.wait(0.1):
-            number += 1
-            for name in ("web", "other"):
-                path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
-                template = {"metadata": {"annotations": {"example.org/number": str(number)}}}
-                try:
-                    plane.client.patch(path, {"spec": {"template": template, "paused": True}})
-                except ApiError as error:
-                    assert error.status == 409
-        plane.client.close()
+    def write(turn: int) -> None:
+        for name in ("web", "other"):
+            path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+            template = {"metadata": {"annotations": {"example.org/number": str(turn)}}}
+            try:
+                plane.client.patch(path, {"spec": {"template": template, "paused": True}})
+            except ApiError as error:
+                assert error.status == 409
 
-    thread = Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return Again(write, 0.1, done=plane.client.close)
 
 
 def test_of_five_webhooks_it_names_the_one_that_clobbers(cluster: ControlPlane, web: str) -> None:

@@ -1,11 +1,12 @@
 """Draws: 20 Deployments whose status a webhook clears, and for how many genguard did its work."""
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from genguard.detection.matching import Writes, may_match
+from tests.beside import Again
 from tests.controlplane.client import wait_until
 from tests.kind.cluster import PAUSE, Cluster, Figure, Json
 from tests.kind.culprit import ACTOR, Culprit
@@ -72,26 +73,18 @@ def assert_named_within_ten_writes(
 def _written(cluster: Cluster, namespace: str) -> Iterator[Mapping[str, int]]:
     """Write each status of 20 Deployments once a second; yield how many writes came out wrong."""
     spoilt: Counter[str] = Counter()
-    ends = threading.Event()
 
-    def write(names: Sequence[str]) -> None:
-        while not ends.wait(1.0):
-            for number, name in enumerate(names):
-                path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status"
-                status = {"observedGeneration": 1, "unavailableReplicas": number}
-                answer = cluster.client.patch(path, {"status": status}).body
-                spoilt[name] += answer["status"].get("observedGeneration") != 1
+    def write(names: Sequence[str], _: int) -> None:
+        for number, name in enumerate(names):
+            path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status"
+            status = {"observedGeneration": 1, "unavailableReplicas": number}
+            answer = cluster.client.patch(path, {"status": status}).body
+            spoilt[name] += answer["status"].get("observedGeneration") != 1
 
-    names = _names()
-    threads = [threading.Thread(target=write, args=(names[at::4],)) for at in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
+    with ExitStack() as stack:
+        for at in range(4):
+            stack.enter_context(Again(partial(write, _names()[at::4]), 1.0))
         yield spoilt
-    finally:
-        ends.set()
-        for thread in threads:
-            thread.join()
 
 
 def _intent_is_called(cluster: Cluster) -> bool:

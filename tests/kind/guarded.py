@@ -1,10 +1,11 @@
 """Asks all the time whether genguard guards writes, while its active pod is taken away."""
 
-import threading
 import time
-from types import TracebackType
+from contextlib import ExitStack
+from functools import partial
 from typing import Self
 
+from tests.beside import Again
 from tests.controlplane.client import ApiError, wait_until
 from tests.kind.cluster import Cluster
 from tests.kind.draws import deployment
@@ -22,11 +23,7 @@ class Guarded:
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._cluster, self._namespace = cluster, namespace
-        self._over = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._ask, args=(f"asked-{number}",))
-            for number in range(_ASKERS)
-        ]
+        self._asking = ExitStack()
         self._asked = 0
         self._unguarded: list[float] = []
         self.failures: list[str] = []
@@ -34,19 +31,13 @@ class Guarded:
     def __enter__(self) -> Self:
         self._cluster.apply(*(deployment(one, self._namespace, 0) for one in self._names))
         wait_until(lambda: all(map(self._observed, self._names)), what="all are observed")
-        for thread in self._threads:
-            thread.start()
+        for name in self._names:
+            ask = partial(self._ask, name)
+            self._asking.enter_context(Again(ask, _PAUSE_SECONDS, done=self._cluster.client.close))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._asking.close()
 
     @property
     def gap(self) -> float:
@@ -68,16 +59,14 @@ class Guarded:
         found = self._cluster.client.get(self._path(name)).body
         return found["status"].get("observedGeneration") == 1
 
-    def _ask(self, name: str) -> None:
-        client, path = self._cluster.client, f"{self._path(name)}/status"
-        while not self._over.wait(_PAUSE_SECONDS):
-            try:
-                sent = time.monotonic()
-                answer = client.patch(path, {"status": {"observedGeneration": 1}})
-            except (ApiError, OSError) as error:
-                self.failures.append(f"{type(error).__name__}: {error}")
-                continue
-            self._asked += 1
-            if answer.body["status"].get("observedGeneration") != 1:
-                self._unguarded.append(sent)
-        client.close()
+    def _ask(self, name: str, _: int) -> None:
+        path = f"{self._path(name)}/status"
+        try:
+            sent = time.monotonic()
+            answer = self._cluster.client.patch(path, {"status": {"observedGeneration": 1}})
+        except (ApiError, OSError) as error:
+            self.failures.append(f"{type(error).__name__}: {error}")
+            return
+        self._asked += 1
+        if answer.body["status"].get("observedGeneration") != 1:
+            self._unguarded.append(sent)

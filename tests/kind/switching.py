@@ -1,10 +1,9 @@
 """Asks all the time in which mode writes are answered, while genguard is switched to the other."""
 
-import threading
 import time
-from types import TracebackType
 from typing import Self
 
+from tests.beside import Beside
 from tests.controlplane.client import ApiError, wait_until
 from tests.kind.cluster import Cluster
 from tests.kind.draws import deployment
@@ -14,7 +13,7 @@ _PAUSE_SECONDS = 0.05
 _AFTER_SECONDS = 10.0
 
 
-class Switch:
+class Switch(Beside):
     """`with Switch(cluster) as switch:` install in the other mode, then `switch.is_over(mode)`.
 
     A status write that leaves out an observedGeneration which is stored comes back with it when a
@@ -22,9 +21,8 @@ class Switch:
     """
 
     def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
         self._cluster = cluster
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._ask)
         self._answers: list[tuple[float, str]] = []
         self._told = ""
 
@@ -38,17 +36,7 @@ class Switch:
             return "observedGeneration" in self._cluster.client.get(path).body["status"]
 
         wait_until(observed, what="a Deployment that is observed")
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
+        return super().__enter__()
 
     def is_over(self, mode: str) -> None:
         """From now on every answer must be of this mode; watches for some seconds."""
@@ -63,7 +51,7 @@ class Switch:
     def __str__(self) -> str:
         return self._told
 
-    def _ask(self) -> None:
+    def _run(self) -> None:
         client = self._cluster.client
         while not self._over.wait(_PAUSE_SECONDS):
             try:

@@ -5,14 +5,15 @@ import http.client
 import json
 import os
 import signal
-import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
+from tests.beside import Again
 from tests.reviews import make_review
 from tests.store.loop import Loop, findings
 from tests.store.replica import Replica
@@ -61,32 +62,21 @@ def test_findings_survive_a_kill(tmp_path: Path):
         assert not news & after.keys(), "known by now, and no news"
 
 
-class Load:
-    """Clients that write without a pause, to a server that may be killed meanwhile."""
+@contextlib.contextmanager
+def load(server: Replica) -> Iterator[list[int]]:
+    """Clients that write without a pause to a server that may be killed; a number an answer."""
+    answered: list[int] = []
 
-    def __init__(self, server: Replica) -> None:
-        self._server = server
-        self._over = threading.Event()
-        self._clients = [threading.Thread(target=self._write, args=(one,)) for one in range(4)]
-        self.answered = 0
+    def write(turn: int) -> None:
+        review = make_review(new={"status": {"note": "x" * 50_000}}, old={}, name=f"of-{turn}")
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            server.call("mutate", review)
+            answered.append(turn)
 
-    def __enter__(self) -> Self:
-        for client in self._clients:
-            client.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for client in self._clients:
-            client.join()
-
-    def _write(self, client: int) -> None:
-        filler = {"note": "x" * 50_000}
-        while not self._over.is_set():
-            review = make_review(new={"status": filler}, old={}, name=f"of-{client}")
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                self._server.call("mutate", review)
-                self.answered += 1
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(Again(write, 0.0))
+        yield answered
 
 
 def test_killed_again_and_again_under_load_it_keeps_findings_and_no_line_spoils_another(
@@ -102,15 +92,14 @@ def test_killed_again_and_again_under_load_it_keeps_findings_and_no_line_spoils_
             assert restored.keys() >= known.keys()
             assert all(restored[name]["count"] >= one["count"] for name, one in known.items())
             assert server.log_lines("a damaged file was moved aside") == []
-            with Load(server) as load:
+            with load(server) as written:
                 loop = Loop()
-                loop.until(
-                    server, lambda load=load: findings(server) and load.answered > 50, "found"
-                )
+                enough = lambda many=written: findings(server) and len(many) > 50  # noqa: E731
+                loop.until(server, enough, "found")
                 known = findings(server)
                 _save(loop, server, file)
                 os.kill(server.pid, signal.SIGKILL)
-            answered += load.answered
+            answered += len(written)
     read = Counter[str]()
     with recording.open("rb") as stream:
         for one in Replay(ReviewOptions()).lines(stream, "recording"):
