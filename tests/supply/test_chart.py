@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import manifests
+from tests.cases_loader import Case, load, table
 from tests.controlplane.build import binary as control_plane_binary
 from tests.unit.manifest_files import MANIFESTS
 from tools.binaries import binary
@@ -110,47 +111,13 @@ def test_each_combination_is_what_install_renders(mode: str, certificate: str, s
     assert made(given) == keyed(render(choices, manifests.read, PAIR))
 
 
-@pytest.mark.parametrize(
-    ("given", "chosen"),
-    [
-        (
-            {"image": {"repository": "registry.example.com/genguard", "tag": "0.2.0"}},
-            {"image": "registry.example.com/genguard:0.2.0"},
-        ),
-        (
-            {"image": {"repository": "registry.example.com/g", "digest": "sha256:" + "0" * 64}},
-            {"image": "registry.example.com/g@sha256:" + "0" * 64},
-        ),
-        ({"ha": True, "replicas": 12}, {"ha": True, "replicas": 12}),
-        ({"ha": True, "replicas": 2}, {"ha": True, "replicas": 2}),
-        (
-            {"ha": True, "storeImage": "registry.example.com/valkey:9"},
-            {"ha": True, "store_image": "registry.example.com/valkey:9"},
-        ),
-        (
-            {"ha": True, "store": "valkey://10.0.0.7/0"},
-            {
-                "ha": True,
-                "store": "valkey://10.0.0.7/0",
-            },
-        ),
-        (
-            {"apiServerCidrs": ["10.0.0.0/28", "2001:db8::/64"]},
-            {"api_servers": ("10.0.0.0/28", "2001:db8::/64")},
-        ),
-        *(
-            ({"alertmanagers": list(urls)}, {"alertmanagers": urls})
-            for urls in (
-                ("http://alertmanager.monitoring.svc:9093",),
-                ("https://alerts.example.org", "http://alerts.example.org/am/"),
-                ("http://10.1.2.3:9093", "https://[2001:db8::7]:9443"),
-            )
-        ),
-    ],
-)
-def test_each_option_of_install_is_a_value(given: dict[str, Any], chosen: dict[str, Any]) -> None:
+@table("chart/options.yaml", "given", "chosen")
+def test_each_option_of_install_is_a_value(case: Case) -> None:
+    chosen = {
+        name: tuple(one) if isinstance(one, list) else one for name, one in case["chosen"].items()
+    }
     wanted = render(Choices(**chosen), manifests.read, PAIR)
-    assert made({"certificate": GIVEN, **given}) == keyed(wanted)
+    assert made({"certificate": GIVEN, **case["given"]}) == keyed(wanted), case.because
 
 
 def test_another_namespace_is_in_every_name() -> None:
@@ -250,23 +217,8 @@ def test_custom_resources_are_watched_and_deletions_by_the_one_that_sends_no_pat
 
 
 def test_parts_for_pods_and_dashboards_are_where_they_belong() -> None:
-    pod = {
-        "imagePullSecrets": [{"name": "pull"}],
-        "nodeSelector": {"disk": "ssd"},
-        "tolerations": [{"operator": "Exists"}],
-        "affinity": {"nodeAffinity": {}},
-    }
-    more = {
-        "podAnnotations": {"a": "b"},
-        "podLabels": {"team": "platform"},
-        "resources": {"limits": {"memory": "2Gi"}},
-        "priorityClassName": "important",
-        "topologySpreadConstraints": [{"topologyKey": "rack", "maxSkew": 1}],
-        "image": {"pullPolicy": "Always"},
-        "serviceAccount": {"annotations": {"cloud": "role"}},
-        "nameOverride": "genguard",
-        "fullnameOverride": "genguard",
-    }
+    (case,) = load("chart/parts.yaml", "pod", "more")
+    pod, more = case["pod"], case["more"]
     found = made({**pod, **more, "monitoring": True, "opsAuth": True, "ha": True})
     assert found["ServiceAccount", "genguard"]["metadata"]["annotations"] == {"cloud": "role"}
     for key in (("Deployment", "genguard"), ("StatefulSet", "genguard-valkey")):
@@ -311,31 +263,11 @@ def test_alerts_of_prometheus_and_of_the_server_link_the_runbooks_that_are_given
     assert f"--runbook-url={given}/" in container["args"]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"heal": True, "auditOnly": True}, "heal: auditOnly changes nothing"),
-        ({"store": STORE}, "store: it is what replicas share"),
-        ({"storeImage": "valkey"}, "storeImage: it is of the Valkey"),
-        ({"ha": True, "store": STORE.replace("me@", "me:pw@")}, "would see the password"),
-        ({"certificate": {"ca": "a"}}, "certificate: give ca, crt and key"),
-        ({"certificate": GIVEN, "certManager": True}, "certificate: certManager makes it"),
-        ({"outside": {"url": "https://a"}}, "outside.caBundle: give"),
-        ({"fullnameOverride": "guard"}, "its names are fixed"),
-        ({"nameOverride": "guard"}, "its names are fixed"),
-        ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
-        ({"podLabels": {"app.kubernetes.io/name": "guard"}}, "podLabels"),
-        ({"auditonly": True}, "auditonly"),
-        ({"auditOnly": "yes"}, "auditOnly"),
-        ({"serve": {"log-level": "LOUD"}}, "log-level"),
-        ({"serve": {"audit-only": True}}, "audit-only"),
-        ({"outside": {"url": "http://a"}}, "outside"),
-    ],
-)
-def test_values_that_cannot_be_are_refused_by_name(given: dict[str, Any], said: str) -> None:
-    done = helm(given)
-    assert done.returncode != 0
-    assert said in done.stderr
+@table("chart/refused.yaml", "given", "said")
+def test_values_that_cannot_be_are_refused_by_name(case: Case) -> None:
+    done = helm(case["given"])
+    assert done.returncode != 0, case.because
+    assert case["said"] in done.stderr, case.because
 
 
 def test_helm_finds_nothing_to_complain_about_and_packs_it(tmp_path: Path) -> None:
