@@ -14,6 +14,7 @@ from datetime import datetime
 
 import pytest
 
+from tests.cases_loader import load
 from tests.contract.costly import COSTLY
 from tests.contract.hostile import GOOD
 from tests.contract.service import Wire, head, http_post
@@ -200,44 +201,18 @@ async def test_headers_without_measure_are_refused_and_not_kept(tmp_path, on_eac
         assert run.most_bytes - before < 64 * 1024 * 1024
 
 
-def smuggling(*lines: str, body: bytes = b"") -> bytes:
+def smuggling(fields: Iterable[str], body: str) -> bytes:
     """A request whose end two readers may see in two places, and one that hides behind it."""
-    fields = ("Host: x", "Content-Type: application/json", *lines)
-    start = "\r\n".join(("POST /mutate?timeout=1s HTTP/1.1", *fields, "", "")).encode("latin-1")
-    return start + body + http_post(GOOD.encode(), "/outcome")
-
-
-SMUGGLED = {
-    "chunked behind a blank": smuggling("Transfer-Encoding : chunked", body=b"0\r\n\r\n"),
-    "chunked behind a tab": smuggling(
-        "Content-Length: 5", "Transfer-Encoding:\tchunked", body=b"0\r\n\r\n"
-    ),
-    "chunked twice": smuggling(
-        "Transfer-Encoding: chunked", "Transfer-Encoding: chunked", body=b"0\r\n\r\n"
-    ),
-    "chunked and something else": smuggling("Transfer-Encoding: chunked, x", body=b"0\r\n\r\n"),
-    "something that ends in chunked": smuggling("Transfer-Encoding: xchunked", body=b"0\r\n\r\n"),
-    "chunked in a folded line": smuggling("Transfer-Encoding:\r\n chunked", body=b"0\r\n\r\n"),
-    "a length with a sign": smuggling("Content-Length: +5", body=b"0\r\n\r\n"),
-    "a length of two": smuggling("Content-Length: 5, 5", body=b"0\r\n\r\n"),
-    "a length in hex": smuggling("Content-Length: 0x5", body=b"0\r\n\r\n"),
-    "a length with an underscore": smuggling("Content-Length: 0_5", body=b"0\r\n\r\n"),
-    "the same length twice": smuggling("Content-Length: 5", "Content-Length: 5", body=b"0\r\n\r\n"),
-    "a chunk's size with a sign": smuggling("Transfer-Encoding: chunked", body=b"+0\r\n\r\n"),
-    "a chunk's size as in C": smuggling("Transfer-Encoding: chunked", body=b"0x0\r\n\r\n"),
-    "a chunk's size below zero": smuggling("Transfer-Encoding: chunked", body=b"-1\r\n\r\n"),
-    "a chunk of 2^64": smuggling("Transfer-Encoding: chunked", body=b"1" + b"0" * 16 + b"\r\n\r\n"),
-    "a chunk that is longer than it says": smuggling(
-        "Transfer-Encoding: chunked", body=b"1\r\nab\r\n0\r\n\r\n"
-    ),
-    "a chunk's size and a bare line feed": smuggling("Transfer-Encoding: chunked", body=b"0\n\n"),
-}
+    begin = ("POST /mutate?timeout=1s HTTP/1.1", "Host: x", "Content-Type: application/json")
+    start = "\r\n".join((*begin, *fields, "", body)).encode("latin-1")
+    return start + http_post(GOOD.encode(), "/outcome")
 
 
 @pytest.mark.parametrize("chunk", [1, 1 << 20], ids=["byte-by-byte", "at-once"])
 async def test_what_hides_behind_a_request_is_never_answered(tmp_path, on_each_loop, chunk):
     async with victim(tmp_path) as run:
-        for name, request in SMUGGLED.items():
+        for case in load("contract/smuggled.yaml", "fields", "body"):
+            request = smuggling(case["fields"], case["body"])
             wire = await run.connect()
             for start in range(0, len(request), chunk):
                 wire.writer.write(request[start : start + chunk])
@@ -245,7 +220,7 @@ async def test_what_hides_behind_a_request_is_never_answered(tmp_path, on_each_l
             # What is sent to a connection that is closed may cost the client its answer.
             with suppress(ConnectionError, asyncio.IncompleteReadError):
                 # Or 408, for chunks whose fault came in when the first of them were waited for.
-                assert (await wire.answer()).status in (400, 408), name
+                assert (await wire.answer()).status in (400, 408), case.because
             assert await wire.closed()
             await wire.close()
         text = await run.ops("/metrics")

@@ -32,7 +32,7 @@ def test_the_pipeline_answers_it(phase, subtests):
     for hostile in HOSTILE:
         dependencies = judge(generation_patch=GenerationPatch.ALWAYS)
         with subtests.test(hostile.name):
-            reply = review(hostile.make(), phase, dependencies, 0.0)
+            reply = review(hostile.body, phase, dependencies, 0.0)
             check(hostile, reply.status, reply.body)
 
 
@@ -45,7 +45,7 @@ async def test_the_server_answers_each_on_one_connection_and_logs_nothing_of_it(
         wire = await run.connect()
         for hostile in HOSTILE:
             with subtests.test(hostile.name):
-                answer = await wire.post(hostile.make())
+                answer = await wire.post(hostile.body)
                 check(hostile, answer.status, answer.body)
                 assert not answer.closes
                 assert (await wire.post(GOOD.encode())).status == 200
@@ -60,13 +60,13 @@ def _resident_bytes() -> int:
 
 
 async def test_memory_does_not_grow_with_what_was_sent(running):
-    rows = [hostile for hostile in HOSTILE if len(hostile.make()) > 100_000]
+    rows = [hostile for hostile in HOSTILE if len(hostile.body) > 100_000]
     wire = await running.connect()
     before = 0
     for turn in range(4):
         for hostile in rows:
-            await wire.post(hostile.make(), "/intent")
-            await wire.post(hostile.make(), "/mutate")
+            await wire.post(hostile.body, "/intent")
+            await wire.post(hostile.body, "/mutate")
         gc.collect()
         if turn == 0:
             before = _resident_bytes()  # what buffers and caches need is there by now

@@ -5,62 +5,26 @@ import asyncio
 import pytest
 
 from genguard.admission.decode import MAX_BODY_BYTES
+from tests.cases_loader import Case, table
 from tests.contract.hostile import CANARY, GOOD
 from tests.contract.service import head, http_post
 
-JSON = "Host: x\r\nContent-Type: application/json\r\n"
 TOO_LARGE = MAX_BODY_BYTES + 1
 
 
-def lines(*text: str) -> bytes:
-    return "\r\n".join((*text, "", "")).encode("latin-1")
+def spoilt(case: Case) -> bytes:
+    """The bytes of a case, as its file says."""
+    text = case.get("raw") or "\r\n".join((*case["lines"], "", ""))
+    what, count = case.get("times", ("", 0))
+    return str(text).replace("LONG", what * count).encode("latin-1")
 
 
-BROKEN = {
-    "no HTTP at all": lines(f"{CANARY} \x00\x01"),
-    "no path": lines(f"POST {CANARY}"),
-    "version 9.9": lines("POST /mutate HTTP/9.9", "Host: x"),
-    "HTTP/2": lines("PRI * HTTP/2.0", "", "SM"),
-    "TLS inside TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 64,
-    "bare line feeds": f"POST /mutate HTTP/1.1\nHost: x\nX: {CANARY}\n\n".encode(),
-    "a null in the path": lines(f"POST /{CANARY}\x00 HTTP/1.1", "Host: x"),
-    "eight bits in the path": lines(f"POST /{CANARY}\xff HTTP/1.1", "Host: x"),
-    "a path of 20,000": lines(f"POST /{CANARY}{'a' * 20_000} HTTP/1.1", "Host: x"),
-    "a header of 20,000": lines("POST /mutate HTTP/1.1", "Host: x", f"X: {CANARY * 2_000}"),
-    "a hundred headers": lines(
-        "POST /mutate HTTP/1.1", "Host: x", *[f"X{n}: 1" for n in range(99)]
-    ),
-    "no colon": lines("POST /mutate HTTP/1.1", "Host: x", CANARY),
-    "a blank in a header's name": lines("POST /mutate HTTP/1.1", "Host: x", f"{CANARY} x: 1"),
-    "a control in a header's name": lines("POST /mutate HTTP/1.1", "Host: x", f"{CANARY}\x01: 1"),
-    "a folded header": lines("POST /mutate HTTP/1.1", "Host: x", "X: a", f" {CANARY}"),
-    "no Host": lines("POST /mutate HTTP/1.1"),
-    "length of text": lines("POST /mutate HTTP/1.1", "Host: x", f"Content-Length: {CANARY}"),
-    "length below zero": lines("POST /mutate HTTP/1.1", "Host: x", "Content-Length: -1"),
-    "length of 30 digits": lines("POST /mutate HTTP/1.1", "Host: x", "Content-Length: " + "9" * 30),
-    "two lengths": lines(
-        "POST /mutate HTTP/1.1", "Host: x", "Content-Length: 1", "Content-Length: 2"
-    ),
-    "length and chunks": lines(
-        "POST /mutate HTTP/1.1", "Host: x", "Content-Length: 1", "Transfer-Encoding: chunked"
-    ),
-    "chunks that are none": lines(
-        "POST /mutate HTTP/1.1", JSON + "Transfer-Encoding: chunked", "", CANARY
-    ),
-    "an encoding nobody knows": lines(
-        "POST /mutate HTTP/1.1", "Host: x", f"Transfer-Encoding: {CANARY}", "", "0"
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    "request_", BROKEN.values(), ids=[name.replace(" ", "-") for name in BROKEN]
-)
-async def test_broken_http_is_refused_in_json_and_never_repeated(running, request_, logged):
+@table("contract/http.yaml", "lines", "raw", "times")
+async def test_broken_http_is_refused_in_json_and_never_repeated(running, case, logged):
     wire = await running.connect()
-    await wire.send(request_)
+    await wire.send(spoilt(case))
     answer = await wire.answer()
-    assert (answer.status, answer.json["error"]) == (400, "bad_http")
+    assert (answer.status, answer.json["error"]) == (400, "bad_http"), case.because
     assert CANARY not in answer.body.decode()
     assert await wire.closed()
     assert (await running.post(GOOD.encode())).status == 200
@@ -74,7 +38,7 @@ WRONG = {
     "an unknown path": (http_post(GOOD.encode(), f"/{CANARY}"), 404, "unknown_path"),
     "the root": (http_post(GOOD.encode(), "/"), 404, "unknown_path"),
     "a path below": (http_post(GOOD.encode(), "/mutate/x"), 404, "unknown_path"),
-    "no version": (lines(f"POST /{CANARY}", "Host: x"), 404, "unknown_path"),
+    "no version": (f"POST /{CANARY}\r\nHost: x\r\n\r\n".encode(), 404, "unknown_path"),
     "an absolute target": (http_post(GOOD.encode(), "https://x/mutate"), 404, "unknown_path"),
     "a proxy's CONNECT": (head("CONNECT x:80 HTTP/1.1", [("Host", "x")]), 404, "unknown_path"),
     "gzip": (http_post(b"\x1f\x8b\x08", Content_Encoding="gzip"), 415, "wrong_media_type"),
