@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from tests.kind.cluster import Cluster
-from tests.kind.culprit import CONTROL_PLANE
 from tests.kind.images import build
 
 NAMESPACE = "monitoring"
@@ -16,32 +15,8 @@ def run(cluster: Cluster) -> None:
     """Start it, and wait until it is ready."""
     image = build("alertmanager")
     cluster.load(image)
-    metadata, labels = {"name": "alertmanager", "namespace": NAMESPACE}, {"app": "alertmanager"}
-    container = {
-        "name": "alertmanager",
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "readinessProbe": {"httpGet": {"path": "/-/ready", "port": 9093}, "periodSeconds": 1},
-    }
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {**CONTROL_PLANE, "containers": [container]},
-    }
     cluster.namespace(NAMESPACE)
-    cluster.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata,
-            "spec": {"selector": labels, "ports": [{"port": 9093}]},
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": metadata,
-            "spec": {"selector": {"matchLabels": labels}, "template": template},
-        },
-    )
+    cluster.apply_file("alertmanager.yaml", image=image)
     cluster.rolled_out(NAMESPACE, "alertmanager")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from string import Template
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -66,6 +67,11 @@ class Cluster:
     def apply(self, *documents: Mapping[str, Any]) -> None:
         """Apply these objects."""
         self.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(documents))
+
+    def apply_file(self, name: str, **values: str) -> None:
+        """Apply a file of this folder, with these values in place of $NAME."""
+        text = Template(Path(__file__).with_name(name).read_text()).substitute(values)
+        self.kubectl("apply", "-f", "-", text=text)
 
     def up(self, *, audit_only: bool) -> Done:
         """Install genguard in this mode by kind.sh."""
