@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from tests.controlplane.options import Options
 
 STAGES = Path(__file__).parent / "kwok"
+FLAGS = Path(__file__).with_name("flags.yaml")
 _POD_CIDR = "10.244.0.0/16"
 
 
@@ -35,19 +38,16 @@ class Layout:
         return "unix://etcd:2379"
 
 
+def _flags(server: str, at: Layout) -> list[str]:
+    """What flags.yaml says of a server."""
+    values = {"folder": at.folder, "port": at.port, "pods": _POD_CIDR}
+    values |= {"etcd": at.etcd_socket, "peer": "unix://etcd:2380"}
+    return [flag.format_map(values) for flag in yaml.safe_load(FLAGS.read_text())[server]]
+
+
 def etcd(at: Layout) -> list[str]:
     """etcd for data that nobody will miss."""
-    peer = "unix://etcd:2380"
-    return [
-        f"--data-dir={at.folder}/etcd",
-        f"--listen-client-urls={at.etcd_socket}",
-        f"--advertise-client-urls={at.etcd_socket}",
-        f"--listen-peer-urls={peer}",
-        f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster=default={peer}",
-        "--unsafe-no-fsync=true",
-        "--log-level=warn",
-    ]
+    return _flags("etcd", at)
 
 
 def apiserver(at: Layout, options: Options) -> list[str]:
@@ -57,24 +57,7 @@ def apiserver(at: Layout, options: Options) -> list[str]:
         # Nobody makes the service accounts that the first would wait for, and nobody lifts the
         # taint that the second puts on a new node.
         off += ["ServiceAccount", "TaintNodesByCondition"]
-    flags = [
-        f"--etcd-servers={at.etcd_socket}",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
-        f"--secure-port={at.port}",
-        "--permit-port-sharing=true",  # the port is already bound, see ports.py
-        f"--tls-cert-file={at.folder}/apiserver.crt",
-        f"--tls-private-key-file={at.folder}/apiserver.key",
-        f"--token-auth-file={at.folder}/tokens.csv",
-        "--authorization-mode=Node,RBAC",
-        "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-account-signing-key-file={at.folder}/service-accounts.key",
-        f"--service-account-key-file={at.folder}/service-accounts.key",
-        "--service-cluster-ip-range=10.96.0.0/16",
-        "--endpoint-reconciler-type=none",  # 127.0.0.1 is no endpoint address
-        "--allow-privileged=true",
-        "--profiling=false",
-    ]
+    flags = _flags("kube-apiserver", at)
     if options.admission_on:
         flags.append(f"--enable-admission-plugins={','.join(options.admission_on)}")
     if off:
@@ -90,34 +73,13 @@ def apiserver(at: Layout, options: Options) -> list[str]:
 
 def controller_manager(at: Layout, options: Options) -> list[str]:
     """kube-controller-manager; each controller has its own service account, as usual."""
-    flags = [
-        f"--kubeconfig={at.kubeconfig('kube-controller-manager')}",
-        "--secure-port=0",
-        "--leader-elect=false",
-        "--use-service-account-credentials=true",
-        f"--service-account-private-key-file={at.folder}/service-accounts.key",
-        f"--root-ca-file={at.folder}/ca.crt",
-        f"--cluster-signing-cert-file={at.folder}/ca.crt",
-        f"--cluster-signing-key-file={at.folder}/ca.key",
-        "--allocate-node-cidrs=true",
-        f"--cluster-cidr={_POD_CIDR}",
-        "--kube-api-qps=500",
-        "--kube-api-burst=1000",
-        "--profiling=false",
-    ]
+    flags = _flags("kube-controller-manager", at)
     return flags + _release(options) + list(options.controller_manager_flags)
 
 
 def scheduler(at: Layout, options: Options) -> list[str]:
     """kube-scheduler with its default profile."""
-    flags = [
-        f"--kubeconfig={at.kubeconfig('kube-scheduler')}",
-        "--secure-port=0",
-        "--leader-elect=false",
-        "--kube-api-qps=500",
-        "--kube-api-burst=1000",
-        "--profiling=false",
-    ]
+    flags = _flags("kube-scheduler", at)
     return flags + _release(options) + list(options.scheduler_flags)
 
 
@@ -127,14 +89,7 @@ def kwok(at: Layout, options: Options) -> list[str]:
     if not _pods_are_observed(options):
         stages.remove(f"--config={STAGES}/pod-observe.yaml")
         stages.remove(f"--config={STAGES}/pod-terminating.yaml")
-    return [
-        f"--kubeconfig={at.kubeconfig('kwok')}",
-        "--manage-all-nodes=true",
-        "--node-lease-duration-seconds=40",
-        f"--cidr={_POD_CIDR}",
-        *stages,
-        *options.kwok_flags,
-    ]
+    return [*_flags("kwok", at), *stages, *options.kwok_flags]
 
 
 def _pods_are_observed(options: Options) -> bool:
