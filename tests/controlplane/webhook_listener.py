@@ -30,10 +30,7 @@ def no_patch(request: Mapping[str, Any]) -> Patch:
 
 
 class WebhookListener:
-    """Serves while it is entered; `reviews` has every AdmissionReview in the order of arrival.
-
-    `busy`: how many of the next ones are answered with 429 and Retry-After: 1.
-    """
+    """Serves while it is entered; `reviews` has every AdmissionReview in the order of arrival."""
 
     def __init__(
         self, authority: Authority, patch: Callable[[Mapping[str, Any]], Patch] = no_patch
@@ -41,7 +38,6 @@ class WebhookListener:
         self.reviews: list[dict[str, Any]] = []
         self.probed = threading.Event()
         self.patch = patch
-        self.busy = 0
         self._ca_bundle = authority.ca_bundle
         context = _tls(authority)  # before the socket: this may fail
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -138,13 +134,6 @@ def _handler(listener: WebhookListener) -> type[BaseHTTPRequestHandler]:
                 listener.probed.set()
             else:
                 listener.reviews.append(review)
-                if listener.busy:
-                    listener.busy -= 1
-                    self.send_response(429)
-                    self.send_header("Retry-After", "1")
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-                    return
                 patch = listener.patch(review["request"])
                 if patch:
                     response["patchType"] = "JSONPatch"

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tests.controlplane.plane import ControlPlane
@@ -12,9 +11,8 @@ from tests.e2e.registrations import MUTATE
 class AuditTrail:
     """Begins where the log ends when it is made, and grows as it is asked."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, path: Path | None = None) -> None:
-        """`path`: the log of another API server than the first."""
-        self._path = path or plane.audit_log
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._path = plane.audit_log
         self._namespace = namespace
         self._offset = self._path.stat().st_size if self._path.exists() else 0
         self._events: list[dict[str, Any]] = []

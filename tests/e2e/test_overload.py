@@ -3,12 +3,8 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
@@ -54,24 +50,3 @@ def test_a_write_that_is_shed_is_sent_again_and_mended(
         assert 1 <= guard.metric("genguard_shed_total", reason="late") <= WRITERS
         assert all(widgets.get(one)["status"] == {"observedGeneration": 1} for one in names)
         assert len(guard.log_lines("overloaded: reviews are shed")) == 1
-
-
-@pytest.mark.parametrize("policy", ["Ignore", "Fail"])
-def test_one_that_is_shed_again_and_again_is_for_the_failure_policy(
-    apiserver: ControlPlane, namespace: NamespaceFactory, policy: str
-) -> None:
-    """It is asked at once and a second later; at the third the timeout is over."""
-    name = namespace(apiserver)
-    path = f"/api/v1/namespaces/{name}/configmaps"
-    with (
-        WebhookListener(apiserver.authority) as listener,
-        listener.registered(apiserver, name, failurePolicy=policy, timeoutSeconds=2),
-    ):
-        listener.busy = 10
-        if policy == "Fail":
-            with pytest.raises(ApiError, match="failed calling webhook"):
-                apiserver.client.post(path, {"metadata": {"name": "one"}})
-        else:
-            apiserver.client.post(path, {"metadata": {"name": "one"}})
-        assert 1 <= len(listener.reviews) <= 2
-        wait_until(lambda: len(listener.reviews) == 10 - listener.busy, what="every answer")

@@ -185,3 +185,15 @@ def test_its_sbom_lists_the_packages_of_debian_and_of_python(image: str) -> None
     assert {"pkg:pypi/aiohttp", "pkg:deb/debian/libc6", "pkg:generic/python"} <= names
     listed = docker("run", "--rm", "--entrypoint", "dpkg-query", image, "-W").stdout.splitlines()
     assert len([purl for purl in purls if purl.startswith("pkg:deb/")]) == len(listed)
+
+
+def test_the_image_of_the_action_lints_what_is_mounted(tmp_path: Path) -> None:
+    """As GitHub runs it; tests/supply/test_action.py runs its entry without Docker."""
+    name, at = "genguard-action:image-test", "/github/workspace"
+    (tmp_path / "broken.yaml").write_text("kind: [\n")
+    docker("build", "-f", "Dockerfile.action", "-t", name, ".")
+    flags = ("-v", f"{tmp_path}:{at}", "-w", at, "-e", f"GITHUB_OUTPUT={at}/output")
+    done = docker("run", "--rm", *flags, name, "*.yaml", "error", check=False)
+    docker("rmi", name)
+    assert done.returncode == 1
+    assert "broken.yaml" in done.stdout + done.stderr
