@@ -169,21 +169,8 @@ def _rendered(conditions: Sequence[str]) -> list[dict[str, Any]]:
     """Render base with the components of these conditions, in this order."""
     parts = [_PARTS[one] for one in conditions if one in _PARTS]
     resources = ["../base"] + ["../monitoring/scrape.yaml"] * (MONITORING in conditions)
-    kustomization = yaml.safe_dump(
-        {
-            "kind": "Kustomization",
-            "resources": resources,
-            "components": parts,
-            **({"patches": _audit_patches()} if AUDIT in conditions else {}),
-        }
-    )
-
-    def read(path: str) -> bytes:
-        if path == "chart/kustomization.yaml":
-            return kustomization.encode()
-        return manifests.read(path)
-
-    return build("chart", read)
+    patches = {"patches": _audit_patches()} if AUDIT in conditions else {}
+    return build({"resources": resources, "components": parts, **patches})
 
 
 def _audit_patches() -> Any:
