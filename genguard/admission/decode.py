@@ -19,6 +19,8 @@ import msgspec
 from genguard.admission.review import (
     VERSIONS,
     AdmissionRequest,
+    GroupVersionResource,
+    ObjectName,
     Operation,
     PlainWireReview,
     ReviewedObject,
@@ -134,6 +136,37 @@ def decode_envelope(body: bytes) -> Envelope:
     if envelope.api_version not in VERSIONS:
         raise UnsupportedVersionError("expected admission.k8s.io/v1", field="apiVersion")
     return envelope
+
+
+HEAD_BYTES: Final = 4_096
+"""Names are in the first bytes of what an API server sends: k8s.io/api admission/v1/types.go."""
+_BEHIND_NAMES: Final = re.compile(rb',\s*"(?:userInfo|object|oldObject)"\s*:')
+
+
+class _HeadRequest(msgspec.Struct):
+    resource: GroupVersionResource
+    namespace: str = ""
+    name: str = ""
+
+
+class _Head(msgspec.Struct):
+    request: _HeadRequest
+
+
+_head_decoder: Final = msgspec.json.Decoder(_Head)
+
+
+def name_in_head(body: bytes) -> ObjectName | None:
+    """Read from the first bytes of a body what a review is about; None where they do not say it."""
+    head = body[:HEAD_BYTES]
+    behind = _BEHIND_NAMES.search(head)
+    try:
+        found = _head_decoder.decode(head[: behind.start()] + b"}}").request if behind else None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if found is None:
+        return None
+    return ObjectName(found.resource.group, found.resource.resource, found.namespace, found.name)
 
 
 def _decoded(body: bytes) -> WireReview:

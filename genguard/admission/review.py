@@ -8,7 +8,7 @@ admissionreview.go:CreateAdmissionObjects), so the phases of a write are joined 
 import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -44,6 +44,15 @@ class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def size(self) -> int:
         """About how many bytes of memory it takes; four a character where one is not ASCII."""
         return sys.getsizeof("".join(msgspec.structs.astuple(self)[:-1])) + _BYTES_OF_TEXTS
+
+
+class ObjectName(NamedTuple):
+    """What is known of a write before its review is decoded; a name to be generated is ""."""
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
 
 
 V1: Final = "admission.k8s.io/v1"
@@ -263,6 +272,12 @@ class AdmissionRequest:
         self.old_object: Final = old_object
         self._read: Final = read
         self._join_key: JoinKey | None = _NOT_ASKED
+
+    @property
+    def object_name(self) -> ObjectName:
+        """What it is about."""
+        of = self.wire.resource
+        return ObjectName(of.group, of.resource, self.wire.namespace, self.wire.name)
 
     @property
     def join_key(self) -> JoinKey | None:

@@ -10,7 +10,7 @@ in a finding if its patch wrote one of the fields that the finding is about.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from genguard.admission.review import AdmissionRequest
 from genguard.audit.event import Call, Event, failed_open, read_calls, read_event
@@ -47,6 +47,8 @@ class Changers(Called):
 class NamedSuspects(Suspects):
     """The webhooks that the audit log names: each of them is known to have changed the object."""
 
+    each_of_several: ClassVar = Confidence.CERTAIN
+
     def __init__(self, given: Suspects | None = None) -> None:
         """`given`: the policies of the cluster; they leave no trace in an audit log."""
         policies, conditions = (given.policies, given.conditions) if given else ((), None)
@@ -58,11 +60,6 @@ class NamedSuspects(Suspects):
         """Return the webhooks that changed the write."""
         del request
         return self.changers
-
-    def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
-        """Yield the named webhooks."""
-        for name in sorted(names):
-            yield name, Confidence.CERTAIN
 
     def calls_about(
         self, called: Called, pointers: Sequence[str], *, again: bool

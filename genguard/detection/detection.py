@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase
+from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Operation, Phase
 from genguard.detection.causes import followed
 from genguard.detection.correlate import (
     MOST_RESOURCES,
@@ -23,12 +23,12 @@ from genguard.detection.correlate import (
     without_uid,
 )
 from genguard.detection.damage import survives
-from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
 from genguard.detection.lives import Lives
+from genguard.detection.matching import ResourceKind
 from genguard.detection.questions import ALL
 from genguard.detection.questions.numbers import Honesty
 from genguard.detection.questions.question import Found, Question, Questions, Recreated
@@ -184,12 +184,9 @@ class Detection:
         for fact in unseen:
             self.ledger.miss(fact.key, fact.key.subresource, fact.time)
 
-    def miss(self, request: AdmissionRequest | None, now: float) -> None:
+    def miss(self, name: ObjectName | None, now: float) -> None:
         """Note that a review was answered and not judged; None: nobody knows of which object."""
-        if request is None:
-            self.ledger.miss(None, "", now)
-        elif (key := request.join_key) is not None:
-            self.ledger.miss(key, key.subresource, now)
+        self.ledger.miss(name, None, now)
 
     @property
     def unjudged(self) -> int:

@@ -12,12 +12,12 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import msgspec
 
 from genguard.detection.damage import Damage
-from genguard.detection.evidence import ResourceKind, rank_of
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Severity
+from genguard.detection.matching import ResourceKind
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
-from genguard.detection.suspects import Suspects
+from genguard.detection.suspects import Suspects, rank_of
 from genguard.detection.write import ObjectKey, Requester, Write
 
 State = Literal["open", "quiet", "resolved"]

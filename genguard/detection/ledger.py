@@ -17,17 +17,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import JoinKey
+from genguard.admission.review import JoinKey, ObjectName
 from genguard.detection.causes import root_causes
 from genguard.detection.culprits import fold
 from genguard.detection.damage import Damage, repair_command
-from genguard.detection.evidence import NOTHING_SHARED, Shared, share
 from genguard.detection.fact import Seconds
-from genguard.detection.finding import Actor, Finding, FoundObject, Severity
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, Doubt, FindingState
 from genguard.detection.questions.question import Blame, Signal
-from genguard.detection.suspects import Suspects
-from genguard.detection.write import ObjectKey, Write
+from genguard.detection.suspects import NOTHING_SHARED, Shared, Suspects, share
+from genguard.detection.write import ObjectKey, Write, name_of
 
 MOST_FINDINGS: Final = 10_000
 MOST_BYTES: Final = 40 * 1024 * 1024
@@ -46,10 +45,9 @@ _NO_USERS: Final = "; users are not known from a watch"
 
 Row = tuple[str, bytes]
 """The name of a finding, and all that is known of it."""
-_Place = tuple[str, str, str]
-"""An object: its group, resource, and uid, or namespace and name without one."""
 _Key = tuple[str, ...]
-"""The detector, the three parts of a place, and the subresource."""
+"""The detector; the group, resource and uid of an object, or namespace and name without one; the
+subresource."""
 
 
 class Mark(NamedTuple):
@@ -99,7 +97,7 @@ class Ledger:
         self._sizes: dict[_Key, int] = {}
         self._own: set[_Key] = set()
         """Findings that have had a signal here since they were restored."""
-        self._of_object: dict[_Place, set[_Key]] = {}
+        self._of_name: dict[ObjectName, set[_Key]] = {}
         self.bytes = 0
         self.dropped = 0
         """How many findings were dropped before they were resolved."""
@@ -152,7 +150,9 @@ class Ledger:
                 evidence |= calls
         if write.missing:
             evidence["missing"] = list(write.missing)
-        key = (detector, *_place_of(write.object), _subresource(write.subresource))
+        where = write.object
+        place = where.group, where.resource, name_of(where)
+        key = (detector, *place, _subresource(write.subresource))
         entry = self._entries.get(key)
         if entry is None or (not entry.damage and write.time - entry.last > entry.window):
             identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
@@ -166,17 +166,24 @@ class Ledger:
         self._shrink()
         return entry.severity
 
-    def miss(self, where: JoinKey | ObjectKey | None, subresource: str, now: float) -> None:
+    def miss(
+        self,
+        where: JoinKey | ObjectKey | ObjectName | None,
+        subresource: str | None,
+        now: float,
+    ) -> None:
         """Note that a review of an object was not seen: its findings may go on unseen.
 
-        where  None: nobody knows of which object
+        where        None: nobody knows of which object
+        subresource  None: nobody knows of which one
         """
+        now = max(now, self._now)  # it is known since it was read
         if where is None:
             self._shed = max(self._shed, now)
             return
-        for entry in self._about(where):
-            if entry.subresource == _subresource(subresource):
-                self._miss(entry, now)
+        for key in self._of_name.get(_name_of(where), ()):
+            if subresource is None or key[-1] == _subresource(subresource):
+                self._miss(self._entries[key], now)
 
     def _miss(self, entry: FindingState, now: float) -> None:
         if entry.state == "resolved":
@@ -256,8 +263,9 @@ class Ledger:
             self._changed(entry)
 
     def _about(self, where: JoinKey | ObjectKey | FoundObject) -> Iterator[FindingState]:
-        for key in self._of_object.get(_place_of(where), ()):
-            yield self._entries[key]
+        for key in self._of_name.get(_name_of(where), ()):
+            if self._entries[key].object.uid == where.uid:
+                yield self._entries[key]
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, oldest first; the same tuple as before if nothing changed.
@@ -309,7 +317,7 @@ class Ledger:
             entry.heard = max(entry.last, self._now)  # what nobody read was no silence
             found[tuple(name.split(_SEPARATOR))] = entry
         if not keeps_own:
-            self._entries, self._sizes, self._of_object, self._told = {}, {}, {}, {}
+            self._entries, self._sizes, self._of_name, self._told = {}, {}, {}, {}
             self.bytes = 0
             self._own.clear()
         for key in self._own & found.keys():
@@ -325,7 +333,7 @@ class Ledger:
     def _put(self, key: _Key, entry: FindingState) -> None:
         """Keep a finding, and count again the bytes that it takes."""
         self._entries[key] = entry
-        self._of_object.setdefault(_place_of(entry.object), set()).add(key)
+        self._of_name.setdefault(_name_of(entry.object), set()).add(key)
         size = max(_BYTES_OF_FINDING + len(msgspec.msgpack.encode(entry)), _LEAST_BYTES)
         self.bytes += size - self._sizes.get(key, 0)
         self._sizes[key] = size
@@ -335,10 +343,10 @@ class Ledger:
         entry = self._entries.pop(key)
         self.bytes -= self._sizes.pop(key)
         self._own.discard(key)
-        place = _place_of(entry.object)
-        self._of_object[place].discard(key)
-        if not self._of_object[place]:
-            del self._of_object[place]
+        name = _name_of(entry.object)
+        self._of_name[name].discard(key)
+        if not self._of_name[name]:
+            del self._of_name[name]
         self._counted(entry)
 
     def _shrink(self) -> None:
@@ -437,7 +445,7 @@ class Ledger:
     ) -> Accused:
         """Return the webhooks that are accused; every write may change a choice between several."""
         if doubt is None:
-            return tuple(self._suspects.ranked(entry.webhooks))
+            return tuple((one, Confidence.CERTAIN) for one in entry.webhooks)
         if doubt not in known:
             if self._sharing is None:
                 self._sharing = self._shared()
@@ -459,8 +467,8 @@ _DAMAGED: Final = 3
 """From this worth on a finding has damage."""
 
 
-def _place_of(where: JoinKey | ObjectKey | FoundObject) -> _Place:
-    return where.group, where.resource, where.uid or f"{where.namespace}/{where.name}"
+def _name_of(where: JoinKey | ObjectKey | FoundObject | ObjectName) -> ObjectName:
+    return ObjectName(where.group, where.resource, where.namespace, where.name)
 
 
 def _subresource(written: str) -> str:

@@ -1,7 +1,10 @@
-"""Rules and selectors of registrations, and policies, against a write, as the API server does it.
+"""Rules and selectors of registrations against a write, as the API server does it; and policies.
 
 Policies act before any mutating webhook, so what they do is already there at intent, beside what
 the requester asked for. A policy without a binding never acts.
+
+Registrations that were created or changed shortly before a loop began are young. Youth is no proof:
+it decides between suspects who are equal in everything else, and it is shown with the evidence.
 
 Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and policies share;
 pkg/admission/plugin/policy (generic/policy_dispatcher.go, matching/matching.go). v1, v1beta1 and
@@ -9,20 +12,20 @@ v1alpha1 of admissionregistration.k8s.io have one shape.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest, GroupVersionResource
-from genguard.detection.evidence import UNKNOWN_AGE, Age, age_in_force, age_of
+from genguard.admission.review import AdmissionRequest, ReviewedObject
 from genguard.objects.fields import from_pointer
-from genguard.objects.selectors import Truth, every, matches_labels
+from genguard.objects.metadata import parse_time
+from genguard.objects.selectors import Truth, every, matches_labels, some
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 EVERYTHING: Final = "*"
-
+_STATUS: Final = "status"
 _MOST_REMEMBERED: Final = 2_048
 """Bytes of names and labels of one request."""
 Rule = Mapping[str, Any]
@@ -30,117 +33,17 @@ Selector = Mapping[str, Any] | None
 _labels_decoder: Final = msgspec.json.Decoder(dict[str, str] | None)
 
 
-class Matched(msgspec.Struct, frozen=True):
-    """What the rules and selectors of a registration are matched against."""
+class ResourceKind(NamedTuple):
+    """A resource and subresource, for which webhooks are called alike."""
 
     group: str
-    version: str
     resource: str
     subresource: str
-    operation: str
-    namespace: str
-    name: str
-    labels: dict[str, str]
-    old_labels: dict[str, str]
-    namespace_labels: dict[str, str] | None = None  # None where they are not known
-
-
-class Likeness(NamedTuple):
-    """What rules and selectors read of a request, undecoded; equal for requests matched alike."""
-
-    resource: GroupVersionResource
-    subresource: str
-    operation: str
-    namespace: str
-    name: str
-    labels: bytes
-    old_labels: bytes
 
     @property
-    def is_short(self) -> bool:
-        """Whether many of its kind may be remembered."""
-        return sum(map(len, self[3:])) <= _MOST_REMEMBERED
-
-    def matched(self) -> Matched:
-        """Decode the labels. Raises msgspec.MsgspecError for bad ones."""
-        labels = _labels(self.labels)
-        return Matched(
-            self.resource.group,
-            self.resource.version,
-            self.resource.resource,
-            *self[1:5],
-            labels=labels,
-            old_labels=labels if self.old_labels == self.labels else _labels(self.old_labels),
-        )
-
-
-def shown_to_rules(request: AdmissionRequest, *, with_name: bool = True) -> Likeness:
-    """Return the likeness of a request; `with_name`: some rule names objects."""
-    wire = request.wire
-    labels, old_labels = (
-        b"" if one is None or one.metadata.labels is msgspec.UNSET else bytes(one.metadata.labels)
-        for one in (request.object, request.old_object)
-    )
-    name = wire.name if with_name else ""
-    return Likeness(
-        wire.resource,
-        wire.sub_resource,
-        wire.operation.value,
-        wire.namespace,
-        name,
-        labels,
-        old_labels,
-    )
-
-
-def matched(request: AdmissionRequest) -> Matched:
-    """Return what rules and selectors read. Raises msgspec.MsgspecError for bad labels."""
-    return shown_to_rules(request).matched()
-
-
-def matches_rules(rules: Iterable[Rule], write: Matched, *, any_version: bool) -> bool:
-    """Whether any rule covers the write; `any_version`: matchPolicy is Equivalent."""
-    return any(_matches_rule(rule, write, any_version=any_version) for rule in rules)
-
-
-def selects(namespaces: Selector, objects: Selector, write: Matched) -> Truth:
-    """Whether both selectors take the write; a review shows only the name of a namespace."""
-    # The API server sets this one label of a namespace to its name.
-    known = {NAME_LABEL: write.namespace} | (write.namespace_labels or {})
-    complete = write.namespace_labels is not None
-    inside = matches_labels(namespaces, known, complete=complete) if write.namespace else Truth.TRUE
-    either = [
-        matches_labels(objects, labels, complete=True)
-        for labels in (write.labels, write.old_labels)
-    ]
-    return every((inside, Truth.TRUE if Truth.TRUE in either else Truth.FALSE))
-
-
-def _labels(raw: bytes) -> dict[str, str]:
-    return (_labels_decoder.decode(raw) or {}) if raw else {}
-
-
-def _matches_rule(rule: Rule, write: Matched, *, any_version: bool) -> bool:
-    names = rule.get("resourceNames")
-    return (
-        _has(rule.get("apiGroups"), write.group)
-        and (any_version or _has(rule.get("apiVersions"), write.version))
-        and _has(rule.get("operations"), write.operation)
-        and rule.get("scope") != ("Cluster" if write.namespace else "Namespaced")
-        and any(_matches_resource(name, write) for name in rule.get("resources") or ())
-        and (not names or write.name in names)
-    )
-
-
-def _has(allowed: Any, value: str) -> bool:
-    return EVERYTHING in (allowed or ()) or value in (allowed or ())
-
-
-def _matches_resource(name: str, write: Matched) -> bool:
-    """`pods` matches no subresource, `*/status` every status, `pods/*` all of pods and itself."""
-    resource, _, subresource = name.partition("/")
-    pairs = (resource, write.resource), (subresource, write.subresource)
-    return all(allowed in (EVERYTHING, value) for allowed, value in pairs)
+    def is_status(self) -> bool:
+        """Return whether it is the status."""
+        return self.subresource == _STATUS
 
 
 class Writes(NamedTuple):
@@ -155,32 +58,164 @@ class Writes(NamedTuple):
         """Return the writes of a resource, or of a subresource of it where one is given."""
         return cls(group, f"{resource}/{subresource}" if subresource else resource, operation)
 
-    @classmethod
-    def of(cls, request: AdmissionRequest) -> "Writes":
-        """Return the writes that a request is one of."""
-        wire = request.wire
-        resource = wire.resource
-        return cls.named(resource.group, resource.resource, wire.sub_resource, wire.operation.value)
+
+class Matched(msgspec.Struct, frozen=True):
+    """What rules and selectors read of a write; equal for writes that they cannot tell apart.
+
+    Version and name may be `*`: any of them.
+
+    namespace         "" of what is in none, `*` of what is in some
+    labels            as JSON; None where they are not known
+    namespace_labels  None where only the name of the namespace is known
+    """
+
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    operation: str
+    namespace: str
+    name: str
+    labels: bytes | None = None
+    old_labels: bytes | None = None
+    namespace_labels: Mapping[str, str] | None = None
+
+    @property
+    def writes(self) -> Writes:
+        """Return the writes that it is one of."""
+        return Writes.named(self.group, self.resource, self.subresource, self.operation)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether many of its kind may be remembered."""
+        labels = len(self.labels or b"") + len(self.old_labels or b"")
+        return len(self.namespace) + len(self.name) + labels <= _MOST_REMEMBERED
+
+
+def matched(request: AdmissionRequest, *, with_name: bool = True) -> Matched:
+    """Return what rules and selectors read of a request; `with_name`: some rule names objects."""
+    wire = request.wire
+    return Matched(
+        wire.resource.group,
+        wire.resource.version,
+        wire.resource.resource,
+        wire.sub_resource,
+        wire.operation.value,
+        wire.namespace,
+        wire.name if with_name else "",
+        _labels_of(request.object),
+        _labels_of(request.old_object),
+    )
+
+
+def _labels_of(one: ReviewedObject | None) -> bytes:
+    raw = msgspec.UNSET if one is None else one.metadata.labels
+    return b"" if isinstance(raw, msgspec.UnsetType) else bytes(raw)
 
 
 def may_match(rules: Iterable[Rule], writes: Writes) -> bool:
     """Whether any rule covers some of these writes; version, scope and names are not read."""
     return any(
-        (writes.group == EVERYTHING or _has(rule.get("apiGroups"), writes.group))
-        and (writes.operation == EVERYTHING or _has(rule.get("operations"), writes.operation))
+        _has(rule.get("apiGroups"), writes.group)
+        and _has(rule.get("operations"), writes.operation)
         and any(_meet(name, writes.resource) for name in rule.get("resources") or ())
         for rule in rules
     )
 
 
+def _has(allowed: Any, value: str) -> bool:
+    return value == EVERYTHING or EVERYTHING in (allowed or ()) or value in (allowed or ())
+
+
 def _meet(one: str, other: str) -> bool:
-    """Whether two names of rules have something in common: `pods/*` and `*/status` do."""
+    """Whether two names of rules have something in common: `pods/*` and `*/status` do.
+
+    `pods` is no subresource, `pods/*` all of them and the Pods themselves.
+    """
     (resource, _, sub), (other_resource, _, other_sub) = one.partition("/"), other.partition("/")
     pairs = {resource, other_resource}, {sub, other_sub}
     return all(EVERYTHING in pair or len(pair) == 1 for pair in pairs)
 
 
-_READS_OBJECT: Final = re.compile(r"(?<![\w.])object\b")
+_ANY_WRITE: Final[Rule] = {
+    "apiGroups": [EVERYTHING],
+    "apiVersions": [EVERYTHING],
+    "operations": [EVERYTHING],
+    "resources": ["*/*"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The writes that a webhook, a policy or a binding is for.
+
+    any_version  matchPolicy is Equivalent
+    has_params   it depends on objects that no review shows as well
+    """
+
+    rules: Sequence[Rule]
+    excluded: Sequence[Rule] = ()
+    any_version: bool = True
+    namespaces: Selector = None
+    objects: Selector = None
+    has_params: bool = False
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any], rules: Any, *, has_params: bool = False) -> "Match":
+        """Read a webhook, or the matchResources of a policy or binding, which may have no rules."""
+        return cls(
+            tuple(rules or ()),
+            tuple(found.get("excludeResourceRules") or ()),
+            (found.get("matchPolicy") or "Equivalent") == "Equivalent",
+            found.get("namespaceSelector"),
+            found.get("objectSelector"),
+            has_params,
+        )
+
+    def covers(self, write: Matched) -> Truth:
+        """Whether it is for such a write; what parameters say of it nobody knows."""
+        if self._names(self.excluded, write) or not self._names(self.rules, write):
+            return Truth.FALSE
+        inside = Truth.UNKNOWN if self.has_params else Truth.TRUE
+        if write.namespace:
+            # The API server sets this one label of a namespace to its name.
+            is_named = write.namespace != EVERYTHING
+            known = {NAME_LABEL: write.namespace} if is_named else {}
+            is_whole = write.namespace_labels is not None
+            known |= write.namespace_labels or {}
+            inside = every((inside, matches_labels(self.namespaces, known, complete=is_whole)))
+        either = some(_selects(self.objects, one) for one in (write.labels, write.old_labels))
+        return every((inside, either))
+
+    def is_exact(self, write: Matched) -> bool:
+        """Whether conditions see the object in the version of the review."""
+        return any(_names(rule, write, any_version=False) for rule in self.rules)
+
+    def _names(self, rules: Iterable[Rule], write: Matched) -> bool:
+        return any(_names(rule, write, any_version=self.any_version) for rule in rules)
+
+
+def _selects(objects: Selector, raw: bytes | None) -> Truth:
+    labels = read_labels(raw)
+    return matches_labels(objects, labels or {}, complete=labels is not None)
+
+
+def read_labels(raw: bytes | None) -> dict[str, str] | None:
+    """Return labels of JSON; None where they are not known, or are no labels."""
+    try:
+        return None if raw is None else (raw and _labels_decoder.decode(raw)) or {}
+    except msgspec.MsgspecError:
+        return None
+
+
+def _names(rule: Rule, write: Matched, *, any_version: bool) -> bool:
+    names = rule.get("resourceNames")
+    return (
+        may_match((rule,), write.writes)
+        and (any_version or _has(rule.get("apiVersions"), write.version))
+        and rule.get("scope") != ("Cluster" if write.namespace else "Namespaced")
+        and (not names or write.name in (EVERYTHING, *names))
+    )
 
 
 class Conditions(Protocol):
@@ -192,57 +227,103 @@ class Conditions(Protocol):
         """Return the value of each expression for a request, or unknown."""
 
 
-def reads_object(expressions: Iterable[str]) -> bool:
-    """Whether any of them may depend on the new object."""
-    return any(_READS_OBJECT.search(one) for one in expressions)
+_READS_OBJECT: Final = re.compile(r"(?<![\w.])object\b")
+YOUNG_SECONDS: Final = 600.0
+"""Between a change and the first sign. As long as signs may be apart and still be of one loop."""
+_NO_CHANGE: Final = frozenset({"f:caBundle", "f:name", "."})
+"""All that a manager owns who only renews certificates: the webhook does the same as before. The
+other two are the webhook's place in its list."""
+
+
+class Age(NamedTuple):
+    """When a registration was created, and when what it does was last changed."""
+
+    created: float = 0.0
+    changed: float = 0.0
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], part: str) -> "Age":
+        """Return the age of a registration; `part` is the field that says what it does.
+
+        A new certificate in `caBundle`, a label or an annotation is no change.
+        """
+        metadata = _mapping(document.get("metadata"))
+        managers = metadata.get("managedFields")
+        changed = [
+            _seconds(one.get("time"))
+            for one in map(_mapping, managers if isinstance(managers, list) else ())
+            if _changes(_mapping(one.get("fieldsV1")).get(f"f:{part}"))
+        ]
+        return cls(_seconds(metadata.get("creationTimestamp")), max(changed, default=0.0))
+
+    def before(self, began: float) -> tuple[float, str] | None:
+        """Return how many seconds before a loop it was last "created" or "changed".
+
+        None where that was too long ago, or is not known.
+        """
+        # Creating sets both times: of two that are equal the first counts.
+        known = {self.changed: "changed", self.created: "created"}
+        found = [(began - at, what) for at, what in known.items() if 0.0 < at <= began]
+        last = min(found, default=None)
+        return last if last is not None and last[0] <= YOUNG_SECONDS else None
+
+
+def _changes(owned: Any) -> bool:
+    """Whether a manager who owns this changes what a registration does, or only renews it."""
+    if not isinstance(owned, Mapping):
+        return False
+    return not owned or any(
+        _changes(inner) if isinstance(inner, Mapping) and inner else key not in _NO_CHANGE
+        for key, inner in owned.items()
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _seconds(text: Any) -> float:
+    found = parse_time(text) if isinstance(text, str) else None
+    return 0.0 if found is None else found.timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Who may change a write: a webhook or a policy, with its matchConditions.
+
+    name  as findings name it: of a webhook that of its configuration, a slash, and its own
+    """
+
+    name: str
+    match: Match
+    conditions: tuple[str, ...]
+    age: Age
+
+    def covers(self, write: Matched) -> Truth:
+        """Whether it may act on such a write, its matchConditions aside."""
+        return self.match.covers(write)
+
+    @property
+    def reads_object(self) -> bool:
+        """Whether any of its conditions may depend on the new object."""
+        return any(_READS_OBJECT.search(one) for one in self.conditions)
 
 
 POLICY: Final = "MutatingAdmissionPolicy"
 BINDING: Final = "MutatingAdmissionPolicyBinding"
 _FORMS: Final = ("applyConfiguration", "jsonPatch")
 
-MatchResources = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """Where a policy is in force; `has_params`: it depends on objects that no review shows."""
+class Policy(Registration):
+    """One policy, and where it is in force; `text` is all that its mutations are made of."""
 
-    resources: MatchResources
-    has_params: bool
-
-    def covers(self, write: Matched) -> Truth:
-        """Whether it is in force for such a write; what parameters say of it nobody knows."""
-        known = Truth.UNKNOWN if self.has_params else Truth.TRUE
-        return every((_matches(self.resources, write), known))
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """One policy with its bindings; `text` is every expression that its mutations are made of."""
-
-    name: str
-    constraints: MatchResources
-    bindings: tuple[Binding, ...]
-    conditions: tuple[str, ...]
+    bindings: Collection[Match]
     text: str
-    age: Age = UNKNOWN_AGE
 
     def covers(self, write: Matched) -> Truth:
-        """Whether it acts on such a write, its matchConditions aside."""
-        bound = {one.covers(write) for one in self.bindings}
-        inside = [one for one in (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE) if one in bound]
-        return every((_matches(self.constraints, write), inside[0]))
-
-    def may_match(self, writes: Writes) -> bool:
-        """Whether its rules cover some of these writes; see Suspects.may_change."""
-        rules = self.constraints.get("resourceRules") or ()
-        return not rules or may_match(rules, writes)
-
-    def is_exact(self, write: Matched) -> bool:
-        """Whether its conditions see the object in the version of the review."""
-        rules = self.constraints.get("resourceRules") or ()
-        return not rules or matches_rules(rules, write, any_version=False)
+        """See Registration.covers: one of its bindings is enough."""
+        return every((self.match.covers(write), some(one.covers(write) for one in self.bindings)))
 
     def sets(self, pointer: str) -> bool:
         """Whether its mutations name the field at a JSON Pointer, and the top of its path."""
@@ -254,11 +335,10 @@ def read_policies(documents: Iterable[Any]) -> tuple[Policy, ...]:
     """The policies that are bound, by name; other documents are passed over."""
     policies: dict[str, Mapping[str, Any]] = {}
     bindings: dict[str, list[Mapping[str, Any]]] = {}
-    for document in documents:
-        kind = document.get("kind") if isinstance(document, Mapping) else None
-        if kind == POLICY:
+    for document in map(_mapping, documents):
+        if document.get("kind") == POLICY:
             policies[(document.get("metadata") or {}).get("name", "")] = document
-        elif kind == BINDING:
+        elif document.get("kind") == BINDING:
             bindings.setdefault(_spec(document).get("policyName", ""), []).append(document)
     bound = sorted(policies.keys() & bindings.keys())
     return tuple(_read(name, policies[name], bindings[name]) for name in bound)
@@ -270,39 +350,38 @@ def expressions_of(parts: Iterable[Mapping[str, Any]] | None) -> tuple[str, ...]
 
 
 def _spec(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = document.get("spec") or {}
-    return found
+    return document.get("spec") or {}
 
 
 def _read(name: str, policy: Mapping[str, Any], bindings: Sequence[Mapping[str, Any]]) -> Policy:
     spec = _spec(policy)
-    takes_params = bool(spec.get("paramKind"))
-    mutations = spec.get("mutations") or ()
     parts = [*(spec.get("variables") or ())]
-    parts += [one.get(form) or {} for one in mutations for form in _FORMS]
+    parts += [one.get(form) or {} for one in spec.get("mutations") or () for form in _FORMS]
+    made, bound = Age.read(policy, "spec"), [Age.read(one, "spec") for one in bindings]
     return Policy(
-        name=name,
-        constraints=spec.get("matchConstraints") or {},
-        bindings=tuple(
+        name,
+        _resources(spec.get("matchConstraints")),
+        expressions_of(spec.get("matchConditions")),
+        # It acts once it is bound; one more binding changes it.
+        Age(
+            max(made.created, min(one.created for one in bound)),
+            max(made.changed, *(at for one in bound for at in one)),
+        ),
+        tuple(
             # Without a paramKind the reference is ignored, without a reference params is null.
-            Binding(one.get("matchResources") or {}, takes_params and bool(one.get("paramRef")))
+            _resources(
+                one.get("matchResources"),
+                has_params=bool(spec.get("paramKind")) and bool(one.get("paramRef")),
+            )
             for one in map(_spec, bindings)
         ),
-        conditions=expressions_of(spec.get("matchConditions")),
-        text="\n".join(expressions_of(parts)),
-        age=age_in_force(age_of(policy, "spec"), [age_of(one, "spec") for one in bindings]),
+        "\n".join(expressions_of(parts)),
     )
 
 
-def _matches(resources: MatchResources, write: Matched) -> Truth:
-    any_version = (resources.get("matchPolicy") or "Equivalent") == "Equivalent"
-    rules = resources.get("resourceRules") or ()
-    excluded = resources.get("excludeResourceRules") or ()
-    if matches_rules(excluded, write, any_version=any_version):
-        return Truth.FALSE
-    if rules and not matches_rules(rules, write, any_version=any_version):
-        return Truth.FALSE
-    return selects(resources.get("namespaceSelector"), resources.get("objectSelector"), write)
+def _resources(found: Mapping[str, Any] | None, *, has_params: bool = False) -> Match:
+    found = found or {}
+    return Match.read(found, found.get("resourceRules") or [_ANY_WRITE], has_params=has_params)
 
 
 def _is_set(name: str, text: str) -> bool:

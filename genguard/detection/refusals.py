@@ -28,10 +28,11 @@ import msgspec
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.correlate import Unanswered, assemble, is_mostly_whole
 from genguard.detection.diff import NO_DIFF
-from genguard.detection.evidence import MOST_PLACES, ResourceKind
 from genguard.detection.fact import Fact
 from genguard.detection.history import History
 from genguard.detection.lives import Lives
+from genguard.detection.matching import ResourceKind
+from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NODE_USER, PODS, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded

@@ -5,112 +5,83 @@ selectors, operations and matchConditions are matched as the API server does it;
 from a review (labels of a namespace, an authorizer) leaves a suspect possible.
 The webhooks of genguard, also of another one in the cluster, are never suspects. What depends on
 contents is asked while a review is at hand, see Fact.
+
+Of several webhooks that may have changed a write, a write that came through unchanged speaks for
+each that was called for it: most for writes of the same place in the API, less for other writes of
+the same sort (of status, or not), since a webhook with an old type knows but some kinds. A finding
+in which a webhook stands alone speaks against it everywhere.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from sys import intern
-from typing import Any, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from genguard.admission.review import AdmissionRequest, Phase, own_phase
-from genguard.detection.evidence import (
-    MOST_PLACES,
-    UNKNOWN_AGE,
-    Age,
-    BlameScore,
-    ResourceKind,
-    Shared,
-    age_of,
-    rank_of,
-)
 from genguard.detection.finding import Actor, Confidence
 from genguard.detection.matching import (
     EVERYTHING,
     NAME_LABEL,
+    Age,
     Conditions,
-    Likeness,
+    Match,
     Matched,
     Policy,
+    Registration,
+    ResourceKind,
     Writes,
     expressions_of,
     matched,
-    matches_rules,
     may_match,
-    reads_object,
-    selects,
-    shown_to_rules,
 )
 from genguard.detection.write import NOBODY, Acted, Called
 from genguard.objects.selectors import Truth, every
 
 TRACE_LABEL: Final = "genguard.io/trace"
 """On the observers that `genguard trace` registers for a while."""
-_STATUS: Final = "/status"
 _DEFAULT_TIMEOUT: Final = 10
 """Seconds (admissionregistration/v1/types.go:MutatingWebhook.TimeoutSeconds)."""
+MOST_PLACES: Final = 2_000
 _MOST_POLICIES: Final = 8
 """Of one write."""
 _MOST_CALLED: Final = 1_000
-"""Likenesses of writes with the webhooks called; writes of one owner are alike."""
+"""Writes with the webhooks called; those of one owner are alike."""
 _MUTATING: Final = ((Phase.INTENT, "/intent"), (Phase.MUTATE, "/mutate"))
 """The phases that a MutatingWebhookConfiguration registers, in order, with their paths."""
 _MOST_NOTES: Final = 3
 """About the age of actors, of one finding."""
+_FEW: Final = 2
+_TIMES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Registration):
     """One webhook of a MutatingWebhookConfiguration."""
 
-    configuration: str
-    webhook: str
-    rules: tuple[Mapping[str, Any], ...]
-    namespace_selector: Mapping[str, Any] | None
-    object_selector: Mapping[str, Any] | None
-    any_version: bool
-    conditions: tuple[str, ...]
     phase: str
     reinvoked: bool = False
-    age: Age = UNKNOWN_AGE
     failure_policy: str = "Fail"
     timeout_seconds: int = _DEFAULT_TIMEOUT
 
     @property
-    def name(self) -> str:
-        """As findings name it; many records have the same text."""
-        return intern(f"{self.configuration}/{self.webhook}")
+    def configuration(self) -> str:
+        """The name of its configuration."""
+        return self.name.partition("/")[0]
+
+    @property
+    def webhook(self) -> str:
+        """Its own name."""
+        return self.name.partition("/")[2]
 
     @property
     def doubtful(self) -> int:
         """How much of it a review does not show; a rule for everything is meant for nothing."""
-        selector = self.namespace_selector or {}
+        selector = self.match.namespaces or {}
         keys = {*(selector.get("matchLabels") or {})}
         keys |= {one.get("key", "") for one in selector.get("matchExpressions") or ()}
-        wide = all(EVERYTHING in "".join(rule.get("resources") or ()) for rule in self.rules)
+        wide = all(EVERYTHING in "".join(one.get("resources") or ()) for one in self.match.rules)
         return 2 * bool(self.conditions or keys - {NAME_LABEL}) + wide
-
-    def covers(self, write: Matched) -> Truth:
-        """Whether the API server calls it for such a write, its matchConditions aside."""
-        if not matches_rules(self.rules, write, any_version=self.any_version):
-            return Truth.FALSE
-        return selects(self.namespace_selector, self.object_selector, write)
-
-    def is_exact(self, write: Matched) -> bool:
-        """Whether its conditions see the object in the version of the review."""
-        return matches_rules(self.rules, write, any_version=False)
-
-    def sets(self, pointer: str) -> bool:
-        """Whether it is registered to change the field at a JSON Pointer.
-
-        A webhook that asks for a status subresource can change nothing but status there: the API
-        server takes nothing else (apps/deployment/strategy.go:deploymentStatusStrategy). Of any
-        other webhook the rules do not say what it changes.
-        """
-        names = [name for rule in self.rules for name in rule.get("resources") or ()]
-        is_status = f"{pointer}/".startswith(f"{_STATUS}/")
-        return is_status and any(name.endswith(_STATUS) for name in names)
 
 
 def read_configurations(documents: Iterable[Any]) -> tuple[Registered, ...]:
@@ -131,23 +102,62 @@ def _only_observes(configuration: Mapping[str, Any]) -> bool:
 
 def _read(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> Registered:
     return Registered(
-        configuration=(configuration.get("metadata") or {}).get("name", ""),
-        webhook=hook.get("name", ""),
-        rules=tuple(hook.get("rules") or ()),
-        namespace_selector=hook.get("namespaceSelector"),
-        object_selector=hook.get("objectSelector"),
-        any_version=hook.get("matchPolicy", "Equivalent") == "Equivalent",
-        conditions=expressions_of(hook.get("matchConditions")),
-        phase=own_phase(configuration, hook),
-        reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
-        age=age_of(configuration, "webhooks"),
-        failure_policy=hook.get("failurePolicy") or "Fail",
-        timeout_seconds=hook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
+        f"{(configuration.get('metadata') or {}).get('name', '')}/{hook.get('name', '')}",
+        Match.read(hook, hook.get("rules")),
+        expressions_of(hook.get("matchConditions")),
+        Age.read(configuration, "webhooks"),
+        own_phase(configuration, hook),
+        hook.get("reinvocationPolicy") == "IfNeeded",
+        hook.get("failurePolicy") or "Fail",
+        hook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
     )
+
+
+class Score(NamedTuple):
+    """How little speaks against a webhook; the lowest score is the most suspicious one."""
+
+    unproved: bool
+    unharmed_here: int
+    unharmed_elsewhere: int
+    doubtful: int
+    alone_in: int
+
+    def stands_out_from(self, other: "Score") -> bool:
+        """Whether it is lower by more than chance would make."""
+        if self.unproved != other.unproved:
+            return True
+        for mine, theirs in zip(self[1:3], other[1:3], strict=True):
+            if mine != theirs:
+                return theirs >= _TIMES * mine + _FEW
+        return self.doubtful == other.doubtful and self.alone_in < other.alone_in
+
+
+class Shared(NamedTuple):
+    """What the findings of one kind have in common: who stood alone, and how often each stood."""
+
+    alone: Collection[str]
+    support: Mapping[str, int]
+
+
+NOTHING_SHARED: Final = Shared((), Counter())
+
+
+def share(candidates: Collection[Collection[str]]) -> Shared:
+    """Return what the candidates of all findings of one detector have in common."""
+    alone = {name for names in candidates if len(names) == 1 for name in names}
+    return Shared(alone, Counter(name for names in candidates for name in {*names}))
+
+
+def rank_of(name: str, young: Sequence[str]) -> tuple[int, str]:
+    """Return what to sort a name by: the young ones come first, the youngest before all."""
+    return young.index(name) if name in young else len(young), name
 
 
 class Suspects:
     """The present registrations, and how often each left a write unchanged."""
+
+    each_of_several: ClassVar = Confidence.POSSIBLE
+    """How sure it is of each that was there, where nothing more is known of them."""
 
     def __init__(
         self,
@@ -159,55 +169,51 @@ class Suspects:
 
         conditions  evaluates matchConditions; without it each of them may hold
         """
-        self.policies: tuple[Policy, ...] = ()
+        self.policies: tuple[Policy, ...] = tuple(policies)
         """Those that are bound, by name."""
-        self.learn(registered)
-        self.learn_policies(policies)
         self.conditions = conditions
         self._unchanged: Final[Counter[tuple[ResourceKind | bool, str]]] = Counter()
         """Writes that each webhook left unchanged, in a place, and of status or of all else."""
         self._changed: Final[set[ResourceKind]] = set()
+        self.learn(registered)
 
     def learn(self, registered: Iterable[Registered]) -> None:
         """Replace the registrations of webhooks."""
         self.registered: tuple[Registered, ...] = tuple(registered)
-        self._ages = {one.name: one.age for one in self.registered}
         self.others: tuple[Registered, ...] = tuple(_between(self.registered))
         """Those that are called between genguard's intent and its mutate."""
         self._have_conditions = any(one.conditions for one in self.others)
         self._names_matter = any(
-            rule.get("resourceNames") for one in self.others for rule in one.rules
+            rule.get("resourceNames") for one in self.others for rule in one.match.rules
         )
         self._own_rules = {
-            phase: [rule for one in self.registered if one.phase == path for rule in one.rules]
+            phase: [x for one in self.registered if one.phase == path for x in one.match.rules]
             for phase, path in _MUTATING
             if any(one.phase == path for one in self.registered)
         }
-        self._called = lru_cache(_MOST_CALLED)(self._called_for)
-        self._forget_implied()
+        self._called = lru_cache(_MOST_CALLED)(self.called)
+        self.learn_policies(self.policies)
+
+    def learn_policies(self, policies: Iterable[Policy]) -> None:
+        """Replace the bound policies."""
+        self.policies = tuple(policies)
+        self._known = {one.name: one for one in self._all()}
+        self._implied = lru_cache(_MOST_CALLED)(self._not_needed)
 
     def anew(self) -> "Suspects":
         """Return the same registrations, and no evidence yet."""
         return Suspects(self.registered, self.policies, self.conditions)
-
-    def learn_policies(self, policies: Iterable[Policy]) -> None:
-        """Replace the bound policies."""
-        self.policies = tuple(sorted(policies, key=lambda one: one.name))
-        self._policies = {one.name: one for one in self.policies}
-        self._forget_implied()
-
-    def _forget_implied(self) -> None:
-        self._implied = lru_cache(_MOST_CALLED)(self._not_needed)
 
     def may_change(self, writes: Writes) -> tuple[str, ...]:
         """Return the webhooks and policies whose rules cover some of these writes.
 
         Selectors and conditions are not read: it may name too many, and never too few.
         """
-        hooks = [one for one in self.registered if not one.phase]
-        found = [one.name for one in hooks if may_match(one.rules, writes)]
-        found += [one.name for one in self.policies if one.may_match(writes)]
-        return tuple(dict.fromkeys(found))
+        found = [one for one in self._all() if may_match(one.match.rules, writes)]
+        return tuple(dict.fromkeys(one.name for one in found))
+
+    def _all(self) -> Sequence[Registration]:
+        return [*(one for one in self.registered if not one.phase), *self.policies]
 
     def implied_before(self, phase: Phase, request: AdmissionRequest) -> tuple[Phase, ...]:
         """Return the phases before this one that would show the same, and are not registered.
@@ -216,8 +222,9 @@ class Suspects:
         """
         if phase is Phase.INTENT or not self._own_rules:
             return ()
-        found = self._implied(Writes.of(request))
-        return found if phase is Phase.OUTCOME else tuple(x for x in found if x is Phase.INTENT)
+        wire, at = request.wire, request.wire.resource
+        writes = Writes.named(at.group, at.resource, wire.sub_resource, wire.operation.value)
+        return tuple(one for one in self._implied(writes) if one is not phase)
 
     def _not_needed(self, writes: Writes) -> tuple[Phase, ...]:
         if self.may_change(writes):
@@ -225,17 +232,17 @@ class Suspects:
         return tuple(one for one, rules in self._own_rules.items() if not may_match(rules, writes))
 
     def called_in(self, request: AdmissionRequest) -> Called:
-        """Return the webhooks that rules and selectors call for a request.
-
-        Raises msgspec.MsgspecError for labels that are none, as the other two do.
-        """
+        """Return the webhooks that rules and selectors call for a request."""
         if not self.others:
             return NOBODY
-        likeness = shown_to_rules(request, with_name=self._names_matter)
-        return self._called(likeness) if likeness.is_short else self._called_for(likeness)
+        write = matched(request, with_name=self._names_matter)
+        return self._called(write) if write.is_short else self.called(write)
 
-    def _called_for(self, likeness: Likeness) -> Called:
-        return self.called(likeness.matched())
+    def called(self, write: Matched) -> Called:
+        """The webhooks that rules and selectors call for such a write."""
+        found = [one for one in self.others if one.covers(write) is not Truth.FALSE]
+        again = [one for one in found if one.reinvoked]
+        return Called(tuple(one.name for one in found), tuple(one.name for one in again))
 
     def changed(self, where: ResourceKind) -> None:
         """Note that writes here are changed: from now on conditions are evaluated for them."""
@@ -250,10 +257,10 @@ class Suspects:
         """
         if not self._asks_webhooks(request):
             return ()
-        write = matched(request)
-        asked = [one for one in self.others if one.conditions and matches(one, write)]
-        held = self._held(asked, write, request)
-        return tuple(name for name, holds in held.items() if holds is Truth.FALSE)
+        asked = [one for one in self.others if one.conditions]
+        return tuple(
+            one.name for one, _, holds in self._held(asked, request) if holds is Truth.FALSE
+        )
 
     def asks_conditions(self, request: AdmissionRequest) -> bool:
         """Whether `unmet_in` or `policies_in` may have conditions evaluated, which takes long."""
@@ -266,46 +273,40 @@ class Suspects:
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """Return the policies that may have acted on a request."""
-        return tuple(self._acted(request))[:_MOST_POLICIES] if self.policies else ()
+        found = [
+            Acted(one.name, every((covers, holds)) is Truth.TRUE)
+            for one, covers, holds in self._held(self.policies, request)
+            # What the object was before it acted is not seen.
+            if holds is not Truth.FALSE or one.reads_object
+        ]
+        return tuple(found[:_MOST_POLICIES])
+
+    def _held(
+        self, some: Sequence[Registration], request: AdmissionRequest
+    ) -> Iterator[tuple[Registration, Truth, Truth]]:
+        """Yield those that cover a request, whether they do, and whether all conditions are met.
+
+        One that is false decides. Conditions see the object in the version that a rule names: in
+        another nobody knows. Source: apiserver pkg/admission/plugin/webhook/matchconditions.
+        """
+        if not some:
+            return
+        write = matched(request)
+        asked = [
+            (one, covers, one.match.is_exact(write))
+            for one in some
+            if (covers := one.covers(write)) is not Truth.FALSE
+        ]
+        read = [text for one, _, is_exact in asked if is_exact for text in one.conditions]
+        truths = self.conditions.evaluate(read, request) if self.conditions else {}
+        for one, covers, is_exact in asked:
+            holds = every(truths.get(text, Truth.UNKNOWN) for text in one.conditions)
+            yield one, covers, holds if is_exact else Truth.UNKNOWN
 
     def sets(self, name: str, pointers: Iterable[str]) -> bool:
         """Whether a policy visibly sets a field at any of these JSON Pointers."""
-        found = self._policies.get(name)
-        return found is not None and any(found.sets(one) for one in pointers)
-
-    def called(self, write: Matched) -> Called:
-        """The webhooks that rules and selectors call for such a write."""
-        found = [one for one in self.others if matches(one, write)]
-        again = [one for one in found if one.reinvoked]
-        return Called(tuple(one.name for one in found), tuple(one.name for one in again))
-
-    def _acted(self, request: AdmissionRequest) -> Iterator[Acted]:
-        write = matched(request)
-        covered = {one.name: one.covers(write) for one in self.policies}
-        asked = [one for one in self.policies if covered[one.name] is not Truth.FALSE]
-        for name, holds in self._held(asked, write, request).items():
-            if holds is not Truth.FALSE:
-                yield Acted(name, every((covered[name], holds)) is Truth.TRUE)
-            elif reads_object(self._policies[name].conditions):
-                yield Acted(name, is_sure=False)  # what the object was before is not seen
-
-    def _held(
-        self, asked: Sequence[Registered | Policy], write: Matched, request: AdmissionRequest
-    ) -> dict[str, Truth]:
-        """Return by name whether all conditions are met: one that is false decides.
-
-        Conditions see the object in the version that a rule names: in another nobody knows.
-        Source: apiserver pkg/admission/plugin/webhook/matchconditions.
-        """
-        truths: Mapping[str, Truth] = {}
-        exact = [one for one in asked if one.is_exact(write)]
-        if self.conditions is not None:
-            read = [text for one in exact for text in one.conditions]
-            truths = self.conditions.evaluate(read, request)
-        found = {one.name: Truth.UNKNOWN for one in asked}
-        for one in exact:
-            found[one.name] = every(truths.get(text, Truth.UNKNOWN) for text in one.conditions)
-        return found
+        found = self._known.get(name)
+        return isinstance(found, Policy) and any(found.sets(one) for one in pointers)
 
     def unchanged_calls(self, name: str) -> int:
         """Return how many writes came through unchanged for which this webhook was called."""
@@ -319,8 +320,8 @@ class Suspects:
 
     def young(self, names: Iterable[str], began: float) -> tuple[str, ...]:
         """The webhooks and policies created or changed shortly before this time, youngest first."""
-        ages = [(self._age(name).before(began), name) for name in names]
-        return tuple(name for _, name in sorted((one[0], name) for one, name in ages if one))
+        found = [(age[0], name) for name in names if (age := self._age(name, began))]
+        return tuple(name for _, name in sorted(found))
 
     def notes(self, actors: Iterable[Actor], began: float) -> Iterator[tuple[str, str]]:
         """Yield names of actors of a finding, and in words what is known about them besides.
@@ -328,13 +329,11 @@ class Suspects:
         began  the time of the first signal, in seconds since the epoch
         """
         for one in [one for one in actors if one.type != "user"][:_MOST_NOTES]:
-            event = self._age(one.name).before(began)
-            if event is not None:
-                yield one.name, f"{event[1]} {event[0]:.0f} s before the first sign"
+            if age := self._age(one.name, began):
+                yield one.name, f"{age[1]} {age[0]:.0f} s before the first sign"
 
-    def _age(self, name: str) -> Age:
-        policy = self._policies.get(name)
-        return self._ages.get(name, UNKNOWN_AGE) if policy is None else policy.age
+    def _age(self, name: str, began: float) -> tuple[float, str] | None:
+        return self._known[name].age.before(began) if name in self._known else None
 
     def calls_about(
         self, called: Called, pointers: Sequence[str], *, again: bool
@@ -354,36 +353,30 @@ class Suspects:
         where: ResourceKind,
         young: Sequence[str] = (),
     ) -> Iterator[tuple[str, Confidence]]:
-        """The candidates of a finding as `ranked`, several narrowed by what is known of each.
+        """The candidates of a finding, the likeliest first: one alone is certain.
 
         Of those who are equal, the young ones come first, in their order.
         """
-        order = list(self.ranked(names))
+        order = sorted(names)
         if len(order) < 2 or not self.others:  # noqa: PLR2004 - nothing to choose between
-            yield from order
+            sure = Confidence.CERTAIN if len(order) == 1 else self.each_of_several
+            yield from ((name, sure) for name in order)
             return
         doubts = {one.name: one.doubtful for one in self.others}
-        weighed = {
-            name: BlameScore(
+        scores = {
+            name: Score(
                 name not in shared.alone,
                 self._unchanged[where, name],
                 self._unchanged[where.is_status, name],
                 doubts.get(name, 0),
                 -shared.support.get(name, 0),
             )
-            for name, _ in order
+            for name in order
         }
-        likeliest, second, *_ = sorted(weighed.values())
-        stands_out = likeliest.stands_out_from(second)
-        for name in sorted(weighed, key=lambda one: (weighed[one], *rank_of(one, young))):
-            sure = stands_out and weighed[name] is likeliest
-            yield name, Confidence.LIKELY if sure else Confidence.POSSIBLE
-
-    def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
-        """By nothing but who was there: one alone is certain."""
-        candidates = sorted(names)
-        for name in candidates:
-            yield name, Confidence.POSSIBLE if len(candidates) > 1 else Confidence.CERTAIN
+        first, *others = sorted(order, key=lambda one: (scores[one], *rank_of(one, young)))
+        stands_out = scores[first].stands_out_from(scores[others[0]])
+        yield first, Confidence.LIKELY if stands_out else Confidence.POSSIBLE
+        yield from ((one, Confidence.POSSIBLE) for one in others)
 
 
 def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:
@@ -395,8 +388,3 @@ def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:
         before = not mutates or one.configuration.encode() < max(mutates).encode()
         if not one.phase and after and before:
             yield one
-
-
-def matches(one: Registered, write: Matched) -> bool:
-    """Whether the API server may call the webhook for such a write, its matchConditions aside."""
-    return one.covers(write) is not Truth.FALSE

@@ -7,7 +7,7 @@ import msgspec
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
-from genguard.detection.evidence import ResourceKind
+from genguard.detection.matching import ResourceKind
 from genguard.detection.values import Digest
 from genguard.objects.observed import Observed
 

@@ -22,6 +22,9 @@ class Truth(Enum):
     UNKNOWN = "unknown"
 
 
+_ORDER: Final = (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE)
+
+
 class Requirement(NamedTuple):
     """One part of a selector: what the operator of an API object says of a label."""
 
@@ -93,7 +96,9 @@ def matches_labels(
 
 def every(answers: Iterable[Truth]) -> Truth:
     """One that is false decides, whatever is unknown; of none at all it is true."""
-    given = set(answers)
-    if Truth.FALSE in given:
-        return Truth.FALSE
-    return Truth.UNKNOWN if Truth.UNKNOWN in given else Truth.TRUE
+    return max(answers, key=_ORDER.index, default=Truth.TRUE)
+
+
+def some(answers: Iterable[Truth]) -> Truth:
+    """One that is true decides, whatever is unknown; of none at all it is false."""
+    return min(answers, key=_ORDER.index, default=Truth.FALSE)

@@ -14,7 +14,8 @@ from urllib.error import URLError
 from genguard.admission.decode import decode_review
 from genguard.converge.chain import Document, Link, Matches, NotCalledError, Passed, run
 from genguard.detection.matching import matched
-from genguard.detection.suspects import Registered, Suspects, matches, read_configurations
+from genguard.detection.suspects import Registered, Suspects, read_configurations
+from genguard.objects.selectors import Truth
 from genguard.testing.refusals import RequestRefusedError
 
 Answer = Callable[[dict[str, Any]], Any]
@@ -136,7 +137,7 @@ class Chain:
 
     def _matches(self, name: str, review: Document) -> bool:
         request = decode_review(json.dumps(review).encode())
-        return matches(self._registered[name], matched(request))
+        return self._registered[name].covers(matched(request)) is not Truth.FALSE
 
 
 def _rule(resource: str, operations: Sequence[str]) -> Document:

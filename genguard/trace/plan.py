@@ -1,7 +1,7 @@
 """Find the configurations that can change the object, and build those of the observers between.
 
 Relies  on genguard.detection.suspects for which webhook is called for a write. Labels of the object
-        are ignored there. A write can change them, and then a configuration that was thought idle
+        are not known there. A write can change them, and then a configuration that was thought idle
         acts between two observers, and its neighbour would be blamed.
 
 Names   The API server calls mutating webhooks in the byte order of their configurations' names
@@ -18,13 +18,14 @@ namespaceSelector and matchConditions keep the API server from calling it for an
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
 from genguard.detection.matching import Matched
-from genguard.detection.suspects import TRACE_LABEL, Registered, matches, read_configurations
+from genguard.detection.suspects import TRACE_LABEL, Registered, read_configurations
+from genguard.objects.selectors import Truth
 from genguard.objects.served import Served
 
 RUN_LABEL: Final = TRACE_LABEL
@@ -165,10 +166,8 @@ def _candidates(registered: Sequence[Registered], traced: Traced) -> list[Candid
                 operation="UPDATE",
                 namespace=traced.namespace,
                 name=traced.name,
-                labels={},
-                old_labels={},
             )
-            if matches(replace(one, object_selector=None), update):
+            if one.covers(update) is not Truth.FALSE:
                 hooks = found.setdefault(one.configuration, {})
                 hooks[subresource] = (*hooks.get(subresource, ()), one.webhook)
     return [Candidate(name, hooks) for name, hooks in found.items()]

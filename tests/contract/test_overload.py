@@ -5,11 +5,14 @@ import json
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
+from genguard.admission.review import Phase
 from genguard.review_setup import ReviewOptions
 from tests.contract.service import Running, http_post, serving
 from tests.reviews import clobbered
+from tests.unit.detection.builders import feed, update
 from tools.bench.connection import Connection, Response
 from tools.bench.loops import closed_loop
 from tools.bench.template import Filled
@@ -118,6 +121,27 @@ async def test_a_pause_alone_sheds_what_came_in_it(running):
     assert {one.headers["retry-after"] for one in shed} == {"1"}
     assert not any(one.closes for one in shed)
     assert (await late[0].post(BODY, "/mutate?timeout=30s")).status == 200
+
+
+async def test_what_was_shed_of_one_tenant_leaves_the_findings_of_others_alone(running):
+    detecting, now = running.detecting, running.detecting.clock.now()
+    for number, name in product(range(8), ("bursting", "quiet")):
+        new, old = ({"replicas": 2 + (number + back) % 2} for back in (0, 1))
+        user = f"user-{number % 2}"
+        asked = update({"spec": new}, {"spec": old}, f"{number}", user=user, name=name)
+        for side in ("object", "oldObject"):
+            asked["request"][side]["metadata"]["uid"] = name
+        for phase in Phase:
+            feed(detecting.detection, phase, asked, now + number)
+    assert {one.object.name for one in detecting.findings()} == {"bursting", "quiet"}
+    body = json.dumps(clobbered(name="bursting")).encode()
+    late = [await running.connect() for _ in range(20)]
+    for one in late:
+        one.writer.write(http_post(body, "/mutate?timeout=1s"))
+    time.sleep(1.0)
+    assert 429 in [(await one.answer()).status for one in late]
+    in_doubt = {one.object.name for one in detecting.findings() if one.incomplete_since}
+    assert in_doubt == {"bursting"}
 
 
 async def test_a_lone_review_is_judged_however_long_it_waited(running, logged):

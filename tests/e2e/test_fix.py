@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from genguard.detection.fix import fix
+from genguard.detection.fix import with_fix
 from genguard.detection.suspects import read_configurations
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -89,7 +89,7 @@ def test_the_rule_for_status_is_taken_out_of_this_webhook_alone(
     apiserver: ControlPlane, configuration: dict[str, Any]
 ) -> None:
     known = read_configurations([configuration | {"kind": "MutatingWebhookConfiguration"}])
-    step, _ = fix(finding("observed-generation-cleared"), known)
+    step, _ = with_fix(finding("observed-generation-cleared"), known).fix
     run(apiserver, step.command)
     one, two = hooks(apiserver)
     assert one["rules"] == configuration["webhooks"][0]["rules"]
@@ -102,7 +102,7 @@ def test_the_rule_for_status_is_taken_out_of_this_webhook_alone(
 def test_a_condition_is_added_to_those_of_this_webhook_alone(
     apiserver: ControlPlane, configuration: dict[str, Any], subresource: str
 ) -> None:
-    step, _ = fix(finding("status-clobbered", subresource=subresource))
+    step, _ = with_fix(finding("status-clobbered", subresource=subresource)).fix
     run(apiserver, step.command)
     one, two = hooks(apiserver)
     assert one == configuration["webhooks"][0]
@@ -118,7 +118,7 @@ def test_with_the_condition_a_webhook_whose_failure_refuses_writes_refuses_none(
     where, client = namespace(apiserver), apiserver.client
     found = finding("status-clobbered", subresource=subresource)
     found = replace(found, object=replace(found.object, namespace=where))
-    step, _ = fix(found)
+    step, _ = with_fix(found).fix
     resources = ["deployments", "deployments/status"]
     with (
         WebhookListener(apiserver.authority) as listener,
@@ -145,7 +145,7 @@ def test_with_the_condition_a_webhook_whose_failure_refuses_writes_refuses_none(
 def test_a_webhook_is_not_called_again(
     apiserver: ControlPlane, configuration: dict[str, Any]
 ) -> None:
-    step, _ = fix(finding("unstable-mutation", subresource=""))
+    step, _ = with_fix(finding("unstable-mutation", subresource="")).fix
     run(apiserver, step.command)
     one, two = hooks(apiserver)
     assert one == configuration["webhooks"][0]

@@ -198,7 +198,7 @@ def webhooks_page(text):
     link = webhooks.ListedWebhook(
         1, text, text, webhooks.Role.SUSPECT, "", True, (text,), (text,), policy, 10, 1, 1, (named,)
     )
-    write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "", {}, {})
+    write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "")
     page = webhooks.WebhooksPage((text,), (link,), 1, True)
     return shown("webhooks.html", page, write=write, named=True, operations=webhooks.OPERATIONS)
 

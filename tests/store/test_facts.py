@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from genguard.admission.review import ObjectName
 from genguard.detection.detection import Detection
 from genguard.detection.fact import Fact, encode_fact
 from genguard.objects.intended import EVERY_OBSERVED_GENERATION
@@ -26,6 +27,8 @@ from webhook.store.replicas import Facts, Replicas
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
+WEB = ObjectName("apps", "deployments", "default", "web")
+
 
 def fact(name: str, time: float = 100.0) -> bytes:
     return encode_fact(replace(ONCE[0], key=replace(ONCE[0].key, name=name), time=time))
@@ -37,6 +40,7 @@ class Tally(Detection):
     def __init__(self) -> None:
         self.order: list[str] = []
         self.missed = 0
+        self.doubted: list[ObjectName | None] = []
 
     @property
     def counts(self) -> Counter[str]:
@@ -47,8 +51,9 @@ class Tally(Detection):
             raise ValueError
         self.order.append(seen.key.name)
 
-    def miss(self, request: object, now: float) -> None:
+    def miss(self, name: ObjectName | None, now: float) -> None:
         self.missed += 1
+        self.doubted.append(name)
 
 
 class Member:
@@ -246,12 +251,17 @@ async def test_what_was_trimmed_before_it_was_read_is_counted(address, store):
 
 
 async def test_what_a_replica_did_not_look_at_is_noted_by_the_leader(address):
+    large = b"x" * (module.LARGEST_FACT + 1)
     async with members(address(), 2) as (leader, other):
-        other.replicas.facts.miss()
-        await until(lambda: leader.tally.missed == 1)
-        other.replicas.facts.put(b"x" * (module.LARGEST_FACT + 1))
-        await until(lambda: leader.tally.missed == 2)
+        other.replicas.facts.miss(None)
+        await until(lambda: leader.tally.doubted == [None])
+        other.replicas.facts.put(large, WEB)
+        await until(lambda: leader.tally.doubted == [None, WEB], "no object but its own")
         assert other.count("dropped") == 1
+        for number in range(module.MOST_NAMES + 1):
+            other.replicas.facts.miss(WEB._replace(name=f"{number}"))
+        other.replicas.facts.miss(WEB._replace(name="n" * module.LONGEST_NAME))
+        await until(lambda: leader.tally.doubted == [None, WEB, None], "too many to name")
 
 
 async def test_what_cannot_be_read_is_counted_and_passed_over(address, store):

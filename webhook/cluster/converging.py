@@ -41,7 +41,14 @@ from genguard.converge.prepared import (
 from genguard.converge.rounds import Asked, RefusedApplyError, converge
 from genguard.converge.status_samples import status_samples
 from genguard.detection.finding import FoundObject
-from genguard.detection.matching import Conditions, Matched, Policy, matched, read_policies
+from genguard.detection.matching import (
+    Conditions,
+    Matched,
+    Policy,
+    matched,
+    read_labels,
+    read_policies,
+)
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
@@ -171,7 +178,7 @@ class DryRuns:
             return False
         hook = self.admission.hooks[webhook]
         reason = "" if hook.get("sideEffects") in _SAFE else _NO_SIDE_EFFECTS
-        if not one.is_exact(found[1]):
+        if not one.match.is_exact(found[1]):
             reason = _OTHER_VERSION
         versions = hook.get("admissionReviewVersions") or ()
         if versions and _REVIEW_VERSION not in versions:
@@ -188,7 +195,7 @@ class DryRuns:
 
     def _acts(self, one: Registered | Policy, request: AdmissionRequest, write: Matched) -> bool:
         # A namespace is matched by its own labels.
-        labels = write.labels if self._is_namespace else self.namespace_labels
+        labels = read_labels(write.labels) if self._is_namespace else self.namespace_labels
         covered = one.covers(msgspec.structs.replace(write, namespace_labels=labels))
         if covered is Truth.FALSE:
             return False
@@ -342,12 +349,13 @@ class Convergence:
 
 
 def _read(review: Document) -> tuple[AdmissionRequest, Matched] | None:
-    """Return a review as matching reads it; None for labels and the like that are not valid."""
+    """Return a review as matching reads it; None where it or its labels are not valid."""
     try:
         request = decode_review(msgspec.json.encode(review))
-        return request, matched(request)
     except (UndecodableReviewError, msgspec.MsgspecError, RecursionError):
         return None
+    write = matched(request)
+    return None if read_labels(write.labels) is None else (request, write)
 
 
 def _proxy(service: Mapping[str, Any]) -> str:

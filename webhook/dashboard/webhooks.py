@@ -9,7 +9,6 @@ page lists what else a call depends on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from msgspec import structs
 
 from genguard.admission.review import Phase
 from genguard.detection.finding import Confidence, Finding, Severity
-from genguard.detection.matching import NAME_LABEL, Matched, Policy, Writes, matches_rules
+from genguard.detection.matching import EVERYTHING, NAME_LABEL, Matched, Registration, Writes
 from genguard.detection.suspects import Registered
 from genguard.objects.selectors import Truth, matches_labels
 from webhook.cluster.registrations import Registrations
@@ -110,14 +109,12 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     resource, _, group = query.get("resource", "").strip().partition(".")
     write = Matched(
         group=group,
-        version="",
+        version=EVERYTHING,
         resource=resource,
         subresource=query.get("subresource", "").strip().lstrip("/"),
         operation=choice(query, "operation", OPERATIONS, "UPDATE"),
         namespace=query.get("namespace", "").strip(),
-        name="",
-        labels={},
-        old_labels={},
+        name=EVERYTHING,
     )
     suspects = context.sources.suspects
     others = {one.name for one in suspects.others}
@@ -136,11 +133,11 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
             findings=tuple(_open(known, now)),
             phase=one.phase,
             reinvoked=one.reinvoked,
-            rules=tuple(_rule_text(rule) for rule in one.rules),
+            rules=tuple(_rule_text(rule) for rule in one.match.rules),
             depends_on=tuple(_depends(one, write)),
         )
         for position, one in enumerate(suspects.registered, 1)
-        if not resource or _is_called(one, write)
+        if not resource or _may_act(one, write)
         for known in (named.get(one.name, ()),)
     ]
     policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
@@ -173,29 +170,10 @@ def _followed(found: Registrations, write: Matched | None) -> Iterator[Registere
             )
 
 
-def _is_called(one: Registered, write: Matched) -> bool:
-    if not any(matches_rules(one.rules, each, any_version=True) for each in _scopes(write)):
-        return False
-    labels = {NAME_LABEL: write.namespace}
-    outside = write.namespace and matches_labels(one.namespace_selector, labels, complete=False)
-    return outside is not Truth.FALSE
-
-
-def _may_act(one: Policy, write: Matched) -> bool:
-    """Whether a policy may act. Selectors that need unknown labels count as matching."""
-    unknown = {"objectSelector"} if write.namespace else {"objectSelector", "namespaceSelector"}
-
-    def known(resources: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in resources.items() if key not in unknown}
-
-    bindings = tuple(replace(each, resources=known(each.resources)) for each in one.bindings)
-    wide = replace(one, constraints=known(one.constraints), bindings=bindings)
-    return any(wide.covers(each) is not Truth.FALSE for each in _scopes(write))
-
-
-def _scopes(write: Matched) -> tuple[Matched, ...]:
-    """Without a namespace the resource may be namespaced or not."""
-    return (write,) if write.namespace else (write, structs.replace(write, namespace="any"))
+def _may_act(one: Registration, write: Matched) -> bool:
+    """Whether it may act on such writes; without a namespace they may be in any, or in none."""
+    somewhere = () if write.namespace else (structs.replace(write, namespace=EVERYTHING),)
+    return any(one.covers(each) is not Truth.FALSE for each in (write, *somewhere))
 
 
 _Named = tuple[Finding, Confidence]
@@ -236,9 +214,9 @@ def _rule_text(rule: Mapping[str, Any]) -> str:
 
 def _depends(one: Registered, write: Matched) -> Iterator[str]:
     labels = {NAME_LABEL: write.namespace} if write.namespace else {}
-    if matches_labels(one.namespace_selector, labels, complete=False) is not Truth.TRUE:
+    if matches_labels(one.match.namespaces, labels, complete=False) is not Truth.TRUE:
         yield "labels of the namespace"
-    if one.object_selector:
+    if one.match.objects:
         yield "labels of the object"
     if one.conditions:
         yield f"{len(one.conditions)} matchConditions"

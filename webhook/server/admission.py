@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from aiohttp import web
 
+from genguard.admission.decode import HEAD_BYTES, name_in_head
 from genguard.admission.encode import encode_refusal
 from genguard.admission.review import Phase
 from genguard.objects.fields import to_field_path
@@ -98,7 +99,7 @@ class AdmissionHandler:
             response = _refusal(error)
             if isinstance(error, OverloadedError):
                 self.overload.reject(error.rejected)
-                self.detecting.shed(None)
+                self.detecting.shed(name_in_head(error.head))
             else:
                 self.metrics.refuse(error.code)
             if self.spans is not None and phase is not None:
@@ -142,6 +143,7 @@ class AdmissionHandler:
                 reply = await run(review, body, phase, shared, begun, at=time.time())
         except OverloadedError as error:
             if not deps.audit_only:
+                error.head = body[:HEAD_BYTES]
                 raise
             self.overload.reject(error.rejected)
             reply = review(body, phase, deps, begun, skip=Skipped.OVERLOADED)
@@ -163,8 +165,8 @@ class AdmissionHandler:
         if self.recorder is not None:
             self.recorder.record(phase, body)
         self.detecting.put(phase, verdict, len(body), is_large=is_large)
-        if verdict.skipped is Skipped.OVERLOADED:
-            self.detecting.shed(verdict.request)
+        if verdict.skipped is Skipped.OVERLOADED and verdict.request is not None:
+            self.detecting.shed(verdict.request.object_name)
         # webhook/server/overload.py logs an overload once: it is no time for many lines.
         elif verdict.skipped is not None:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}

@@ -15,7 +15,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from aiohttp import HttpVersion11, StreamReader, web
 
-from genguard.admission.decode import MAX_BODY_BYTES
+from genguard.admission.decode import HEAD_BYTES, MAX_BODY_BYTES
 from genguard.objects.fields import count_values
 from genguard.review import Dependencies
 from webhook.server.options import Limits
@@ -42,11 +42,15 @@ class RefusedRequestError(Exception):
 
 
 class OverloadedError(RefusedRequestError):
-    """There is too much to do already; the client is asked to try again."""
+    """There is too much to do already; the client is asked to try again.
 
-    def __init__(self, rejected: Rejected) -> None:
+    head  the first bytes of the body, as far as it was read
+    """
+
+    def __init__(self, rejected: Rejected, head: bytes = b"") -> None:
         super().__init__(429, "overloaded", "too much to do; retry")
         self.rejected: Final = rejected
+        self.head = head
 
 
 def _too_large() -> RefusedRequestError:
@@ -95,15 +99,18 @@ class Bodies:
         try:
             async with deadline:
                 while chunk := await content.readany():
-                    self._grow(deadline, len(chunk))
                     body += chunk
+                    self._grow(deadline, len(chunk))
                     if len(body) > MAX_BODY_BYTES:
                         raise _too_large()
             return bytes(body)
         except TimeoutError:
             if deadline not in self._reading:
-                raise OverloadedError(Rejected.READING) from None
+                raise OverloadedError(Rejected.READING, bytes(body[:HEAD_BYTES])) from None
             raise RefusedRequestError(408, "too_slow", "the body did not arrive in time") from None
+        except OverloadedError as error:
+            error.head = bytes(body[:HEAD_BYTES])
+            raise
         finally:
             self._left += self._reading.pop(deadline, 0)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from genguard.admission.review import AdmissionRequest, Operation, Phase
+from genguard.admission.review import ObjectName, Operation, Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import encode_fact
 from genguard.detection.finding import Finding
@@ -113,7 +113,7 @@ class Detecting:
         if request is None:
             return
         if prediction is None:
-            self._miss(request, self._now())
+            self._miss(request.object_name)
             return
         # Detection looks at all but deletions on their way.
         is_write = request.operation in (Operation.CREATE, Operation.UPDATE)
@@ -128,7 +128,7 @@ class Detecting:
         has_room = len(self._queue) < limits.detection_queue and self._bytes + weight <= most
         if not has_room or not request.has_short_names:
             self.dropped += 1
-            self.shed(request)
+            self.shed(request.object_name)
             return
         self._bytes += weight
         reviewed = Reviewed(request, prediction, verdict.status)
@@ -140,16 +140,16 @@ class Detecting:
         if self.judges:
             self.detection.see_version(reviewed, now)
 
-    def shed(self, request: AdmissionRequest | None) -> None:
-        """Note that there was no time to judge a review; None: nobody has decoded it."""
+    def shed(self, name: ObjectName | None) -> None:
+        """Note that there was no time to judge a review; None: nobody knows what it is about."""
         self._shed_at = self._now()
-        self._miss(request, self._shed_at)
+        self._miss(name)
 
-    def _miss(self, request: AdmissionRequest | None, now: float) -> None:
+    def _miss(self, name: ObjectName | None) -> None:
         if self._shared is None:
-            self.detection.miss(request, now)
+            self.detection.miss(name, self._now())
         else:
-            self._shared.miss()  # of which object is not said: nothing is resolved for a while
+            self._shared.miss(name)
 
     @property
     def judges(self) -> bool:
@@ -246,7 +246,7 @@ class Detecting:
             self.detection.take(fact)
         else:
             shown = replace(fact, time=fact.time + self.clock.ahead)
-            self._shared.put(encode_fact(shown))
+            self._shared.put(encode_fact(shown), reviewed.request.object_name)
 
     async def _settle(self) -> None:
         while True:

@@ -25,7 +25,7 @@ import msgspec
 from cachetools import LRUCache
 from msgspec.structs import replace
 
-from genguard.admission.review import Phase
+from genguard.admission.review import ObjectName, Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import Fact, UnreadableFactError, decode_fact
 from genguard.objects.intended import Restored
@@ -48,6 +48,10 @@ LARGEST_FACT: Final = 8 * 1024
 """Bytes of a fact of a hundred changes; a larger one is not sent."""
 MOST_WAITING: Final = 5_000
 """Facts that wait to be judged; with more the leader reads no further."""
+MOST_NAMES: Final = 500
+"""Objects in doubt of one message; with more everything is."""
+LONGEST_NAME: Final = 1_000
+"""Characters of all its parts. No API server has longer ones, so no finding is about them."""
 KEPT_MILLISECONDS: Final = 3_600_000
 """The whole stream is removed when nobody has written for so long."""
 MOST_SENDERS: Final = 1_000
@@ -77,12 +81,14 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, tag="facts2"):
     """What a replica saw, in its order; see genguard/detection/fact.py.
 
     missed  reviews were answered that the replica did not look at, or whose facts were given up
+    names   what those are about; empty where nobody knows
     """
 
     sender: bytes
     number: int
     facts: tuple[bytes, ...]
     missed: bool = False
+    names: tuple[ObjectName, ...] = ()
 
 
 _decoder: Final = msgspec.msgpack.Decoder(Facts)
@@ -99,7 +105,7 @@ class FactSender:
         self._sender: Final = secrets.token_bytes(8)
         self._numbers: Final = itertools.count(1)
         self._unsent: Final[deque[tuple[float, bytes]]] = deque()
-        self._missed = False
+        self._missed: dict[ObjectName | None, None] = {}
         self._message: tuple[float, Facts] | None = None
         """What is being sent, and since when its facts wait."""
         self._wake: Final = asyncio.Event()
@@ -107,22 +113,28 @@ class FactSender:
         self.dropped = 0
         """Facts that were given up."""
 
-    def put(self, fact: bytes) -> None:
-        """Send a fact soon. Never raises."""
-        self._unsent.append((time.monotonic(), fact))
+    def put(self, fact: bytes, name: ObjectName | None = None) -> None:
+        """Send a fact soon, which is about `name`. Never raises."""
         if len(fact) > LARGEST_FACT:
-            self._unsent.pop()
-        elif len(self._unsent) > MOST_UNSENT:
-            self._unsent.popleft()
-        else:
-            self._wake.set()
+            self.dropped += 1
+            self.miss(name)
             return
-        self.dropped += 1
-        self.miss()
+        self._unsent.append((time.monotonic(), fact))
+        self._wake.set()
+        if len(self._unsent) > MOST_UNSENT:
+            self._unsent.popleft()
+            self.dropped += 1
+            self.miss(None)
 
-    def miss(self) -> None:
-        """Tell the leader that this replica did not look at a review."""
-        self._missed = True
+    def miss(self, name: ObjectName | None) -> None:
+        """Tell the leader that this replica did not look at a review; None: of nobody knows what.
+
+        Never raises.
+        """
+        if name is None or len(self._missed) >= MOST_NAMES:
+            self._missed = {None: None}
+        elif None not in self._missed and sum(map(len, name)) <= LONGEST_NAME:
+            self._missed[name] = None
         self._wake.set()
 
     def lag(self) -> float:
@@ -161,8 +173,9 @@ class FactSender:
             since = time.monotonic() - self.lag()
             count = min(len(self._unsent), MOST_FACTS)
             facts = tuple(self._unsent.popleft()[1] for _ in range(count))
-            message = Facts(self._sender, next(self._numbers), facts, self._missed)
-            self._message, self._missed = (since, message), False
+            names = tuple(one for one in self._missed if one is not None)
+            message = Facts(self._sender, next(self._numbers), facts, bool(self._missed), names)
+            self._message, self._missed = (since, message), {}
         _, message = self._message
         content = msgspec.msgpack.encode(message)
         limit: Command = ("MAXLEN", "~", MOST_MESSAGES)
@@ -296,8 +309,10 @@ class FactReader:
             return  # sent or read again
         self._numbers[message.sender] = message.number
         lost = message.number - last - 1
-        if lost or message.missed:
+        if lost:
             self._miss(lost)
+        for name in (message.names or (None,)) if message.missed else ():
+            self._judge.miss(name, CLOCK.now())
         for content in message.facts:
             try:
                 fact = decode_fact(content)

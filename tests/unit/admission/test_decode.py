@@ -7,13 +7,16 @@ import msgspec
 import pytest
 
 from genguard.admission.decode import (
+    HEAD_BYTES,
     MOST_FIELDS,
     InvalidFieldError,
     NotJSONError,
     UndecodableReviewError,
     UnsupportedVersionError,
     decode_review,
+    name_in_head,
 )
+from genguard.admission.review import ObjectName
 from tests.cases_loader import table
 from tests.reviews import make_review
 
@@ -132,3 +135,29 @@ def test_fields_beyond_all_measure_are_not_read(side):
         assert one is not None
         with pytest.raises(msgspec.ValidationError, match="top-level fields"):
             _ = one.fields
+
+
+NAMED = make_review("UPDATE", "deployments", {"spec": {}}, {"spec": {}}, name="web")
+WEB = ObjectName("apps", "deployments", "default", "web")
+
+
+def test_the_name_is_read_from_what_has_come_of_a_body_or_is_not_known():
+    body = json.dumps(NAMED).encode()
+    found = [name_in_head(body[:end]) for end in range(len(body) + 1)]
+    known = body.index(b'"userInfo"') + len(b'"userInfo":')
+    assert found == [None] * known + [WEB] * (len(body) + 1 - known)
+    assert name_in_head(json.dumps(NAMED, separators=(",", ":")).encode() + b"x" * 10) == WEB
+
+
+@pytest.mark.parametrize(
+    ("first", "because"),
+    [
+        ({"object": {"name": "other", "userInfo": {}, "object": {}}}, "an object comes first"),
+        ({"uid": "u" * HEAD_BYTES}, "names come too late"),
+        ({"name": 7}, "it is no name"),
+        ({"resource": ["pods"]}, "it is no resource"),
+    ],
+)
+def test_a_name_that_is_not_where_an_api_server_has_it_is_not_known(first, because):
+    asked = {**first, **{key: one for key, one in NAMED["request"].items() if key not in first}}
+    assert name_in_head(json.dumps({"request": asked}).encode()) is None, because

@@ -30,6 +30,7 @@ from webhook.dashboard.page import PageQueue, Sources
 from webhook.dashboard.rendering import parse_time
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
+from webhook.tasks.clock import Clock
 from webhook.telemetry.metrics import Metrics
 
 NOW = 1_800_000_000.0
@@ -59,7 +60,8 @@ class Scene:
         self.watching = Watching(("pods",), self.tracking)
         self.watching.current("pods", is_current=True)
         suspects = Suspects()
-        detecting = Detecting(Detection(suspects), {}, self.tracking)
+        clock = Clock(lambda: NOW - 30, lambda: 0.0)
+        detecting = Detecting(Detection(suspects), {}, self.tracking, clock=clock)
         self.sources = Sources(detecting, suspects, self.watching, metrics, dict, connected=True)
 
     def put(
@@ -233,7 +235,7 @@ async def lost_file(scene: Scene) -> None:
 
 
 async def lost_reviews(scene: Scene) -> None:
-    scene.sources.detecting.last_shed = NOW - 30
+    scene.sources.detecting.shed(None)
 
 
 async def dropped_findings(scene: Scene) -> None:

@@ -1,6 +1,10 @@
 """MutatingAdmissionPolicies and their bindings, as the API has them."""
 
+from datetime import UTC, datetime
 from typing import Any
+
+BEGAN = 1_800_000_000.0
+"""When a loop begins, in seconds since the epoch."""
 
 
 def apply(expression: str) -> dict[str, Any]:
@@ -49,3 +53,14 @@ def binding(policy_name: str = "pins", **spec: Any) -> dict[str, Any]:
 
 
 PINS_REPLICAS = "Object{spec: Object.spec{replicas: 2}}"
+
+
+def born(document: dict[str, Any], created: float, *managed: tuple[float, Any]) -> dict[str, Any]:
+    """The document with its times; `managed` are times and what managers own since then."""
+    entries = [{"manager": "m", "time": _at(one), "fieldsV1": owned} for one, owned in managed]
+    times = {"creationTimestamp": _at(created), "managedFields": entries}
+    return {**document, "metadata": {**document["metadata"], **times}}
+
+
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,9 +3,17 @@
 import pytest
 
 from genguard.detection.detection import Detection
-from genguard.detection.matching import read_policies
+from genguard.detection.matching import ResourceKind, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, status, update
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    feed,
+    reviewed,
+    status,
+    update,
+)
 from tests.unit.detection.evaluating import CONDITIONS, Evaluated
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import hook
@@ -107,3 +115,42 @@ def test_of_a_write_that_asks_for_nothing_no_policy_is_remembered():
     for phase in (INTENT, MUTATE, OUTCOME):
         feed(detection, phase, update(same, same), 100.0)
     assert suspects.conditions.asked == []
+
+
+STATUS = ResourceKind("apps", "deployments", "status")
+OWN_KIND = STATUS._replace(subresource="")
+
+
+@pytest.mark.parametrize(
+    ("expressions", "is_unmet"),
+    [
+        (("true", "true"), False),
+        (("true", "object.nope == 1"), False),
+        (("object.nope == 1", "false"), True),
+        (("authorizer.path('/').check('get').allowed()", "false"), True),
+        (("false", "true"), True),
+    ],
+)
+def test_one_false_condition_decides_whatever_is_unknown(expressions, is_unmet):
+    (found,) = read_configurations([hook("aaa", ("*",), **only_if(*expressions))])
+    suspects = Suspects([found], conditions=CONDITIONS)
+    suspects.changed(OWN_KIND)
+    request = reviewed(update({"spec": 1}, {"spec": 2}), INTENT).request
+    assert bool(suspects.unmet_in(request)) is is_unmet
+
+
+@pytest.mark.parametrize(
+    ("documents", "place", "is_slow", "because"),
+    [
+        ([hook("aaa", ("*",), **only_if("true"))], OWN_KIND, True, "a webhook has a condition"),
+        ([hook("aaa", ("*",), **only_if("true"))], STATUS, False, "nobody changes writes here"),
+        ([hook("aaa", ("*",))], OWN_KIND, False, "no webhook has a condition"),
+        ([policy(conditions=("true",)), binding()], STATUS, True, "a policy has a condition"),
+        ([policy(), binding()], OWN_KIND, False, "no policy has a condition"),
+    ],
+)
+def test_a_review_is_slow_where_conditions_may_be_evaluated(documents, place, is_slow, because):
+    suspects = Suspects(read_configurations(documents), read_policies(documents), CONDITIONS)
+    suspects.changed(place)
+    request = reviewed(update({"spec": 1}, {"spec": 2}), INTENT).request
+    assert Detection(suspects).is_slow(request) is is_slow, because

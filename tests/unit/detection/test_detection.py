@@ -5,9 +5,8 @@ import pytest
 from genguard.detection.detection import (
     Detection,
 )
-from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import Fact
-from genguard.detection.matching import read_policies
+from genguard.detection.matching import ResourceKind, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import (
     INTENT,

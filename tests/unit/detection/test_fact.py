@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Compared
-from genguard.detection.evidence import ResourceKind
 from genguard.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
-from genguard.detection.matching import read_policies
+from genguard.detection.matching import ResourceKind, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.detection.write import Requester
 from genguard.generation import CustomResource, StatusSubresource
@@ -212,16 +211,6 @@ def test_who_asked_is_told_with_the_field_manager(options, manager):
     if options == "absent":
         del one["request"]["options"]
     assert fact(OUTCOME, one).requester == Requester("someone", manager)
-
-
-def test_labels_that_are_none_are_counted_where_selectors_ask_for_them():
-    documents = [hook("aaa", ("*", "*/*"), objectSelector={"matchLabels": {"a": "b"}})]
-    detection = Detection(Suspects(read_configurations(documents), conditions=CONDITIONS))
-    metadata = {"resourceVersion": "7", "labels": {"a": 1}}
-    one = make_review(new={"metadata": metadata, "spec": {"a": 1}}, old={"metadata": metadata})
-    for number in (1, 2):
-        assert detection.fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
-        assert detection.unreadable == number
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from msgspec import structs
 from genguard.detection.damage import Damage, LostValue, repair_command
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity, Trial
-from genguard.detection.fix import Installation, Trials, _condition, fix, load_advice, with_fix
+from genguard.detection.fix import Installation, Trials, condition, load_advice, with_fix
 from genguard.detection.questions import FINDINGS
-from genguard.detection.suspects import Registered
+from genguard.detection.suspects import read_configurations
 from genguard.objects.selectors import Truth
 from tests.cases_loader import load, table
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, update
@@ -57,25 +57,19 @@ def finding(values):
     )
 
 
-def registered(values):
-    return Registered(
-        configuration=values["configuration"],
-        webhook=values["webhook"],
-        rules=tuple(values["rules"]),
-        namespace_selector=None,
-        object_selector=None,
-        any_version=True,
-        conditions=(),
-        phase="",
-    )
-
-
 def steps_of(case):
-    known = [registered(one) for one in case.get("registered", ())]
+    known = read_configurations(
+        {
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": one["configuration"]},
+            "webhooks": [{"name": one["webhook"], "rules": one["rules"]}],
+        }
+        for one in case.get("registered", ())
+    )
     installation = Installation(
         case.get("enforcing"), case.get("enforce", ""), case.get("connected")
     )
-    return fix(finding(case["finding"]), known, installation)
+    return with_fix(finding(case["finding"]), known, installation).fix
 
 
 @table("fix", *KEYS)
@@ -119,7 +113,7 @@ def test_no_finding_is_left_without_a_step_or_breaks():
         [*DETECTORS, "a-new-one"], ["user", "webhook", "policy", "something-new"], Confidence
     ):
         actors = [f"{sort} conf/hook {confidence.value}"]
-        assert fix(finding({"detector": detector, "actors": actors})), (detector, actors)
+        assert with_fix(finding({"detector": detector, "actors": actors})).fix
 
 
 def test_steps_fit_the_mode_name_what_they_are_about_and_stop_before_they_mend():
@@ -132,7 +126,7 @@ def test_steps_fit_the_mode_name_what_they_are_about_and_stop_before_they_mend()
             "paths": ["/status/observedGeneration"],
             "actors": [f"{sort} conf/hook {confidence.value}"],
         }
-        steps = fix(finding(values), (), Installation(enforcing, "genguard install"))
+        steps = with_fix(finding(values), (), Installation(enforcing, "genguard install")).fix
         text = " ".join(f"{one.title} {one.text} {one.command} {one.stanza}" for one in steps)
         case = detector, sort, confidence, enforcing, text
         assert not PLACEHOLDERS & set(re.findall("[A-Z]+", text)), case
@@ -144,12 +138,6 @@ def test_steps_fit_the_mode_name_what_they_are_about_and_stop_before_they_mend()
             first_words = ("genguard trace deploy", "genguard blame deploy")
             assert steps[-1].command.startswith(first_words), case
             assert "kubectl patch" not in text, case
-
-
-def test_steps_are_part_of_the_finding_on_request_alone():
-    bare = finding({"detector": "spec-fight", "actors": ["user a certain"]})
-    assert bare.fix == ()
-    assert with_fix(bare).fix == fix(bare)
 
 
 def last_writes(written):
@@ -179,7 +167,9 @@ def about(kept, values):
 @table("findings/trials.yaml", "writes", "finding", "title", "trial")
 def test_a_step_is_tried_on_the_last_writes(case):
     kept = last_writes(case["writes"])
-    tried = {one.title: one.trial for one in fix(about(kept, case["finding"]), histories=kept)}
+    tried = {
+        one.title: one.trial for one in with_fix(about(kept, case["finding"]), histories=kept).fix
+    }
     expected = Trial(**{**case["trial"], "also": tuple(case["trial"].get("also", ()))})
     (title,) = [one for one in tried if one.startswith(case["title"])][:1] or [""]
     assert tried.get(title) == expected, (case.because, list(tried))
@@ -199,7 +189,8 @@ def test_a_step_that_would_not_have_ended_all_comes_last():
         "actors": ["webhook mmm/old.example.org certain"],
         "paths": ["/status/observedGeneration"],
     }
-    steps = fix(about(kept, values), (), Installation(False, "genguard install"), kept)
+    installed = Installation(False, "genguard install")
+    steps = with_fix(about(kept, values), (), installed, histories=kept).fix
     assert [one.trial.text.split(":")[0] for one in steps] == ["Ends it", "Not tried", "Ends it"]
     assert (steps[-1].title, steps[-1].trial) == ("Let genguard restore the value", Trial(1, 2))
 
@@ -212,11 +203,11 @@ def test_a_step_that_would_not_have_ended_all_comes_last():
 def test_the_condition_of_a_step_leaves_out_what_the_trial_says(scope, subresource, name):
     where = FoundObject("apps", "v1", "deployments", "default", "thing", "")
     found = structs.replace(finding({"detector": "spec-fight", "actors": []}), object=where)
-    condition = _condition(found, scope)["expression"]
+    expression = condition(found, scope)["expression"]
     request = reviewed(update({}, {}, subresource=subresource, name=name), MUTATE).request
-    is_called = CONDITIONS.evaluate([condition], request)[condition] is Truth.TRUE
+    is_called = CONDITIONS.evaluate([expression], request)[expression] is Truth.TRUE
     write = SimpleNamespace(subresource=subresource, object=SimpleNamespace(name=name))
-    assert Trials(found, {})._leaves_out(scope, write) is not is_called
+    assert Trials(found, {}).leaves_out(scope, write) is not is_called
 
 
 @table("findings/repair_commands.yaml", "object", "subresource", "lost", "writer", "command")

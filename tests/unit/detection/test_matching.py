@@ -1,4 +1,4 @@
-"""What rules and selectors are matched against, and that they match as the API server does."""
+"""What registrations are matched against, and that they match as the API server does it."""
 
 import json
 from typing import Any
@@ -7,24 +7,18 @@ import pytest
 
 from genguard.admission.decode import decode_review
 from genguard.admission.review import AdmissionRequest
-from genguard.detection.matching import (
-    Matched,
-    matched,
-    matches_rules,
-    read_policies,
-    selects,
-    shown_to_rules,
-)
+from genguard.detection.matching import Age, Match, Matched, matched, read_labels, read_policies
 from genguard.detection.suspects import read_configurations
 from genguard.objects.selectors import Truth
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
-from tests.unit.detection.policies import binding, policy, rule
+from tests.unit.detection.policies import BEGAN, apply, binding, born, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
 
 LABELLED = {"metadata": {"labels": {"a": "b"}}}
-WRITE = Matched("apps", "v1", "deployments", "", "UPDATE", "shop", "web", {"a": "b"}, {})
+WRITE = Matched("apps", "v1", "deployments", "", "UPDATE", "shop", "web", b'{"a": "b"}', b"")
 ANY = {"resourceRules": [rule("*/*", "*")]}
+OLD = BEGAN - 10_000_000
 
 
 def request(*arguments: Any, namespace: str | None = None, **more: Any) -> AdmissionRequest:
@@ -55,18 +49,16 @@ def test_webhooks_policies_and_bindings_cover_the_same_writes(case: Case) -> Non
 @pytest.mark.parametrize(
     ("new", "old", "labels", "old_labels"),
     [
-        (LABELLED, LABELLED, {"a": "b"}, {"a": "b"}),
         (LABELLED, {"metadata": {"labels": {"c": "d"}}}, {"a": "b"}, {"c": "d"}),
         ({}, LABELLED, {}, {"a": "b"}),
         (LABELLED, None, {"a": "b"}, {}),
         ({"metadata": {"labels": None}}, LABELLED, {}, {"a": "b"}),
+        ({"metadata": {"labels": {"a": 1}}}, LABELLED, None, {"a": "b"}),
     ],
 )
 def test_a_review_shows_the_labels_of_both_objects(new, old, labels, old_labels):
-    operation = "CREATE" if old is None else "UPDATE"
-    assert matched(request(operation, "deployments", new, old, subresource="status")) == Matched(
-        "apps", "v1", "deployments", "status", operation, "default", "thing", labels, old_labels
-    )
+    found = matched(request("CREATE" if old is None else "UPDATE", "deployments", new, old))
+    assert [read_labels(one) for one in (found.labels, found.old_labels)] == [labels, old_labels]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +76,135 @@ def test_a_review_shows_the_labels_of_both_objects(new, old, labels, old_labels)
 def test_requests_that_rules_and_selectors_cannot_tell_apart_are_alike(change, with_name, alike):
     usual = {"new": LABELLED, "old": LABELLED}
     one, other = request("UPDATE", "pods", **usual), request("UPDATE", "pods", **usual | change)
-    same = shown_to_rules(one, with_name=with_name) == shown_to_rules(other, with_name=with_name)
+    same = matched(one, with_name=with_name) == matched(other, with_name=with_name)
     assert same is alike
 
 
 def test_what_is_in_no_namespace_no_namespace_selector_leaves_out():
-    node = Matched("", "v1", "nodes", "", "UPDATE", "", "one", {}, {})
-    assert selects({"matchLabels": {"team": "red"}}, None, node) is Truth.TRUE
-    for scope, covers in (("Namespaced", False), ("Cluster", True)):
-        assert matches_rules([rule("*", scope=scope)], node, any_version=False) is covers
+    node = Matched("", "v1", "nodes", "", "UPDATE", "", "one", b"", b"")
+    for scope, covers in (("Namespaced", Truth.FALSE), ("Cluster", Truth.TRUE)):
+        found = Match([rule("*", scope=scope)], namespaces={"matchLabels": {"team": "red"}})
+        assert found.covers(node) is covers
+
+
+def test_what_is_not_known_of_a_write_rules_nobody_out():
+    some = Matched("apps", "*", "deployments", "", "UPDATE", "*", "*")
+    exact = [rule(apiVersions=["v1"], resourceNames=["web"], scope="Namespaced")]
+    one = {"matchLabels": {"a": "b"}}
+    for namespaces, objects in ((None, one), (named("shop"), None), (one, None)):
+        found = Match(exact, any_version=False, namespaces=namespaces, objects=objects)
+        assert found.covers(some) is Truth.UNKNOWN
+    assert Match(exact).covers(some) is Truth.TRUE
+
+
+def named(value):
+    return {"matchLabels": {"kubernetes.io/metadata.name": value}}
+
+
+def test_one_binding_of_several_is_enough():
+    nowhere = binding(matchResources={"namespaceSelector": named("bank")})
+    (found,) = read_policies([policy(), nowhere, binding()])
+    assert found.covers(WRITE) is Truth.TRUE
+
+
+def test_without_a_binding_a_policy_never_acts_and_a_binding_needs_its_policy():
+    validating = {**policy(), "kind": "ValidatingAdmissionPolicy"}
+    for documents in (
+        [policy()],
+        [binding()],
+        [policy("a"), binding("b")],
+        [validating, binding()],
+    ):
+        assert read_policies([None, "text", {"kind": "Pod"}, *documents]) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "reference", "covers", "because"),
+    [
+        ({"kind": "ConfigMap"}, {"name": "p"}, "unknown", "what the parameter says is not known"),
+        ({"kind": "ConfigMap"}, None, "true", "params is null"),
+        (None, {"name": "p"}, "true", "without a paramKind the reference is ignored"),
+    ],
+)
+def test_a_parameter_cannot_be_resolved(kind, reference, covers, because):
+    spec = {"paramKind": kind} if kind else {}
+    (found,) = read_policies([policy(**spec), binding(paramRef=reference)])
+    assert found.covers(WRITE).value == covers, because
+
+
+@table("policies/sets.yaml", "apply", "patch", "pointer", "sets")
+def test_a_mutation_visibly_sets_the_fields_that_it_names(case):
+    mutation = apply(case["apply"]) if case.get("apply") else patch(case["patch"])
+    (found,) = read_policies([policy("pins", mutation), binding()])
+    assert found.sets(case["pointer"]) is case["sets"], case.because
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_exact"),
+    [
+        ([], True),
+        ([rule(apiVersions=["v1"])], True),
+        ([rule(apiVersions=["v1beta1"])], False),
+        ([rule("pods")], False),
+    ],
+)
+def test_conditions_see_the_version_that_a_rule_names(rules, is_exact):
+    (found,) = read_policies([policy(constraints={"resourceRules": rules}), binding()])
+    assert found.match.is_exact(WRITE) is is_exact
+
+
+@pytest.mark.parametrize(
+    ("expression", "reads"),
+    [
+        ("object.a == 1", True),
+        ("!has( object.a)", True),
+        ("oldObject.a == 1", False),
+        ("namespaceObject == null", False),
+        ("request.object == 1", False),
+    ],
+)
+def test_whether_a_condition_may_depend_on_the_new_object(expression, reads):
+    (found,) = read_policies([policy(conditions=(expression,)), binding()])
+    assert found.reads_object is reads
+
+
+def test_what_an_api_server_would_not_take_is_read_as_far_as_it_goes():
+    """A file may hold anything: no name, no expression."""
+    nameless = {"kind": "MutatingAdmissionPolicy", "spec": {"matchConditions": [{}]}}
+    (found,) = read_policies([nameless, {"kind": "MutatingAdmissionPolicyBinding"}])
+    assert (found.name, found.conditions, found.text) == ("", ("",), "")
+    nameless = {"kind": "MutatingWebhookConfiguration", "webhooks": [{"matchConditions": [{}]}]}
+    (webhook,) = read_configurations([nameless])
+    assert (webhook.name, webhook.phase, webhook.conditions, webhook.match.rules) == (
+        "/", "", ("",), (),
+    )  # fmt: skip
+
+
+def test_variables_of_a_policy_set_fields_too():
+    variables = [{"name": "held", "expression": "Object.spec{replicas: 2}"}]
+    set_by = policy("a", apply("Object{spec: variables.held}"), patch("3"), variables=variables)
+    (found,) = read_policies([set_by, binding("a")])
+    assert found.sets("/spec/replicas")
+
+
+@table("attribution/ages.yaml", "created", "managed", "told")
+def test_what_happened_last_before_a_loop_began_counts_if_it_was_not_long_ago(case: Case) -> None:
+    managed = [(BEGAN + at, owned) for at, owned in case.get("managed", ())]
+    (found,) = read_configurations([born(hook("mmm"), BEGAN + case["created"], *managed)])
+    told = found.age.before(BEGAN)
+    assert (told and [*told]) == case["told"], case.because
+
+
+@pytest.mark.parametrize(
+    ("of_policy", "of_bindings", "age", "because"),
+    [
+        (OLD, [BEGAN], Age(BEGAN, BEGAN), "it acts since it is bound"),
+        (BEGAN, [OLD], Age(BEGAN, BEGAN), "or since it is there, once it was bound"),
+        (OLD, [OLD, BEGAN], Age(OLD, BEGAN), "bound once more it acts on more"),
+    ],
+)
+def test_a_policy_is_as_old_as_it_is_in_force(of_policy, of_bindings, age, because):
+    documents = [born(policy(), of_policy, (of_policy, {"f:spec": {"f:mutations": {}}}))]
+    documents += [born(binding(), one) for one in of_bindings]
+    (found,) = read_policies(documents)
+    assert found.age == age, because

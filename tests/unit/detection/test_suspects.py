@@ -3,18 +3,24 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from genguard.admission.decode import decode_review
-from genguard.detection.evidence import ResourceKind, share
 from genguard.detection.finding import Confidence
-from genguard.detection.matching import Matched, read_policies
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.ledger import Ledger
+from genguard.detection.matching import Matched, ResourceKind, read_policies
+from genguard.detection.questions.question import Blame, Signal
+from genguard.detection.suspects import Suspects, read_configurations, share
+from genguard.detection.write import Acted, Requester
+from tests.cases_loader import Case, table
 from tests.reviews import make_review
+from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.evaluating import CONDITIONS
-from tests.unit.detection.policies import binding, policy, rule
+from tests.unit.detection.policies import BEGAN, binding, born, policy, rule
 
-STATUS = Matched("apps", "v1", "deployments", "status", "UPDATE", "shop", "web", {"a": "b"}, {})
+STATUS = Matched("apps", "v1", "deployments", "status", "UPDATE", "shop", "web", b'{"a": "b"}', b"")
 HERE = ResourceKind("apps", "deployments", "status")
+(WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
 
 
 def hook(name, resources=("deployments/status",), path="/", **settings):
@@ -46,31 +52,63 @@ def test_in_round_one_only_those_who_ask_for_it_are_called():
     assert names(both.called(STATUS).again) == ["bbb"]
 
 
-def test_one_candidate_is_certain_and_of_equals_each_is_possible():
-    both = suspects(hook("aaa"), hook("bbb"))
-    assert list(both.accused(["aaa/h"], share([["aaa/h"]]), HERE)) == [
-        ("aaa/h", Confidence.CERTAIN)
-    ]
-    pair = both.called(STATUS).first
-    assert [sure for _, sure in both.accused(pair, share([pair]), HERE)] == [
-        Confidence.POSSIBLE
-    ] * 2
+@table("attribution/likeliest.yaml", "one", "other", "first", "likely")
+def test_of_two_who_may_have_done_it_the_likelier_one_is_named_first(case: Case) -> None:
+    given = {name: case[name] for name in ("one", "other")}
+    condition = [{"name": "c", "expression": "authorizer == null"}]
+    found = suspects(*(
+        born(
+            hook(name, **({"matchConditions": condition} if one.get("conditional") else {})),
+            BEGAN - one.get("young", 10_000_000),
+        )
+        for name, one in given.items()
+    ))  # fmt: skip
+    pair = found.called(STATUS).first
+    findings = [pair]
+    for name, one in zip(pair, given.values(), strict=True):
+        for _ in range(one.get("here", 0)):
+            found.record_unchanged([name], HERE)
+        for _ in range(one.get("elsewhere", 0)):
+            found.record_unchanged([name], HERE._replace(resource="replicasets"))
+        findings += [[name]] * one.get("alone", False) + [[name, "x"]] * one.get("more", 0)
+    (first, sure), (_, never) = found.accused(pair, share(findings), HERE, found.young(pair, BEGAN))
+    likely = Confidence.LIKELY if case["likely"] else Confidence.POSSIBLE
+    assert (names([first]), sure) == ([case["first"]], likely), case.because
+    assert never is Confidence.POSSIBLE
 
 
-def test_who_stood_alone_in_another_finding_is_named_first():
-    both = suspects(hook("aaa"), hook("bbb", ("*/status",)))
-    pair = both.called(STATUS).first
-    (first, sure), _ = both.accused(pair, share([pair, [pair[1]]]), HERE)
-    assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
+def test_one_candidate_is_certain():
+    one = suspects(hook("aaa"), hook("bbb"))
+    alone = list(one.accused(["aaa/h"], share([["aaa/h"]]), HERE))
+    assert alone == [("aaa/h", Confidence.CERTAIN)]
 
 
-def test_who_left_this_place_alone_is_less_likely_than_who_was_seldom_there():
-    both = suspects(hook("aaa"), hook("bbb"))
-    pair = both.called(STATUS).first
-    for _ in range(2):
-        both.record_unchanged(pair[:1], HERE)
-    (first, sure), _ = both.accused(pair, share([pair]), HERE)
-    assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
+def told(found: Suspects, blame: Blame, **write):
+    """The finding of one write."""
+    ledger = Ledger(found)
+    asker = Requester("gitops", "")
+    sign = Signal(blame, ("/spec/replicas",), "lost", (asker,) if blame is Blame.REQUESTER else ())
+    one = replace(WRITE, time=BEGAN, requester=asker, **write)
+    ledger.add("status-clobbered", sign, one)
+    (finding,) = ledger.findings()
+    notes = [(one["actor"], one["note"]) for one in finding.evidence if "note" in one]
+    return [one.name for one in finding.actors], notes
+
+
+def test_the_evidence_says_who_is_young():
+    found = suspects(*(born(hook(f"m{number}"), BEGAN - 40) for number in range(9)))
+    actors, notes = told(found, Blame.OTHERS, called=found.called(STATUS))
+    assert notes == [(name, "created 40 s before the first sign") for name in actors[:3]]
+
+
+def test_of_equal_policies_the_young_one_comes_first():
+    young = [born(one, BEGAN - 7) for one in (policy("zzz"), binding("zzz"))]
+    found = Suspects((), read_policies([policy("aaa"), binding("aaa"), *young]))
+    acted = (Acted("aaa", is_sure=False), Acted("zzz", is_sure=False))
+    assert told(found, Blame.REQUESTER, policies=acted) == (
+        ["gitops", "zzz", "aaa"],
+        [("zzz", "created 7 s before the first sign")],
+    )
 
 
 def test_what_is_no_configuration_and_who_only_observes_is_passed_over():
@@ -155,11 +193,3 @@ def test_who_sorts_as_genguard_itself_is_not_between_its_two():
     beside = {**own, "webhooks": [{**hook("x")["webhooks"][0], "name": "beside.example.org"}]}
     last = {**beside, "metadata": {"name": OWN[1]["metadata"]["name"]}}
     assert suspects(beside, last).others == ()
-
-
-def test_what_an_api_server_would_not_take_is_read_as_far_as_it_goes():
-    """A file may hold anything: no name, no expression."""
-    (found,) = read_configurations(
-        [{"kind": "MutatingWebhookConfiguration", "webhooks": [{"matchConditions": [{}]}]}]
-    )
-    assert (found.name, found.phase, found.conditions, found.rules) == ("/", "", ("",), ())

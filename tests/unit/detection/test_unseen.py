@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
+from genguard.admission.review import ObjectName
 from genguard.detection.finding import Confidence, Finding
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import Ledger
@@ -23,7 +24,6 @@ from tests.unit.detection.builders import (
     update,
     with_content,
 )
-from tests.unit.detection.builders import reviewed as read
 
 ASKED = update(spec(replicas=2), spec(replicas=1))
 (WHOLE,) = joined((INTENT, ASKED), (MUTATE, ASKED), (OUTCOME, ASKED))
@@ -31,6 +31,7 @@ PART = replace(with_content(WHOLE, requested=None, webhook=None), missing=(INTEN
 SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WHOLE.requester,))
 VAGUE = dataclasses.replace(SIGN, blame=Blame.EITHER)
 START = 1_000.0
+NAME = ObjectName("apps", "deployments", "default", "thing")
 
 
 def ledger_of(*signs: tuple[Signal, object]) -> Ledger:
@@ -151,12 +152,22 @@ def test_each_write_that_is_seen_in_part_holds_the_findings_of_its_object(calls,
     assert (found.state == "open") is is_held, because
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-def test_a_review_that_was_not_judged_holds_findings(is_known):
+@pytest.mark.parametrize(
+    ("name", "is_held", "because"),
+    [
+        (NAME, True, "it is about this object"),
+        (None, True, "nobody knows what it is about"),
+        (NAME._replace(name="other"), False, "it is about another"),
+        (NAME._replace(namespace="other"), False, "of another namespace"),
+        (NAME._replace(name=""), False, "a name is generated for it: it is about nothing known"),
+    ],
+)
+def test_a_review_that_was_not_judged_holds_the_findings_of_its_object(name, is_held, because):
     detection = Judging()
     for number in range(8):
         loop(detection, number, START + number)
-    asked = update(status(n=1), status(n=0), "9", subresource="status")
-    detection.miss(read(asked, INTENT).request if is_known else None, START + 50)
-    assert not detection.settle(START + 90)
-    assert detection.findings()[0].incomplete_since
+    detection.miss(name, START + 50)
+    detection.settle(START + 90)
+    found = detection.findings()[0]
+    assert bool(found.incomplete_since) is is_held, because
+    assert (found.state == "open") is is_held, because

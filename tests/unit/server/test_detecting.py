@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from genguard.admission.review import Phase
+from genguard.admission.review import ObjectName, Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import decode_fact
 from genguard.detection.finding import Finding
@@ -143,13 +143,14 @@ class Stream:
 
     def __init__(self) -> None:
         self.facts: list[bytes] = []
-        self.missed = 0
+        self.missed: list[ObjectName | None] = []
 
-    def put(self, fact: bytes) -> None:
+    def put(self, fact: bytes, name: ObjectName) -> None:
+        assert name == ObjectName("apps", "deployments", "default", "thing")
         self.facts.append(fact)
 
-    def miss(self) -> None:
-        self.missed += 1
+    def miss(self, name: ObjectName | None) -> None:
+        self.missed.append(name)
 
 
 @pytest.mark.parametrize("judges", [True, False])
@@ -167,7 +168,7 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
     for fact in shared.facts:
         detection.see(decode_fact(fact))
     detecting.shed(None)
-    assert shared.missed == 1
+    assert shared.missed == [None]
     for found in list(detection.ledger.damaged()) if judges else ():
         detection.ledger.look(found.object, lambda _: False, times.wall)
     quiet(detecting, times, 3 * QUIET_SECONDS)
