@@ -41,8 +41,6 @@ class Culprit(NamedTuple):
     """Grammar: the verb takes the plural."""
     hint: str
     """How sure it is, as an adverb: "probably", "possibly" or ""."""
-    full: str
-    """The names as the API server has them."""
 
     @property
     def is_known(self) -> bool:
@@ -54,15 +52,14 @@ def culprit(found: Finding) -> Culprit:
     """Return whom a finding blames: the actors of the highest confidence that it names."""
     actors = found.actors
     if not actors:
-        return Culprit(NOBODY, several=False, hint="", full="")
+        return Culprit(NOBODY, several=False, hint="")
     surest = min((one.confidence for one in actors), key=lambda one: one.rank)
     several = [one for one in actors if one.confidence is surest]
     names = sorted({short_name(one) for one in several})
-    full = ", ".join(dict.fromkeys(one.name for one in several))
     is_one_of = surest is Confidence.POSSIBLE and len(names) > 1
     hint = "" if surest is Confidence.CERTAIN or is_one_of else _HINTS[surest]
     joined = listed(names, _MOST_NAMES, "or" if is_one_of else "and")
-    return Culprit(joined, several=len(names) > 1 and not is_one_of, hint=hint, full=full)
+    return Culprit(joined, several=len(names) > 1 and not is_one_of, hint=hint)
 
 
 _HINTS: Final = {Confidence.LIKELY: "probably", Confidence.POSSIBLE: "possibly"}
@@ -84,11 +81,6 @@ def object_name(where: FoundObject, kind_of: KindOf) -> str:
     return f"{kind} {where.namespace}/{name}" if where.namespace else f"{kind} {name}"
 
 
-def about(found: Finding, kind_of: KindOf) -> str:
-    """Return the object of a finding, or how many there are of each kind."""
-    return count_objects((found,), kind_of)
-
-
 def headline(found: Finding, kind_of: KindOf) -> str:
     """Say in one sentence who does what to which object."""
     return group_headline((found,), kind_of)
@@ -96,7 +88,7 @@ def headline(found: Finding, kind_of: KindOf) -> str:
 
 def predicate(found: Finding, kind_of: KindOf) -> str:
     """Say what is done to which object, for a row beneath the name of the culprit."""
-    return _does(culprit(found), (found,), about(found, kind_of))
+    return _does(culprit(found), (found,), count_objects((found,), kind_of))
 
 
 def group_headline(found: Sequence[Finding], kind_of: KindOf) -> str:

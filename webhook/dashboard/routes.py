@@ -15,17 +15,9 @@ from aiohttp import web
 
 from genguard.detection.questions.numbers import WriterHonesty
 from genguard.objects.shown import json_line
-from webhook.dashboard import (
-    broken,
-    findings,
-    object_page,
-    objects,
-    runbook,
-    terminating,
-    webhooks,
-)
+from webhook.dashboard import broken, findings, object_page, objects, runbook, terminating, webhooks
 from webhook.dashboard.finding_lists import count_open
-from webhook.dashboard.headlines import about, headline
+from webhook.dashboard.headlines import count_objects, headline
 from webhook.dashboard.page import (
     MissingError,
     PageContext,
@@ -117,12 +109,7 @@ PAGES: Final = (
     Page("/terminating", "terminating.html", terminating.load, "/api/terminating"),
     Page("/runbooks/{name}", "runbook.html", runbook.load, "/api/runbooks/{name}"),
 )
-_OF_FINDINGS: Final = (
-    findings.load_home,
-    findings.load_all,
-    findings.load_finding,
-    broken.load,
-)
+_OF_FINDINGS: Final = (findings.load_home, findings.load_all, findings.load_finding, broken.load)
 _TYPES: Final = {
     "dashboard.css": "text/css",
     "dashboard.js": "text/javascript",
@@ -230,7 +217,7 @@ class Dashboard:
             "last_review": last,
             "about": self._sources.about(),
             "headline": partial(headline, kind_of=kind_of),
-            "objects_of": partial(about, kind_of=kind_of),
+            "objects_of": lambda one: count_objects((one,), kind_of),
             "stands_by_for": self._sources.stands_by_for,
             "saved_at": self._sources.saved_at(now),
         }

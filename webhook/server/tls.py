@@ -25,7 +25,7 @@ from typing import Final
 
 from certs import CertificateError, PairFiles, PairSnapshot, inspect
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
-from certs.inspect import CertificateFacts, Part
+from certs.inspect import Part
 
 _HAS_MEMORY_FILES: Final = hasattr(os, "memfd_create")
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
@@ -88,21 +88,14 @@ class ServingCertificate:
     about a millisecond, so the event loop's own thread may call it.
     """
 
-    def __init__(
-        self,
-        source: PairSource,
-        *,
-        at: datetime,
-        client_ca: str | None = None,
-    ) -> None:
+    def __init__(self, source: PairSource, *, at: datetime, client_ca: str | None = None) -> None:
         """`client_ca`: authorities of clients in PEM, for `guarded`.
 
         Raise CertificateError when there is no usable pair to begin with.
         """
         self._source = source
         self._client_ca = client_ca
-        self._pair = source.read()
-        self._current, self.facts, self.warnings = self._try(self._pair, at)
+        self._use(source.read(), at)
         self.context: Final = _settings()
         self.context.sni_callback = self._hand_over
 
@@ -133,20 +126,19 @@ class ServingCertificate:
         if pair == self._pair:
             return False
         # A refused pair is tried again each time: time alone can make it valid.
-        self._current, self.facts, self.warnings = self._try(pair, at)
-        self._pair = pair
+        self._use(pair, at)
         return True
 
-    def _try(
-        self, pair: PairSnapshot, at: datetime
-    ) -> tuple[ssl.SSLContext, CertificateFacts, tuple[str, ...]]:
-        """Make a context for the pair, with its facts and warnings; raise why it is unusable."""
+    def _use(self, pair: PairSnapshot, at: datetime) -> None:
+        """Serve the pair from now on; raise why it is unusable."""
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at)
         where = self._source.place
         if found.facts is None or found.errors:
             raise CertificateError("; ".join(f"{where(p.part)}: {p.message}" for p in found.errors))
-        warnings = tuple(f"{where(p.part)}: {p.message}" for p in found.problems)
-        return self._load(pair), found.facts, warnings
+        self._current = self._load(pair)
+        self._pair: PairSnapshot = pair
+        self.facts = found.facts
+        self.warnings = tuple(f"{where(p.part)}: {p.message}" for p in found.problems)
 
     def _load(self, pair: PairSnapshot) -> ssl.SSLContext:
         context = _settings()

@@ -5,7 +5,7 @@ from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.test_culprits import many
 from webhook.dashboard.finding_lists import parse
-from webhook.dashboard.headlines import about, headline, kinds
+from webhook.dashboard.headlines import count_objects, headline, kinds
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
 
@@ -27,7 +27,7 @@ def of_any_kind(one):
 
 
 def objects_of(one):
-    return about(one, kinds(()))
+    return count_objects((one,), kinds(()))
 
 
 def shown(template, model, **values):
