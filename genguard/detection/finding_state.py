@@ -220,6 +220,11 @@ class FindingState(msgspec.Struct, gc=False):
             self.damage = None
         self.repaired = event == "damage gone" or (self.repaired and event != "a sign")
 
+    def left(self, *, in_doubt: bool) -> Damage | None:
+        """Return the damage of what is not resolved; `in_doubt`, also what was averted."""
+        damage = self.damage or (self.averted if in_doubt else None)
+        return None if self.state == "resolved" else damage
+
     def take(
         self, sign: Signal, write: Write, follows: Iterable[str], evidence: dict[str, Any]
     ) -> None:

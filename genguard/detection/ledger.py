@@ -225,16 +225,14 @@ class Ledger:
         in_doubt  those as well whose damage was averted: it may be there by now
         """
         for entry in list(self._entries.values()):
-            damage = entry.damage or (entry.averted if in_doubt else None)
-            if damage and entry.state != "resolved":
-                where = FoundObject(*msgspec.structs.astuple(entry.object))
-                yield Damaged(entry.id, where, entry.subresource, damage, entry.last)
+            if damage := entry.left(in_doubt=in_doubt):
+                yield Damaged(entry.id, _found(entry), entry.subresource, damage, entry.last)
 
     def doubt(self) -> None:
         """Take averted damage for damage until somebody looks: writes were not restored lately."""
         for entry in self._entries.values():
-            if entry.averted and not entry.damage and entry.state != "resolved":
-                entry.damage, entry.repaired = entry.averted, False
+            if damage := entry.left(in_doubt=True):
+                entry.damage, entry.repaired = damage, False
                 self._changed(entry)
 
     def look(
@@ -250,16 +248,13 @@ class Ledger:
         in_doubt  what was averted may be there as well
         """
         for entry in self._about(where):
-            damage = entry.damage or (entry.averted if in_doubt else None)
-            if damage is None or entry.state == "resolved":
+            damage = entry.left(in_doubt=in_doubt)
+            if damage is None:
                 continue
-            if not is_broken(damage):
-                if entry.damage:
-                    entry.next("damage gone")
-            else:
-                if not entry.damage:  # it was averted, as far as anybody knew
-                    entry.damage, entry.repaired = damage, False
-                entry.looked = now
+            if is_broken(damage):
+                entry.damage, entry.repaired, entry.looked = damage, False, now
+            elif entry.damage:
+                entry.next("damage gone")
             self._changed(entry)
 
     def _about(self, where: JoinKey | ObjectKey | FoundObject) -> Iterator[FindingState]:
@@ -341,6 +336,7 @@ class Ledger:
 
     def _drop(self, key: _Key) -> None:
         entry = self._entries.pop(key)
+        self.dropped += entry.state != "resolved"
         self.bytes -= self._sizes.pop(key)
         self._own.discard(key)
         name = _name_of(entry.object)
@@ -354,25 +350,22 @@ class Ledger:
         if self.bytes <= MOST_BYTES:
             return
         last_first = self._in_order(MOST_BYTES)[::-1]
-        for step in (self._drop_resolved, self._shorten, self._drop_open):
-            for key in last_first:
-                if self.bytes <= MOST_BYTES - MOST_BYTES // _FREED:
-                    return
-                if key in self._entries:
-                    step(key, self._entries[key])
+        resolved = [key for key in last_first if self._entries[key].state == "resolved"]
+        going_on = [key for key in last_first if self._entries[key].state != "resolved"]
+        for key, step in (
+            *((key, self._drop) for key in resolved),
+            *((key, self._shorten) for key in going_on),
+            *((key, self._drop) for key in going_on),
+        ):
+            if self.bytes <= MOST_BYTES - MOST_BYTES // _FREED:
+                return
+            step(key)
 
-    def _drop_resolved(self, key: _Key, entry: FindingState) -> None:
-        if entry.state == "resolved":
-            self._drop(key)
-
-    def _shorten(self, key: _Key, entry: FindingState) -> None:
-        if not entry.is_brief and self._sizes[key] > _LEAST_BYTES:
+    def _shorten(self, key: _Key) -> None:
+        entry = self._entries[key]
+        if not entry.is_brief:
             entry.shorten()
             self._put(key, entry)
-
-    def _drop_open(self, key: _Key, _: FindingState) -> None:
-        self.dropped += 1
-        self._drop(key)
 
     def _in_order(self, room: int) -> list[_Key]:
         """Return all findings, those first that are to be kept in a room of so many bytes.
@@ -380,22 +373,21 @@ class Ledger:
         Each is placed by what its namespace holds up to it, so that the end of the list takes of
         whoever holds most.
         """
-        by_object, by_namespace = Counter[_Key](), Counter[str]()
-        found = []
+        order: list[tuple[int, float, _Key]] = []
         for key, one in self._entries.items():
             worth = one.severity.rank + (_DAMAGED if one.damage else 0)
-            worth = -1 if one.state == "resolved" else worth
-            found.append((-worth, -one.last, key, one.object.namespace))
-        held = []
-        for worth, _, key, namespace in sorted(found):
-            by_object[key[1:4]] += self._sizes[key]
-            held.append((worth, by_object[key[1:4]], key, namespace))
-        kept = []
-        for worth, _, key, namespace in sorted(held):
-            by_namespace[namespace] += self._sizes[key]
-            taken = by_namespace[namespace]
-            is_spared = worth <= -_DAMAGED and taken <= room // 2
-            kept.append((1 if worth > 0 else -is_spared, taken, key))
+            order.append((1 if one.state == "resolved" else -worth, -one.last, key))
+        namespaces = {key: (one.object.namespace,) for key, one in self._entries.items()}
+        for holders in ({key: key[1:4] for key in namespaces}, namespaces):
+            taken = Counter[_Key]()
+            for place, (rank, _, key) in enumerate(sorted(order)):
+                taken[holders[key]] += self._sizes[key]
+                order[place] = (rank, taken[holders[key]], key)
+        spared = [(rank <= -_DAMAGED and taken <= room // 2) for rank, taken, _ in order]
+        kept = [
+            (1 if one[0] > 0 else -is_spared, *one[1:])
+            for one, is_spared in zip(order, spared, strict=True)
+        ]
         return [key for _, _, key in sorted(kept)]
 
     def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
@@ -411,7 +403,7 @@ class Ledger:
         accused = self._accused(entry, doubt, known)
         if told is not None and (told.finding.caused_by, told.accused) == (cause, accused):
             return told.finding
-        where = FoundObject(*msgspec.structs.astuple(entry.object))
+        where = _found(entry)
         actors = tuple(entry.actors(accused, self._suspects, began))
         found = Finding(
             id=entry.id,
@@ -469,6 +461,10 @@ _DAMAGED: Final = 3
 
 def _name_of(where: JoinKey | ObjectKey | FoundObject | ObjectName) -> ObjectName:
     return ObjectName(where.group, where.resource, where.namespace, where.name)
+
+
+def _found(entry: FindingState) -> FoundObject:
+    return FoundObject(*msgspec.structs.astuple(entry.object))
 
 
 def _subresource(written: str) -> str:
