@@ -1,4 +1,4 @@
-"""Root causes: which findings follow from another finding. Pure.
+"""Findings beneath findings: what follows from another, and what one culprit does to many. Pure.
 
 Two who fight over a Deployment make its controller write the ReplicaSet to and fro. The controller
 does as it is asked, so that finding names the other as its cause, and is no more than info.
@@ -6,25 +6,37 @@ does as it is asked, so that finding names the other as its cause, and is no mor
 A finding follows from another where all of these are true:
 - the one is about an object that the object of the other owns, also over several levels;
 - its only actor is the controller that follows the owner: it writes what is owned soon after the
-  owner was changed, it alone does so, and it does not write what is fought over;
+  owner was changed, it alone does so, and it does not fight over the owner;
 - its signals begin and end with those of the other.
 On one object a late observedGeneration follows from a spec that is fought over, if the controller
 does observe generations, and only too late.
 
 What would be found without the owner stays a finding of its own: a webhook or a second writer of
 what is owned, values that come back while the owner is quiet.
+
+A webhook that clears a value once on each of 3,000 pods makes 3,000 findings, of which none
+repeats. Findings with one sure culprit, one detector and one field are one finding. It is as severe
+as what the culprit does to all of them together.
 """
 
+import hashlib
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from datetime import datetime
+from functools import lru_cache
+from heapq import nlargest
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from genguard.detection.changes import Change
-from genguard.detection.finding import Finding
-from genguard.detection.finding_state import LOOP_COUNT, FindingState
+from genguard.detection.finding import Confidence, Finding, FoundObjects, Severity
+from genguard.detection.finding_state import LOOP_COUNT, MOST_EVIDENCE, MOST_PATHS, FindingState
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.questions import FINDINGS
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.write import Write, name_of
-from genguard.objects.fields import Path
+from genguard.objects.fields import from_pointer
 
 _MOST_LEVELS: Final = 4
 _SECONDS: Final = 60.0
@@ -81,8 +93,6 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
     causes = [one for one in moves if one.requester.user != user]
     if not mine or not causes or len(mine) < _OFTEN * len(writes):
         return False
-    if _leaves(causes) & _leaves(one for one in moves if one.requester.user == user):
-        return False
     reporters = {one.requester.user for one in above.writes if one.touches_status}
     if reporters and user not in reporters:
         return False
@@ -96,10 +106,6 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
             return False
     all_mine = [one for one in recorded if one.requester.user == user]
     return bool(reporters) or _is_result(all_mine, causes)
-
-
-def _leaves(writes: Iterable[Write]) -> set[Path]:
-    return {change.key for one in writes for change in _changes(one)}
 
 
 def _changes(write: Write) -> tuple[Change, ...]:
@@ -230,3 +236,116 @@ def _spans(cause: FindingState, one: FindingState) -> bool:
     return (
         cause.first <= one.first + _SECONDS_LATER and one.last <= cause.last + cause.quiet_needed()
     )
+
+
+LEAST: Final = 10
+"""Objects of one culprit."""
+_MANY: Final = 100
+"""So many are harmed: an outage is near, even if each was harmed once."""
+_EXAMPLES: Final = 5
+_STATES: Final = ("open", "quiet", "resolved")
+
+
+class _Harm(NamedTuple):
+    """What findings of one culprit have in common."""
+
+    detector: str
+    subresource: str
+    type: str
+    name: str
+    field: str
+
+
+def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return these findings and those of culprits, oldest first."""
+    groups: dict[_Harm, list[Finding]] = {}
+    for one in findings:
+        harm = _harm_of(one)
+        if harm is not None:
+            groups.setdefault(harm, []).append(one)
+    wholes: dict[str, Finding] = {}
+    for harm, some in groups.items():
+        parts = _episode(some) if len(some) >= LEAST else ()
+        if len(parts) >= LEAST:
+            wholes |= dict.fromkeys([one.id for one in parts], _whole(harm, parts))
+    if not wholes:
+        return findings
+    found: dict[str, Finding] = {}
+    for one in findings:
+        whole = wholes.get(one.id)
+        if whole is None:
+            found[one.id] = one
+            continue
+        found.setdefault(whole.id, whole)  # it comes before the first of its parts
+        found[one.id] = msgspec.structs.replace(one, part_of=whole.id, severity=Severity.INFO)
+    return tuple(found.values())
+
+
+def _episode(some: Sequence[Finding]) -> Sequence[Finding]:
+    """Return those that go on, and those that were resolved since the first of these began."""
+    began = min((one.first_seen for one in some if one.state != "resolved"), default="")
+    return [one for one in some if one.state != "resolved" or one.last_seen >= began]
+
+
+def _harm_of(one: Finding) -> _Harm | None:
+    """Return what it has in common with others; None where nobody is sure."""
+    sure = [actor for actor in one.actors if actor.confidence is not Confidence.POSSIBLE]
+    if len(sure) != 1 or one.caused_by or not one.paths:
+        return None
+    (actor,) = sure
+    return _Harm(one.detector, one.subresource, actor.type, actor.name, _field(one.paths[0]))
+
+
+@lru_cache(1_024)
+def _field(pointer: str) -> str:
+    """Return a field of any item: the index of an item differs from object to object."""
+    return "/".join("*" if part.isdecimal() else part for part in from_pointer(pointer))
+
+
+def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
+    newest = max(parts, key=lambda one: one.last_seen)
+    first = min(parts, key=lambda one: one.first_seen)
+    notes = [one for one in first.evidence if "note" in one]
+    ages = [one["note"] for one in notes if one["actor"] == harm.name and harm.type != "user"]
+    who = f"{harm.name}, {ages[0]}," if ages else harm.name
+    alive = [one for one in parts if one.state != "resolved"]
+    kinds = Counter(one.object.resource for one in parts)
+    examples = tuple(one.object for one in parts[:_EXAMPLES])
+    objects = FoundObjects(len(parts), dict(kinds.most_common()), examples)
+    missed = (one.incomplete_since for one in alive if one.incomplete_since)
+    identity = "\0".join(("culprit", *harm)).encode()
+    return Finding(
+        id=hashlib.blake2b(identity, digest_size=8).hexdigest(),
+        detector=harm.detector,
+        severity=_severity(harm.detector, parts, alive),
+        state=min((one.state for one in parts), key=_STATES.index),
+        objects=objects,
+        subresource=harm.subresource,
+        paths=tuple(dict.fromkeys(path for one in parts for path in one.paths))[:MOST_PATHS],
+        actors=tuple(one for one in newest.actors if one.name == harm.name),
+        count=sum(one.count for one in parts),
+        first_seen=first.first_seen,
+        last_seen=newest.last_seen,
+        message=f"{who} does this to {objects.label}: {newest.message}",
+        evidence=(*_signs(parts), *notes),
+        repaired=bool(alive) and all(one.repaired for one in alive),
+        resolves_after=max((one.resolves_after for one in alive), default=0.0),
+        incomplete_since=min(missed, default=""),
+    )
+
+
+def _severity(detector: str, parts: Iterable[Finding], alive: Sequence[Finding]) -> Severity:
+    """Return how severe it is together: harm to many is critical, though each was harmed once."""
+    worst = max((one.severity for one in parts), key=lambda one: one.rank)
+    if detector not in FINDINGS or not FINDINGS[detector].is_harm:
+        return min(worst, Severity.WARNING, key=lambda one: one.rank)
+    is_broken = any(one.repair or one.state == "quiet" for one in alive)
+    is_critical = worst is Severity.CRITICAL or is_broken or len(alive) >= _MANY
+    return Severity.CRITICAL if is_critical else Severity.WARNING
+
+
+def _signs(parts: Sequence[Finding]) -> Sequence[dict[str, Any]]:
+    """Return the latest signs of all."""
+    latest = nlargest(MOST_EVIDENCE, parts, key=lambda one: one.last_seen)
+    signs = [one for part in latest for one in part.evidence if "note" not in one]
+    return sorted(signs, key=lambda one: datetime.fromisoformat(one["time"]))[-MOST_EVIDENCE:]

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -231,32 +232,26 @@ class Finding(
 
     def is_ending(self, now: float) -> bool:
         """Whether it only waits to be resolved: nothing is left, and no sign comes any more."""
-        left = self.ends_in(now)
-        return left is not None and left <= 0
+        return self.ends_in(now) <= 0
 
-    def ends_in(self, now: float) -> float | None:
-        """Return the seconds until it only waits to be resolved, if no sign comes; None: never."""
-        if self.state != "open" or self.incomplete_since:
-            return None
-        if not (self.repaired or self.resolves_after):
-            return None
-        last = datetime.fromisoformat(self.last_seen).timestamp()
+    def ends_in(self, now: float) -> float:
+        """Return the seconds until it only waits to be resolved, if no sign comes."""
+        can_end = self.repaired or self.resolves_after
+        if self.state != "open" or self.incomplete_since or not can_end:
+            return inf
         patience = SETTLES_SECONDS
         if not self.repaired:
             patience = max(self.resolves_after / _ENDING_PART, self._overdue_after)
-        return patience - max(0.0, now - last)
+        return patience - self.quiet_for(now)
 
     def is_whole(self, now: float) -> bool:
         """Whether what was wrong is right again, and its next sign is overdue."""
-        left = self.whole_in(now)
-        return left is not None and left <= 0
+        return self.whole_in(now) <= 0
 
-    def whole_in(self, now: float) -> float | None:
-        """Return the seconds until `is_whole`, if no sign comes; None: that is not known."""
-        left = self.ends_in(now)
-        if left is None or not self.repaired:
-            return None
-        return max(left, self._overdue_after - self.quiet_for(now))
+    def whole_in(self, now: float) -> float:
+        """Return the seconds until `is_whole`, if no sign comes."""
+        overdue = self._overdue_after - self.quiet_for(now)
+        return max(self.ends_in(now), overdue) if self.repaired else inf
 
     @property
     def _overdue_after(self) -> float:

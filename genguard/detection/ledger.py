@@ -18,8 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from genguard.admission.review import JoinKey, ObjectName
-from genguard.detection.causes import root_causes
-from genguard.detection.culprits import fold
+from genguard.detection.causes import fold, root_causes
 from genguard.detection.damage import Damage, repair_command
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
@@ -265,7 +264,7 @@ class Ledger:
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, oldest first; the same tuple as before if nothing changed.
 
-        Those of one culprit with many objects are parts of one finding: see culprits.py.
+        Those of one culprit with many objects are parts of one finding: see causes.py.
         """
         if self._is_told:
             return self._folded

@@ -1,6 +1,7 @@
 """The home page and the findings: filtered, in groups, and as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -119,7 +120,7 @@ def home(
 def _changes_in(one: Finding, now: float) -> Iterator[float]:
     """Yield the seconds until it is shown otherwise, though nothing happens."""
     for left in (one.ends_in(now), one.whole_in(now)):
-        if left is not None and left > 0:
+        if 0 < left < inf:
             yield left
 
 

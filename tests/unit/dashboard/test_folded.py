@@ -1,6 +1,6 @@
 """Findings that follow from another are linked with it; tests/unit/dashboard/test_grouping.py."""
 
-from genguard.detection.culprits import fold
+from genguard.detection.causes import fold
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.test_culprits import many

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from genguard.detection.culprits import LEAST, fold
+from genguard.detection.causes import LEAST, fold
 from genguard.detection.finding import NO_OBJECT, Actor, Confidence, Severity
 from tests.cases_loader import table
 from tests.unit.alerts.findings import finding
