@@ -16,7 +16,7 @@ from tests.cases_loader import load
 from tests.contract.service import Running, serving
 from tests.costly_objects import costly_object
 from tests.reviews import clobbered, make_review
-from tests.unit.detection.test_called_webhooks import only_if
+from tests.unit.detection.test_actors import only_if
 from tests.unit.detection.test_suspects import OWN, hook
 from tests.waiting import PATIENCE, until
 from webhook.cel.evaluator import Evaluator

@@ -18,7 +18,7 @@ from tests.unit.detection.builders import (
 )
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
-from tests.unit.detection.test_called_webhooks import only_if
+from tests.unit.detection.test_actors import only_if
 from tests.unit.detection.test_suspects import hook
 
 HERE = ResourceKind("apps", "deployments", "status")
