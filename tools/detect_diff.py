@@ -23,7 +23,7 @@ from tests.cases_loader import Case, load
 from tests.scenarios import recording
 from tests.scenarios.distorting import DISTORTIONS, encoded, writes_of
 from tests.unit.detection.evaluating import CONDITIONS
-from tests.unit.detection.story import Only, Story
+from tests.unit.detection.story import Story
 from webhook.files.given import load_definitions, load_suspects
 
 KEPT: Final = Path(__file__).parent.parent / "tests" / "scenarios" / "found.json"
@@ -74,7 +74,7 @@ def _all() -> Iterator[tuple[str, Callable[[], list[str]]]]:
 
 def _told(name: str, case: Case) -> list[str]:
     resource, found = case.get("resource", "deployments"), case.get("object", {})
-    story = Story(Only(name), resource=resource, found=found)
+    story = Story(name, resource=resource, found=found)
     for step in case["steps"]:
         story.play(step)
     return [_line(msgspec.to_builtins(one)) for one in story.end()]

@@ -212,7 +212,9 @@ class Correlator:
         found = self._overdue(self.now, MOST_AT_ONCE)
         if not is_manager(key.user):
             self._note_call(fact.phase, _kind_of(fact))
-        if fact.phase is Phase.INTENT:
+        if fact.operation is Operation.DELETE:
+            found.append(assemble(None, (), fact, fact.time))
+        elif fact.phase is Phase.INTENT:
             self._see_intent(key, fact)
         elif fact.phase is Phase.MUTATE:
             self._see_mutate(key, fact)

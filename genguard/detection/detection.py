@@ -7,7 +7,7 @@ the leader alone takes them.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,20 +20,19 @@ from genguard.detection.correlate import (
     Unanswered,
     assemble,
     join_key,
-    without_uid,
 )
 from genguard.detection.damage import survives
 from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
-from genguard.detection.lives import Lives
 from genguard.detection.matching import ResourceKind
 from genguard.detection.questions import ALL
-from genguard.detection.questions.numbers import Honesty
-from genguard.detection.questions.question import Found, Question, Questions, Recreated
+from genguard.detection.questions.lives import Lives
+from genguard.detection.questions.numbers import Numbers
+from genguard.detection.questions.question import Found, Lived, Questions, Stale
+from genguard.detection.questions.refused import Refused
 from genguard.detection.reduce import EarlierFacts, Reviewed, key_of, reduce
-from genguard.detection.refusals import Refusal, Refusals
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.detection.write import Write
@@ -58,27 +57,31 @@ class Detection:
     def __init__(
         self,
         suspects: Suspects | None = None,
-        questions: tuple[Question, ...] = ALL,
         history: History | None = None,
         *,
+        only: Collection[str] = (),
         own_user: str = "",
         shows: Shows = Shows.PLAIN,
     ) -> None:
         """Start without any memory.
 
+        only      names of the findings that are heard, all where there is none
         own_user  writes of this user are genguard's own
         shows     which values of objects are kept and shown
         """
         self._own_user: Final = own_user
         self._suspects: Final = suspects or Suspects()
-        self._questions: Final = Questions(questions)
         self._correlator: Final = Correlator()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
-        self.honesty: Final = Honesty()
         self._lives: Final = Lives()
-        self._refusals: Final = Refusals(self._lives, self.history)
-        self._completed: list[Write | Unanswered | Fact] = []
+        self._refused: Final = Refused(self._lives, self.history)
+        numbers = Numbers()
+        self.honesty: Final = numbers.honesty
+        others = [one() for one in ALL if one not in {Lives, Refused, Numbers}]
+        asked = *others, numbers, self._lives, self._refused
+        self._questions: Final = Questions(asked, only)
+        self._completed: list[Write | Unanswered | Lived | Stale] = []
         self._shows: Final = shows
         self.unreadable = 0
         """How many objects could not be decoded, or a part of them."""
@@ -110,7 +113,7 @@ class Detection:
             if request.operation is Operation.UPDATE:
                 known = self._correlator.known(key)
             else:
-                known = EarlierFacts(was_refused=self._refusals.was_refused(key))
+                known = EarlierFacts(was_refused=self._refused.was_refused(key))
             suspects, shows = self._suspects, self._shows
             return reduce(phase, reviewed, now, known, suspects, key=key, shows=shows)
         except (msgspec.MsgspecError, RecursionError):
@@ -121,7 +124,7 @@ class Detection:
         """Note that outcomes of a resource are shown: a write without one was refused."""
         resource = request.wire.resource
         self._correlator.expect_outcomes(resource.group, resource.resource)
-        self._refusals.has_outcome()
+        self._refused.see_outcome()
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
@@ -159,21 +162,32 @@ class Detection:
 
     def _take(self, fact: Fact) -> None:
         correlator = self._correlator
-        self._refusals.call(fact)
-        is_update = fact.operation is Operation.UPDATE
-        if fact.phase is Phase.OUTCOME and not is_update:
-            correlator.expect_outcomes(fact.key.group, fact.key.resource)
-            self._completed.append(fact)
-        elif fact.is_stale:
-            self._completed.append(fact)
-        elif fact.phase is Phase.MUTATE and is_update:
+        self._refused.call(fact)
+        if fact.operation is Operation.UPDATE:
+            self._take_update(fact)
+        else:
+            is_outcome = fact.phase is Phase.OUTCOME
+            if is_outcome:
+                correlator.expect_outcomes(fact.key.group, fact.key.resource)
+            for one in correlator.see(fact):
+                if one.operation is Operation.UPDATE:
+                    self._completed.append(one)
+                elif is_outcome and one.has_outcome:
+                    self._completed.append(Lived(one, fact))
+        if correlator.unanswered or correlator.unseen:
+            self._take_unanswered()
+
+    def _take_update(self, fact: Fact) -> None:
+        if fact.is_stale:
+            write = assemble(None, (), fact, fact.time, (Phase.OUTCOME,))
+            self._completed.append(Stale(write, fact))
+            return
+        if fact.phase is Phase.MUTATE:
             self._note(fact)
         if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
             self._lives.write_node(fact)
-        if not fact.is_stale and fact.operation is not Operation.DELETE:
-            self._completed += correlator.see(fact)
-        if correlator.unanswered or correlator.unseen:
-            self._take_unanswered()
+        found = self._correlator.see(fact)
+        self._completed += [one for one in found if one.operation is Operation.UPDATE]
 
     def _take_unanswered(self) -> None:
         correlator = self._correlator
@@ -201,14 +215,13 @@ class Detection:
         completed, self._completed = iter(self._completed), []
         try:
             for one in completed:
-                if isinstance(one, Fact):
-                    self._judge_life(one)
-                elif isinstance(one, Unanswered):
-                    self._enter_refusal(self._refusals.unanswered(one))
-                elif one.operation is Operation.UPDATE:
+                if isinstance(one, Write):
                     self._judge(one)
-                elif one.has_outcome:
-                    self._enter_refusal(self._refusals.answered(one))
+                    continue
+                if isinstance(one, Lived) and one.fact.operation is Operation.DELETE:
+                    # What was wrong with the object is gone with it.
+                    self.ledger.look(one.fact.key, lambda _: False, one.fact.time)
+                self._enter(self._questions.ask(one))
         finally:
             self._completed = [*completed, *self._completed]
 
@@ -249,18 +262,11 @@ class Detection:
             self._suspects.record_unchanged(write.called.first, write.kind)
         if write.missing:
             self.ledger.miss(write.object, write.subresource, write.time)
-        if write.has_outcome:
-            self._refusals.answered(write)
-            if write.subresource == "status":
-                self._count_unchanged(write)
+        if write.has_outcome and write.subresource == "status":
+            self._count_unchanged(write)
         if write.has_outcome and write.writes_status:
             self.ledger.look(write.object, lambda one: survives(one, write), write.time)
         self._enter(self._questions.judge(write, self.history))
-        if write.has_outcome and (write.touches_status or write.counted):
-            past = self.history.find(write.object)
-            dishonest = past and self.honesty.see(write, past)
-            if dishonest:
-                self._enter(self._questions.ask(dishonest))
 
     def _count_unchanged(self, write: Write) -> None:
         """Count an update of a status that leaves the object as it is stored."""
@@ -269,24 +275,6 @@ class Detection:
         counts, kind = self.unchanged_status_writes, write.kind
         if kind in counts or len(counts) < MOST_RESOURCES:
             counts[kind] += 1
-
-    def _judge_life(self, fact: Fact) -> None:
-        if fact.is_stale:
-            self._enter_refusal(self._refusals.stale(fact))
-        elif fact.operation is Operation.CREATE:
-            self._lives.create(fact)
-        else:
-            # What was wrong with the object is gone with it.
-            self.ledger.look(fact.key, lambda _: False, fact.time)
-            turns = self._lives.delete(fact)
-            if turns is not None:
-                of_place = msgspec.structs.replace(fact, key=without_uid(fact.key))
-                write = assemble(None, (), of_place, fact.time)
-                self._enter(self._questions.ask(Recreated(write, turns)))
-
-    def _enter_refusal(self, refusal: Refusal | None) -> None:
-        if refusal is not None:
-            self._enter(self._questions.ask(refusal))
 
     def _enter(self, found: Found) -> None:
         for detector, sign, judged in found:

@@ -140,9 +140,10 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def object(self) -> ObjectKey:
-        """Return the object that is written."""
+        """Return the object that is updated; of a creation or deletion the place, without a uid."""
         key = self.key
-        return ObjectKey(key.group, self.served_as, key.resource, key.namespace, key.name, key.uid)
+        uid = key.uid if self.operation is Operation.UPDATE else ""
+        return ObjectKey(key.group, self.served_as, key.resource, key.namespace, key.name, uid)
 
     @property
     def requester(self) -> Requester:

@@ -12,15 +12,15 @@ from genguard.detection.questions.restless import Restless
 from genguard.detection.questions.turned import Turned
 from genguard.detection.questions.unstable import Unstable
 
-ALL: Final[tuple[Question, ...]] = (
-    Lost(),
-    Turned(),
-    Restless(),
-    Lives(),
-    Refused(),
-    Unstable(),
-    Numbers(),
-    Chases(),
+ALL: Final[tuple[type[Question], ...]] = (
+    Lost,
+    Turned,
+    Restless,
+    Lives,
+    Refused,
+    Unstable,
+    Numbers,
+    Chases,
 )
 FINDINGS: Final[dict[str, Declared]] = {one.name: one for each in ALL for one in each.findings}
 """Every finding that there is, by name."""

@@ -13,9 +13,9 @@ from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Dishonest,
     Event,
     Question,
+    Seen,
     blame_of,
     signal,
 )
@@ -282,15 +282,14 @@ class Numbers(Question):
     findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
     seen: ClassVar = (_stalled, _ahead, _of_pod, _mismatched)
 
+    def __init__(self) -> None:
+        self.honesty: Final = Honesty()
+
     def ask(self, event: Event) -> Answers:
         """Ask about the writes of many objects as well."""
-        if isinstance(event, Dishonest):
-            # Who waits for it takes an old status for the new one, or waits for ever.
-            write, what, counts = event
-            said = f"{write.requester.user} {what}"
-            evidence = {**counts, "generation": write.generation_after}
-            yield signal(DISHONEST, write, Blame.REQUESTER, _NUMBER, said, evidence=evidence)
         yield from super().ask(event)
+        if isinstance(event, Seen) and event.write.has_outcome:
+            yield from self.honesty.see(event.write, event.past)
 
 
 class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
@@ -350,7 +349,7 @@ class Honesty:
             key=lambda one: (-(one.early + one.never + one.backwards), -one.late, one.user),
         )
 
-    def see(self, write: Write, past: ObjectHistory) -> Dishonest | None:
+    def see(self, write: Write, past: ObjectHistory) -> Answers:
         """Take in a write with an outcome, the newest of its history."""
         found = None
         for judged, how in _judged(write, past):
@@ -362,9 +361,14 @@ class Honesty:
             one = msgspec.structs.replace(known, **more)
             self._writers.put(key, one)
             if what := one.told(how):
-                counts = {"raised": one.raised, "early": one.early, "never": one.never}
-                found = Dishonest(judged, what, counts)
-        return found
+                # Who waits for it takes an old status for the new one, or waits for ever.
+                evidence = {"raised": one.raised, "early": one.early, "never": one.never}
+                evidence["generation"] = judged.generation_after
+                found = judged, f"{judged.requester.user} {what}", evidence
+        if found is not None:
+            of, said, evidence = found
+            more = {"evidence": evidence, "of": of}
+            yield signal(DISHONEST, of, Blame.REQUESTER, _NUMBER, said, **more)
 
 
 def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:

@@ -1,6 +1,6 @@
 """What a question is asked about, what it declares and answers, and who asks all questions."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
+from genguard.detection.correlate import Unanswered
 from genguard.detection.damage import Damage
 from genguard.detection.diff import Diff, PartDiffs
+from genguard.detection.fact import Fact
 from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.lives import Turns
-from genguard.detection.refusals import Refusal
 from genguard.detection.values import Digest
 from genguard.detection.write import Requester, Write
 from genguard.objects.fields import Path
@@ -70,6 +70,7 @@ class Signal:
                 sign comes as late as that
     averted     what would be wrong, had genguard not restored it: a write that nobody restores may
                 do it yet
+    of          the write, where it is another one than that of the event
     """
 
     blame: Blame
@@ -82,6 +83,7 @@ class Signal:
     damage: Damage | None = None
     averted: Damage | None = None
     pace: float = 0.0
+    of: Write | None = None
 
 
 def signal(
@@ -143,22 +145,21 @@ class Stored(NamedTuple):
     past: ObjectHistory
 
 
-class Recreated(NamedTuple):
-    """A deletion, of any object of its place, and the turns that end with it."""
+class Lived(NamedTuple):
+    """A creation or a deletion that came out; the write is of its place, and names no uid."""
 
     write: Write
-    turns: Turns
+    fact: Fact
 
 
-class Dishonest(NamedTuple):
-    """A write of one whose observedGeneration cannot be relied upon: what it does, how often."""
+class Stale(NamedTuple):
+    """A call of an update that names a version which is no longer stored."""
 
     write: Write
-    what: str
-    counts: dict[str, int]
+    fact: Fact
 
 
-Event = Seen | Stored | Recreated | Refusal | Dishonest
+Event = Seen | Stored | Unanswered | Lived | Stale
 Answers = Iterator[tuple[Declared, Signal]]
 
 
@@ -167,7 +168,7 @@ Rule = Callable[[Write, ObjectHistory], Answers]
 
 
 class Question:
-    """Asks one thing about each event. Pure: equal events and histories give equal answers."""
+    """Asks one thing about each event, in their order."""
 
     findings: ClassVar[tuple[Declared, ...]]
     seen: ClassVar[tuple[Rule, ...]] = ()
@@ -192,8 +193,10 @@ class Questions:
     What questions raise comes then, in one ExceptionGroup, after the signals of all others.
     """
 
-    def __init__(self, questions: Iterable[Question]) -> None:
+    def __init__(self, questions: Iterable[Question], only: Collection[str] = ()) -> None:
+        """`only`: names of the findings that are heard, all where there is none."""
         self._questions: Final = tuple(questions)
+        self._only: Final = only
 
     def judge(self, write: Write, history: History) -> Found:
         """Remember a write, and yield all that is wrong with it.
@@ -203,31 +206,31 @@ class Questions:
         past, errors = history.of(write.object), list[Exception]()
         if Phase.OUTCOME in write.missing:
             # Not remembered, as it may have been refused. What other webhooks did is true anyway.
-            found = self._ask(Seen(write, past), write, errors)
+            found = self._ask(Seen(write, past), errors)
             yield from (one for one in found if one[1].blame is Blame.OTHERS)
         else:
             stored = history.confirm(past, write)
             if stored is not None:
-                yield from self._ask(Stored(stored, past), stored, errors)
+                yield from self._ask(Stored(stored, past), errors)
             history.add(past, write)
-            yield from self._ask(Seen(write, past), write, errors)
+            yield from self._ask(Seen(write, past), errors)
         _raise(errors)
 
-    def ask(self, event: Recreated | Refusal | Dishonest) -> Found:
+    def ask(self, event: Unanswered | Lived | Stale) -> Found:
         """Yield all that is wrong with what is no write that came out."""
         errors: list[Exception] = []
-        yield from self._ask(event, event.write, errors)
+        yield from self._ask(event, errors)
         _raise(errors)
 
-    def _ask(self, event: Event, write: Write, errors: list[Exception]) -> Found:
+    def _ask(self, event: Event, errors: list[Exception]) -> Found:
         """Ask all; what one raises is added to `errors`, and ends no other."""
         for question in self._questions:
             try:
                 for found, signal in question.ask(event):
-                    if found.worst is Severity.INFO:
-                        yield found.name, replace(signal, minor=True), write
-                    else:
-                        yield found.name, signal, write
+                    if self._only and found.name not in self._only:
+                        continue
+                    is_minor = signal.minor or found.worst is Severity.INFO
+                    yield found.name, replace(signal, minor=is_minor), signal.of or event.write
             except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
                 errors.append(error)
 

@@ -1,30 +1,60 @@
 """Refused: the same write is asked for again and again, and never comes out.
 
-Reads   attempts at one change by one requester, how far each came, and what is stored
 Result  blames the requester; other webhooks where they changed the write on its way, unless
         changes like these are admitted elsewhere
-Relies  on the stored fields staying as they are, which a lost outcome does not do; on a resource
-        of which outcomes are seen; on a minimum of time: writes at once may share a version that
-        is out of date
+Relies  on a minimum of time, since writes at once may share a version that is out of date; and on
+        what reviews tell of writes that are never stored:
+
+- A write ends without an outcome where a validation, or a policy, refuses it. Its outcome may also
+  be lost, or go to another replica. So an update counts only if the same requester asks for a
+  change of the same stored fields again: had it been stored, these would differ. A creation counts
+  if the same is asked for in the same place.
+- An update that names a version which is no longer stored is answered 409, and its reviews show
+  both versions. A client that reads the object again names a newer one. So it counts if the same
+  requester names the same old version again.
+- An update that a validating webhook refuses has an outcome: the API server calls all of these at
+  once (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go). The history of the object
+  shows that nothing was stored.
+- A creation that a validating webhook or a quota refuses has an outcome too. It might also fail
+  because the object is there. So it counts for Pods of controllers alone, which ask for one more
+  Pod at a time: where no review ever shows the Pod again, it was never stored.
+- Where outcomes are lost nothing is refused: several users are without an outcome at once, or the
+  object is there.
+
+Bounded in entries and in time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import ClassVar, Final
 
-from genguard.admission.review import Operation
-from genguard.detection.history import ObjectHistory
+import msgspec
+
+from genguard.admission.review import JoinKey, Operation, Phase
+from genguard.detection.changes import Change
+from genguard.detection.correlate import Unanswered, is_mostly_whole
+from genguard.detection.diff import NO_DIFF
+from genguard.detection.fact import Fact
+from genguard.detection.history import History, ObjectHistory
+from genguard.detection.matching import ResourceKind
+from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
     Event,
+    Lived,
     Question,
     Seen,
     Signal,
+    Stale,
     blame_of,
+    own,
 )
-from genguard.detection.refusals import Refusal
-from genguard.detection.write import Write
+from genguard.detection.suspects import MOST_PLACES
+from genguard.detection.values import NO_DIGEST, Digest
+from genguard.detection.write import NODE_USER, PODS, Write, is_manager, name_of
+from genguard.objects.bounded import Bounded
 
 RETRY: Final = Declared(
     "refused-retry",
@@ -32,21 +62,6 @@ RETRY: Final = Declared(
     "[repeats|repeat] a refused write of {}",
     is_harm=True,
 )
-
-
-class Refused(Question):
-    """See the module."""
-
-    findings: ClassVar = (RETRY,)
-
-    def ask(self, event: Event) -> Answers:
-        """Ask whether an attempt that did not come out is one of many."""
-        if isinstance(event, Refusal):
-            yield from RETRY.of(_refused(event))
-        elif isinstance(event, Seen) and event.write.has_outcome:
-            yield from RETRY.of(_not_stored(*event))
-
-
 _ATTEMPTS: Final = 4
 """A person who gets it wrong tries three times."""
 _TRIES: Final = 10
@@ -57,81 +72,306 @@ _SECONDS_REFUSED: Final = 0.5
 _STALE_TRIES: Final = 5
 _STALE_SECONDS: Final = 3.0
 """Of one old version: no cache is behind for so long after it was answered 409 so often."""
-_WINDOW: Final = 600.0
+SECONDS_BETWEEN: Final = 600.0
+"""Attempts further apart are not the same loop."""
+MOST_ATTEMPTED: Final = 1_000
+MOST_LONG: Final = 2_000
+_LONG: Final = 128
+"""Characters of a place; one with more counts as several."""
+_MOST_CREATED: Final = 12
+_SECONDS_OF_BURST: Final = 0.05
+"""Writes of a stale version so close together count once: a controller tries many times in the
+moment that its cache is behind."""
+_SECONDS_UNTIL_SEEN: Final = 1.0
+"""The scheduler and the kubelet write the status of a new Pod sooner than that."""
+_SLOWING: Final = 1.5
+"""A controller that is refused doubles its pauses (client-go util/workqueue/
+default_rate_limiters.go): three in a row are longer by this factor. One that makes many Pods does
+not slow down, however late these are looked at on a loaded machine."""
+_LONGEST_UID: Final = 64
+"""Characters; those of an API server have 36."""
+_USERS: Final = 3
+"""So many users who wait for an outcome at once, and nobody has one: outcomes are lost."""
 
 
-def _refused(refusal: Refusal) -> Iterator[Signal]:
-    """Yield one signal for an attempt that did not come out."""
-    is_same = refusal.attempts >= _ATTEMPTS and refusal.seconds >= _SECONDS_REFUSED
-    if not is_same and not _is_tried_long(refusal):
-        return
-    is_creation = refusal.write.operation is Operation.CREATE
-    what = "creates" if is_creation else "writes"
-    if not is_same:
-        attempts, seconds = refusal.tries, refusal.tried_seconds
-        refusal = refusal._replace(attempts=attempts, seconds=seconds)
-    how = "it is admitted and never stored" if refusal.is_admitted else "it has no outcome"
-    if refusal.is_stale:
-        how = "it names a resourceVersion that is no longer stored"
-    blame = Blame.REQUESTER
-    if refusal.write.content.webhook and not refusal.is_admitted:
-        blame = Blame.OTHERS
-        if refusal.others_pass:
+class Attempts(msgspec.Struct, gc=False):
+    """The attempts of one requester in one place, since the last one that came out.
+
+    stored        digest of what was stored, or what all attempts at a creation, or at a version,
+                  have in common: another one ends the attempts
+    first, count  of those that ask for the same
+    begun, tries  of all
+    by_intent     intents of stale versions are seen: the other calls are of the same attempts
+    shown         when the object of a creation was seen to be there after all
+    """
+
+    stored: Digest
+    asked: Digest
+    first: float
+    last: float
+    begun: float
+    count: int = 0
+    tries: int = 0
+    by_intent: bool = False
+    shown: float = 0.0
+
+
+_Place = tuple[str, ...]
+"""An object or a place of creations, subresource, user; "409" behind those of stale versions."""
+_Where = tuple[str, str, str, str]
+"""Group, resource, namespace, and the name of an object or the uid of its owner."""
+
+
+class Refused(Question):
+    """See the module. It remembers attempts by place."""
+
+    findings: ClassVar = (RETRY,)
+
+    def __init__(self, lives: Lives, history: History) -> None:
+        """`lives` and `history` tell whether an object is there."""
+        self._lives: Final = lives
+        self._history: Final = history
+        self._attempts: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_LONG)
+        self._created: Final[Bounded[_Place, tuple[tuple[str, float], ...]]] = Bounded(
+            MOST_ATTEMPTED, MOST_LONG
+        )
+        """The latest Pods that controllers were admitted to create: uid and time."""
+        self._passed: Final[set[tuple[ResourceKind, str]]] = set()
+        """Leaves that webhooks changed in updates that were admitted; "" stands for creations."""
+        self._doubted: Final[Bounded[_Where, _Place]] = Bounded(MOST_ATTEMPTED, MOST_LONG)
+        """Creations that seem to be refused, by the name of the object or the uid of its owner."""
+        self._without: Final[set[str]] = set()
+        """Users who began a write since the last outcome of anybody."""
+        self._shows_status = False
+        self._admitted = self._orphans = 0
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def was_refused(self, key: JoinKey) -> bool:
+        """Whether this creation was refused here before, so that leaves are compared."""
+        where = key.group, key.resource, key.namespace, key.name, key.resource_version
+        return self._attempts.get(("\0".join(where), "", key.user)) is not None
+
+    def call(self, fact: Fact) -> None:
+        """Take in a call of any phase, as soon as it comes in."""
+        if fact.is_stale or is_manager(fact.key.user):
+            return
+        if fact.phase is Phase.OUTCOME:
+            self.see_outcome()
+        elif len(self._without) < _USERS:
+            self._without.add(fact.key.user)
+        if len(self._doubted) and fact.operation is not Operation.CREATE:
+            self._show(fact.key, fact.owner, fact.time)
+
+    def see_outcome(self) -> None:
+        """Note that an outcome is shown, so that none was lost until now."""
+        if self._without:
+            self._without.clear()
+
+    def _show(self, key: JoinKey, owner: str, now: float) -> None:
+        """Forget a creation that seemed to be refused if its object is there after all."""
+        for one in (key.name, owner):
+            place = self._doubted.get((key.group, key.resource, key.namespace, one))
+            found = None if place is None else self._attempts.get(place)
+            # What was known before those attempts is another object.
+            if found is not None and not self._is_known(key):
+                found.count, found.shown = 0, now
+
+    def _is_known(self, key: JoinKey) -> bool:
+        return self._history.find(key) is not None or self._lives.is_there(key.uid)
+
+    def ask(self, event: Event) -> Answers:
+        """Ask whether an attempt that did not come out is one of many."""
+        found: Signal | None = None
+        if isinstance(event, Unanswered):
+            found = self._unanswered(*event)
+        elif isinstance(event, Stale):
+            found = self._stale(*event)
+        elif isinstance(event, Seen) and event.write.has_outcome:
+            self._pass(event.write)
+            found = _not_stored(*event)
+        elif isinstance(event, Lived) and event.fact.operation is Operation.CREATE:
+            found = self._created_one(*event)
+        if found is not None:
+            yield RETRY, found
+
+    def _unanswered(self, write: Write, asked: tuple[Digest, Digest]) -> Signal | None:
+        """Take in a write without an outcome."""
+        is_creation = write.operation is Operation.CREATE
+        if not is_creation and (asked[0] == asked[1] or not write.content.admitted.differs):
+            return None  # nothing is asked for, or nothing would be stored
+        # Whatever is asked for: had it been stored, the stored fields would differ by now.
+        found = self._count(_place(write), asked, write.time)
+        if is_creation:
+            self._doubted.put(_where(write), _place(write), _weight(_place(write)))
+        if len(self._without) >= _USERS or (is_creation and not self._is_whole):
+            return None  # outcomes are lost
+        count, seconds = found.count, write.time - found.first
+        if count < _ATTEMPTS or seconds < _SECONDS_REFUSED:
+            count, seconds = found.tries, write.time - found.begun
+            if count < _TRIES or seconds < _SECONDS_REFUSED:
+                return None
+        blame = Blame.OTHERS if write.content.webhook else Blame.REQUESTER
+        if blame is Blame.OTHERS and self._has_passed(write):
             blame = Blame.EITHER if is_creation else Blame.REQUESTER
-    yield _signal_refused(refusal.write, blame, f"{what} it again and again: {how}", refusal)
+        return _signal(write, blame, "it has no outcome", count, seconds)
+
+    def _stale(self, write: Write, fact: Fact) -> Signal | None:
+        """Take in one phase of an update of a stale version."""
+        place, is_intent = (*_place(write), "409"), fact.phase is Phase.INTENT
+        before = self._attempts.get(place)
+        if before is not None and (
+            0 <= fact.time - before.last < _SECONDS_OF_BURST or (before.by_intent and not is_intent)
+        ):
+            return None
+        found = self._count(place, (fact.attempt, NO_DIGEST), fact.time)
+        found.by_intent |= is_intent
+        tries, seconds = found.tries, fact.time - found.begun
+        is_of_one = tries >= _STALE_TRIES and seconds >= _STALE_SECONDS
+        if not is_of_one and (tries < _TRIES or seconds < _SECONDS_REFUSED):
+            return None
+        what = "it names a resourceVersion that is no longer stored"
+        return _signal(write, Blame.REQUESTER, what, tries, seconds)
+
+    def _count(self, place: _Place, asked: tuple[Digest, Digest], now: float) -> Attempts:
+        """Count one attempt; they begin anew after a pause, or where something else is stored."""
+        stored, content = asked
+        found = self._attempts.get(place)
+        if found is None or found.stored != stored or now - found.last > SECONDS_BETWEEN:
+            found = Attempts(stored, content, now, now, now)
+        if found.asked != content or now <= found.shown:
+            found.asked, found.first, found.count = content, now, 0
+        found.last = now
+        found.count += now > found.shown
+        found.tries += 1
+        self._attempts.put(place, found, _weight(place))
+        return found
+
+    def _pass(self, write: Write, *, is_creation: bool = False) -> None:
+        """Take in a write with an outcome: what was not answered before it is forgotten."""
+        if write.subresource == "status" and not self._shows_status:
+            is_node = write.requester.user.startswith(NODE_USER)
+            self._shows_status = is_node or _is_pod(write)
+        if len(self._attempts):
+            self._attempts.pop(_place(write))
+        leaves = [one.pointer for one in write.content.webhook or ()]
+        if is_creation:
+            leaves = [""] if write.state_before != write.state_after else []
+        for one in leaves:
+            if len(self._passed) < MOST_PLACES:
+                self._passed.add((write.kind, one))
+
+    def _created_one(self, write: Write, fact: Fact) -> Signal | None:
+        """Take in a creation with an outcome; of a Pod see whether those before it vanished."""
+        self._pass(write, is_creation=True)
+        self._doubted.pop(_where(write))
+        self._admitted += 1
+        self._orphans += write.content.requested is None
+        if not write.owner or not _is_pod(write):
+            return None
+        now, uid, place = write.time, fact.key.uid, _place(write)
+        created = self._created.get(place) or ()
+        created = tuple(one for one in created if now - one[1] <= SECONDS_BETWEEN)
+        if any(one == uid for one, _ in created):
+            return None  # an API server calls again after a broken connection
+        seen = [at for at, (one, _) in enumerate(created) if self._is_seen(write, one)]
+        created = created[max(seen, default=-1) + 1 :]
+        gone = sum(now - at >= _SECONDS_UNTIL_SEEN for _, at in created)
+        times = [*(at for _, at in created), now]
+        if len(uid) <= _LONGEST_UID:
+            created = (*created, (uid, now))[-_MOST_CREATED:]
+        self._created.put(place, created, _weight(place))
+        seconds = now - times[0]
+        if gone < _ATTEMPTS or seconds < _SECONDS_REFUSED or not _is_slowing(times):
+            return None
+        if not self._shows_status or not self._is_whole:
+            return None
+        return _signal(write, Blame.REQUESTER, _NEVER_STORED, gone, seconds)
+
+    def _is_seen(self, write: Write, uid: str) -> bool:
+        """Whether an object was written since it was created, deleted or forgotten."""
+        where = msgspec.structs.replace(write.object, uid=uid)
+        return self._history.find(where) is not None or not self._lives.is_there(uid)
+
+    @property
+    def _is_whole(self) -> bool:
+        return is_mostly_whole(self._orphans, self._admitted)
+
+    def _has_passed(self, write: Write) -> bool:
+        """Whether webhooks changed all of these leaves in writes that were admitted."""
+        if write.operation is Operation.CREATE:
+            return (write.kind, "") in self._passed
+        made = write.content.webhook or NO_DIFF
+        each = [(write.kind, one.pointer) in self._passed for one in made]
+        return bool(each) and all(each)
 
 
-def _not_stored(write: Write, past: ObjectHistory) -> Iterator[Signal]:
-    """Yield one signal for an update that was admitted, and not stored after all."""
-    if not _is_again(write, past):
-        return
+_NEVER_STORED: Final = "it is admitted and never stored"
+
+
+def _not_stored(write: Write, past: ObjectHistory) -> Signal | None:
+    """Return a signal for an update that was admitted, and not stored after all."""
+    earlier = past.earlier
+    # The write before it changed something, and the object is as it was.
+    if not earlier or not write.base or earlier[-1].base != write.base:
+        return None
     tries = [
         one
-        for one in past.earlier
-        if one.base == write.base
-        and one.requester.user == write.requester.user
-        and one.subresource == write.subresource
-        and one.state_after == write.state_after
-        and one.time > write.time - _WINDOW
+        for one in own(write, earlier, SECONDS_BETWEEN)
+        if (one.base, one.subresource, one.state_after)
+        == (write.base, write.subresource, write.state_after)
     ]
-    if len(tries) < _ATTEMPTS or write.time - tries[0].time < _SECONDS_REFUSED:
-        return
-    refusal = Refusal(write, len(tries), write.time - tries[0].time)
+    count, seconds = len(tries), write.time - tries[-1].time if tries else 0.0
+    if not write.content.admitted.changes or count < _ATTEMPTS or seconds < _SECONDS_REFUSED:
+        return None
     blame = Blame.OTHERS if write.content.webhook else blame_of(write.content)
-    yield _signal_refused(
-        write, blame, "writes it again and again: it is admitted and never stored", refusal
-    )
+    return _signal(write, blame, _NEVER_STORED, count, seconds)
 
 
-def _is_tried_long(refusal: Refusal) -> bool:
-    tries, seconds = refusal.tries, refusal.tried_seconds
-    if refusal.is_stale and tries >= _STALE_TRIES and seconds >= _STALE_SECONDS:
-        return True
-    return tries >= _TRIES and seconds >= _SECONDS_REFUSED
-
-
-def _is_again(write: Write, past: ObjectHistory) -> bool:
-    """Return whether the write before it changed something, and the object is as it was."""
-    earlier = past.earlier
-    if not earlier or not write.base or earlier[-1].base != write.base:
-        return False
-    return bool(write.content.admitted.changes)
-
-
-def _signal_refused(write: Write, blame: Blame, what: str, refusal: Refusal) -> Signal:
-    user = write.requester.user
-    paths: tuple[str, ...] = ()
+def _signal(write: Write, blame: Blame, how: str, count: int, seconds: float) -> Signal:
+    is_update = write.operation is Operation.UPDATE
+    changes: Iterable[Change] = write.content.sent if is_update else ()
     if blame is Blame.OTHERS:
-        paths = tuple(one.pointer for one in write.content.webhook or ())
-        what += ", since another webhook changed it"
-    elif write.operation is Operation.UPDATE:
-        paths = tuple(one.pointer for one in write.content.sent)
-    if not paths and write.operation is Operation.UPDATE:
+        changes = write.content.webhook or ()
+        how += ", since another webhook changed it"
+    paths = tuple(one.pointer for one in changes)
+    if not paths and is_update:
         paths = write.pointers()
+    verb = "writes" if is_update else "creates"
     return Signal(
         blame,
         paths,
-        f"{user} {what}",
+        f"{write.requester.user} {verb} it again and again: {how}",
         () if blame is Blame.OTHERS else (write.requester,),
-        evidence={"attempts": refusal.attempts, "seconds": round(refusal.seconds, 1)},
+        evidence={"attempts": count, "seconds": round(seconds, 1)},
     )
+
+
+def _is_slowing(times: Sequence[float]) -> bool:
+    """Return whether the last three pauses between times in seconds grow."""
+    pauses = [after - before for before, after in pairwise(times[-4:])]
+    return len(pauses) == 3 and all(  # noqa: PLR2004 - of four times
+        after >= _SLOWING * before for before, after in pairwise(pauses)
+    )
+
+
+def _is_pod(write: Write) -> bool:
+    return (write.object.group, write.object.resource) == PODS
+
+
+def _place(write: Write) -> _Place:
+    where = write.object
+    if write.operation is Operation.CREATE:
+        names = where.group, where.resource, where.namespace, where.name, write.owner
+        return "\0".join(names), "", write.requester.user
+    return name_of(where), write.subresource, write.requester.user
+
+
+def _where(write: Write) -> _Where:
+    where = write.object
+    return where.group, where.resource, where.namespace, write.owner or where.name
+
+
+def _weight(place: _Place) -> int:
+    return len("".join(place)) // _LONG

@@ -9,9 +9,7 @@ from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
 from genguard.detection.matching import read_policies
-from genguard.detection.questions import ALL, FINDINGS, Question
 from genguard.detection.questions.numbers import Honesty
-from genguard.detection.questions.question import Answers, Event
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge, make_review
@@ -33,18 +31,6 @@ _JUDGE: Final = judge(
     audit_only=True,
     custom=[CustomResource(*KINDS["widgets"], PRESENT), CustomResource(*KINDS["gadgets"], ABSENT)],
 )
-
-
-class Only(Question):
-    """A question of which one finding alone is heard."""
-
-    def __init__(self, name: str) -> None:
-        self._found = FINDINGS[name]
-        (self._question,) = (one for one in ALL if self._found in one.findings)
-
-    def ask(self, event: Event) -> Answers:
-        """Ask the question."""
-        return (one for one in self._question.ask(event) if one[0] is self._found)
 
 
 class Story:
@@ -77,12 +63,12 @@ class Story:
     write, "$reached" the generation of the object that was written last.
     """
 
-    def __init__(self, *questions: Question, resource: str, found: dict[str, Any]) -> None:
+    def __init__(self, *only: str, resource: str, found: dict[str, Any]) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
         suspects = Suspects(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self._detection = Detection(suspects, questions)
+        self._detection = Detection(suspects, only=only)
         self._resource = resource
         self._numbers = itertools.count(1)
         self._now = 0.0

@@ -7,7 +7,6 @@ from genguard.detection.causes import beneath_causes, root_causes
 from genguard.detection.finding import Finding
 from genguard.detection.finding_state import FindingState
 from genguard.detection.ledger import Ledger
-from genguard.detection.questions import ALL
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester
 from tests.cases_loader import Case, load
@@ -18,7 +17,7 @@ CASES = [pytest.param(case, id=case.name) for case in load("causes.yaml", "steps
 
 
 def played(case: Case) -> Story:
-    story = Story(*ALL, resource="widgets", found={"spec": {"size": 0}})
+    story = Story(resource="widgets", found={"spec": {"size": 0}})
     for step in case["steps"]:
         story.play(step)
     return story

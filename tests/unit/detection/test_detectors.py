@@ -11,7 +11,7 @@ from genguard.detection.questions import FINDINGS, Question
 from genguard.detection.questions.question import Blame, Declared, Questions, Seen, Signal, Stored
 from tests.cases_loader import FOLDER, Case, load
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
-from tests.unit.detection.story import Only, Story
+from tests.unit.detection.story import Story
 
 KEYS = ("resource", "object", "steps", "finds")
 FILES = sorted(path.stem for path in (FOLDER / "detectors").iterdir())
@@ -39,7 +39,7 @@ def told(found: Finding, keys: set[str]) -> dict[str, Any]:
 def test_a_detector_finds_what_its_table_says_and_nothing_else(name: str, case: Case):
     assert name in FINDINGS, f"no question of genguard/detection/questions declares {name}"
     resource, found = case.get("resource", "deployments"), case.get("object", {})
-    story = Story(Only(name), resource=resource, found=found)
+    story = Story(name, resource=resource, found=found)
     for step in case["steps"]:
         story.play(step)
     expected = case.get("finds", [])
