@@ -20,6 +20,7 @@ from tools.bench.glance import Glance
 from tools.bench.growth import GROWTHS, Growth, Step
 from tools.bench.lives import CALM, LIVES
 from tools.bench.machine import commit
+from tools.bench.profile import dependencies
 from tools.bench.publish import PAGES, with_text
 from tools.bench.report import (
     growth_table,
@@ -45,7 +46,6 @@ from tools.bench.through import (
     believe,
     run_through,
 )
-from tools.bench.tracked import dependencies
 
 TINY = Effort(repeats=1, seconds=0.05, warm_up=0.02, patient=False)
 

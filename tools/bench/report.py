@@ -33,6 +33,8 @@ Made by `make bench` from [results.json](results.json), which has every number o
 not edit."""
 _FURTHER: Final = """## Look further
 
+- `python -m tools.bench.profile` says where the time of a review goes, by kind of write and phase,
+  and shows a cProfile; with `--of detection` of what happens after the answer.
 - `python -m tools.bench --quick` measures roughly, `--only through` a part, `--server NAME` some.
 """
 _TITLES: Final = {

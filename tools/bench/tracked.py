@@ -15,20 +15,14 @@ from typing import Any, Final
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.reduce import Reviewed
-from genguard.review import Dependencies, review
-from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
+from genguard.review import review
 from tests.scenarios import recording
+from tools.bench.profile import dependencies
 
 _SCENARIO: Final = "thirty-pods-at-once"
 _APPLICATIONS: Final = 100
 _NODES: Final = 1_000
 _SECONDS_APART: Final = 0.01  # 300,000 writes in less than the hour for which they are kept
-
-
-def dependencies() -> Dependencies:
-    """Everything on, as the servers of the bench have it."""
-    options = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
-    return ReviewSetup(options).dependencies
 
 
 @dataclass(frozen=True, slots=True)
