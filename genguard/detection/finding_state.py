@@ -7,14 +7,13 @@ resolved | open   | resolved             | resolved           | resolved
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from genguard.detection.damage import Damage
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Severity
-from genguard.detection.matching import ResourceKind
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects, rank_of
@@ -48,18 +47,6 @@ _Name = TypeVar("_Name")
 
 Accused = tuple[tuple[str, Confidence], ...]
 """Webhooks, the likeliest first."""
-
-
-class Doubt(NamedTuple):
-    """A choice between several webhooks; equal for many findings, so it is made once.
-
-    young  those that were created or changed shortly before this finding began, youngest first
-    """
-
-    detector: str
-    where: ResourceKind
-    names: tuple[str, ...]
-    young: tuple[str, ...] = ()
 
 
 class Requesters(msgspec.Struct, gc=False):
@@ -108,13 +95,15 @@ class Requesters(msgspec.Struct, gc=False):
         }
         likely = {policy for policy, _ in setters}
         often = sorted(self.requesters, key=lambda one: -self.requesters[one])
+
+        def policies(names: set[str], confidence: Confidence) -> Iterator[Actor]:
+            for name in sorted(names, key=lambda one: rank_of(one, young)):
+                yield Actor("policy", name, "", confidence)
+
         found = [
-            *(_policy(name, Confidence.LIKELY) for name in _youngest(likely, young)),
+            *policies(likely, Confidence.LIKELY),
             *(self._user(one, setters, is_sure=is_sure) for one in often),
-            *(
-                _policy(one, Confidence.POSSIBLE)
-                for one in _youngest(self.policies - likely, young)
-            ),
+            *policies(self.policies - likely, Confidence.POSSIBLE),
         ]
         yield from sorted(found, key=lambda one: one.confidence.rank) if is_sure else found
 
@@ -153,14 +142,6 @@ def _count(counts: dict[_Name, int], name: _Name, most: int = _MOST) -> bool:
         return False
     counts[name] = counts.get(name, 0) + 1
     return True
-
-
-def _policy(name: str, confidence: Confidence) -> Actor:
-    return Actor("policy", name, "", confidence)
-
-
-def _youngest(names: Iterable[str], young: Sequence[str]) -> list[str]:
-    return sorted(names, key=lambda one: rank_of(one, young))
 
 
 class FindingState(msgspec.Struct, gc=False):
@@ -303,19 +284,11 @@ class FindingState(msgspec.Struct, gc=False):
         always = [name for name, count in self.candidates.items() if count == signs]
         return tuple(sorted(always or self.candidates))
 
-    def choice(self, suspects: Suspects, began: float) -> Doubt | None:
-        """Return the choice between webhooks; None where at most one may have done it.
+    def actors(self, accused: Accused, suspects: Suspects, began: float) -> Iterator[Actor]:
+        """Yield the actors, the likeliest first; `accused` are webhooks.
 
         began  when it did, as the time of day
         """
-        names = self.webhooks
-        if len(names) <= 1:
-            return None
-        kind = ResourceKind(self.object.group, self.object.resource, self.subresource)
-        return Doubt(self.detector, kind, names, suspects.young(names, began))
-
-    def actors(self, accused: Accused, suspects: Suspects, began: float) -> Iterator[Actor]:
-        """Yield the actors, the likeliest first; `accused` are webhooks, `began` as above."""
         webhooks = [
             Actor("webhook", name, "", confidence if self.by_others else Confidence.POSSIBLE)
             for name, confidence in accused

@@ -22,7 +22,8 @@ from genguard.detection.causes import fold, root_causes
 from genguard.detection.damage import Damage, repair_command
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from genguard.detection.finding_state import Accused, Doubt, FindingState
+from genguard.detection.finding_state import Accused, FindingState
+from genguard.detection.matching import ResourceKind
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.suspects import NOTHING_SHARED, Shared, Suspects, share
 from genguard.detection.write import ObjectKey, Write, name_of
@@ -49,6 +50,10 @@ _Key = tuple[str, ...]
 subresource."""
 
 
+_Choices = dict[tuple[str, ResourceKind, tuple[str, ...], tuple[str, ...]], Accused]
+"""Whom a choice between several webhooks accuses: equal for many findings, so it is made once."""
+
+
 class Mark(NamedTuple):
     """Values of a finding; if they are equal, it has not changed.
 
@@ -61,12 +66,11 @@ class Mark(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A finding as it is saved; `content` makes the bytes, `brief` ones without examples."""
+    """A finding as it is saved: `content` makes the bytes, `content(is_brief=True)` the fewest."""
 
     name: str
     mark: Mark
-    content: Callable[[], bytes]
-    brief: Callable[[], bytes]
+    content: Callable[..., bytes]
 
 
 class Damaged(NamedTuple):
@@ -77,14 +81,6 @@ class Damaged(NamedTuple):
     subresource: str
     damage: Damage
     last: float
-
-
-class _Told(NamedTuple):
-    """A finding as it was told, the choice between webhooks behind it, and whom it names."""
-
-    finding: Finding
-    doubt: Doubt | None
-    accused: Accused
 
 
 class Ledger:
@@ -102,7 +98,8 @@ class Ledger:
         """How many findings were dropped before they were resolved."""
         self._shed: Seconds = 0.0
         """When a review of nobody knows which object was last not judged."""
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, tuple[Finding, Accused]] = {}
+        """Each finding as it was told, and the webhooks that it names."""
         self._each: tuple[Finding, ...] = ()
         self._folded: tuple[Finding, ...] = ()
         self._is_told = True
@@ -122,19 +119,12 @@ class Ledger:
             self._told.clear()
 
     def _changed(self, entry: FindingState) -> None:
-        """Drop what was told of a finding."""
+        """Drop what was told of a finding, and computed from all."""
         self._told.pop(entry.id, None)
-        self._is_told = False
+        self._is_told, self._sharing, self._causes = False, None, None
 
-    def _counted(self, entry: FindingState) -> None:
-        """Drop what was computed from the signs of all findings, too."""
-        self._changed(entry)
-        self._sharing = self._causes = None
-
-    def add(
-        self, detector: str, sign: Signal, write: Write, follows: Iterable[str] = ()
-    ) -> Severity:
-        """Enter a signal, and return the severity that its finding has by itself now.
+    def add(self, detector: str, sign: Signal, write: Write, follows: Iterable[str] = ()) -> None:
+        """Enter a signal.
 
         follows  the uids of owners whose changes the write follows, the nearest first
         """
@@ -163,7 +153,6 @@ class Ledger:
         self._own.add(key)
         self._put(key, entry)
         self._shrink()
-        return entry.severity
 
     def miss(
         self,
@@ -268,7 +257,7 @@ class Ledger:
         """
         if self._is_told:
             return self._folded
-        known: dict[Doubt, Accused] = {}
+        known: _Choices = {}
         order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
         found = tuple(self._finding(one, known) for one in order)
         if len(found) != len(self._each) or not all(map(is_, found, self._each)):
@@ -292,10 +281,8 @@ class Ledger:
             if entry is None or entry.state == "resolved":
                 continue
             news = entry.state, entry.severity, entry.damage
-            content = partial(_saved, entry, self._ahead)
-            brief = partial(_saved, entry, self._ahead, is_brief=True)
             mark = Mark(news, (entry.count, entry.last))
-            yield Saved(_SEPARATOR.join(key), mark, content, brief)
+            yield Saved(_SEPARATOR.join(key), mark, partial(_saved, entry, self._ahead))
 
     def restore(self, rows: Iterable[Row], *, keeps_own: bool = False) -> set[str]:
         """Replace all findings by saved ones; return the ids of those that were taken.
@@ -317,7 +304,7 @@ class Ledger:
         for key in self._own & found.keys():
             known, saved = self._entries[key], found.pop(key)
             known.count = max(known.count, saved.count)
-            self._counted(known)
+            self._changed(known)
         for key, entry in found.items():
             self._put(key, entry)
         self._is_told = False
@@ -331,7 +318,7 @@ class Ledger:
         size = max(_BYTES_OF_FINDING + len(msgspec.msgpack.encode(entry)), _LEAST_BYTES)
         self.bytes += size - self._sizes.get(key, 0)
         self._sizes[key] = size
-        self._counted(entry)
+        self._changed(entry)
 
     def _drop(self, key: _Key) -> None:
         entry = self._entries.pop(key)
@@ -342,7 +329,7 @@ class Ledger:
         self._of_name[name].discard(key)
         if not self._of_name[name]:
             del self._of_name[name]
-        self._counted(entry)
+        self._changed(entry)
 
     def _shrink(self) -> None:
         """Over the bound, drop what is resolved, then examples, then findings."""
@@ -389,19 +376,19 @@ class Ledger:
         ]
         return [key for _, _, key in sorted(kept)]
 
-    def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
+    def _finding(self, entry: FindingState, known: _Choices) -> Finding:
         """Return a finding, the same one as long as nothing changed; `known` caches choices."""
         if self._causes is None:
             self._causes = root_causes(tuple(self._entries.values()))
         cause = self._causes.get(entry.id, "")
-        told = self._told.get(entry.id)
-        if told is not None and told.finding.caused_by == cause and told.doubt is None:
-            return told.finding
+        told, named = self._told.get(entry.id, (None, ()))
+        is_same = told is not None and told.caused_by == cause
+        if told is not None and is_same and len(named) <= 1:
+            return told  # nobody is to be chosen
         began, missed = entry.first + self._ahead, entry.missed_since
-        doubt = entry.choice(self._suspects, began) if told is None else told.doubt
-        accused = self._accused(entry, doubt, known)
-        if told is not None and (told.finding.caused_by, told.accused) == (cause, accused):
-            return told.finding
+        accused = self._accused(entry, began, known)
+        if told is not None and is_same and named == accused:
+            return told
         where = _found(entry)
         actors = tuple(entry.actors(accused, self._suspects, began))
         found = Finding(
@@ -424,26 +411,27 @@ class Ledger:
             resolves_after=entry.resolves_after,
             incomplete_since=_rfc3339(missed + self._ahead) if missed else "",
         )
-        self._told[entry.id] = _Told(found, doubt, accused)
+        self._told[entry.id] = found, accused
         return found
 
     def _notes(self, actors: Iterable[Actor], began: float) -> Iterator[dict[str, Any]]:
         for name, text in self._suspects.notes(actors, began):
             yield {"time": _rfc3339(began), "actor": name, "note": text}
 
-    def _accused(
-        self, entry: FindingState, doubt: Doubt | None, known: dict[Doubt, Accused]
-    ) -> Accused:
+    def _accused(self, entry: FindingState, began: float, known: _Choices) -> Accused:
         """Return the webhooks that are accused; every write may change a choice between several."""
-        if doubt is None:
-            return tuple((one, Confidence.CERTAIN) for one in entry.webhooks)
-        if doubt not in known:
+        names = entry.webhooks
+        if len(names) <= 1:
+            return tuple((one, Confidence.CERTAIN) for one in names)
+        where = ResourceKind(entry.object.group, entry.object.resource, entry.subresource)
+        young = self._suspects.young(names, began)
+        choice = entry.detector, where, names, young
+        if choice not in known:
             if self._sharing is None:
                 self._sharing = self._shared()
-            shared = self._sharing.get(doubt.detector, NOTHING_SHARED)
-            found = self._suspects.accused(doubt.names, shared, doubt.where, doubt.young)
-            known[doubt] = tuple(found)
-        return known[doubt]
+            shared = self._sharing.get(entry.detector, NOTHING_SHARED)
+            known[choice] = tuple(self._suspects.accused(names, shared, where, young))
+        return known[choice]
 
     def _shared(self) -> dict[str, Shared]:
         """Return by detector what findings that blame other webhooks have in common."""

@@ -228,7 +228,7 @@ class Persister:
             contents = dict(rows)
             order = [one for one in self.findings.snapshot(self.place.room) if one.name in contents]
             rows = [(one.name, contents[one.name]) for one in order]
-            brief = [(one.name, one.brief()) async for one in _by_and_by(order)]
+            brief = [(one.name, one.content(is_brief=True)) async for one in _by_and_by(order)]
         left_out = await self.place.save(rows, brief)
         if self._is_failing:
             LOGGER.info("findings are saved again")

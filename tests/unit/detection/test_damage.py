@@ -5,15 +5,14 @@ from typing import Any
 
 import jsonpatch
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from genguard.admission.review import Phase
 from genguard.detection.correlate import Correlator
 from genguard.detection.damage import (
     Damage,
-    LostField,
     LostValue,
     is_broken,
     lost_values,
@@ -24,6 +23,7 @@ from genguard.detection.finding import Finding, Severity
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import SECONDS_UNSEEN
 from genguard.objects.observed import Observed, read_observed
+from tests.cases_loader import Case, table
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
     INTENT,
@@ -40,6 +40,11 @@ OWN = Damage(lost=(LostValue(None, 4),), writer="controller")
 READY = Damage(lost=(LostValue("Ready", 4),), writer="controller")
 
 
+def damage_of(case: Case) -> Damage:
+    names = {"lost": (), "writer": "", "fields": (), "behind": None, "ahead": False}
+    return msgspec.convert([case["damage"].get(name, names[name]) for name in names], Damage)
+
+
 def stored(status: Any, generation: int = 4) -> dict[str, Any]:
     return {"metadata": {"generation": generation, "resourceVersion": "77"}, "status": status}
 
@@ -50,40 +55,9 @@ def observed(status: dict[str, Any]) -> Observed:
     return found
 
 
-@pytest.mark.parametrize(
-    ("damage", "status", "expected", "because"),
-    [
-        (OWN, {}, True, "it is cleared"),
-        (OWN, {"observedGeneration": 0}, True, "0 is cleared, too"),
-        (OWN, None, True, "a status that is gone has it no more"),
-        (OWN, {"observedGeneration": 4}, False, "it is what was sent"),
-        (OWN, {"observedGeneration": 5}, False, "a later write has set it"),
-        (OWN, {"observedGeneration": -1}, False, "Flux starts at -1: somebody set it"),
-        (OWN, "text", False, "no status can be read"),
-        (Damage(lost=(LostValue(None, 4, 3),)), {"observedGeneration": 3}, True, "the old value"),
-        (Damage(lost=(LostValue(None, 4, 3),)), {}, False, "somebody else has cleared it since"),
-        (READY, {"conditions": [{"type": "Ready"}]}, True, "cleared in the condition"),
-        (READY, {"conditions": [{"type": "Ready", "observedGeneration": 4}]}, False, "it is back"),
-        (READY, {"conditions": [{"type": "Other"}]}, False, "there is no such condition"),
-        (Damage(ahead=True), {"observedGeneration": 5}, True, "above generation"),
-        (Damage(ahead=True), {"observedGeneration": 4}, False, "at generation"),
-        (Damage(behind=0), {"observedGeneration": 3}, True, "below generation"),
-        (Damage(behind=0), {"observedGeneration": "3"}, True, "Argo Rollouts writes a text"),
-        (Damage(behind=1), {"observedGeneration": 3}, False, "it always trails by one"),
-        (Damage(behind=0), {"observedGeneration": "x"}, True, "no number has observed anything"),
-    ],
-)
-def test_damage_is_there_while_the_stored_value_is_the_one_that_was_left(
-    damage, status, expected, because
-):
-    assert is_broken(damage, stored(status)) is expected, because
-
-
-def test_a_removed_field_is_damage_until_somebody_sets_it():
-    damage = Damage(fields=(LostField(("status", "phase"), None),))
-    assert is_broken(damage, stored({}))
-    assert is_broken(damage, stored(None))
-    assert not is_broken(damage, stored({"phase": "Up"}))
+@table("damage/stored.yaml", "damage", "status", "broken")
+def test_damage_is_there_while_the_stored_value_is_the_one_that_was_left(case):
+    assert is_broken(damage_of(case), stored(case["status"])) is case["broken"], case.because
 
 
 def test_values_are_lost_where_they_are_cleared_or_where_only_an_older_one_was_put_back():
@@ -116,20 +90,11 @@ def test_a_repair_puts_back_the_values_of_this_very_version_and_nothing_else():
     }
 
 
-@pytest.mark.parametrize(
-    ("damage", "found", "because"),
-    [
-        (Damage(lost=OWN.lost), stored({}), "nobody saw who sent it"),
-        (OWN, stored({"observedGeneration": 4}), "it is there"),
-        (OWN, stored({}, generation=3), "no spec has had this generation"),
-        (OWN, stored(None), "there is no status to put it into"),
-        (Damage((LostValue(None, "text"),), "controller"), stored({}), "it is no number"),
-        (Damage((LostValue(None, -1),), "controller"), stored({}), "no generation is below 1"),
-        (OWN, {"metadata": {"generation": 4}, "status": {}}, "no version to hold it against"),
-    ],
-)
-def test_what_nobody_may_put_back_has_no_repair(damage, found, because):
-    assert repair_patch(damage, found) is None, because
+@table("damage/no_repair.yaml", "damage", "status", "generation", "version")
+def test_what_nobody_may_put_back_has_no_repair(case):
+    found = stored(case["status"], case.get("generation", 4))
+    found["metadata"]["resourceVersion"] = case.get("version", "77")
+    assert repair_patch(damage_of(case), found) is None, case.because
 
 
 @given(st.integers(1, 9), st.none() | st.integers(0, 9), st.booleans())
@@ -252,29 +217,18 @@ def test_what_genguard_itself_puts_back_is_no_write_to_judge():
     assert detection.writes == []
 
 
-@pytest.mark.parametrize(
-    ("sent", "left", "made", "missing", "finds"),
-    [
-        ({"observedGeneration": 1}, None, {}, ["mutate"], True),
-        (None, {"replicas": 1}, {"replicas": 1}, ["intent"], False),
-        (None, None, {"replicas": 1}, ["intent", "mutate"], False),
-        ({"observedGeneration": 1}, {}, None, ["outcome"], True),
-        ({"observedGeneration": 1}, {"observedGeneration": 1}, None, ["outcome"], False),
-    ],
-)
-def test_a_write_that_was_seen_in_part_is_judged_by_what_is_known(sent, left, made, missing, finds):
-    detection = Judging()
-    whole = {"replicas": 2}
+@table("damage/in_part.yaml", "seen", "missing", "finds")
+def test_a_write_that_was_seen_in_part_is_judged_by_what_is_known(case):
+    detection, whole = Judging(), {"replicas": 2}
     write_status(detection, 10.0, whole, whole, whole)
-    write_status(detection, 20.0, sent, left, made)
+    write_status(detection, 20.0, *(case["seen"].get(phase) for phase in Phase))
     detection.finish(50.0)
     found = [one for one in detection.findings() if one.detector == "observed-generation-cleared"]
-    assert bool(found) is finds
+    assert bool(found) is case["finds"], case.because
     if found:
-        assert found[0].evidence[-1]["missing"] == missing
-    assert {phase.value for phase, count in detection.completeness.missing.items() if count} == set(
-        missing
-    )
+        assert found[0].evidence[-1]["missing"] == case["missing"]
+    missing = [phase for phase, count in detection.completeness.missing.items() if count]
+    assert sorted(missing) == case["missing"], case.because
 
 
 def test_phases_that_are_not_registered_are_not_missing():
@@ -294,27 +248,14 @@ def test_a_write_without_an_outcome_is_not_remembered():
     assert detection.history.of(first.object).writes[-1].time == 10.0
 
 
-@pytest.mark.parametrize(
-    ("sent", "left", "expected", "because"),
-    [
-        ({"phase": "Up"}, {}, True, "the field is gone"),
-        ({"phase": "up"}, {"phase": "Up"}, False, "a webhook normalises it, and that is accepted"),
-        (
-            {"conditions": [{"type": "Ready", "status": "True"}]},
-            {"conditions": [{"type": "Ready", "status": "False"}]},
-            True,
-            "a condition says the opposite of what its writer sent",
-        ),
-        ({"phase": "Up"}, {"phase": "Up"}, False, "nothing was changed"),
-    ],
-)
-def test_a_clobbered_condition_or_removed_field_is_damage(sent, left, expected, because):
-    detection = Detection()
-    write_status(detection, 100.0, sent, left, left)
-    assert bool(list(detection.ledger.damaged())) is expected, because
+@table("damage/clobbered.yaml", "sent", "left", "damaged")
+def test_a_clobbered_condition_or_removed_field_is_damage(case):
+    detection, left = Detection(), case["left"]
+    write_status(detection, 100.0, case["sent"], left, left)
+    assert bool(list(detection.ledger.damaged())) is case["damaged"], case.because
     for damaged in detection.ledger.damaged():
         assert is_broken(damaged.damage, stored(left))
-        assert not is_broken(damaged.damage, stored(sent))
+        assert not is_broken(damaged.damage, stored(case["sent"]))
 
 
 def test_a_clobbered_field_that_was_repaired_on_its_way_is_no_damage():

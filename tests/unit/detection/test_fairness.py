@@ -79,9 +79,10 @@ def test_a_tenant_crowds_nobody_out_of_what_is_saved_for_the_standby(attack):
     for number in range(240):
         enter(ledger, namespace(number), f"mine-{number}", sign(), 10, 11)
     found = list(ledger.snapshot(MOST_BYTES_OF_BLOCK))
-    block, left_out = pack(
-        [(one.name, one.content()) for one in found], [(one.name, one.brief()) for one in found]
+    whole, brief = (
+        [(one.name, one.content(is_brief=is_brief)) for one in found] for is_brief in (False, True)
     )
+    block, left_out = pack(whole, brief)
     assert left_out
     standby = Ledger(Suspects())
     standby.restore(unpack(block))

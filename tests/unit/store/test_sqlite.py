@@ -105,7 +105,7 @@ class Words(Ledger):
     def snapshot(self, room: int = 0) -> Iterator[Saved]:
         for word, times in self.said.items():
             mark = Mark(("open", Severity.INFO, None), (times, 0.0))
-            yield Saved(word, mark, *[lambda times=times: b"%d" % times] * 2)
+            yield Saved(word, mark, lambda times=times: b"%d" % times)
 
     def restore(self, rows: Iterable[Row], *, keeps_own: bool = False) -> set[str]:
         self.said = {word: int(times) for word, times in rows}
