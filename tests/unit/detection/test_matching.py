@@ -61,23 +61,12 @@ def test_a_review_shows_the_labels_of_both_objects(new, old, labels, old_labels)
     assert [read_labels(one) for one in (found.labels, found.old_labels)] == [labels, old_labels]
 
 
-@pytest.mark.parametrize(
-    ("change", "with_name", "alike"),
-    [
-        ({"name": "another"}, True, False),
-        ({"name": "another"}, False, True),
-        ({"namespace": "another"}, False, False),
-        ({"subresource": "status"}, False, False),
-        ({"new": {"spec": {"a": 1}}}, False, False),
-        ({"new": {**LABELLED, "spec": {"a": 1}}}, False, True),
-        ({"old": {"metadata": {"labels": {"a": "c"}}}}, False, False),
-    ],
-)
-def test_requests_that_rules_and_selectors_cannot_tell_apart_are_alike(change, with_name, alike):
-    usual = {"new": LABELLED, "old": LABELLED}
-    one, other = request("UPDATE", "pods", **usual), request("UPDATE", "pods", **usual | change)
+@table("attribution/alike.yaml", "change", "named", "alike")
+def test_requests_that_rules_and_selectors_cannot_tell_apart_are_alike(case: Case) -> None:
+    usual, with_name = {"new": LABELLED, "old": LABELLED}, case.get("named", False)
+    one, other = (request("UPDATE", "pods", **usual | each) for each in ({}, case["change"]))
     same = matched(one, with_name=with_name) == matched(other, with_name=with_name)
-    assert same is alike
+    assert same is case["alike"], case.because
 
 
 def test_what_is_in_no_namespace_no_namespace_selector_leaves_out():
@@ -118,18 +107,24 @@ def test_without_a_binding_a_policy_never_acts_and_a_binding_needs_its_policy():
         assert read_policies([None, "text", {"kind": "Pod"}, *documents]) == ()
 
 
-@pytest.mark.parametrize(
-    ("kind", "reference", "covers", "because"),
-    [
-        ({"kind": "ConfigMap"}, {"name": "p"}, "unknown", "what the parameter says is not known"),
-        ({"kind": "ConfigMap"}, None, "true", "params is null"),
-        (None, {"name": "p"}, "true", "without a paramKind the reference is ignored"),
-    ],
+@table(
+    "attribution/policies.yaml",
+    *("kind", "ref", "covers", "rules", "exact", "condition", "reads"),
 )
-def test_a_parameter_cannot_be_resolved(kind, reference, covers, because):
-    spec = {"paramKind": kind} if kind else {}
-    (found,) = read_policies([policy(**spec), binding(paramRef=reference)])
-    assert found.covers(WRITE).value == covers, because
+def test_a_policy_says_what_it_is_for_and_what_it_depends_on(case: Case) -> None:
+    given = case.values
+    spec = {"paramKind": given["kind"]} if "kind" in given else {}
+    if "rules" in given:
+        spec["constraints"] = {"resourceRules": [rule() | one for one in given["rules"]]}
+    conditions = (given["condition"],) if "condition" in given else ()
+    documents = [policy(conditions=conditions, **spec), binding(paramRef=given.get("ref"))]
+    (found,) = read_policies(documents)
+    told = {
+        "covers": found.covers(WRITE).value,
+        "exact": found.match.is_exact(WRITE),
+        "reads": found.reads_object,
+    }
+    assert told == told | {key: given[key] for key in told.keys() & given.keys()}, case.because
 
 
 @table("policies/sets.yaml", "apply", "patch", "pointer", "sets")
@@ -137,35 +132,6 @@ def test_a_mutation_visibly_sets_the_fields_that_it_names(case):
     mutation = apply(case["apply"]) if case.get("apply") else patch(case["patch"])
     (found,) = read_policies([policy("pins", mutation), binding()])
     assert found.sets(case["pointer"]) is case["sets"], case.because
-
-
-@pytest.mark.parametrize(
-    ("rules", "is_exact"),
-    [
-        ([], True),
-        ([rule(apiVersions=["v1"])], True),
-        ([rule(apiVersions=["v1beta1"])], False),
-        ([rule("pods")], False),
-    ],
-)
-def test_conditions_see_the_version_that_a_rule_names(rules, is_exact):
-    (found,) = read_policies([policy(constraints={"resourceRules": rules}), binding()])
-    assert found.match.is_exact(WRITE) is is_exact
-
-
-@pytest.mark.parametrize(
-    ("expression", "reads"),
-    [
-        ("object.a == 1", True),
-        ("!has( object.a)", True),
-        ("oldObject.a == 1", False),
-        ("namespaceObject == null", False),
-        ("request.object == 1", False),
-    ],
-)
-def test_whether_a_condition_may_depend_on_the_new_object(expression, reads):
-    (found,) = read_policies([policy(conditions=(expression,)), binding()])
-    assert found.reads_object is reads
 
 
 def test_what_an_api_server_would_not_take_is_read_as_far_as_it_goes():

@@ -12,33 +12,26 @@ from genguard.objects.fields import (
     to_field_path,
     to_pointer,
 )
-from genguard.objects.metadata import decode_metadata
+from genguard.objects.metadata import decode_metadata, version_number
+from tests.cases_loader import Case, table
 
 
-@pytest.mark.parametrize(
-    ("path", "pointer"),
-    [
-        ((), ""),
-        (("metadata", "generation"), "/metadata/generation"),
-        (("a/b", "c~d"), "/a~1b/c~0d"),
-        (("~1",), "/~01"),
-        (("",), "/"),
-        (("conditions", 0), "/conditions/0"),
-    ],
-)
-def test_pointers_are_those_of_rfc_6901(path, pointer):
-    assert to_pointer(path) == pointer
-    assert from_pointer(pointer) == tuple(str(token) for token in path)
+@table("objects/pointers.yaml", "path", "pointer", "read")
+def test_a_path_is_a_pointer_on_the_wire_and_has_dots_for_people(case: Case) -> None:
+    path, pointer = case["path"], case["pointer"]
+    assert to_pointer(path) == pointer, case.because
+    assert from_pointer(pointer) == tuple(map(str, path)), case.because
+    assert to_field_path(path) == case["read"], case.because
+
+
+@table("objects/versions.yaml", "text", "number")
+def test_what_is_no_number_counts_as_the_oldest_version(case: Case) -> None:
+    assert version_number(case["text"]) == case["number"], case.because
 
 
 def test_a_pointer_that_does_not_begin_at_the_root_is_refused():
     with pytest.raises(ValueError, match="starts with"):
         from_pointer("metadata")
-
-
-def test_people_read_paths_with_dots_and_brackets():
-    assert to_field_path(("status", "conditions", 0, "type")) == "status.conditions[0].type"
-    assert to_field_path((0, "a")) == "[0].a"
 
 
 def test_absent_null_and_empty_are_three_values():

@@ -4,6 +4,7 @@ import pytest
 
 from genguard.objects.served import UnknownTargetError, find, read_resources, split_target
 from genguard.trace.plan import Traced
+from tests.cases_loader import Case, table
 
 
 def resource(name, kind, *short: str, namespaced=True):
@@ -30,31 +31,13 @@ SERVED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("pod", "pods."),
-        ("po", "pods."),
-        ("Pods", "pods."),
-        ("Deployment", "deployments.apps"),
-        ("deployment.apps", "deployments.apps"),
-        ("deployments.v1.apps", "deployments.apps"),
-        ("pods.v1.", "pods."),
-        ("ev", "events."),
-        ("events.events.k8s.io", "events.events.k8s.io"),
-        ("deploy", "deploy.example.org"),  # a name goes before a short name
-        ("deploy.apps", "deployments.apps"),
-    ],
-)
-def test_a_kind_is_found_by_each_of_its_names(kind, expected):
-    found = find(kind, SERVED)
-    assert f"{found.resource}.{found.group}" == expected
-
-
-@pytest.mark.parametrize("kind", ["gadget", "pods.apps", "pods/status", "deployment.v2.apps", ""])
-def test_an_unknown_kind_is_refused(kind):
-    with pytest.raises(UnknownTargetError, match="there is no kind"):
-        find(kind, SERVED)
+@table("objects/kinds.yaml", "text", "found")
+def test_a_kind_is_found_by_each_of_its_names_and_an_unknown_one_is_refused(case: Case) -> None:
+    if case.get("found"):
+        assert str(find(case["text"], SERVED)) == case["found"], case.because
+    else:
+        with pytest.raises(UnknownTargetError, match="there is no kind"):
+            find(case["text"], SERVED)
 
 
 @pytest.mark.parametrize("text", ["web", "deploy/", "/web", "deploy/web/status", ""])
