@@ -7,6 +7,7 @@ managedFields, times) or never changes (name). What components write for themsel
 """
 
 from collections.abc import Callable, Iterable
+from importlib import resources
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ from genguard.detection.changes import (
 )
 from genguard.detection.diff import Compared, compare
 from genguard.detection.values import Shows, shown
+from genguard.formats.documents import load_document
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import ObjectMeta, read_owners
 
@@ -33,44 +35,11 @@ ANNOTATIONS: Final = "annotations"
 FINALIZERS: Final = "finalizers"
 OWNERS: Final = "ownerReferences"
 
-BOOKKEEPING: Final = {
-    # What a component keeps there for itself, or moves for as long as all goes well.
-    "autoscaling.alpha.kubernetes.io/": "kubernetes pkg/apis/autoscaling/annotations.go",
-    "cluster-autoscaler.kubernetes.io/last-updated": (
-        "autoscaler cluster-autoscaler/clusterstate/utils/status.go:ConfigMapLastUpdatedKey"
-    ),
-    "control-plane.alpha.kubernetes.io/leader": (
-        "client-go tools/leaderelection/resourcelock/interface.go:LeaderElectionRecordAnnotationKey"
-    ),
-    "deployment.kubernetes.io/": (
-        "kubernetes pkg/controller/deployment/util/deployment_util.go:RevisionAnnotation"
-    ),
-    "deprecated.daemonset.template.generation": (
-        "kubernetes staging/src/k8s.io/api/apps/v1/types.go:DeprecatedTemplateGeneration"
-    ),
-    "endpoints.kubernetes.io/last-change-trigger-time": (
-        "kubernetes staging/src/k8s.io/api/core/v1/annotation_key_constants.go"
-    ),
-    "genguard.io/": "genguard/admission/probe.py",
-    "kubectl.kubernetes.io/": (
-        "kubernetes staging/src/k8s.io/api/core/v1/annotation_key_constants.go"
-    ),
-    "kubernetes.io/change-cause": (
-        "kubernetes staging/src/k8s.io/kubectl/pkg/polymorphichelpers/history.go"
-    ),
-    "node.alpha.kubernetes.io/ttl": (
-        "kubernetes staging/src/k8s.io/api/core/v1/annotation_key_constants.go"
-    ),
-    # Somebody sets it to ask for something, and whoever has done it takes it away.
-    "argocd.argoproj.io/hydrate": "argo-cd pkg/apis/application/v1alpha1/types.go",
-    "argocd.argoproj.io/refresh": "argo-cd pkg/apis/application/v1alpha1/types.go",
-    "reconcile.fluxcd.io/requestedAt": "fluxcd/pkg apis/meta/annotations.go",
-    "volume.kubernetes.io/selected-node": (
-        "kubernetes pkg/controller/volume/persistentvolume/pv_controller.go:AnnSelectedNode"
-    ),
-}
-"""Keys of labels and annotations that are not compared, with their source; all keys of a domain
-where it ends in "/"."""
+BOOKKEEPING: Final = msgspec.convert(
+    load_document(resources.files("genguard.detection").joinpath("bookkeeping.yaml").read_bytes()),
+    dict[str, str],
+)
+"""Keys of labels and annotations that are not compared; bookkeeping.yaml explains them."""
 
 
 def compare_metadata(
