@@ -5,6 +5,7 @@ import pytest
 from genguard.detection.diff import NO_DIFF
 from genguard.detection.fact import decode_fact, encode_fact
 from genguard.detection.metadata import BOOKKEEPING
+from tests.cases_loader import Case, table
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
     INTENT,
@@ -43,49 +44,11 @@ def notes(**values):
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "one", "uid": "a"}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told", "because"),
-    [
-        (labels(a="1", b="1"), labels(a="2", b="1"), ["/metadata/labels/a"], "another value"),
-        ({}, labels(a="1"), ["/metadata/labels/a"], "a label that is new"),
-        (notes(a="1"), {}, ["/metadata/annotations/a"], "the last annotation is gone"),
-        (notes(a="1"), {"annotations": None}, ["/metadata/annotations/a"], "null is none"),
-        (notes(a="1"), notes(a=""), ["/metadata/annotations/a"], "empty is a value"),
-        (
-            {"labels": {"a.b/c": "1"}},
-            {"labels": {"a.b/c": "2"}},
-            ["/metadata/labels/a.b~1c"],
-            "a pointer escapes",
-        ),
-        (labels(b="1", a="1"), labels(a="1", b="1"), [], "another order"),
-        ({"finalizers": ["a", "b"]}, {"finalizers": ["b", "a"]}, [], "their order means nothing"),
-        ({"finalizers": ["a"]}, {"finalizers": ["b"]}, ["/metadata/finalizers"] * 2, "one for one"),
-        ({"finalizers": ["a"]}, {}, ["/metadata/finalizers"], "the last one is gone"),
-        (
-            {"ownerReferences": [OWNER]},
-            {"ownerReferences": [{**OWNER, "controller": True}]},
-            ["/metadata/ownerReferences"],
-            "it becomes the controller",
-        ),
-        (
-            {"ownerReferences": [OWNER]},
-            {"ownerReferences": [{**OWNER, "apiVersion": "v2", "blockOwnerDeletion": True}]},
-            [],
-            "the same owner",
-        ),
-        (
-            {"ownerReferences": [OWNER, {**OWNER, "uid": "b"}]},
-            {"ownerReferences": [{**OWNER, "uid": "b"}]},
-            ["/metadata/ownerReferences"],
-            "one of two is gone",
-        ),
-        ({"generation": 1}, {"generation": 2}, [], "the server counts"),
-        ({"managedFields": []}, {"managedFields": [{}]}, [], "the server keeps it"),
-    ],
-)
-def test_what_differs_in_metadata_is_told_by_key_and_never_by_place(old, new, told, because):
-    found = fact(OUTCOME, update(new, old)).compared_metadata
-    assert ([] if found is None else [one.pointer for one in found.diff]) == told, because
+@table("facts/metadata.yaml", "old", "new", "told")
+def test_what_differs_in_metadata_is_told_by_key_and_never_by_place(case: Case) -> None:
+    found = fact(OUTCOME, update(case["new"], case["old"])).compared_metadata
+    told = [] if found is None else [one.pointer for one in found.diff]
+    assert told == case["told"], case.because
 
 
 @pytest.mark.parametrize(("key", "source"), BOOKKEEPING.items())
@@ -96,24 +59,12 @@ def test_bookkeeping_is_not_compared_and_each_entry_has_a_source(key, source):
     assert "/" in source
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "grown", "because"),
-    [
-        ("a", "ab", True, "at its end"),
-        ("a", "ba", True, "at its beginning"),
-        ("[1]", "[1,2]", True, "before the bracket that ends it"),
-        ("ab", "ab", False, "equal"),
-        ("ab", "a", False, "shorter"),
-        ("ab", "cd", False, "another of that length"),
-        ("ab", "acd", False, "something else at its end"),
-        ("9", "10", False, "a number"),
-        ("", "a", False, "nothing was there"),
-    ],
-)
-def test_a_value_has_grown_where_the_stored_one_is_still_in_it(old, new, grown, because):
-    found = fact(OUTCOME, update(notes(a=new), notes(a=old))).compared_metadata
+@table("facts/grown.yaml", "old", "new", "grown")
+def test_a_value_has_grown_where_the_stored_one_is_still_in_it(case: Case) -> None:
+    one = update(notes(a=case["new"]), notes(a=case["old"]))
+    found = fact(OUTCOME, one).compared_metadata
     keys = [] if found is None else [one.key for one in found.diff if one.has_grown]
-    assert bool(keys) == grown, because
+    assert bool(keys) == case["grown"], case.because
 
 
 def test_no_value_of_metadata_is_in_a_fact_and_of_finalizers_and_owners_no_name():
@@ -174,12 +125,6 @@ def test_a_write_without_outcome_whose_metadata_alone_was_changed_is_judged_as_i
         feed(detection, phase, one, 100.0)
     detection.finish(200.0)
     assert [one.missing for one in detection.writes] == [(), (OUTCOME,)]
-
-
-def written(value, base, now, stored="-"):
-    one = update(labels(a=value), labels(a=stored), base, user=f"user-{value}")
-    (write,) = joined((OUTCOME, one), now=now)
-    return write
 
 
 def test_what_cannot_be_read_is_counted():
