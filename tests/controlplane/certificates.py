@@ -64,28 +64,22 @@ class Authority:
 
     def issue_server(self, *names: str) -> KeyPair:
         """A certificate for a server on 127.0.0.1, localhost and any other DNS names given."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
         loopback = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
         dns = [x509.DNSName(name) for name in ("localhost", *names)]
-        certificate = (
-            _builder(subject, self._name, key)
-            .add_extension(x509.SubjectAlternativeName([loopback, *dns]), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-        return KeyPair(_pem(certificate), private_pem(key))
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+        return self._issue("server", x509.SubjectAlternativeName([loopback, *dns]), usage)
 
     def issue_client(self, name: str) -> KeyPair:
         """A certificate for a client that is known by its common name."""
+        return self._issue(name, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]))
+
+    def _issue(self, name: str, *extensions: x509.ExtensionType) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = (
-            _builder(subject, self._name, key)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-        return KeyPair(_pem(certificate), private_pem(key))
+        builder = _builder(subject, self._name, key)
+        for one in extensions:
+            builder = builder.add_extension(one, critical=False)
+        return KeyPair(_pem(builder.sign(self._key, hashes.SHA256())), private_pem(key))
 
 
 def service_account_key() -> bytes:

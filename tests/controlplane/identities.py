@@ -47,13 +47,14 @@ def tokens_of(file: str) -> dict[str, str]:
     return {user: token for token, user, *_ in (line.split(",") for line in file.splitlines())}
 
 
-def kubeconfig(server: str, ca: bytes, identity: Identity) -> str:
+def kubeconfig(server: str, ca: bytes, identity: Identity, namespace: str = "default") -> str:
     """A kubeconfig file, complete in itself; JSON is YAML."""
+    context = {"cluster": "genguard-tests", "user": identity.name, "namespace": namespace}
     config: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "genguard-tests",
-        "contexts": [_named("context", {"cluster": "genguard-tests", "user": identity.name})],
+        "contexts": [_named("context", context)],
         "clusters": [
             _named(
                 "cluster",

@@ -17,7 +17,14 @@ from tests.controlplane import commands
 from tests.controlplane.build import OTHER_MINOR, binaries, binary
 from tests.controlplane.certificates import Authority, KeyPair, service_account_key
 from tests.controlplane.client import Client, Endpoint
-from tests.controlplane.identities import ADMIN, identities, kubeconfig, token_file, tokens_of
+from tests.controlplane.identities import (
+    ADMIN,
+    Identity,
+    identities,
+    kubeconfig,
+    token_file,
+    tokens_of,
+)
 from tests.controlplane.nodes import is_usable, node
 from tests.controlplane.options import Options
 from tests.controlplane.ports import ReservedPort
@@ -78,6 +85,13 @@ class ControlPlane:
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig file."""
         return self._at.kubeconfig(ADMIN)
+
+    def write_kubeconfig(self, path: Path, token: str, namespace: str = "default") -> Path:
+        """Write the kubeconfig of whoever has this token; returns its path."""
+        identity = Identity("genguard", "genguard", token=token)
+        ca = self.authority.pair.certificate
+        path.write_text(kubeconfig(self.server, ca, identity, namespace))
+        return path
 
     @property
     def audit_log(self) -> Path:

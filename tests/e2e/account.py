@@ -1,7 +1,5 @@
 """Acts as genguard's own ServiceAccount, with the rights of the manifests and no others."""
 
-import base64
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,20 +31,7 @@ class Account:
         ca = plane.authority.pair.certificate.decode()
         server = urlsplit(plane.server)
         self.client = Client(Endpoint("127.0.0.1", server.port or 443, ca, token))
-        cluster = {
-            "server": plane.server,
-            "certificate-authority-data": base64.b64encode(ca.encode()).decode(),
-        }
-        context = {"cluster": "here", "user": "genguard", "namespace": namespace}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "here",
-            "clusters": [{"name": "here", "cluster": cluster}],
-            "users": [{"name": "genguard", "user": {"token": token}}],
-            "contexts": [{"name": "here", "context": context}],
-        }
-        kubeconfig.write_text(json.dumps(config))
+        plane.write_kubeconfig(kubeconfig, token, namespace)
 
 
 @contextmanager

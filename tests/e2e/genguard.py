@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import sys
 import tempfile
 from base64 import b64encode
@@ -144,6 +145,12 @@ class Genguard:
             return answer.status, answer.read().decode()
         finally:
             connection.close()
+
+    def admission(self) -> http.client.HTTPSConnection:
+        """A connection to the admission port, which the caller closes."""
+        trust = ssl.create_default_context(cafile=str(self.folder / "certs" / "ca.crt"))
+        at = urlsplit(self._admission).netloc
+        return http.client.HTTPSConnection(at, timeout=PATIENCE, context=trust)
 
     def terminate(self) -> None:
         """Sends SIGTERM, and does not wait."""

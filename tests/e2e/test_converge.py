@@ -1,7 +1,8 @@
 """`genguard converge` on a real API server: what it says, and that nothing is stored."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,34 +60,16 @@ class Cluster:
         done = self.converge("-f", "-", "-o", "json", given=given)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    @contextmanager
     def calls(
         self, patch: Callable[[Any], Patch], *resources: str, name: str, **settings: Any
-    ) -> Any:
-        listener = WebhookListener(self.plane.authority, patch)
-        return _Registered(listener, self, resources, name, settings)
-
-
-class _Registered:
-    """A listener that runs and is registered while it is entered."""
-
-    def __init__(
-        self, listener: WebhookListener, cluster: Cluster, resources: Any, name: str, settings: Json
-    ) -> None:
-        self._listener, self._cluster = listener, cluster
-        self._given = resources, name, settings
-
-    def __enter__(self) -> WebhookListener:
-        resources, name, settings = self._given
-        self._listener.__enter__()
-        self._registered = self._listener.registered(
-            self._cluster.plane, self._cluster.namespace, resources, name=name, **settings
-        )
-        self._registered.__enter__()
-        return self._listener
-
-    def __exit__(self, *error: object) -> None:
-        self._registered.__exit__(*error)
-        self._listener.__exit__(*error)
+    ) -> Iterator[WebhookListener]:
+        """A listener that runs and is registered while this is entered."""
+        with (
+            WebhookListener(self.plane.authority, patch) as listener,
+            listener.registered(self.plane, self.namespace, resources, name=name, **settings),
+        ):
+            yield listener
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener
-from tests.e2e.culprits import OLD_OPERATOR, deployment
+from tests.e2e.culprits import OLD_OPERATOR, deployment, pod
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.store.alertmanager import Alertmanager
@@ -34,13 +34,6 @@ class ClearsOnce:
             return ()
         self._seen.add(uid)
         return [{"op": "remove", "path": "/status/observedGeneration"}]
-
-
-def pod(name: str) -> Json:
-    return {
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "image:1"}]},
-    }
 
 
 @pytest.mark.parametrize(

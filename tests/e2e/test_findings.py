@@ -21,7 +21,6 @@ from jsonschema import Draft202012Validator
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.granting import SYSTEM, granted
-from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
@@ -274,9 +273,7 @@ def test_the_documented_role_is_enough_and_less_is_not(broken: Broken, tmp_path:
         with granted(plane, [account, granted_role, binding]):
             path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/reader/token"
             token = plane.client.post(path, {"spec": {}}).body["status"]["token"]
-            config = tmp_path / "kubeconfig"
-            identity = Identity("reader", "reader", token=token)
-            config.write_text(kubeconfig(plane.server, plane.authority.pair.certificate, identity))
+            config = plane.write_kubeconfig(tmp_path / "kubeconfig", token)
             with Verb(plane, "findings", f"--kubeconfig={config}", "-o", "name") as verb:
                 verb.end()
             assert verb.code == code, verb.err

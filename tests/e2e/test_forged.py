@@ -1,8 +1,6 @@
 """Forged reviews: their findings do not alert, as a real API server does not know the objects."""
 
 import json
-import ssl
-from http.client import HTTPSConnection
 from typing import Any
 
 from tests.controlplane.client import wait_until
@@ -10,7 +8,6 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.reviews import make_review
-from tests.waiting import PATIENCE
 
 HOSTILE = 'a"\n<b>{{x}}\x1b[2J\x9b31m\u202e\u2028' + "\u6f22" * 1_000
 LONGEST_NAME = HOSTILE[:253]
@@ -19,8 +16,7 @@ LONGEST_NAME = HOSTILE[:253]
 
 def forge(guard: Genguard, metadata: dict[str, Any], user: str = "someone") -> None:
     """A status that is cleared again and again by a webhook, on an object that is named."""
-    trust = ssl.create_default_context(cafile=str(guard.folder / "certs" / "ca.crt"))
-    connection = HTTPSConnection("127.0.0.1", guard.admission_port, timeout=PATIENCE, context=trust)
+    connection = guard.admission()
     for version in range(5):
         stored = {"metadata": {**metadata, "resourceVersion": str(version)}, "status": {}}
         asked = {**stored, "status": {"observedGeneration": 2, "replicas": version}}

@@ -10,7 +10,6 @@ import pytest
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.granting import granted
-from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.manifests_copied import with_component
@@ -51,10 +50,7 @@ def token(apiserver: ControlPlane, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def guard(apiserver: ControlPlane, folder: Path) -> Iterator[Genguard]:
-    identity = Identity("genguard", "genguard", token=token(apiserver, "genguard"))
-    path = folder / "kubeconfig"
-    ca = apiserver.authority.pair.certificate
-    path.write_text(kubeconfig(apiserver.server, ca, identity))
+    path = apiserver.write_kubeconfig(folder / "kubeconfig", token(apiserver, "genguard"))
     with Genguard(f"--kubeconfig={path}", "--ops-auth=kubernetes", "--ops-tls") as guard:
         yield guard
 
@@ -102,10 +98,7 @@ def test_the_server_needs_the_right_to_ask(
     apiserver: ControlPlane, folder: Path, guard: Genguard
 ) -> None:
     del guard  # the identities are there by now
-    path = folder / "without"
-    identity = Identity("other", "other", token=token(apiserver, "other"))
-    ca = apiserver.authority.pair.certificate
-    path.write_text(kubeconfig(apiserver.server, ca, identity))
+    path = apiserver.write_kubeconfig(folder / "without", token(apiserver, "other"))
     viewer = token(apiserver, "viewer")
     with Genguard(f"--kubeconfig={path}", "--ops-auth=kubernetes", "--ops-tls") as powerless:
         assert status(powerless, "/", viewer) == 503

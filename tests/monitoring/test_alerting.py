@@ -6,15 +6,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
-from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
+from tests.e2e.account import account
 from tests.e2e.culprits import OLD_OPERATOR, pod, removes_observed_generation
-from tests.e2e.genguard import ROOT, Genguard
+from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.monitoring.rules import RUNBOOK_URL, alerts
 from tests.monitoring.stack import Alert, Prometheus, Stack, running
@@ -22,7 +21,6 @@ from tests.monitoring.stack import Alert, Prometheus, Stack, running
 DETECTOR = "observed-generation-cleared"
 CULPRIT = f"{OLD_OPERATOR}/reviews.example.org"
 RESOLVED_WITHIN = 300.0  # 60 s of quiet, and what looks, scrapes and evaluations take
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @pytest.fixture(scope="module")
@@ -32,27 +30,10 @@ def stack() -> Iterator[Stack]:
 
 
 @pytest.fixture
-def as_installed(
-    cluster: ControlPlane, namespace: NamespaceFactory, tmp_path: Path
-) -> Iterator[Path]:
+def as_installed(cluster: ControlPlane, tmp_path: Path) -> Iterator[Path]:
     """A kubeconfig with the rights that the manifests give the server, and no others."""
-    where = namespace(cluster)
-    access = yaml.safe_load_all((ROOT / "manifests/base/server/access.yaml").read_text())
-    role: dict[str, Any] = next(one for one in access if one["kind"] == "ClusterRole")
-    name = role["metadata"]["name"] = f"genguard-{where}"
-    subject = {"kind": "ServiceAccount", "name": "default", "namespace": where}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-    binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
-    cluster.client.post(f"{RBAC}/clusterroles", role)
-    cluster.client.post(f"{RBAC}/clusterrolebindings", binding)
-    account = f"/api/v1/namespaces/{where}/serviceaccounts/default/token"
-    token = cluster.client.post(account, {"spec": {}}).body["status"]["token"]
-    path = tmp_path / "kubeconfig"
-    ca = cluster.authority.pair.certificate
-    path.write_text(kubeconfig(cluster.server, ca, Identity("genguard", name, (), token)))
-    yield path
-    cluster.client.delete(f"{RBAC}/clusterrolebindings/{name}")
-    cluster.client.delete(f"{RBAC}/clusterroles/{name}")
+    with account(cluster, "genguard-alerting", tmp_path / "kubeconfig") as found:
+        yield found.kubeconfig
 
 
 def firing(prometheus: Prometheus) -> list[Alert]:

@@ -6,10 +6,8 @@ happens when something is wrong is made to happen: a body that cannot be read, a
 not there, a store that is lost.
 """
 
-import http.client
 import json
 import math
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,9 +40,7 @@ class Poster:
     """Sends bodies to the admission port as the API server does."""
 
     def __init__(self, guard: Genguard) -> None:
-        trust = ssl.create_default_context(cafile=guard.folder / "certs" / "ca.crt")
-        at = urlsplit(guard.url("mutate"))
-        self._connection = http.client.HTTPSConnection("localhost", at.port, context=trust)
+        self._connection = guard.admission()
 
     def post(self, phase: str, body: bytes, kind: str = "application/json") -> int:
         self._connection.request("POST", f"/{phase}?timeout=2s", body, {"Content-Type": kind})

@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.controlplane.client import wait_until
-from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from webhook.cli import main
@@ -186,11 +185,7 @@ class Users:
         me = client.as_user(f"system:serviceaccount:default:{name}", ("system:authenticated",))
         if rules:
             wait_until(lambda: _may(me, rules[-1]), what="rights that are granted are noticed")
-        identity = Identity(name, name, token=token)
-        config = self.folder / name
-        ca = self.plane.authority.pair.certificate
-        config.write_text(kubeconfig(self.plane.server, ca, identity))
-        return config
+        return self.plane.write_kubeconfig(self.folder / name, token)
 
 
 def _rule(right: str) -> dict[str, list[str]]:

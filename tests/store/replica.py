@@ -1,13 +1,10 @@
 """`genguard serve` as a process of its own, and the API server's calls to it."""
 
-import http.client
 import json
-import ssl
+from contextlib import closing
 from typing import Any
-from urllib.parse import urlsplit
 
 from tests.e2e.genguard import Genguard
-from tests.waiting import PATIENCE
 
 
 class Replica(Genguard):
@@ -15,19 +12,13 @@ class Replica(Genguard):
 
     def call(self, phase: str, review: dict[str, Any]) -> dict[str, Any]:
         """The `response` to one review."""
-        trust = ssl.create_default_context(cafile=str(self.folder / "certs" / "ca.crt"))
-        at = urlsplit(self.url(phase))
-        connection = http.client.HTTPSConnection(at.netloc, timeout=PATIENCE, context=trust)
-        try:
+        with closing(self.admission()) as connection:
             body = json.dumps(review).encode()
-            connection.request(
-                "POST", f"{at.path}?timeout=30s", body, {"Content-Type": "application/json"}
-            )
+            path = f"/{phase}?timeout=30s"
+            connection.request("POST", path, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             assert answer.status == 200
             response: dict[str, Any] = json.load(answer)["response"]
-        finally:
-            connection.close()
         assert response["allowed"]
         return response
 
