@@ -1,5 +1,6 @@
 """Runs `genguard serve` as a process of its own and reads what it says of itself."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -151,6 +152,27 @@ class Genguard:
         trust = ssl.create_default_context(cafile=str(self.folder / "certs" / "ca.crt"))
         at = urlsplit(self._admission).netloc
         return http.client.HTTPSConnection(at, timeout=PATIENCE, context=trust)
+
+    def call(self, phase: str, review: dict[str, Any]) -> dict[str, Any]:
+        """The `response` to one review, as the API server asks for it."""
+        with contextlib.closing(self.admission()) as connection:
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", f"/{phase}?timeout=30s", json.dumps(review), headers)
+            answer = connection.getresponse()
+            assert answer.status == 200
+            response: dict[str, Any] = json.load(answer)["response"]
+        assert response["allowed"]
+        return response
+
+    @property
+    def has_store(self) -> bool:
+        """Whether the store that it shares answers."""
+        return self.metric("genguard_store_up") == 1
+
+    def asked(self, operation: str, *results: str) -> float:
+        """How many commands to the store had one of these results."""
+        name = "genguard_store_requests_total"
+        return sum(self.metric(name, operation=operation, result=one) for one in results)
 
     def terminate(self) -> None:
         """Sends SIGTERM, and does not wait."""

@@ -15,7 +15,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import OLD_OPERATOR, is_ready, pod, removes_observed_generation
 from tests.e2e.registrations import registered
-from tests.e2e.replicas import Replicas, replicated
+from tests.e2e.replicas import Replicas
 from tests.e2e.traffic import passed_unseen
 from tests.nightly import by_day
 from tests.scenarios.catalogue import catalogue
@@ -56,7 +56,7 @@ def shared(cluster: ControlPlane) -> Iterator[Shared]:
             f"--alertmanager={alertmanager.url}",
             "--events",
         )
-        with replicated(*flags) as guards:
+        with Replicas(*flags) as guards:
             guards.wait_for_store()
             wait_until(lambda: guards.metric("genguard_leader") == 1, what="one that leads")
             yield Shared(cluster, store, proxy, alertmanager, guards)
@@ -79,7 +79,7 @@ def test_the_loop_of_kep_5067_ends_though_intents_come_in_elsewhere(
     name = namespace(shared.plane)
     path = f"/api/v1/namespaces/{name}/pods"
     guards = shared.guards
-    fetched = sum(one.asked("fetch", "ok") for one in guards.each)
+    fetched = sum(one.asked("fetch", "ok") for one in guards.endpoints)
     with _clearing(shared, name, "pods/status") as culprit:
         shared.plane.client.post(path, pod())
         get = lambda: shared.plane.client.get(f"{path}/one").body  # noqa: E731
@@ -87,7 +87,7 @@ def test_the_loop_of_kep_5067_ends_though_intents_come_in_elsewhere(
         wait_until(lambda: get()["status"].get("observedGeneration") == 1, what="observed")
         wait_until(lambda: _is_quiet(culprit), every=0, what="quiet")
         seen = guards.spread(resource="pods", subresource="status")
-    assert sum(one.asked("fetch", "ok") for one in guards.each) > fetched
+    assert sum(one.asked("fetch", "ok") for one in guards.endpoints) > fetched
     for phase, counts in seen.items():
         # A write upon a version that is no longer the latest has no outcome.
         assert sum(counts) >= sum(seen["outcome"]) > 0, phase
@@ -117,7 +117,7 @@ def test_a_loop_is_one_finding_with_one_count_wherever_its_writes_were_seen(
         assert not list(complaints(Result(found), expectations()[name]))
         assert ("of" in _trials(found)) == (name in BY_WEBHOOK)
         names = {one["id"] for one in found}
-        for replica in guards.each:
+        for replica in guards.endpoints:
             shows = lambda one=replica: guards.findings(namespace=where, of=one).keys() == names  # noqa: E731
             wait_until(shows, what="the same findings everywhere")
         _assert_told_once(shared, where, found)
@@ -252,7 +252,8 @@ def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
             begin(shared)
             try:
                 wait_until(
-                    lambda: not any(one.has_store for one in guards.each), what="the store lost"
+                    lambda: not any(one.has_store for one in guards.endpoints),
+                    what="the store lost",
                 )
                 cleared = writers.cleared
                 writers.more()
@@ -298,7 +299,8 @@ def test_a_leader_that_is_killed_loses_no_finding_and_another_counts_on(
         found = wait_until(lambda: guards.findings(namespace=name), what="found")
         writers.more()
         wait_until(
-            lambda: all(found.keys() <= findings(one).keys() for one in guards.each), what="saved"
+            lambda: all(found.keys() <= findings(one).keys() for one in guards.endpoints),
+            what="saved",
         )
         guards.kill_leader()
         before = findings(guards.leader)
@@ -312,7 +314,7 @@ def test_a_leader_that_is_killed_loses_no_finding_and_another_counts_on(
     assert writers.failed == []
     news = [
         line["id"]
-        for one in guards.each
+        for one in guards.endpoints
         for line in one.log_lines("finding opened")
         if line["id"] in found
     ]

@@ -26,7 +26,6 @@ from tests.e2e.traffic import PATIENCE, Traffic
 from tests.faults.apart import apart
 from tests.faults.fleet import Fleet
 from tests.store.loop import Loop, findings
-from tests.store.replica import Replica
 
 LIFETIME = timedelta(seconds=100)
 """Of the certificate: it is looked at each twentieth, and due after two thirds."""
@@ -174,7 +173,7 @@ def test_on_a_disk_that_is_full_from_the_start_it_serves_and_keeps_all_once_ther
         "dd if=/dev/zero of=disk/ballast bs=64k 2> /dev/null || true"
     )
     flags = ("--store=sqlite:disk/state.db", "--record=disk/recording")
-    with Replica(*flags, within=apart(script)) as guard:
+    with Genguard(*flags, within=apart(script)) as guard:
         _fill(guard)
         loop = Loop()
         loop.until(guard, lambda: guard.metric("genguard_store_save_failures"), "not saved")

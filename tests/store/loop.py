@@ -1,12 +1,11 @@
 """A loop that a server can find."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle
+from collections.abc import Callable
 from typing import Any
 
 from tests.controlplane.client import wait_until
+from tests.e2e.genguard import Genguard
 from tests.reviews import make_review
-from tests.store.replica import Replica
 
 
 class Loop:
@@ -15,31 +14,26 @@ class Loop:
     def __init__(self) -> None:
         self.turns = 0
 
-    def until(self, server: Replica, true: Callable[[], Any], what: str) -> None:
+    def until(self, server: Genguard, true: Callable[[], Any], what: str) -> None:
         """It turns until this is true: writes are joined and judged as later ones come."""
-        self.spread((server,), true, what)
-
-    def spread(self, servers: Sequence[Replica], true: Callable[[], Any], what: str) -> None:
-        """The same, and every call goes to the next server."""
-        turns = cycle(servers)
 
         def turned() -> bool:
-            self._turn(turns)
+            self._turn(server)
             return bool(true())
 
         wait_until(turned, what=what)
 
-    def _turn(self, servers: Iterator[Replica]) -> None:
+    def _turn(self, server: Genguard) -> None:
         self.turns += 1
         meta = {"generation": 1, "resourceVersion": str(self.turns)}
         stored = {"metadata": meta, "status": {"replicas": 1}}
         sent, cleared = {"observedGeneration": 1, "replicas": 1}, {"replicas": 1}
         for phase, status in (("intent", sent), ("mutate", cleared), ("outcome", sent)):
             asked = {**stored, "status": status}
-            next(servers).call(phase, make_review(new=asked, old=stored, subresource="status"))
+            server.call(phase, make_review(new=asked, old=stored, subresource="status"))
 
 
-def findings(server: Replica) -> dict[str, dict[str, Any]]:
+def findings(server: Genguard) -> dict[str, dict[str, Any]]:
     """What all replicas show alike: only the leader tries the steps that end a loop."""
     return {
         one["id"]: {key: value for key, value in one.items() if key != "fix"}

@@ -13,22 +13,14 @@ from typing import Any
 from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
 from tests.beside import Again
+from tests.e2e.genguard import Genguard
 from tests.reviews import make_review
 from tests.store.loop import Loop, findings
-from tests.store.replica import Replica
 
 KILLS = 2
-DONE = {
-    "observedGeneration": 2,
-    "replicas": 1,
-    "updatedReplicas": 1,
-    "readyReplicas": 1,
-    "availableReplicas": 1,
-    "conditions": [{"type": "Available", "status": "True"}],
-}
 
 
-def _save(loop: Loop, server: Replica, file: Path) -> None:
+def _save(loop: Loop, server: Genguard, file: Path) -> None:
     """Go on until everything that is known now is in the file.
 
     Of three saves the first may have begun before, and the third may not be complete.
@@ -39,7 +31,7 @@ def _save(loop: Loop, server: Replica, file: Path) -> None:
 
 
 @contextlib.contextmanager
-def load(server: Replica) -> Iterator[list[int]]:
+def load(server: Genguard) -> Iterator[list[int]]:
     """Clients that write without a pause to a server that may be killed; a number an answer."""
     answered: list[int] = []
 
@@ -63,7 +55,7 @@ def test_killed_again_and_again_under_load_it_keeps_findings_and_no_line_spoils_
     flags = (f"--store=sqlite:{file}", f"--record={recording}")
     answered = 0
     for _ in range(KILLS):
-        with Replica(*flags) as server:
+        with Genguard(*flags) as server:
             restored = findings(server)
             assert restored.keys() >= known.keys()
             assert all(restored[name]["count"] >= one["count"] for name, one in known.items())

@@ -13,8 +13,8 @@ from typing import Final
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import Genguard
 from tests.store.proxy import Proxy
-from tests.store.replica import Replica
 from tests.store.server import StoreServer
 from tools.bench.connection import BrokenConnectionError, Connection, Response
 from tools.bench.loops import UnansweredError, closed_loop, open_loop
@@ -189,7 +189,7 @@ class _Run:
     """The server, whoever asks it, and whatever befalls it."""
 
     def __init__(
-        self, plan: Plan, server: Replica, certificates: Certificates, store: StoreServer
+        self, plan: Plan, server: Genguard, certificates: Certificates, store: StoreServer
     ) -> None:
         self.traffic: Final = Traffic(plan.objects)
         self.answers: Final = Answers()
@@ -285,7 +285,7 @@ def _running(plan: Plan) -> Iterator[_Run]:
         flags = [f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"]
         flags.append(f"--kubeconfig={plane.kubeconfig}")  # a Lease elects who reads the store
         with (
-            Replica(*flags, f"--store=valkey://127.0.0.1:{proxy.port}/0") as server,
+            Genguard(*flags, f"--store=valkey://127.0.0.1:{proxy.port}/0") as server,
             closing(_Run(plan, server, certificates, store)) as run,
         ):
             yield run
