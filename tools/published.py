@@ -9,49 +9,15 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
+import yaml
+
 from tools.wheel import ROOT
 
 NOBODY = "OWNER/genguard"
 """The repository while nothing is published: a page that says OWNER also says what that is."""
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-_CODE = ('__version__: Final = "{version}"',)
-_PROJECT = ('version = "{version}"', 'Repository = "{address}"')
-_MANIFEST = ("image: {image}",)
-COPIES = {
-    "pyproject.toml": _PROJECT,
-    "genguard/pyproject.toml": _PROJECT,
-    "genguard/__init__.py": _CODE,
-    "webhook/__init__.py": _CODE,
-    "Dockerfile": ('image.version="{version}"',),
-    "manifests/base/server/deployment.yaml": _MANIFEST,
-    "manifests/publish-status/deployment.yaml": _MANIFEST,
-    "manifests/README.md": ("{address} #", "targetRevision: v{version}"),
-    "charts/genguard/README.md": ("oci://{registry}/charts",),
-    "docs/converge.md": (
-        "uses: {repository}/.github/action/converge@v{version}",
-        "repo: {address}",
-        "rev: v{version}",
-    ),
-    "docs/install.md": (
-        "{registry}:{version}",
-        "oci://{registry}/charts",
-        "{address}/releases/download/v{version}/",
-        "github.com/{repository}",
-        "{repository}@v{version}",
-        "/monitoring@v{version}",
-        "rev: v{version}",
-        "--version {version}",
-    ),
-    "SECURITY.md": (
-        "genguard_webhook-{version}-",
-        "{registry}@",
-        "--repo {repository}",
-        r"github\.com/{repository}",
-    ),
-    "examples/gitops/workflow.yaml": ('GENGUARD: "{version}"', "--repo {repository}"),
-    "examples/gitops/argocd-postsync.yaml": ("image: {registry}:{version}",),
-}
+COPIES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
 """The texts in each file; the first in which one contains another comes first."""
 _COMING = "## [Unreleased]\n"
 

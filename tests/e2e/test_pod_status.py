@@ -4,11 +4,14 @@ Mirror pods: pkg/kubelet/pod/mirror_client.go. Rejected pods: pkg/kubelet/kubele
 Writes of status: pkg/kubelet/status/status_manager.go:syncPod, pkg/util/pod:PatchPodStatus.
 """
 
+import copy
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
@@ -20,6 +23,7 @@ from tests.e2e.statuses import Shop
 NAMESPACE = "played-pods"
 NODE = "played"
 GATE = "gate.example.org/up"
+STATUSES = yaml.safe_load(Path(__file__).with_name("kubelet_statuses.yaml").read_text())
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -67,39 +71,17 @@ class Kubelet:
     def reject(self, name: str) -> dict[str, Any]:
         """What rejectPod writes; SetPodStatus adds the generation of the pod that it was given."""
         seen = self.client.get(f"{self.path}/{name}").body["metadata"]["generation"]
-        return self.write(
-            name,
-            {
-                "phase": "Failed",
-                "reason": "OutOfcpu",
-                "message": "Pod was rejected: Node didn't have enough resource: cpu",
-                "qosClass": "BestEffort",
-                "observedGeneration": seen,
-                "startTime": "2027-01-15T08:00:00Z",
-            },
-        )
+        return self.write(name, STATUSES["rejected"] | {"observedGeneration": seen})
 
     def run(self, name: str, generation: int, container: str, image: str) -> dict[str, Any]:
-        condition = {"type": "Ready", "status": "True", "observedGeneration": generation}
-        return self.write(
-            name,
-            {
-                "phase": "Running",
-                "observedGeneration": generation,
-                "conditions": [condition],
-                "containerStatuses": [
-                    {
-                        "name": "c",
-                        "image": image,
-                        "imageID": f"{image}@sha256:{'a' * 64}",
-                        "containerID": f"containerd://{container}",
-                        "ready": True,
-                        "restartCount": 0,
-                        "state": {"running": {"startedAt": "2027-01-15T08:00:00Z"}},
-                    }
-                ],
-            },
-        )
+        status = copy.deepcopy(STATUSES["running"]) | {"observedGeneration": generation}
+        status["conditions"][0]["observedGeneration"] = generation
+        status["containerStatuses"][0] |= {
+            "image": image,
+            "imageID": f"{image}@sha256:{'a' * 64}",
+            "containerID": f"containerd://{container}",
+        }
+        return self.write(name, status)
 
 
 def pod(name: str, image: str = "nginx:1", **spec: Any) -> dict[str, Any]:
