@@ -64,6 +64,12 @@ class Wire:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
+    @classmethod
+    async def dialled(cls, port: int, trust: ssl.SSLContext | None = None) -> "Wire":
+        """A connection to a port on loopback, with TLS where somebody is trusted."""
+        tls: dict[str, Any] = {"ssl": trust, "server_hostname": "localhost"} if trust else {}
+        return cls(*await asyncio.open_connection("127.0.0.1", port, **tls))
+
     async def send(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
@@ -128,11 +134,13 @@ class Running:
     _wires: list[Wire] = field(default_factory=list)
 
     async def connect(self) -> Wire:
-        wire = Wire(
-            *await asyncio.open_connection(
-                "127.0.0.1", self.service.secure_port, ssl=self.trust, server_hostname="localhost"
-            )
-        )
+        wire = await Wire.dialled(self.service.secure_port, self.trust)
+        self._wires.append(wire)
+        return wire
+
+    async def dial(self, *, tls: bool = False) -> Wire:
+        """A connection to the ops port."""
+        wire = await Wire.dialled(self.service.ops_port, self.trust if tls else None)
         self._wires.append(wire)
         return wire
 
@@ -146,11 +154,12 @@ class Running:
         assert answer.status == 200, answer.body
         return answer.json["response"]
 
-    async def ops(self, path: str, method: str = "GET") -> Answer:
-        """Ask the ops port, which speaks plain HTTP."""
-        wire = Wire(*await asyncio.open_connection("127.0.0.1", self.service.ops_port))
-        self._wires.append(wire)
-        await wire.send(head(f"{method} {path} HTTP/1.1", [("Host", "localhost")]))
+    async def ops(
+        self, path: str, method: str = "GET", *, tls: bool = False, **headers: str
+    ) -> Answer:
+        """Ask the ops port."""
+        wire, fields = await self.dial(tls=tls), {"Host": "localhost", **headers}
+        await wire.send(head(f"{method} {path} HTTP/1.1", fields.items()))
         return await wire.answer()
 
     async def samples(self, family: str) -> dict[str, float]:

@@ -4,8 +4,8 @@ import asyncio
 import json
 import logging
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,23 +39,17 @@ async def guarded(ca_file: Path, *names: str, **options: bool) -> AsyncIterator[
         yield run
 
 
-@contextmanager
-def presenting(run: Running, pair: KeyPair | None, folder: Path) -> Iterator[ssl.SSLContext]:
+def presenting(pair: KeyPair | None, folder: Path) -> ssl.SSLContext:
     """A client's settings, with a certificate or without."""
     trust = ssl.create_default_context(cafile=str(folder / "certs" / "ca.crt"))
     if pair is not None:
         certificate, key = pair.write(folder, "client")
         trust.load_cert_chain(certificate, key)
-    yield trust
+    return trust
 
 
 async def connected(run: Running, pair: KeyPair | None, folder: Path) -> Wire:
-    with presenting(run, pair, folder) as trust:
-        return Wire(
-            *await asyncio.open_connection(
-                "127.0.0.1", run.service.secure_port, ssl=trust, server_hostname="localhost"
-            )
-        )
+    return await Wire.dialled(run.service.secure_port, presenting(pair, folder))
 
 
 async def asked(run: Running, pair: KeyPair | None, folder: Path) -> Answer:
@@ -129,12 +123,10 @@ async def test_a_client_of_tls_1_2_is_refused_for_a_resumed_session_is_not_check
     ca_file, tmp_path
 ):
     async with guarded(ca_file) as run:
-        with presenting(run, APISERVER, tmp_path) as trust:
-            trust.maximum_version = ssl.TLSVersion.TLSv1_2
-            with pytest.raises(REFUSED):
-                await asyncio.open_connection(
-                    "127.0.0.1", run.service.secure_port, ssl=trust, server_hostname="localhost"
-                )
+        trust = presenting(APISERVER, tmp_path)
+        trust.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(REFUSED):
+            await Wire.dialled(run.service.secure_port, trust)
 
 
 async def test_another_authority_is_trusted_as_soon_as_the_file_holds_it(ca_file, tmp_path):
@@ -192,14 +184,7 @@ async def test_a_pair_that_is_renewed_keeps_clients_checked(ca_file, tmp_path):
 
 async def test_the_ops_port_asks_nobody_for_a_certificate(ca_file, tmp_path):
     async with guarded(ca_file, ops_tls=True) as run:
-        wire = Wire(
-            *await asyncio.open_connection(
-                "127.0.0.1", run.service.ops_port, ssl=run.trust, server_hostname="localhost"
-            )
-        )
-        await wire.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert (await wire.answer()).status == 200
-        await wire.close()
+        assert (await run.ops("/livez", tls=True)).status == 200
 
 
 @pytest.mark.parametrize(

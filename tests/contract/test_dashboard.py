@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.contract.service import Running, Wire, head, serving
+from tests.contract.service import head, serving
 from tests.dashboard.stories import Story
 from tests.monitoring.rules import RUNBOOKS
 from tests.waiting import patiently
@@ -22,14 +22,6 @@ SHOWN = [
 TOKEN = "0123456789abcdef"  # noqa: S105
 
 
-async def ask(run: Running, path: str, method: str = "GET", **headers: str):
-    wire = Wire(*await asyncio.open_connection("127.0.0.1", run.service.ops_port))
-    run._wires.append(wire)
-    fields = {"Host": "localhost", **headers}
-    await wire.send(head(f"{method} {path} HTTP/1.1", fields.items()))
-    return await wire.answer()
-
-
 @pytest.fixture
 async def guarded(tmp_path):
     file = tmp_path / "token"
@@ -42,8 +34,7 @@ async def guarded(tmp_path):
 @pytest.mark.parametrize("scheme", [b"Bearer", b"Basic", b"Digest"])
 @pytest.mark.parametrize("sent", [b"\xff", b"\xed\xa0\x80", b"a\xc3"])
 async def test_a_token_that_is_no_text_is_refused_as_any_other(guarded, scheme, sent):
-    wire = Wire(*await asyncio.open_connection("127.0.0.1", guarded.service.ops_port))
-    guarded._wires.append(wire)
+    wire = await guarded.dial()
     await wire.send(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: %b %b\r\n\r\n" % (scheme, sent))
     answer = await wire.answer()
     assert answer.status == 401
@@ -69,30 +60,30 @@ async def test_every_answer_forbids_what_contents_of_objects_could_do(running, p
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 @pytest.mark.parametrize("path", ["/", "/api/findings", "/metrics", "/api/news"])
 async def test_there_is_nothing_to_change(running, method, path):
-    assert (await ask(running, path, method)).status == 405
+    assert (await running.ops(path, method)).status == 405
 
 
 @pytest.mark.parametrize("path", SHOWN)
 async def test_without_tokens_another_name_for_this_host_is_refused(running, path):
-    answer = await ask(running, path, Host="attacker.example.org:8080")
+    answer = await running.ops(path, Host="attacker.example.org:8080")
     assert answer.status == 403
     assert b"attacker" not in answer.body
     for open_one in (*OPEN, "/metrics"):
-        assert (await ask(running, open_one, Host="10.1.2.3:8080")).status in (200, 503)
+        assert (await running.ops(open_one, Host="10.1.2.3:8080")).status in (200, 503)
 
 
 @pytest.mark.parametrize("path", [*SHOWN, "/metrics", "/api/news", "/nowhere"])
 async def test_with_tokens_everything_but_the_probes_takes_one(guarded, path):
-    answer = await ask(guarded, path)
+    answer = await guarded.ops(path)
     assert answer.status == 401
     assert answer.headers["www-authenticate"].startswith("Basic")  # the last of the two
-    assert (await ask(guarded, path, Authorization="Bearer wrong")).status == 401
-    assert (await ask(guarded, path, Authorization=f"Bearer {TOKEN}")).status not in (401, 403)
+    assert (await guarded.ops(path, Authorization="Bearer wrong")).status == 401
+    assert (await guarded.ops(path, Authorization=f"Bearer {TOKEN}")).status not in (401, 403)
 
 
 @pytest.mark.parametrize("path", OPEN)
 async def test_the_probes_are_for_everybody(guarded, path):
-    assert (await ask(guarded, path)).status == 200
+    assert (await guarded.ops(path)).status == 200
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
@@ -124,15 +115,12 @@ async def test_every_runbook_that_an_alert_links_is_served(running):
 
 
 async def test_a_head_is_answered_at_once(running):
-    reader, writer = await asyncio.open_connection("127.0.0.1", running.service.ops_port)
-    fields = [("Host", "localhost"), ("Connection", "close")]
-    writer.write(head("HEAD / HTTP/1.1", fields))
+    wire = await running.dial()
+    await wire.send(head("HEAD / HTTP/1.1", [("Host", "localhost"), ("Connection", "close")]))
     async with patiently():
-        answer = await reader.read()
+        answer = await wire.reader.read()
     assert b" 200 " in answer.partition(b"\r\n")[0]
     assert answer.endswith(b"\r\n\r\n")
-    writer.close()
-    await writer.wait_closed()
 
 
 async def test_findings_have_the_shape_that_programs_know(running):
@@ -161,13 +149,7 @@ async def test_only_so_many_pages_wait_for_their_turn(running):
 
 async def test_the_ops_port_speaks_tls_where_it_is_told_to(tmp_path):
     async with serving(tmp_path, ops_tls=True) as run:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", run.service.ops_port, ssl=run.trust, server_hostname="localhost"
-        )
-        wire = Wire(reader, writer)
-        run._wires.append(wire)
-        await wire.send(head("GET /api/server HTTP/1.1", [("Host", "localhost")]))
-        answer = await wire.answer()
+        answer = await run.ops("/api/server", tls=True)
         assert json.loads(answer.body)["fingerprint"] == run.service.certificate.fingerprint
 
 

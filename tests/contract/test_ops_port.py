@@ -15,15 +15,9 @@ from webhook.server.options import Limits, fit
 PAGE = head("GET / HTTP/1.1", [("Host", "localhost")])
 
 
-async def dial(run: Running) -> Wire:
-    wire = Wire(*await asyncio.open_connection("127.0.0.1", run.service.ops_port))
-    run._wires.append(wire)
-    return wire
-
-
 async def busy(run: Running) -> Wire:
     """A connection that waits for a page, while the queue of pages does not move."""
-    queue, wire = run.dashboard._queue, await dial(run)
+    queue, wire = run.dashboard._queue, await run.dial()
     left = queue._left
     await wire.send(PAGE)
     await until(lambda: queue._left < left, "the page is waited for")
@@ -102,7 +96,7 @@ async def patiently_connected(run: Victim) -> None:
 
 async def test_headers_that_do_not_come_lose_their_connection(tmp_path):
     async with serving(tmp_path, limits=replace(PATIENT, ops_header_seconds=0.2)) as run:
-        wire = await dial(run)
+        wire = await run.dial()
         await wire.send(b"GET /livez HT")
         assert await wire.closed()
         await dropped(run, "slow-headers", 1)
@@ -110,7 +104,7 @@ async def test_headers_that_do_not_come_lose_their_connection(tmp_path):
 
 async def test_a_connection_that_a_browser_opened_ahead_is_closed_and_not_counted(tmp_path):
     async with serving(tmp_path, limits=replace(PATIENT, ops_header_seconds=0.2)) as run:
-        wire = await dial(run)
+        wire = await run.dial()
         assert await wire.closed()
         assert await run.samples("genguard_ops_refused_connections_total") == {}
 
@@ -118,7 +112,7 @@ async def test_a_connection_that_a_browser_opened_ahead_is_closed_and_not_counte
 async def test_a_connection_without_a_request_is_closed_and_not_counted(tmp_path):
     limits = replace(PATIENT, ops_idle_seconds=0.2)
     async with serving(tmp_path, limits=limits) as run:
-        wire = await dial(run)
+        wire = await run.dial()
         await wire.send(head("GET /livez HTTP/1.1", [("Host", "localhost")]))
         assert (await wire.answer()).status == 200
         assert await wire.closed()
@@ -128,7 +122,7 @@ async def test_a_connection_without_a_request_is_closed_and_not_counted(tmp_path
 async def test_a_client_that_reads_no_answers_loses_its_connection(tmp_path):
     limits = replace(PATIENT, ops_idle_seconds=0.2, ops_header_seconds=0.2)
     async with serving(tmp_path, limits=limits) as run:
-        deaf = await dial(run)
+        deaf = await run.dial()
         deaf.writer.transport.pause_reading()
         asked = head("GET /metrics HTTP/1.1", [("Host", "localhost")])
         with pytest.raises(ConnectionError):
@@ -146,7 +140,7 @@ async def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest(tm
         run.dashboard._queue._one,
     ):
         waits = await busy(run)
-        idle = [await dial(run) for _ in range(2)]
+        idle = [await run.dial() for _ in range(2)]
         assert (await run.ops("/livez")).status == 200
         assert await idle[0].closed()
         assert not idle[1].reader.at_eof()
@@ -177,7 +171,7 @@ async def test_beyond_the_spare_connections_nobody_is_accepted(tmp_path):
     limits = replace(PATIENT, ops_connections=1, ops_spare=2)
     async with serving(tmp_path, limits=limits) as run, run.dashboard._queue._one:
         await busy(run)
-        waiting = [await dial(run) for _ in range(4)]
+        waiting = [await run.dial() for _ in range(4)]
         assert await waiting[0].closed()
         assert await waiting[1].closed()
         assert not waiting[3].reader.at_eof()
@@ -187,16 +181,9 @@ async def test_beyond_the_spare_connections_nobody_is_accepted(tmp_path):
 async def test_handshakes_that_do_not_end_give_way_to_new_ones(tmp_path, sent):
     limits = replace(PATIENT, ops_connections=3)
     async with serving(tmp_path, limits=limits, ops_tls=True) as run:
-        begun = [await dial(run) for _ in range(3)]
+        begun = [await run.dial() for _ in range(3)]
         for wire in begun:
             await wire.send(sent)
         await asyncio.sleep(0.05)
-        wire = Wire(
-            *await asyncio.open_connection(
-                "127.0.0.1", run.service.ops_port, ssl=run.trust, server_hostname="localhost"
-            )
-        )
-        await wire.send(head("GET /livez HTTP/1.1", [("Host", "localhost")]))
-        assert (await wire.answer()).status == 200
+        assert (await run.ops("/livez", tls=True)).status == 200
         assert await begun[0].closed()
-        await wire.close()

@@ -53,19 +53,14 @@ class Victim:
 
     async def plain(self) -> Wire:
         """A connection without TLS."""
-        return Wire(*await asyncio.open_connection("127.0.0.1", self.port))
+        return await Wire.dialled(self.port)
 
     async def plain_ops(self) -> Wire:
         """A connection to the ops port."""
-        port = self.run.facts["ops"].rpartition(":")[2]
-        return Wire(*await asyncio.open_connection("127.0.0.1", port))
+        return await Wire.dialled(int(self.run.facts["ops"].rpartition(":")[2]))
 
     async def connect(self) -> Wire:
-        return Wire(
-            *await asyncio.open_connection(
-                "127.0.0.1", self.port, ssl=self.trust, server_hostname="localhost"
-            )
-        )
+        return await Wire.dialled(self.port, self.trust)
 
     async def ops(self, path: str) -> str:
         url = self.run.facts["ops"]
