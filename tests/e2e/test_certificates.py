@@ -16,6 +16,7 @@ from tests.beside import Beside
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.account import Account, account
+from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from webhook.manifest.documents import collection_of, path_of
 from webhook.manifest.rendering import (
@@ -125,12 +126,7 @@ def owner(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         (held,) = (one for one in DOCUMENTS if one["kind"] == "Secret")
         apiserver.client.post(collection_of(held), held)
         apiserver.client.post("/api/v1/namespaces", {"metadata": {"name": WRITTEN}})
-        labels = {"app": "web"}
-        pod = {"containers": [{"name": "web", "image": "web"}]}
-        template = {"metadata": {"labels": labels}, "spec": pod}
-        spec = {"selector": {"matchLabels": labels}, "template": template}
-        body = {"metadata": {"name": "web"}, "spec": spec}
-        apiserver.client.post(DEPLOYMENT.rpartition("/")[0], body)
+        apiserver.client.post(DEPLOYMENT.rpartition("/")[0], deployment())
         yield found
         apiserver.client.delete(DEPLOYMENT)
         apiserver.client.delete(SECRET)

@@ -14,6 +14,7 @@ from tests.controlplane.client import STRATEGIC_MERGE_PATCH, Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.options import FULL_CLUSTER
 from tests.controlplane.plane import ControlPlane
+from tests.e2e.culprits import deployment
 from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.player import Player
 from tests.e2e.recordings import judged, wrong_predictions
@@ -64,19 +65,10 @@ class Web:
         self.marks = {f"genguard.io/test-{key}": value for key, value in marks.items()}
 
     def create(self, replicas: int, strategy: str = "RollingUpdate", **details: Any) -> None:
-        labels = {"app": "web"}
-        spec = {
-            "replicas": replicas,
-            "strategy": {"type": strategy, **details},
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels, "annotations": self.marks},
-                "spec": {"containers": [{"name": "c", "image": "image:1"}]},
-            },
-        }
-        self.plane.client.post(
-            f"{self.path}/deployments", {"metadata": {"name": "web"}, "spec": spec}
-        )
+        body = deployment("web", replicas)
+        body["spec"]["strategy"] = {"type": strategy, **details}
+        body["spec"]["template"]["metadata"]["annotations"] = self.marks
+        self.plane.client.post(f"{self.path}/deployments", body)
         self.rolled_out()
 
     def rolled_out(self) -> None:

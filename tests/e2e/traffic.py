@@ -2,13 +2,13 @@
 
 import http.client
 import itertools
-import threading
 import time
-from types import TracebackType
+from contextlib import ExitStack
 from typing import NamedTuple, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.beside import Beside
 from tests.controlplane.client import ApiError, Client, wait_until
 from tests.controlplane.plane import ControlPlane
 
@@ -38,23 +38,16 @@ class Traffic:
     """
 
     def __init__(self, plane: ControlPlane, namespace: str, writers: int = WRITERS) -> None:
+        self._running = ExitStack()
         self._writers = [_Writer(plane.client_of("admin"), namespace, n) for n in range(writers)]
 
     def __enter__(self) -> Self:
         for each in self._writers:
-            each.start()
+            self._running.enter_context(each)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for each in self._writers:
-            each.over = True
-        for each in self._writers:
-            each.join()
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
 
     @property
     def written(self) -> int:
@@ -70,24 +63,24 @@ class Traffic:
         wait_until(lambda: self.written >= target, seconds, what=f"{writes} more writes")
 
 
-class _Writer(threading.Thread):
+class _Writer(Beside):
     """One user. Nobody else writes a PodTemplate, and its generation counts."""
 
     def __init__(self, client: Client, namespace: str, number: int) -> None:
-        super().__init__(name=f"writer-{number}")
+        super().__init__()
+        self._name = f"writer-{number}"
         self._client = client
         self._path = f"/api/v1/namespaces/{namespace}/podtemplates"
         self.written = 0
         self.failures: list[Failure] = []
-        self.over = False
 
-    def run(self) -> None:
+    def _run(self) -> None:
         spec = {"containers": [{"name": "c", "image": "image:1"}]}
         for number in itertools.count():
-            if self.over:
+            if self._over.is_set():
                 break
             # A name is used once: a request whose answer was lost may have been carried out.
-            name = f"{self.name}-{number}"
+            name = f"{self._name}-{number}"
             one = f"{self._path}/{name}"
             try:
                 self._client.post(
