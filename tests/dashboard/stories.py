@@ -25,16 +25,16 @@ def registered() -> tuple[Registered, ...]:
     """genguard's own three but the validating one, and two others in between."""
     return read_configurations(
         [
-            _configuration("0--genguard-intent", "intent.genguard.io", "/intent"),
-            _configuration("zzzzzz-genguard-mutate", "mutate.genguard.io", "/mutate"),
-            _configuration(OLD_OPERATOR, "status.example.org", "/fix", "deployments/status"),
-            _configuration("nnn-sidecars", "inject.example.org", "/add", "pods"),
-            _configuration("zzzzzzz-late", "late.example.org", "/late", "*/*"),
+            configuration("0--genguard-intent", "intent.genguard.io", "/intent"),
+            configuration("zzzzzz-genguard-mutate", "mutate.genguard.io", "/mutate"),
+            configuration(OLD_OPERATOR, "status.example.org", "/fix", "deployments/status"),
+            configuration("nnn-sidecars", "inject.example.org", "/add", "pods"),
+            configuration("zzzzzzz-late", "late.example.org", "/late", "*/*"),
         ]
     )
 
 
-def _configuration(name: str, webhook: str, path: str, *resources: str) -> dict[str, Any]:
+def configuration(name: str, webhook: str, path: str, *resources: str) -> dict[str, Any]:
     rule = {
         "apiGroups": ["*"],
         "apiVersions": ["*"],

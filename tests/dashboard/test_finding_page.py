@@ -12,37 +12,21 @@ from genguard.detection.suspects import Suspects, read_configurations
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract.service import serving
 from tests.dashboard.browser import Visitor, visiting
-from tests.dashboard.stories import Story, suspects
+from tests.dashboard.stories import Story, configuration, suspects
 
 ENFORCE = "genguard install --ha --image registry.example.org/genguard:1"
-RULE = {
-    "apiGroups": ["*"],
-    "apiVersions": ["*"],
-    "operations": ["UPDATE"],
-    "resources": ["deployments", "deployments/status"],
-}
 
 
 def two_suspects() -> Suspects:
-    names = ("0--genguard-intent", "mmm-one", "mmm-two", "zzzzzz-genguard-mutate")
-    paths = ("/intent", "/one", "/two", "/mutate")
-    hooks = ("intent.genguard.io", "one.example.org", "two.example.org", "mutate.genguard.io")
+    where = ("deployments", "deployments/status")
     return Suspects(
         read_configurations(
-            {
-                "kind": "MutatingWebhookConfiguration",
-                "metadata": {"name": name},
-                "webhooks": [
-                    {
-                        "name": hook,
-                        "clientConfig": {
-                            "service": {"namespace": "some", "name": "some", "path": path}
-                        },
-                        "rules": [RULE],
-                    }
-                ],
-            }
-            for name, path, hook in zip(names, paths, hooks, strict=True)
+            [
+                configuration("0--genguard-intent", "intent.genguard.io", "/intent", *where),
+                configuration("mmm-one", "one.example.org", "/one", *where),
+                configuration("mmm-two", "two.example.org", "/two", *where),
+                configuration("zzzzzz-genguard-mutate", "mutate.genguard.io", "/mutate", *where),
+            ]
         )
     )
 
