@@ -20,6 +20,12 @@ def _sent(number: int, new: Any, old: Any, resource: str, **more: Any) -> list[R
     return [(path, body) for path in _PHASES]
 
 
+def _reported(number: int, new: list[Any], old: list[Any]) -> list[Request]:
+    """Conditions of a pod."""
+    after, before = ({"status": {"conditions": each}} for each in (new, old))
+    return _sent(number, after, before, "pods", subresource="status")
+
+
 def _quantities(number: int) -> list[Request]:
     """Limits in another order: every quantity is parsed before they are known to be equal."""
     limits = {f"r{index}": f"{index}m" for index in range(8_000)}
@@ -51,30 +57,21 @@ def _cleared_conditions(number: int) -> list[Request]:
     """As many conditions as are restored, each with its observedGeneration cleared."""
     old = [{"type": f"t{index}", "observedGeneration": 3} for index in range(999)]
     new = [{"type": f"t{index}"} for index in range(999)]
-    return _sent(
-        number, {"status": {"conditions": new}}, {"status": {"conditions": old}}, "pods",
-        subresource="status",
-    )  # fmt: skip
+    return _reported(number, new, old)
 
 
 def _same_conditions(number: int) -> list[Request]:
     """Conditions of one type, so that each is paired by its position."""
     old = [{"type": "t", "observedGeneration": 3} for _ in range(999)]
     new = [{"type": "t"} for _ in range(999)]
-    return _sent(
-        number, {"status": {"conditions": new}}, {"status": {"conditions": old}}, "pods",
-        subresource="status",
-    )  # fmt: skip
+    return _reported(number, new, old)
 
 
 def _changed_conditions(number: int) -> list[Request]:
     """More conditions than are restored, each changed and in another place."""
     old = [{"type": f"t{index}", "status": "True"} for index in range(5_000)]
     new = [{"type": f"t{index}", "status": "False"} for index in reversed(range(5_000))]
-    return _sent(
-        number, {"status": {"conditions": new}}, {"status": {"conditions": old}}, "pods",
-        subresource="status",
-    )  # fmt: skip
+    return _reported(number, new, old)
 
 
 def _owners(number: int) -> list[Request]:
