@@ -5,7 +5,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tests.controlplane.client import ApiError, wait_until
@@ -81,12 +80,7 @@ class Load:
             each.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:

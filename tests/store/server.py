@@ -4,7 +4,6 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import valkey
@@ -41,12 +40,7 @@ class StoreServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._processes is not None:
             self._processes.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
