@@ -106,15 +106,9 @@ def test_every_stored_resource_has_a_sample_and_a_row(served: list[ServedResourc
 def test_two_thousand_random_writes_are_predicted_exactly(
     every_api: ControlPlane, served: list[ServedResource], recording: Path
 ):
+    lived = (one for one in served for _ in range(_lives(one)))
     targets = [
-        Target(
-            every_api.client,
-            resource,
-            load_samples()[notation(resource)],
-            Filler(SEED * 1_000 + index, NAMESPACE),
-            NAMESPACE,
-        )
-        for index, resource in enumerate(one for one in served for _ in range(_lives(one)))
+        _target(every_api, resource, SEED * 1_000 + index) for index, resource in enumerate(lived)
     ]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(_life_of, targets))
@@ -145,27 +139,12 @@ def test_predictions_hold_when_many_write_one_object_at_once(
     resources = [one for one in served if notation(one) in names]
     crowds: list[list[Target]] = []
     for index, resource in enumerate(resources):
-        sample = load_samples()[notation(resource)]
-        first = Target(
-            every_api.client,
-            resource,
-            sample,
-            Filler(SEED * 1_000 + 500 + index, NAMESPACE),
-            NAMESPACE,
-        )
+        first = _target(every_api, resource, SEED * 1_000 + 500 + index)
         first.create()
-        crowd = [first]
-        for number in range(5):
-            other = Target(
-                every_api.client,
-                resource,
-                sample,
-                Filler(SEED * 7_000 + number, NAMESPACE),
-                NAMESPACE,
-            )
+        others = [_target(every_api, resource, SEED * 7_000 + number) for number in range(5)]
+        for other in others:
             other.name = first.name
-            crowd.append(other)
-        crowds.append(crowd)
+        crowds.append([first, *others])
 
     def write(target: Target) -> None:
         for _ in range(15):
@@ -183,6 +162,11 @@ def test_predictions_hold_when_many_write_one_object_at_once(
     print(f"\n{tally.checked} concurrent writes, {len(tally.disagreements)} disagreements")
     assert not tally.disagreements, "\n".join(tally.disagreements)
     assert tally.checked >= 200
+
+
+def _target(plane: ControlPlane, resource: ServedResource, seed: int) -> Target:
+    sample, filler = load_samples()[notation(resource)], Filler(seed, NAMESPACE)
+    return Target(plane.client, resource, sample, filler, NAMESPACE)
 
 
 def _lives(resource: ServedResource) -> int:

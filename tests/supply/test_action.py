@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ import pytest
 import yaml
 
 from tests.supply.sandbox import Sandbox
-from tools.locked import LOCK
-from tools.wheel import ROOT, build, copy_source
+from tools.wheel import ROOT
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 DOCKERFILE = (ROOT / ACTION["runs"]["image"]).read_text()
@@ -37,24 +35,11 @@ GOOD_HOOK = {
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def container(environment: Path) -> Path:
     """What the container has on PATH: genguard, and the entry under the name it has there."""
-    folder = tmp_path_factory.mktemp("action")
-    wheel = build(copy_source(folder / "source"), folder)
-    made = folder / "environment"
-    run(sys.executable, "-m", "venv", "--without-pip", str(made))
-    pip = (sys.executable, "-m", "pip", "--python", f"{made}/bin/python", "install", "--quiet")
-    hashed = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(LOCK))
-    run(*pip, "--no-compile", *hashed)
-    run(*pip, "--no-compile", "--no-deps", "--no-index", str(wheel))
     (copied,) = re.findall(r"^COPY (\S+) /usr/local/bin/genguard-action$", DOCKERFILE, re.MULTILINE)
-    shutil.copy(ROOT / copied, made / "bin" / "genguard-action")
-    return made
-
-
-def run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
+    shutil.copy(ROOT / copied, environment / "bin" / "genguard-action")
+    return environment
 
 
 @pytest.fixture
@@ -71,10 +56,10 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def act(environment: Path, workspace: Path, files: str, fail_on: str = "error") -> Any:
+def act(container: Path, workspace: Path, files: str, fail_on: str = "error") -> Any:
     """What a step of a workflow does: the inputs as arguments, in the workspace."""
     sandbox = Sandbox(
-        environment, workspace, folder="/tmp/certs", variables={"GITHUB_OUTPUT": "output"}
+        container, workspace, folder="/tmp/certs", variables={"GITHUB_OUTPUT": "output"}
     )
     given = {"${{ inputs.files }}": files, "${{ inputs.fail-on }}": fail_on}
     command = sandbox.command("genguard-action", *(given[one] for one in ACTION["runs"]["args"]))
@@ -99,9 +84,9 @@ def act(environment: Path, workspace: Path, files: str, fail_on: str = "error") 
     ],
 )
 def test_it_reports_each_file_and_fails_as_asked(  # noqa: PLR0917 - a row, and two fixtures
-    environment: Path, workspace: Path, files: str, fail_on: str, code: int, seen: set[str]
+    container: Path, workspace: Path, files: str, fail_on: str, code: int, seen: set[str]
 ) -> None:
-    done = act(environment, workspace, files, fail_on)
+    done = act(container, workspace, files, fail_on)
     assert done.returncode == code, done.stderr
     assert (workspace / "output").read_text() == "sarif=genguard-lint.sarif\n"
     (log,) = json.loads((workspace / "genguard-lint.sarif").read_text())["runs"]
@@ -121,9 +106,9 @@ def test_it_reports_each_file_and_fails_as_asked(  # noqa: PLR0917 - a row, and 
     ],
 )
 def test_what_cannot_be_read_is_an_error_and_no_report(
-    environment: Path, workspace: Path, files: str, code: int, said: str
+    container: Path, workspace: Path, files: str, code: int, said: str
 ) -> None:
-    done = act(environment, workspace, files)
+    done = act(container, workspace, files)
     assert done.returncode == code
     assert not (workspace / "genguard-lint.sarif").exists()
     assert said in done.stdout + done.stderr
@@ -151,10 +136,10 @@ def test_the_container_gets_only_hashed_packages_and_its_files_pass_the_dockerig
         assert set(line.split()[:-1]) <= allowed
 
 
-def test_the_hook_of_pre_commit_finds_what_lint_finds(environment: Path, workspace: Path) -> None:
+def test_the_hook_of_pre_commit_finds_what_lint_finds(container: Path, workspace: Path) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hook["language"] == "python"  # pre-commit installs the repository, and so its commands
-    sandbox = Sandbox(environment, workspace, folder="/tmp/certs")
+    sandbox = Sandbox(container, workspace, folder="/tmp/certs")
     command = sandbox.command(*hook["entry"].split(), "hooks/good.yaml", "hooks/deep/worse.yml")
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120, env=sandbox.env(), check=False
