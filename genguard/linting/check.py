@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -71,34 +73,56 @@ class LintContext:
 
 
 class Problem(NamedTuple):
-    """What a check found in one field of a webhook or of a definition."""
+    """What a check found in one field of a webhook or of a definition.
+
+    field   the whole path, as Hook.field() or DefinedVersion.field() returns it
+    said    the name of what checks.yaml says of it: what is wrong, and what to do
+    values  fill in the names in that text
+    """
 
     level: Level
     field: str
-    """The whole path, as Hook.field() or DefinedVersion.field() returns it."""
-    message: str
-    """What is wrong, and what to do."""
+    said: str
+    values: Mapping[str, object] = MappingProxyType({})
+
+
+class _Texts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: str
+    says: dict[str, str]
+
+
+@cache
+def _texts() -> Mapping[str, _Texts]:
+    text = resources.files(__package__).joinpath("checks.yaml").read_bytes()
+    return msgspec.yaml.decode(text, type=dict[str, _Texts])
 
 
 class Check(NamedTuple):
     """One check.
 
-    reason          why it matters, with the source
     find_problems   called with a webhook and the LintContext, or with a DefinedVersion alone
     of_definitions  it gets each served version of each CustomResourceDefinition
     """
 
     id: str
-    reason: str
     find_problems: Callable[..., Iterator[Problem]]
     of_definitions: bool = False
 
+    @property
+    def reason(self) -> str:
+        """Why it matters, with the source."""
+        return _texts()[self.id].reason
 
-def webhook_check(name: str, reason: str) -> Callable[[Callable[..., Iterator[Problem]]], Check]:
-    """Make a check of webhooks from the function below it; `name` is its id."""
-    return partial(Check, name, reason)
+    def message(self, problem: Problem) -> str:
+        """Say what is wrong, and what to do."""
+        return _texts()[self.id].says[problem.said].format(**problem.values)
 
 
-def definition_check(name: str, reason: str) -> Callable[[Callable[..., Iterator[Problem]]], Check]:
-    """Make a check of CustomResourceDefinitions from the function below it; `name` is its id."""
-    return partial(Check, name, reason, of_definitions=True)
+def webhook_check(find: Callable[..., Iterator[Problem]]) -> Check:
+    """Make a check of webhooks from a function; `order_of_numbers` is order-of-numbers."""
+    return Check(find.__name__.replace("_", "-"), find)
+
+
+def definition_check(find: Callable[..., Iterator[Problem]]) -> Check:
+    """Make a check of CustomResourceDefinitions from a function, as webhook_check does."""
+    return webhook_check(find)._replace(of_definitions=True)

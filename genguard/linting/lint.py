@@ -47,9 +47,13 @@ def lint(
 
 
 def _finding(check: Check, problem: Problem, **subject: str) -> LintFinding:
-    level, field, message = problem
     return LintFinding(
-        id=check.id, severity=level, field=field, message=message, reason=check.reason, **subject
+        id=check.id,
+        severity=problem.level,
+        field=problem.field,
+        message=check.message(problem),
+        reason=check.reason,
+        **subject,
     )
 
 

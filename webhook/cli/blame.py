@@ -32,19 +32,7 @@ if TYPE_CHECKING:
     from webhook.cli.asking_server import Server
 
 
-@click.command(
-    epilog=examples(
-        ("Who wrote each field of an object last", "genguard blame deploy/web -n shop"),
-        (
-            "Who wrote one field, and which webhooks changed it on its way",
-            "genguard blame deploy/web spec.replicas --server genguard-system",
-        ),
-        (
-            "Who deleted it, from the API server's audit log",
-            "genguard blame -f audit.log deploy/web -n shop",
-        ),
-    ),
-)
+@click.command(epilog=examples("blame"))
 @filenames(
     "AUDIT-LOG|-",
     "Audit logs of the API server (audit.k8s.io/v1), plain or .gz, of all API servers. Needs no "

@@ -15,11 +15,7 @@ _NO_FILES: Final = ":4"
 completions.go)."""
 
 
-@click.command(
-    epilog=examples(
-        ("In the shell of now", "genguard completion bash"),
-    ),
-)
+@click.command(epilog=examples("completion"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print a script that makes SHELL complete genguard.

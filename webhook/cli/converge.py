@@ -44,20 +44,7 @@ from webhook.files.given import read_of_kind
 _FILE: Final = click.Path(path_type=Path)
 
 
-@click.command(
-    epilog=examples(
-        ("Before a merge, in CI", "genguard converge -f manifests/ -n shop"),
-        (
-            "With the differences that Argo CD ignores",
-            "genguard converge -f web.yaml --argocd-app application.yaml",
-        ),
-        ("What another tool renders", "genguard converge -f - -n shop"),
-        (
-            "With who wrote its fields lately, by a running genguard and an audit log",
-            "genguard converge -f web.yaml --server genguard-system --audit audit.log",
-        ),
-    ),
-)
+@click.command(epilog=examples("converge"))
 @filenames("FILE", "Manifests:", required=True)
 @RECURSIVE
 @NAMESPACE

@@ -18,16 +18,7 @@ _LOOK_SECONDS: Final = 1.0
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
-@click.command(
-    epilog=examples(
-        ("Open the dashboard; ^C ends the forwarded port", "genguard dashboard"),
-        ("On a machine without a browser", "genguard dashboard --no-browser"),
-        (
-            "Of an installation in another namespace, on any free port",
-            "genguard dashboard -n guard --port 0",
-        ),
-    )
-)
+@click.command(epilog=examples("dashboard"))
 @click.option(
     "-n",
     "--namespace",

@@ -50,12 +50,7 @@ _FINDINGS_SECONDS: Final = 10.0
 T = TypeVar("T")
 
 
-@click.command(
-    epilog=examples(
-        ("Whether genguard is well, and the commands that repair it", "genguard doctor"),
-        ("For programs", "genguard doctor -o json"),
-    ),
-)
+@click.command(epilog=examples("doctor"))
 @OUTPUT
 @IN_NAMESPACE
 @asks_server

@@ -28,22 +28,7 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in known if name.startswith(incomplete)]
 
 
-@click.command(
-    epilog=examples(
-        (
-            "When the generation of Deployments grows, and how they are judged",
-            "genguard explain deploy",
-        ),
-        (
-            "The same for a custom kind of the cluster, or of a file",
-            "genguard explain widgets.example.org --crds crds.yaml",
-        ),
-        (
-            "What a finding means, and the commands that end it",
-            "genguard explain finding/0123456789abcdef",
-        ),
-    ),
-)
+@click.command(epilog=examples("explain"))
 @click.option(
     "--server-version",
     metavar="VERSION",

@@ -110,26 +110,7 @@ def _selector(_: click.Context, __: click.Parameter, text: str) -> tuple[Require
     return found
 
 
-@click.command(
-    epilog=examples(
-        ("What is open in the whole cluster, the worst first", "genguard findings"),
-        ("Follow what is found in one namespace", "genguard findings -n shop -w"),
-        (
-            "Of one object, with the fields and the message",
-            "genguard findings deploy/web -n shop -o wide",
-        ),
-        (
-            "Of one detector, except in one namespace",
-            "genguard findings -l 'detector=spec-fight,namespace!=sandbox'",
-        ),
-        (
-            "Who does what, in columns of your own",
-            "genguard findings -o custom-columns=WHO:.actors[0].name,WHAT:.detector",
-        ),
-        ("The one that was seen most often last", "genguard findings --sort-by=.count"),
-        ("Whether observedGeneration is honest", "genguard findings --controllers"),
-    ),
-)
+@click.command(epilog=examples("findings"))
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Of objects in this namespace.")
 @click.option(
     "-A", "--all-namespaces", is_flag=True, help="In every namespace, which is the default."

@@ -100,13 +100,7 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
     return found
 
 
-@click.command(
-    epilog=examples(
-        ("See what would be changed", "genguard install --audit-only --dry-run"),
-        ("Install it so that it observes, and changes nothing", "genguard install --audit-only"),
-        ("Print the manifests, for a repository", "genguard install -o yaml"),
-    ),
-)
+@click.command(epilog=examples("install"))
 @click.option("--audit-only", is_flag=True, help="Observe, warn and count, but change nothing.")
 @click.option("--image", help="The server's image. [default: genguard:VERSION]")
 @click.option(
@@ -274,15 +268,7 @@ def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) 
         raise click.UsageError(f"leave out {' and '.join(given)}: {why}")
 
 
-@click.command(
-    epilog=examples(
-        ("See what would be deleted", "genguard uninstall --dry-run"),
-        (
-            "At once stop the API server from calling it, and delete nothing else",
-            "genguard uninstall --registrations-only --yes",
-        ),
-    ),
-)
+@click.command(epilog=examples("uninstall"))
 @click.option(
     "--registrations-only",
     is_flag=True,

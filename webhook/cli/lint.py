@@ -22,16 +22,7 @@ _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
-@click.command(
-    epilog=examples(
-        ("The manifests of a repository", "genguard lint -R manifests/"),
-        (
-            "Those of a cluster, failing on warnings as well",
-            "genguard lint --context production --fail-on warning",
-        ),
-        ("For code scanning", "genguard lint -o sarif manifests/"),
-    ),
-)
+@click.command(epilog=examples("lint"))
 @SARIF
 @click.option(
     "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."

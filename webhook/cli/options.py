@@ -1,9 +1,10 @@
 """Flags that several verbs share, named as kubectl names them, and what is read from them."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import wraps
+from functools import cache, wraps
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
@@ -176,10 +177,15 @@ def filenames(metavar: str, text: str, *, required: bool = False) -> Callable[[F
     )
 
 
-def examples(*pairs: tuple[str, str]) -> str:
-    """Make the end of a help text: what each command is for, and the command, as it is typed."""
-    lines = "\n".join(f"  # {text}\n  {command}" for text, command in pairs)
-    return f"\b\nExamples:\n{lines}"
+@cache
+def _examples() -> Mapping[str, str]:
+    text = resources.files(__package__).joinpath("examples.txt").read_text("utf-8")
+    return dict(part.split("\n", 1) for part in text.rstrip().split("\n\n"))
+
+
+def examples(verb: str) -> str:
+    """Return the end of a help text: what each command is for, and the command, as it is typed."""
+    return f"\b\nExamples:\n{_examples()[verb]}"
 
 
 def timeout(usual: str, text: str, hours: int = 1) -> Callable[[F], F]:

@@ -35,13 +35,7 @@ _APART: Final = 1.0
 
 @click.command(
     "publish-status",
-    epilog=examples(
-        (
-            "The conditions of all widgets of a namespace that opt in",
-            "genguard publish-status widgets.example.org -n shop",
-        ),
-        ("In every namespace", "genguard publish-status widgets.example.org -A"),
-    ),
+    epilog=examples("publish-status"),
 )
 @NAMESPACE
 @ALL_NAMESPACES

@@ -16,15 +16,7 @@ from webhook.cli.output import tell
 from webhook.files.given import load_definitions, load_suspects
 
 
-@click.command(
-    epilog=examples(
-        ("Judge an audit log of the API server", "genguard replay audit.log"),
-        (
-            "With the culprits by name, failing if something critical is found",
-            "genguard replay --webhooks webhooks.yaml --fail-on critical audit.log",
-        ),
-    ),
-)
+@click.command(epilog=examples("replay"))
 @of_recording
 @click.option(
     "--fail-on",

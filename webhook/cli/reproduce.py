@@ -26,14 +26,7 @@ from webhook.files.given import load_definitions, load_suspects
 _NAMED = 5
 
 
-@click.command(
-    epilog=examples(
-        (
-            "Of a recording of serve --record",
-            "genguard reproduce finding/1f4e8d0b2c6a9e35 -o reproduce reviews.ndjson",
-        ),
-    ),
-)
+@click.command(epilog=examples("reproduce"))
 @click.option(
     "-o",
     "--output",

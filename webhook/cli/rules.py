@@ -24,15 +24,7 @@ _Cases = Sequence[tuple[str, Case]]
 """Each with the name of what it is in."""
 
 
-@click.command(
-    epilog=examples(
-        (
-            "Run the cases of your rules, and of NAME.cases.yaml beside them",
-            "genguard rules test rules.yaml",
-        ),
-        ("For which kinds genguard has rules", "genguard rules list"),
-    ),
-)
+@click.command(epilog=examples("rules"))
 @click.argument("action", metavar="test|check|list", type=click.Choice(_ACTIONS))
 @MAX_LINE
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=PATH)

@@ -23,13 +23,7 @@ _CONFIG = click.Option(
 
 @click.command(
     params=[*options_of(Settings), _CONFIG],
-    epilog=examples(
-        ("Try it on this machine", "genguard serve --cert-dir certs"),
-        (
-            "Beside a cluster, changing nothing",
-            "genguard serve --audit-only --kubeconfig ~/.kube/config",
-        ),
-    ),
+    epilog=examples("serve"),
 )
 def serve(**flags: Any) -> None:
     """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces.

@@ -29,21 +29,7 @@ _ASKED_FOR: Final = ("name", "custom-columns")
 """Outputs without what the objects own."""
 
 
-@click.command(
-    epilog=examples(
-        ("The workloads of the current namespace, each with what it owns", "genguard status"),
-        ("One Deployment, until interrupted", "genguard status deploy/web -n shop -w"),
-        ("Objects by their labels, in every namespace", "genguard status deploy -l app=web -A"),
-        (
-            "The objects of a file, as they stand there; no cluster is asked",
-            "genguard status -f backup.yaml",
-        ),
-        (
-            "In columns of your own, and sorted",
-            "genguard status deploy --sort-by=.name -o custom-columns=N:.name,IS:.health",
-        ),
-    ),
-)
+@click.command(epilog=examples("status"))
 @filenames(
     "FILE|FOLDER|-",
     "The objects as they stand there: YAML, JSON, Lists, or one a line. Needs no cluster. It is",

@@ -168,19 +168,7 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
             loop.remove_signal_handler(number)
 
 
-@click.command(
-    epilog=examples(
-        (
-            "Which webhook changes an object, without waiting for somebody to write it",
-            "genguard trace deploy/web -n shop --poke",
-        ),
-        (
-            "Watch the next 20 writes of others, five minutes at most",
-            "genguard trace deploy/web -n shop --writes 20 --timeout 5m",
-        ),
-        ("Remove what a killed run has left behind", "genguard trace --cleanup"),
-    ),
-)
+@click.command(epilog=examples("trace"))
 @NAMESPACE
 @asks_cluster
 @timeout("30s", "How long to wait for writes.")

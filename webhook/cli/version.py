@@ -9,7 +9,7 @@ from webhook import __version__
 from webhook.cli.options import examples
 
 
-@click.command(epilog=examples(("Which genguard this is", "genguard version")))
+@click.command(epilog=examples("version"))
 def version() -> None:
     """Print the version of genguard, and which versions of Kubernetes it knows.
 

@@ -22,16 +22,7 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
         raise click.BadParameter(str(error)) from error
 
 
-@click.command(
-    epilog=examples(
-        (
-            "Until a Deployment and all that it owns are ready and settled",
-            "genguard wait deploy/web -n shop",
-        ),
-        ("Until everything that was just applied is", "genguard wait -f manifests/ --timeout 10m"),
-        ("Until an object is gone, as kubectl wait", "genguard wait pod/web-0 --for=delete"),
-    ),
-)
+@click.command(epilog=examples("wait"))
 @click.option(
     "--for",
     "goals",

@@ -35,12 +35,7 @@ _NOT_LISTED: Final = "the API server has not listed it in time"
 _LONGEST_HOURS: Final = 8_760
 
 
-@click.command(
-    epilog=examples(
-        ("Fights over webhook configurations and admission policies", "genguard watch"),
-        ("Over Services and ConfigMaps as well", "genguard watch services configmaps"),
-    ),
-)
+@click.command(epilog=examples("watch"))
 @click.option(
     "--timeout",
     "seconds",

@@ -18,40 +18,26 @@ _MALFORMED: Final = (ValueError, AttributeError, UnsupportedAlgorithm, x509.Inva
 """What is raised for a caBundle that is not base64 of certificates."""
 
 
-@webhook_check(
-    "client-config",
-    "admissionregistration.k8s.io/v1 WebhookClientConfig: exactly one of url and service; "
-    "port is a port of the Service, 443 by default, not of its pods",
-)
+@webhook_check
 def client_config(hook: Hook, context: LintContext) -> Iterator[Problem]:
     """Report a clientConfig that names no address, or a port that the Service does not have."""
     client = mapping(hook.body.get("clientConfig"))
     service = mapping(client.get("service"))
     field = hook.field("clientConfig")
     if bool(service) == bool(text(client.get("url"))):
-        message = "must have either url or service: set exactly one of them"
-        yield Problem(Level.ERROR, field, message)
-        return
-    if not service:
-        return
-    key = text(service.get("namespace")), text(service.get("name"))
-    port = service.get("port", _DEFAULT_PORT)
-    found = context.services.get(key)
-    if not all(key):
-        message = "the service has no name or no namespace: set both"
-        yield Problem(Level.ERROR, f"{field}.service", message)
-    elif found is not None and port not in [
-        mapping(one).get("port") for one in items(found.get("ports"))
-    ]:
-        message = f"the Service {key[0]}/{key[1]} has no port {port}: set one of its ports"
-        yield Problem(Level.ERROR, f"{field}.service.port", message)
+        yield Problem(Level.ERROR, field, "both")
+    elif service:
+        key = text(service.get("namespace")), text(service.get("name"))
+        port, found = service.get("port", _DEFAULT_PORT), context.services.get(key)
+        ports = items(mapping(found).get("ports"))
+        if not all(key):
+            yield Problem(Level.ERROR, f"{field}.service", "unnamed")
+        elif found is not None and port not in [mapping(one).get("port") for one in ports]:
+            named = {"service": "/".join(key), "port": port}
+            yield Problem(Level.ERROR, f"{field}.service.port", "port", named)
 
 
-@webhook_check(
-    "ca-bundle",
-    "the API server verifies a webhook by caBundle, or by its own roots without one "
-    "(apiserver pkg/util/webhook/client.go); after the CA expires, every call fails",
-)
+@webhook_check
 def ca_bundle(hook: Hook, context: LintContext) -> Iterator[Problem]:
     """Report a caBundle that is missing, unreadable, expired or about to expire."""
     client = mapping(hook.body.get("clientConfig"))
@@ -64,33 +50,23 @@ def ca_bundle(hook: Hook, context: LintContext) -> Iterator[Problem]:
     try:
         ends = _ends(bundle)
     except _MALFORMED:
-        message = "is not base64 of PEM certificates: set it to the CA certificate"
-        yield Problem(Level.ERROR, field, message)
+        yield Problem(Level.ERROR, field, "malformed")
         return
-    last, first = max(ends), min(ends)
-    if last <= context.at:
-        message = f"expired at {last:%FT%TZ}: replace it by the CA certificate that is in use"
-        yield Problem(Level.ERROR, field, message)
-    elif last <= context.at + _SOON:
-        message = f"expires at {last:%FT%TZ}: renew the CA, and keep the old certificate beside it"
-        yield Problem(Level.WARNING, field, message)
-    elif first <= context.at:
-        message = f"contains a CA that expired at {first:%FT%TZ} beside a valid one: remove it"
-        yield Problem(Level.INFO, field, message)
+    first, last = (f"{one:%FT%TZ}" for one in (min(ends), max(ends)))
+    if max(ends) <= context.at:
+        yield Problem(Level.ERROR, field, "expired", {"at": last})
+    elif max(ends) <= context.at + _SOON:
+        yield Problem(Level.WARNING, field, "expires", {"at": last})
+    elif min(ends) <= context.at:
+        yield Problem(Level.INFO, field, "beside", {"at": first})
 
 
 def _find_missing(hook: Hook, context: LintContext, field: str) -> Iterator[Problem]:
     is_injected = any(name in hook.annotations for name in INJECTORS)
     if context.live:
-        message = "is empty, so the API server does not trust the webhook's certificate: " + (
-            "check why the CA injector does not fill it" if is_injected else "set it to the CA"
-        )
-        yield Problem(Level.ERROR, field, message)
+        yield Problem(Level.ERROR, field, "not-injected" if is_injected else "empty")
     elif not is_injected and not hook.own_phase:
-        message = (
-            "is not in the file, and no annotation says what fills it: make sure that it is set"
-        )
-        yield Problem(Level.INFO, field, message)
+        yield Problem(Level.INFO, field, "not-in-file")
 
 
 def _ends(bundle: str) -> list[datetime]:
@@ -101,17 +77,11 @@ def _ends(bundle: str) -> list[datetime]:
         return [one.not_valid_after_utc for one in x509.load_pem_x509_certificates(pem)]
 
 
-@webhook_check(
-    "review-versions",
-    "the API server uses the first version in the list that it knows "
-    "(apiserver pkg/admission/plugin/webhook/request/admissionreview.go); v1beta1 checks less",
-)
+@webhook_check
 def review_versions(hook: Hook, _: LintContext) -> Iterator[Problem]:
     """Report admissionReviewVersions without v1."""
     versions = texts(hook.body.get("admissionReviewVersions"))
     if "v1" not in versions:
-        yield Problem(
-            Level.WARNING if "v1beta1" in versions else Level.ERROR,
-            hook.field("admissionReviewVersions"),
-            f"has {', '.join(versions) or 'no version'} but not v1: support v1 and list it",
-        )
+        level = Level.WARNING if "v1beta1" in versions else Level.ERROR
+        named = {"versions": ", ".join(versions) or "no version"}
+        yield Problem(level, hook.field("admissionReviewVersions"), "lacks", named)
