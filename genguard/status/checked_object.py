@@ -307,24 +307,13 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
         return Reason(f"{self.path}.observedGeneration", have, str(generation), "", blocks)
 
 
-class Conditions:
+class Conditions(dict[str, Condition]):
     """Conditions by type. If a type occurs twice, the first entry counts."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: dict[str, tuple[str, dict[str, Any]]]) -> None:
-        """`items` has the path of its list and the entry for each type."""
-        self._items: Final = items
-
-    def get(self, name: str) -> Condition | None:
-        """Return the condition of a type, or None."""
-        found = self._items.get(name)
-        return None if found is None else Condition.of(name, found[1], found[0])
 
     def true(self, name: str) -> Condition | None:
         """Return the condition of a type if its status is True, for any generation, or None."""
-        found = self._items.get(name)
-        return self.get(name) if found is not None and found[1].get("status") == TRUE else None
+        found = self.get(name)
+        return found if found is not None and found.status == TRUE else None
 
 
 def read_conditions(obj: CheckedObject) -> Conditions:
@@ -338,7 +327,7 @@ def index_conditions(*places: tuple[str, Mapping[str, Any]]) -> Conditions:
     Of a type that several places have, the first place counts. Raises WrongTypeError, with the path
     of what is malformed.
     """
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    found = Conditions()
     for path, part in places:
         items = part.get("conditions")
         if items is None:
@@ -353,8 +342,8 @@ def index_conditions(*places: tuple[str, Mapping[str, Any]]) -> Conditions:
             if not isinstance(name, str):
                 raise WrongTypeError(f"{at}[{index}].type", item.get("type", ABSENT), "a text")
             if name not in found:
-                found[name] = (at, item)
-    return Conditions(found)
+                found[name] = Condition.of(name, item, at)
+    return found
 
 
 def why_not_true(

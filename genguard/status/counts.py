@@ -126,38 +126,37 @@ class CountsByKind:
     """The counts of every kind. A kind gets a position, a small number, when it is first seen."""
 
     def __init__(self) -> None:
-        self._kinds: Final[list[ResourceKind]] = []
-        self._counts: Final[list[KindCounts]] = []
+        self._rows: Final[list[tuple[ResourceKind, KindCounts]]] = []
         self._positions: Final[dict[tuple[str, str], int]] = {}
 
     def __iter__(self) -> Iterator[tuple[ResourceKind, KindCounts]]:
-        return zip(self._kinds, self._counts, strict=True)
+        return iter(self._rows)
 
     def position(self, group: str, resource: str, kind: str) -> int:
         """Return the position of a kind, a new one for a new kind."""
         name = group, resource
         found = self._positions.get(name)
         if found is None:
-            found = self._positions[name] = len(self._kinds)
-            self._kinds.append(ResourceKind(group, resource, kind))
-            self._counts.append(KindCounts(name in _ALWAYS_OBSERVED, name in _HAVE_STATUS))
+            found = self._positions[name] = len(self._rows)
+            counts = KindCounts(name in _ALWAYS_OBSERVED, name in _HAVE_STATUS)
+            self._rows.append((ResourceKind(group, resource, kind), counts))
         return found
 
     def kind(self, position: int) -> ResourceKind:
         """Return the kind at a position."""
-        return self._kinds[position]
+        return self._rows[position][0]
 
     def change(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> None:
         """Count an object's new state instead of its old one; None: it did or does not exist."""
         if before is not None and (after is None or before.kind != after.kind):
-            self._counts[before.kind].change(uid, before, None)
+            self.counts(before.kind).change(uid, before, None)
             before = None
         if after is not None:
-            self._counts[after.kind].change(uid, before, after)
+            self.counts(after.kind).change(uid, before, after)
 
     def counts(self, position: int) -> KindCounts:
         """Return the counts of the kind at a position; the caller may change them."""
-        return self._counts[position]
+        return self._rows[position][1]
 
 
 class _Labels(msgspec.Struct, frozen=True, gc=False):

@@ -286,7 +286,7 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
     try:
         conditions = read_conditions(obj)
     except ValueError:
-        conditions = Conditions({})
+        conditions = Conditions()
     # Else it reads the conditions of listeners or parents.
     named = _TYPE_IS.findall(expression) if _CONDITIONS.search(expression) else ()
     found: list[_Fact] = []

@@ -34,24 +34,12 @@ STOPS_WITHIN: Final = re.compile(r"up to ([0-9]{1,9}) s to stop")
 class PodReplacement(NamedTuple):
     """What holds for one Deployment or ReplicaSet now."""
 
-    policy: str
-    """A value of POLICIES, or ""."""
-    terminating: int
-    """status.terminatingReplicas; 0 where it is not reported."""
-    grace: int
-    """The grace period of its pods, in seconds."""
+    completes_later: bool
+    """Its controller calls a rollout complete only when the old pods are gone."""
     waits_because: str
     """Why no new pod is started until old ones have stopped; "" where nothing waits."""
-
-    @property
-    def completes_later(self) -> bool:
-        """Whether its controller calls a rollout complete only when the old pods are gone."""
-        return self.policy == WAITS_FOR_OLD_PODS and self.terminating > 0
-
-    @property
-    def patience(self) -> float:
-        """Seconds beyond every deadline for which too few pods are normal."""
-        return float(self.grace) if self.waits_because else 0.0
+    patience: float
+    """Seconds beyond every deadline for which too few pods are normal."""
 
 
 def read_replacement(obj: CheckedObject) -> PodReplacement:
@@ -60,7 +48,8 @@ def read_replacement(obj: CheckedObject) -> PodReplacement:
     known = policy if isinstance(policy, str) and policy in POLICIES else ""
     terminating = _count(obj.status.get("terminatingReplicas"), 0)
     why = _why_waiting(obj, known, terminating)
-    return PodReplacement(known, terminating, read_grace(obj), why)
+    later = known == WAITS_FOR_OLD_PODS and terminating > 0
+    return PodReplacement(later, why, float(read_grace(obj)) if why else 0.0)
 
 
 def read_grace(obj: CheckedObject) -> int:

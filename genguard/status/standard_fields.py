@@ -129,19 +129,13 @@ def _fields(places: Places, names: dict[str, bool]) -> Iterator[tuple[str, Any, 
                 break
 
 
-class HealthSaid(NamedTuple):
-    """What fields and conditions say of health: the worst of it."""
-
-    health: Health | None = None
-    """None: nobody says anything that can be read."""
-    reasons: tuple[Reason, ...] = ()
-    """One for each that does not say Green."""
-
-
 def read_health(
     obj: CheckedObject, conditions: Conditions, places: Places, red: Blocks
-) -> HealthSaid:
+) -> tuple[Health | None, list[Reason]]:
     """Read the field `health` and the conditions Health and Healthy.
+
+    Return the worst that they say, None where nobody says anything that can be read; and a reason
+    for each that does not say Green.
 
     red  what an object cannot be while it says Red; every other answer is a remark
 
@@ -169,8 +163,7 @@ def read_health(
         elif colour is not Health.GREEN:
             why = note if colour else "not Red, Yellow or Green, so not read"
             reasons.append(remark(path, have=short_word(value), note=why))
-    worst = next((one for one in reversed(Health) if one in said), None)
-    return HealthSaid(worst, tuple(reasons))
+    return next((one for one in reversed(Health) if one in said), None), reasons
 
 
 def _colour(value: Any) -> Health | None:

@@ -123,10 +123,6 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
         return Controller()
 
 
-class _SetSpec(msgspec.Struct, frozen=True):
-    selector: msgspec.Raw
-
-
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     """Of a Pod or a Deployment."""
 
@@ -143,7 +139,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 _T = TypeVar("_T")
 _metadata: Final = msgspec.json.Decoder(_Metadata)
-_set_spec: Final = msgspec.json.Decoder(_SetSpec)
+_fields: Final = msgspec.json.Decoder(Fields)
 _spec: Final = msgspec.json.Decoder(_Spec)
 _status: Final = msgspec.json.Decoder(_Status)
 
@@ -204,7 +200,7 @@ class Terminating:
         """Record the state of a ReplicaSet or Deployment; raises as record_pod() does."""
         metadata, policy, selector = _metadata.decode(fields["metadata"]), "", b""
         if kind == REPLICA_SET:
-            selector = bytes(_set_spec.decode(fields["spec"]).selector)
+            selector = bytes(_fields.decode(fields["spec"])["selector"])
         else:
             policy = _read(_spec, _Spec(), fields, "spec").pod_replacement_policy or ""
         self._owners[kind][metadata.uid] = _Owner(

@@ -11,6 +11,7 @@ namespace has. Source: Improve .status, "Augment status using external dependant
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from msgspec import structs
@@ -25,6 +26,7 @@ DEPENDS_ON: Final = "genguard.io/depends-on"
 MOST_DEPENDENTS: Final = 50
 """Further names of one annotation are not read."""
 _LONGEST: Final = 253
+_BY_NAME: Final = attrgetter("assessment.view.kind", "assessment.view.name")
 _PATH: Final = f"metadata.annotations[{DEPENDS_ON}]"
 
 
@@ -34,11 +36,6 @@ class Dependent(NamedTuple):
     group: str
     kind: str
     name: str
-
-    @property
-    def qualified_kind(self) -> str:
-        """`SQLInstance.sql.example.org`."""
-        return f"{self.kind}.{self.group}".rstrip(".")
 
 
 _MALFORMED: Final = Dependent("", "Dependent", "unreadable")
@@ -212,7 +209,7 @@ def build_trees(
         found = {one: nodes.pop(one) for one in below.get(index, ()) if one in nodes}
         owned = [node.assessment.view for one, node in found.items() if one not in depended]
         others = [views[one] for one in depended if one in views] + dependents.missing(index)
-        children = sorted(found.values(), key=lambda node: _sort_key(node.assessment.document))
+        children = sorted(found.values(), key=_BY_NAME)
         known = past(read_uid(document))
         judged = assess(document, known, owned, others, at=at, judge=judge)
         nodes[index], views[index] = Node(judged, tuple(children)), judged.view
@@ -309,8 +306,3 @@ def _find_owner(document: Document, by_uid: Mapping[str, int]) -> int | None:
         if parent is not None and (found is None or get(one, "controller") is True):
             found = parent
     return found
-
-
-def _sort_key(document: Document) -> tuple[str, str]:
-    name = get(document, "metadata", "name")
-    return group_and_kind(document)[1], name if isinstance(name, str) else ""

@@ -45,7 +45,8 @@ class Reason(NamedTuple):
 
     def __str__(self) -> str:
         """`status.availableReplicas 2, want 3`; `status.loadBalancer.ingress absent, want 1`."""
-        have = "absent" if self.have is ABSENT else _literal(self.have)
+        have = type_word(self.have) if self.have in (ABSENT, None) else str(self.have)
+        have = have.lower() if isinstance(self.have, bool) else have
         text = f"{self.path} {have}"
         if self.want:
             text += f", want {self.want}"
@@ -147,9 +148,3 @@ _TYPE_WORDS: Final = {
     dict: "an object",
     UnreadableObject: "unreadable",
 }
-
-
-def _literal(value: Any) -> str:
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)

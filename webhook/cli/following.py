@@ -251,7 +251,7 @@ class Following:
         )
         for named in read_dependents(document):
             with suppress(UnknownTargetError):  # then it is told as absent
-                kind = find(named.qualified_kind, self._kinds)
+                kind = find(f"{named.kind}.{named.group}".rstrip("."), self._kinds)
                 self._follow_kinds({kind.of}, one.namespace)
         if one in self._wanted and is_custom(served.of):
             self._to_scan.set()

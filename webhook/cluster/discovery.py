@@ -90,7 +90,7 @@ async def owned_kinds(
     candidates = [
         one
         for one in preferred.values()
-        if one.watchable and one.namespaced and one.kind not in SILENT_KINDS.get(one.group, ())
+        if one.watchable and one.namespaced and (one.group, one.kind) not in SILENT_KINDS
     ]
     turn = asyncio.Semaphore(_AT_ONCE)
     unread: list[Served] = []

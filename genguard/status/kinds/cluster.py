@@ -8,6 +8,7 @@ Source   core/v1 types.go:NodeConditionType; kube-aggregator pkg/apis/apiregistr
 
 from typing import Final
 
+from genguard.generation.table import load_rows
 from genguard.objects.fields import ABSENT
 from genguard.status.checked_object import FALSE, TRUE, CheckedObject, read_conditions, why_not_true
 from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
@@ -88,45 +89,15 @@ def evaluate_silent(obj: CheckedObject) -> KindVerdict:  # noqa: ARG001 - the in
 
 
 SILENT_KINDS: Final = {
-    "": (
-        "ConfigMap",
-        "Endpoints",
-        "Event",
-        "LimitRange",
-        "PodTemplate",
-        "Secret",
-        "ServiceAccount",
-    ),
-    "admissionregistration.k8s.io": (
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-        "MutatingWebhookConfiguration",
-        "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
-    ),
-    "apps": ("ControllerRevision",),
-    "coordination.k8s.io": ("Lease", "LeaseCandidate"),
-    "discovery.k8s.io": ("EndpointSlice",),
-    "events.k8s.io": ("Event",),
-    "networking.k8s.io": ("IngressClass", "IPAddress", "NetworkPolicy"),
-    "node.k8s.io": ("RuntimeClass",),
-    "rbac.authorization.k8s.io": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
-    "resource.k8s.io": ("DeviceClass", "ResourceClaimTemplate", "ResourceSlice"),
-    "scheduling.k8s.io": ("PriorityClass",),
-    "storage.k8s.io": (
-        "CSIDriver",
-        "CSINode",
-        "CSIStorageCapacity",
-        "StorageClass",
-        "VolumeAttributesClass",
-    ),
-}
-"""Kinds by group."""
+    *((row.group, row.kind) for row in load_rows() if row.persisted),
+    ("storage.k8s.io", "CSINode"),
+} - {(row.group, row.kind) for row in load_rows() if "status" in row.subresources}
+"""Group and kind of what has no status, or one that no controller writes."""
 _SILENT: Final = KindRule(evaluate_silent, status_unwritten=True, needs_spec=False)
 RULES: Final[KindRules] = {
     ("", "Node"): KindRule(evaluate_node),
     ("", "Namespace"): KindRule(evaluate_namespace),
     ("apiregistration.k8s.io", "APIService"): KindRule(evaluate_api_service),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRule(evaluate_definition),
-    **{(group, kind): _SILENT for group, kinds in SILENT_KINDS.items() for kind in kinds},
+    **dict.fromkeys(SILENT_KINDS, _SILENT),
 }

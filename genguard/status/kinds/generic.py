@@ -90,11 +90,12 @@ def evaluate_generic(obj: CheckedObject) -> KindVerdict:
     progress = _add_counters(obj, reasons, unfinished)
     if progress is None:
         progress = _add_progress(places, reasons, failed=failed)
-    health = read_health(obj, conditions, places, Blocks.NOTHING if is_said else unready)
-    reasons += health.reasons
-    degraded = _add_degraded(conditions, decided, reasons) or health.health is Health.YELLOW
+    red = Blocks.NOTHING if is_said else unready
+    health, why = read_health(obj, conditions, places, red)
+    reasons += why
+    degraded = _add_degraded(conditions, decided, reasons) or health is Health.YELLOW
     reasons += [*ready.remarks, *settled.remarks]
-    is_silent = not (is_said or settled.said or health.health or degraded)
+    is_silent = not (is_said or settled.said or health or degraded)
     if is_silent and progress is None and not any(reason.blocks for reason in reasons):
         path = "status.conditions[Ready]"
         reasons.append(
@@ -102,7 +103,7 @@ def evaluate_generic(obj: CheckedObject) -> KindVerdict:
         )
     ends = decided is not None and decided.type in _ENDS
     finished = ends and (failed or not any(reason.blocks for reason in reasons))
-    broken = broken or health.health is Health.RED
+    broken = broken or health is Health.RED
     return KindVerdict(reasons, failed, broken, degraded, progress, finished)
 
 

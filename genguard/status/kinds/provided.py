@@ -133,7 +133,7 @@ def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
     results = obj.inner("status", "allocation", "devices").get("results")
     for index, result in _objects(results, "status.allocation.devices.results"):
         at = f"status.allocation.devices.results[{index}]"
-        path, conditions = reported.get(_device(result), (at, Conditions({})))
+        path, conditions = reported.get(_device(result), (at, Conditions()))
         reasons += _unbound(result, at, path, conditions)
     return KindVerdict(reasons)
 

@@ -192,7 +192,8 @@ def argo(document: Document) -> ArgoHealth | None:
 
 def assess(document: Document) -> ArgoHealth | None:
     """Return the answer as argo() does; raises TypeMismatchError where the check has an error."""
-    if _deleted(document) and not is_hook(document):
+    deleted = unix_seconds(text(document, "metadata", "deletionTimestamp"))
+    if deleted not in (None, ZERO_TIME) and not is_hook(document):
         return ArgoHealth.PROGRESSING
     group, version, kind = kind_of(document)
     plain = _PLAIN.get((group, kind))
@@ -205,11 +206,6 @@ def assess(document: Document) -> ArgoHealth | None:
         raise TypeMismatchError("apiVersion")
     package = (group or "core").removesuffix(".k8s.io")
     return versions[version](convert(document, f"{package}/{version}.{kind}"))
-
-
-def _deleted(document: Document) -> bool:
-    deleted = unix_seconds(text(document, "metadata", "deletionTimestamp"))
-    return deleted not in (None, ZERO_TIME)
 
 
 def is_hook(document: Document) -> bool:
@@ -265,10 +261,6 @@ def _ingress(document: Document) -> ArgoHealth:
     return _healthy_if(isinstance(balancer, list) and bool(balancer))
 
 
-def _workflow(document: Document) -> ArgoHealth:
-    return _WORKFLOWS.get(text(document, "status", "phase"), ArgoHealth.UNKNOWN)
-
-
 _WORKFLOWS: Final = {
     "": ArgoHealth.PROGRESSING,
     "Pending": ArgoHealth.PROGRESSING,
@@ -279,6 +271,8 @@ _WORKFLOWS: Final = {
 }
 _PLAIN: Final[dict[tuple[str, str], Callable[[Document], ArgoHealth]]] = {
     ("networking.k8s.io", "Ingress"): _ingress,
-    ("argoproj.io", "Workflow"): _workflow,
+    ("argoproj.io", "Workflow"): lambda document: _WORKFLOWS.get(
+        text(document, "status", "phase"), ArgoHealth.UNKNOWN
+    ),
 }
 """Not converted to a Go type, in any version: a field of another type counts as absent."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -35,25 +35,13 @@ class TypeMismatchError(ValueError):
     """A field has another type than the tool expects; the message is its path."""
 
 
-class GroupVersionKind(NamedTuple):
-    """Group, version and kind; all "" for an apiVersion with two slashes, as in Go."""
+def kind_of(document: Document) -> tuple[str, str, str]:
+    """Return the group, version and kind by which a tool chooses its rule.
 
-    group: str
-    version: str
-    kind: str
-
-    @property
-    def name(self) -> str:
-        """`apps/Deployment`; without a prefix for the core group."""
-        return f"{self.group}/{self.kind}" if self.group else self.kind
-
-
-def kind_of(document: Document) -> GroupVersionKind:
-    """Return the group, version and kind by which a tool chooses its rule."""
-    group, slash, version = text(document, "apiVersion").rpartition("/")
-    if "/" in group:
-        return GroupVersionKind("", "", "")
-    return GroupVersionKind(group if slash else "", version, text(document, "kind"))
+    All are "" for an apiVersion with two slashes, as in Go.
+    """
+    group, _, version = text(document, "apiVersion").rpartition("/")
+    return ("", "", "") if "/" in group else (group, version, text(document, "kind"))
 
 
 def nested(document: Document, *path: str) -> Any:
