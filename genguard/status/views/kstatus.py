@@ -205,7 +205,7 @@ def compute(document: Document, at: float) -> Kstatus:
         if answer is not None and condition.get("status") == "True":
             return answer
     group, _, kind = kind_of(document)
-    rule = RULES.get((group, kind), _ready_condition)
+    rule = RULES.get(f"{group}/{kind}" if group else kind, _ready_condition)
     return rule(KstatusInput(document, conditions, at))
 
 
@@ -255,19 +255,19 @@ def _definition(it: KstatusInput) -> Kstatus:
     return Kstatus.IN_PROGRESS
 
 
-RULES: Final[dict[tuple[str, str], Callable[[KstatusInput], Kstatus]]] = {
-    ("", "Service"): _service,
-    ("", "Pod"): _pod,
-    ("", "Secret"): _always,
-    ("", "PersistentVolumeClaim"): _claim,
-    ("apps", "StatefulSet"): _stateful_set,
-    ("apps", "DaemonSet"): _daemon_set,
-    ("apps", "Deployment"): _deployment,
-    ("apps", "ReplicaSet"): _replica_set,
-    ("policy", "PodDisruptionBudget"): _always,
-    ("batch", "CronJob"): _always,
-    ("", "ConfigMap"): _always,
-    ("batch", "Job"): _job,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+RULES: Final[dict[str, Callable[[KstatusInput], Kstatus]]] = {
+    "Service": _service,
+    "Pod": _pod,
+    "Secret": _always,
+    "PersistentVolumeClaim": _claim,
+    "apps/StatefulSet": _stateful_set,
+    "apps/DaemonSet": _daemon_set,
+    "apps/Deployment": _deployment,
+    "apps/ReplicaSet": _replica_set,
+    "policy/PodDisruptionBudget": _always,
+    "batch/CronJob": _always,
+    "ConfigMap": _always,
+    "batch/Job": _job,
+    "apiextensions.k8s.io/CustomResourceDefinition": _definition,
 }
-"""By group and kind. For other kinds the condition Ready counts."""
+"""By group and kind; the core group has no prefix. For other kinds the condition Ready counts."""
