@@ -10,29 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit.lint.samples import definition as sound
+
 MOST_MEMORY = 512 * 1024 * 1024
 SCHEMA = "the schema goes here"
 
 
 def definition(schema: object) -> dict:
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": schema},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.org"},
-        "spec": {
-            "group": "example.org",
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version],
-        },
-    }
+    return sound({"version": {"schema": {"openAPIV3Schema": schema}}})
 
 
 def large() -> str:

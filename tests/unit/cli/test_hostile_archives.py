@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.cases_loader import Case, table
+from tests.reviews import make_review
 from tests.unit.audit.samples import CULPRIT, deployment, event
-from tests.unit.cli.samples import clobbered, lines, recorded, replay
+from tests.unit.cli.samples import clobbered, lines, recorded, replay, write_lines
 from webhook.cli import main
 
 MIB = 1 << 20
@@ -33,86 +35,43 @@ def holding(value: str) -> str:
     return json.dumps(sent).replace('"HERE"', value)
 
 
-def reversed_keys(text: str) -> str:
-    """The same document, its last key first: not as an API server writes it."""
-    return json.dumps(dict(reversed(json.loads(text).items())))
+PARTS = {
+    '"<RAW DEEP>"': DEEP,
+    "<OPEN GOOD>": GOOD[:-1],
+    "<GOOD>": GOOD,
+    "<HOLDING DEEP>": holding(DEEP),
+    "<DEEP>": DEEP,
+    "<LIST>": LIST,
+    "<BRACKETS>": "[" * 100_000,
+    "<OBJECTS>": '{"a":' * 100_000,
+    "<MUTATION>": MUTATION,
+    "<CALL>": json.dumps(CALL)[1:-1],
+    "<PATCH>": PATCH,
+    "<BOOK>": "x" * 5_000,
+}
 
 
-def at(time: str) -> str:
-    return json.dumps(event(stageTimestamp=time))
+def line_of(case: Case) -> bytes:
+    """The line of a row in hostile_lines.yaml."""
+    text = case.get("text", "")
+    if "event" in case.values:
+        text = json.dumps(event(**case["event"]))
+    elif "recorded" in case.values:
+        text = json.dumps(recorded(**{"review": clobbered(), **case["recorded"]}))
+    elif "holding" in case.values:
+        text = holding(case["holding"])
+    for name, value in PARTS.items():
+        text = text.replace(name, value)
+    return text.encode().replace(b"<FF>", b"\xff")
 
 
-HOSTILE: dict[str, tuple[str | bytes, list[str]]] = {
-    "a URI with half an IPv6 address, which urlsplit refuses": (
-        json.dumps(event(requestURI="http://[::1?x=/apis")), [],
-    ),
-    "a key that stands twice: the last counts, as for the API server": (
-        GOOD[:-1] + ', "verb": "get", "verb": "update"}', [],
-    ),
-    "an object that is nested too deep": (holding(DEEP), ["nested too deep"]),
-    "the same in a list": (f"{LIST}[{holding(DEEP)}]}}", ["item 1: nested too deep"]),
-    "an annotation that is nested too deep": (
-        json.dumps(event(annotations={MUTATION: CALL, PATCH: f'{{"patch":{DEEP}}}'})),
-        ["Expected `object`, got `array` - at `$.patch[0]`"],
-    ),
-    "brackets without end": ("[" * 100_000, ["Expected `object`, got `array`"]),
-    "objects without end": ('{"a":' * 100_000, ["nested too deep"]),
-    "a recording that is nested too deep": (
-        json.dumps(recorded("mutate", {"a": "HERE"})).replace('"HERE"', DEEP), ["nested too deep"],
-    ),
-    "a name that is not UTF-8": (
-        GOOD.encode().replace(b'"username": "controller"', b'"username": "\xff"'), ["not UTF-8"],
-    ),
-    "a kind that is not UTF-8": (b'{"kind": "\xff"}', ["not UTF-8"]),
-    "a time that no calendar has in another time zone": (
-        at("0001-01-01T00:00:00+23:59"), ["no time between 1970 and 9999 - at `$.stageTimestamp`"],
-    ),
-    "a time without a zone, which is that of whoever reads it": (
-        at("0001-01-01T00:00:00"),
-        ["Expected `datetime` with a timezone component - at `$.stageTimestamp`"],
-    ),
-    "a list in which some items are bad": (
-        f'{LIST}[{GOOD}, 5, {{"verb":[]}}, "x,y", {holding(DEEP)}, ,{GOOD}]}}',
-        [
-            "item 2: Expected `object`, got `int`",
-            "item 3: Expected `str`, got `array` - at `$.verb`",
-            "item 4: Expected `object`, got `str`",
-            "item 5: nested too deep",
-            "item 6: Input data was truncated",
-        ],
-    ),
-    "the same with its keys in another order": (
-        reversed_keys(f"{LIST}[{GOOD}, 5]}}"), ["item 2: Expected `object`, got `int`"],
-    ),
-    "a list that is none": (f"{LIST}5}}", ["Expected `array` - at `$.items`"]),
-    "a list without items": (f"{LIST[:-9]}}}", ["Expected `array` - at `$.items`"]),
-    "a list that ends in the middle": (f"{LIST}[{GOOD}, {GOOD[:23]}", [
-        "item 2: JSON is malformed: invalid character (byte 24)",
-    ]),
-    "a text without end in a list": (
-        f'{LIST}[{{"verb', ["item 1: JSON is malformed: invalid character (byte 6)"],
-    ),
-    "a user whose name is a book": (
-        json.dumps(event(user="x" * 5_000)),
-        ["Expected `str` of length <= 4096 - at `$.user.username`"],
-    ),
-    "a patch whose path is a book": (
-        json.dumps(event({"patch": [{"op": "remove", "path": "/status/" + "x" * 5_000}]})),
-        ["Expected `str` of length <= 4096 - at `$.patch[0].path`"],
-    ),
-    "a phase that repeats a secret": (
-        json.dumps(recorded("canary-7f3a'\nat", clobbered())), ["unknown value - at `$.phase`"],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "reasons"), HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_line_is_left_out_by_name_and_the_others_are_read(tmp_path, text, reasons):
-    path, bad = tmp_path / "audit.log", text if isinstance(text, bytes) else text.encode()
-    path.write_bytes(b"\n".join((GOOD.encode(), bad, GOOD.encode(), b"")))
+@table("cli/hostile_lines.yaml", "text", "event", "holding", "recorded", "reasons")
+def test_a_hostile_line_is_left_out_by_name_and_the_others_are_read(tmp_path, case):
+    path, reasons = tmp_path / "audit.log", case["reasons"]
+    path.write_bytes(b"\n".join((GOOD.encode(), line_of(case), GOOD.encode(), b"")))
     result = replay("-o", "json", path)
     told = [json.loads(line) for line in result.stderr.splitlines()]
-    assert [one["message"] for one in told] == reasons
+    assert [one["message"] for one in told] == reasons, case.because
     assert {one["where"] for one in told} <= {f"{path}:2"}
     summary = lines(result)[-1]
     assert (result.exit_code, summary["unreadable"]) == (1 if reasons else 0, len(reasons))
@@ -120,6 +79,14 @@ def test_a_hostile_line_is_left_out_by_name_and_the_others_are_read(tmp_path, te
     blamed = CliRunner().invoke(main, ["blame", "-f", str(path), "deploy/web"])
     assert isinstance(blamed.exception, SystemExit | None), blamed.exc_info
     assert "canary" not in result.stderr + blamed.stderr
+
+
+def test_a_review_nested_too_deep_is_one_that_was_not_judged(tmp_path):
+    text = json.dumps(make_review(new={"spec": "HERE"}, old={})).replace('"HERE"', DEEP)
+    result = replay("-o", "json", write_lines(tmp_path / "a", end=text))
+    assert result.exit_code == 0
+    assert lines(result)[0]["cause"] == "too-deep"
+    assert replay(write_lines(tmp_path / "a", end=text)).exit_code == 0
 
 
 @pytest.mark.parametrize("cut", [-20, 200])

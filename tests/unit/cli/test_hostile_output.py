@@ -1,7 +1,8 @@
 """What a file or a cluster says never reaches a terminal as it is, in any form of output."""
 
 import json
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from tests.cases_loader import table
 from tests.unit.cli.samples import DEFINITION, clobbered, recorded
 from tests.unit.lint.test_checks import configuration
 from webhook.cli import main
@@ -87,66 +89,39 @@ POD = hostile(
 )
 LINTED = hostile(configuration("bad", {"sideEffects": "Some"}), ("apiVersion", "kind"))
 DEFINED = hostile(DEFINITION, ("apiVersion", "plural")) | {"kind": "CustomResourceDefinition"}
-CASES: dict[str, Callable[[Path], Result]] = {
-    "replay": lambda path: run("replay", written(path, REVIEW, EVENT)),
-    "replay -o json": lambda path: run("replay", "-o", "json", written(path, REVIEW, EVENT)),
-    "replay of no phase": lambda path: run("replay", written(path, recorded(HOSTILE, clobbered()))),
-    "replay of no registrations": lambda path: run(
-        "replay", "--webhooks", written(path, {"kind": HOSTILE}), path
-    ),
-    **{
-        f"status -o {form}": lambda path, form=form: run(  # type: ignore[misc]
-            "status", "-o", form, "-f", written(path, OBJECT, POD)
-        )
-        for form in ("table", "wide", "json", "yaml")
-    },
-    "lint": lambda path: run("lint", written(path, LINTED)),
-    "lint -o json": lambda path: run("lint", "-o", "json", written(path, LINTED)),
-    "explain": lambda path: run("explain", "widgets", "--crds", written(path, DEFINED)),
-    "explain -o json": lambda path: run(
-        "explain", "-o", "json", "widgets", "--crds", written(path, DEFINED)
-    ),
-    **{
-        f"blame -o {form}": lambda path, form=form: run(  # type: ignore[misc]
-            "blame", "-o", form, "-f", written(path, BLAMED), "widgets/w"
-        )
-        for form in ("table", "json", "yaml")
-    },
-    "blame of no field": lambda path: run(
-        "blame", "-f", written(path, BLAMED), "widgets/w", f"spec.{HOSTILE}x"
-    ),
-    "explain of no definition": lambda path: run(
-        "explain", "widgets", "--crds", written(path, {"kind": HOSTILE})
-    ),
-    **{
-        f"{' '.join(words)} of no cluster": lambda path, words=words: run(  # type: ignore[misc]
-            *words, "--kubeconfig", f"{path}{HOSTILE}"
-        )
-        for words in (
-            ["doctor"],
-            ["doctor", "-o", "json"],
-            ["wait", "pod/x"],
-            ["trace", "pod/x"],
-            ["blame", "pod/x"],
-            ["install"],
-        )
-    },
-    "a file that is not there": lambda path: run("status", "-f", f"{path}{HOSTILE}"),
+FILES = {
+    "recorded": (REVIEW, EVENT),
+    "phase": (recorded(HOSTILE, clobbered()),),
+    "kind": ({"kind": HOSTILE},),
+    "objects": (OBJECT, POD),
+    "hook": (LINTED,),
+    "definition": (DEFINED,),
+    "log": (BLAMED,),
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def said(folder: Path, words: str) -> Result:
+    """What a command line prints: FILE is a file of FILES, HOSTILE a name that no file has."""
+    places = {name: written(folder / name, *found) for name, found in FILES.items()}
+    given = [places.get(word, word) for word in shlex.split(words)]
+    return run(*(str(word).replace("HOSTILE", HOSTILE) for word in given))
+
+
+@table("cli/hostile_output.yaml", "run")
 def test_no_verb_prints_what_moves_a_cursor_or_turns_a_line(tmp_path, case):
-    result = case(tmp_path / "file")
+    result = said(tmp_path, case["run"])
     assert isinstance(result.exception, SystemExit | None), result.exception
     printed = result.stdout + result.stderr
     assert printed
-    assert [sign for sign in printed if not sign.isprintable() and sign != "\n"] == []
+    assert [sign for sign in printed if not sign.isprintable() and sign != "\n"] == [], case.because
 
 
-@pytest.mark.parametrize("name", ["replay", "status", "lint", "explain"])
-def test_json_holds_the_same_text_escaped(tmp_path, name):
-    printed = CASES[f"{name} -o json"](tmp_path / "file").stdout
+@pytest.mark.parametrize(
+    "words",
+    ["replay recorded", "status -f objects", "lint hook", "explain widgets --crds definition"],
+)
+def test_json_holds_the_same_text_escaped(tmp_path, words):
+    printed = said(tmp_path, f"{words} -o json").stdout
     assert r"\u007f\u0085\u009b31m\u202e\u2066\u200b\u2028\ufeff\udb40\udc41é漢" in printed
     assert HOSTILE in "".join(text for line in printed.splitlines() for text in _texts(line))
 
