@@ -10,15 +10,27 @@ alternation, too), several objects by one actor, and three that move by turns: t
 third. Where labels and annotations are all that is written, times alone prove nothing.
 """
 
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
 from statistics import correlation, fmean, median, pstdev
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
-from genguard.detection.history import Move, MovingObject, ObjectHistory
-from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
+import msgspec
+
+from genguard.admission.review import Phase
+from genguard.detection.history import ObjectHistory, history_name
+from genguard.detection.questions.question import (
+    Answers,
+    Blame,
+    Declared,
+    Event,
+    Question,
+    Seen,
+    signal,
+)
 from genguard.detection.values import Digest, digest_of
-from genguard.detection.write import ObjectKey, Write
+from genguard.detection.write import ObjectKey, Requester, Write
 
 LOOP: Final = Declared(
     "cross-object-loop",
@@ -51,15 +63,52 @@ _COMPARED: Final = 3
 _OFTEN: Final = 0.7
 
 
+MOST_MOVING: Final = 400
+MOST_MOVES: Final = 24
+_MOVES_BEFORE: Final = 4
+"""An object with so many moves by one actor is followed from then on."""
+_SECONDS_BETWEEN: Final = 60.0
+"""Moves that are further apart are not the same loop."""
+_TURNS: Final = 3
+"""Two objects that moved by turns so often are looked at; for most it is chance."""
+_MOST_LOOKED_BACK: Final = 64
+_MOST_LEAVES_OF_MOVE: Final = 4
+_LONGEST_VERSION: Final = 64
+_RECORDS: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
+"""Their writers record what happens elsewhere, and nobody is led by them."""
+
+
+class Move(NamedTuple):
+    """One move of an object.
+
+    base        the resourceVersion that it was written upon
+    generation  the generation afterwards
+    made        digests of the first new values
+    is_of_metadata  it changes metadata alone
+    """
+
+    time: float
+    base: str
+    generation: int
+    made: tuple[Digest, ...]
+    is_of_metadata: bool = False
+
+
+class MovingObject(msgspec.Struct, frozen=True, gc=False):
+    """An object, the only actor that moves it, the uid of its owner, and its latest moves."""
+
+    object: ObjectKey
+    requester: Requester
+    owner: str
+    moves: tuple[Move, ...]
+
+
 _Turns = tuple[Sequence[Move], Sequence[Move]]
 """The latest moves of mine, and of theirs between them, the oldest first."""
 
 
-def _chased(write: Write, past: ObjectHistory) -> Answers:
-    if past.in_turn is None or not write.writes_more:
-        return
-    mine = past.in_turn.mine
-    others = _unrelated(mine, past.in_turn.others)
+def _chased(write: Write, mine: MovingObject, some: Sequence[MovingObject]) -> Answers:
+    others = _unrelated(mine, some)
     if len(others) != 1 or others[0].requester.user == mine.requester.user:
         return
     (theirs,) = others
@@ -202,7 +251,124 @@ def _told(where: ObjectKey) -> str:
 
 
 class Chases(Question):
-    """See the module."""
+    """See the module.
+
+    It remembers objects that one actor moves; those that have not moved for longest go first.
+    """
 
     findings: ClassVar = (LOOP,)
-    seen: ClassVar = (_chased,)
+
+    def __init__(self) -> None:
+        self._moving: Final[OrderedDict[str, MovingObject]] = OrderedDict()
+        self._turns: Final[dict[str, dict[str, int]]] = {}
+        """Of each object the others that moved just once between its moves, and how often."""
+        self._latest: Final[deque[str]] = deque(maxlen=_MOST_LOOKED_BACK)
+
+    def ask(self, event: Event) -> Answers:
+        """Ask whether a write is one of a chase."""
+        if isinstance(event, Seen) and Phase.OUTCOME not in event.write.missing:
+            mine = self._move(event.write, event.past)
+            if mine is not None:
+                yield from _chased(event.write, mine, self._in_turn_with(mine))
+
+    def _move(self, write: Write, past: ObjectHistory) -> MovingObject | None:
+        """Take in the newest write of an object; return the object if it goes on moving."""
+        if not _is_move(write):
+            return None
+        name = history_name(write.object)
+        known = self._moving.get(name)
+        if known is None and len(past.writes) < _MOVES_BEFORE:
+            return None
+        if known is not None and not _goes_on(known, write):
+            self._drop(name)
+            known = None
+        moves = (*_without_rival(known, write), _move(write)) if known else _moves_of(past.writes)
+        if len(moves) < _MOVES_BEFORE:
+            return None
+        mine = MovingObject(write.object, write.requester, past.owner, moves[-MOST_MOVES:])
+        self._moving[name] = mine
+        self._moving.move_to_end(name)
+        return mine
+
+    def _in_turn_with(self, mine: MovingObject) -> list[MovingObject]:
+        """Return the objects that have moved in turn with one that has just moved."""
+        name = history_name(mine.object)
+        turns = self._turns_of(name)
+        self._latest.append(name)
+        while len(self._moving) > MOST_MOVING:
+            self._drop(next(iter(self._moving)))
+        often = [one for one, count in turns.items() if count >= _TURNS]
+        return [self._moving[one] for one in often if one in self._moving]
+
+    def _turns_of(self, name: str) -> dict[str, int]:
+        """Count the others that have moved just once since the last move of this object."""
+        since: dict[str, int] = {}
+        for one in reversed(self._latest):
+            if one == name:
+                break
+            since[one] = since.get(one, 0) + 1
+        before = self._turns.get(name, {})
+        turns = {
+            one: before.get(one, 0) + 1
+            for one, count in since.items()
+            if count == 1 and one in self._moving
+        }
+        self._turns[name] = turns
+        return turns
+
+    def _drop(self, name: str) -> None:
+        del self._moving[name]
+        self._turns.pop(name, None)
+
+
+def _is_move(write: Write) -> bool:
+    if not write.writes_more or write.object.resource in _RECORDS:
+        return False
+    changes = write.content.admitted.changes
+    if _moves_state(write) and (not changes or not all(one.holds_time for one in changes)):
+        return True
+    return any(not one.holds_time for one in write.metadata.admitted)
+
+
+def _moves_state(write: Write) -> bool:
+    return write.touches_more and write.state_before != write.state_after
+
+
+def _goes_on(known: MovingObject, write: Write) -> bool:
+    return (
+        known.requester.user == write.requester.user
+        and write.time - known.moves[-1].time <= _SECONDS_BETWEEN
+    )
+
+
+def _without_rival(known: MovingObject, write: Write) -> tuple[Move, ...]:
+    """Return the earlier moves; of two writes upon one version only one was stored."""
+    return (
+        known.moves[:-1] if known.moves[-1].base == write.base[:_LONGEST_VERSION] else known.moves
+    )
+
+
+def _moves_of(past: Sequence[Write]) -> tuple[Move, ...]:
+    """Return the latest moves by the actor of the newest one, without anybody else's between."""
+    found: list[Write] = []
+    newest = past[-1]
+    for one in reversed(past):
+        if not _is_move(one) or (found and one.base == found[-1].base):
+            continue
+        later = found[-1].time if found else one.time
+        if one.requester.user != newest.requester.user or later - one.time > _SECONDS_BETWEEN:
+            break
+        found.append(one)
+    return tuple(map(_move, reversed(found)))
+
+
+def _move(write: Write) -> Move:
+    changes = (*write.content.admitted, *write.metadata.admitted)
+    made = [one.after for one in changes if one.after is not None and one.salt]
+    return Move(
+        write.time,
+        write.base[:_LONGEST_VERSION],
+        write.generation_after,
+        tuple(made[:_MOST_LEAVES_OF_MOVE]),
+        not _moves_state(write),
+    )
