@@ -144,26 +144,15 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def without_leaves(self) -> "PartDiffs":
         """Return what is kept where there are no leaves, or no room for them."""
-        asked, made = self.requested, self.webhook
-        return _without_leaves(
-            requested=None if asked is None else asked.differs,
-            webhook=None if made is None else made.differs,
-            again=self.reinvocation.differs,
-            admitted=self.admitted.differs,
-        )
+        asked, made = (one and NOTATION for one in (self.requested, self.webhook))
+        again, admitted = (one and NOTATION for one in (self.reinvocation, self.admitted))
+        return _once(PartDiffs(asked, made, again, admitted))
 
 
 @lru_cache
-def _without_leaves(
-    *, requested: bool | None, webhook: bool | None, again: bool, admitted: bool
-) -> PartDiffs:
-    """Return differences without leaves: most writes have such, and these are kept once."""
-    return PartDiffs(
-        None if requested is None else diff_of((), differs=requested),
-        None if webhook is None else diff_of((), differs=webhook),
-        diff_of((), differs=again),
-        diff_of((), differs=admitted),
-    )
+def _once(diffs: PartDiffs) -> PartDiffs:
+    """Return the same each time: most writes have differences without leaves."""
+    return diffs
 
 
 NOT_SEEN: Final = PartDiffs()
