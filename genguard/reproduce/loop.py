@@ -209,8 +209,6 @@ def _write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite])
         for field, seen in held.items()
         if (same := set.intersection(*seen))
     }
-    if verb == "patch" and not any(changes) and all(map(_moves_generation, several)):
-        verb, changes = "move", []
     plural, below, namespace, name = place_of(request)
     return Write(
         user_of(several[0]),
@@ -228,15 +226,6 @@ def _write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite])
 
 def _once(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(one for at, one in enumerate(values) if one not in values[:at])
-
-
-def _moves_generation(write: RecordedWrite) -> bool:
-    """Whether the requester changes the spec: reducing has left out how."""
-    shown = [request_of(line).get("object") for line in write if line["phase"] != "outcome"]
-    if any(one != shown[0] for one in shown):
-        return False  # a webhook does
-    before, after = generations(write)
-    return after > before
 
 
 def _change_of(write: RecordedWrite, verb: str) -> Document:
