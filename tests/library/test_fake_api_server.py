@@ -16,6 +16,7 @@ import pytest
 
 from genguard.testing import FakeApiServer, RequestRefusedError
 from genguard.testing.patches import JSON_PATCH, STRATEGIC_MERGE_PATCH
+from tests.cases_loader import Case, table
 from tests.differential.samples import definitions
 from tests.waiting import PATIENCE
 
@@ -58,67 +59,26 @@ def ask(
             return error.code, json.loads(error.read())
 
 
-@pytest.mark.parametrize(
-    ("patch", "content_type", "containers"),
-    [
-        (
-            {"spec": {"containers": [{"name": "side", "image": "b"}]}},
-            STRATEGIC_MERGE_PATCH,
-            {"main": "example.org/app:1", "side": "b"},
-        ),
-        (
-            {"spec": {"containers": [{"name": "main", "$patch": "delete"}]}},
-            STRATEGIC_MERGE_PATCH,
-            {},
-        ),
-        (
-            {"spec": {"containers": [{"$patch": "replace"}, {"name": "new", "image": "c"}]}},
-            STRATEGIC_MERGE_PATCH,
-            {"new": "c"},
-        ),
-        (
-            [{"op": "replace", "path": "/spec/containers/0/image", "value": "d"}],
-            JSON_PATCH,
-            {"main": "d"},
-        ),
-    ],
-    ids=["joined by name", "deleted", "replaced", "json patch"],
-)
-def test_a_patch_changes_a_list_as_its_type_says(server, patch, content_type, containers):
+@table("library/lists.yaml", "patch", "containers")
+def test_a_patch_changes_a_list_as_its_type_says(server: FakeApiServer, case: Case) -> None:
     server.create(pod())
-    changed = server.patch("pods", "one", patch, content_type=content_type)
+    patch = case["patch"]
+    kind = JSON_PATCH if isinstance(patch, list) else STRATEGIC_MERGE_PATCH
+    changed = server.patch("pods", "one", patch, content_type=kind)
     found = {each["name"]: each["image"] for each in changed["spec"]["containers"]}
-    assert found == containers
+    assert found == case["containers"], case.because
     assert generation(changed) == 2
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "kind", "status", "says"),
-    [
-        ("PATCH", "/apis/example.org/v1/namespaces/default/widgets/one", {},
-         STRATEGIC_MERGE_PATCH, 415, "accepted media types"),
-        ("GET", "/api/v1/namespaces/default/pods/one/log", None, "a/b", 501, "pods/log"),
-        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {}, "application/json", 501,
-         "tokenreviews"),
-        ("POST", "/apis/example.org/v1/namespaces/default/widgets", {"kind": "Pod"},
-         "application/json", 400, "does not match what is expected"),
-        ("GET", "/apis/example.org/v1/namespaces/default/things/one", None, "a/b", 404,
-         "could not find"),
-        ("GET", "/apis/example.org/v1/widgets?fieldSelector=spec.size%3D1", None, "a/b", 400,
-         "field label not supported"),
-        ("GET", "/apis/example.org/v1/widgets?watch=true&resourceVersion=x", None, "a/b", 400,
-         "invalid resource version"),
-        ("DELETE", "/apis/example.org/v1/namespaces/default/widgets/one",
-         {"propagationPolicy": "Never"}, "application/json", 422, "propagationPolicy"),
-    ],
-)  # fmt: skip
-def test_what_it_cannot_do_is_refused_and_says_why(  # noqa: PLR0917 - a column each
-    server, method, path, body, kind, status, says
-):
+@table("library/refused.yaml", "ask", "body", "type", "status", "says")
+def test_what_it_cannot_do_is_refused_and_says_why(server: FakeApiServer, case: Case) -> None:
     server.create(widget())
-    answered, refusal = ask(server, method, path, body, kind)
-    assert (answered, refusal["kind"], refusal["code"]) == (status, "Status", status)
-    assert says in refusal["message"]
+    method, path = case["ask"].split()
+    kind = case.get("type", "application/json")
+    answered, refusal = ask(server, method, path, case.get("body"), kind)
+    told = answered, refusal["kind"], refusal["code"]
+    assert told == (case["status"], "Status", case["status"]), case.because
+    assert case["says"] in refusal["message"], case.because
 
 
 def strict(name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from genguard.detection.suspects import read_configurations
 from genguard.objects.served import Served
+from tests.cases_loader import Case, table
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.cluster import converging
 from webhook.cluster.converging import Admission, DryRuns, read_statuses
@@ -36,45 +37,12 @@ def cluster(served=WIDGETS, *, labels=None, **settings):
     return DryRuns(admission(**settings), served, labels or {}, "me")
 
 
-@pytest.mark.parametrize(
-    ("settings", "is_called", "listed", "because"),
-    [
-        ({}, True, "", "a rule covers it"),
-        ({"sideEffects": "Some"}, False, "side effects", "it may not be called for a dry run"),
-        (
-            {"admissionReviewVersions": ["v1beta1"]},
-            False,
-            "no AdmissionReview of version v1",
-            "an old webhook",
-        ),
-        ({"version": "v2"}, False, "another version", "it would be sent a converted object"),
-        ({"version": "v2", "matchPolicy": "Exact"}, False, "", "it is not called at all"),
-        ({"objectSelector": {"matchLabels": {"a": "c"}}}, False, "", "other labels"),
-        (
-            {"namespaceSelector": {"matchLabels": {"team": "a"}}},
-            False,
-            "",
-            "the labels of a namespace are known here",
-        ),
-        (
-            {"namespaceSelector": {"matchLabels": {"team": "a"}}, "labels": {"team": "a"}},
-            True,
-            "",
-            "the namespace has the label",
-        ),
-        (
-            {"matchConditions": [{"name": "a", "expression": "x"}]},
-            True,
-            "",
-            "a condition that nobody evaluates may hold",
-        ),
-    ],
-)
-def test_a_webhook_is_called_or_listed_with_the_reason(settings, is_called, listed, because):
-    found = cluster(**settings)
-    assert found.matches(NAME, found.review("CREATE", MANIFEST, None)) == is_called, because
-    assert listed in found.left_out.get(NAME, ""), because
-    assert bool(found.left_out) == bool(listed), because
+@table("converge/called.yaml", "settings", "called", "listed")
+def test_a_webhook_is_called_or_listed_with_the_reason(case: Case) -> None:
+    found = cluster(**case["settings"])
+    assert found.matches(NAME, found.review("CREATE", MANIFEST, None)) == case["called"]
+    assert case["listed"] in found.left_out.get(NAME, ""), case.because
+    assert bool(found.left_out) == bool(case["listed"]), case.because
 
 
 @pytest.mark.parametrize("name", ["x#", "x?dryRun=", "../../x", "a/b", "ä"])

@@ -2,67 +2,30 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.cases_loader import Case, table
 from tests.unit.cli.samples import serve
 from webhook.telemetry.spans import BadTracingError, ExportedSpans, asks_for_spans
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
 
 
-@pytest.mark.parametrize(
-    ("environment", "asks"),
-    [
-        ({}, False),
-        ({"OTEL_SERVICE_NAME": "genguard", "OTEL_TRACES_SAMPLER": "always_on"}, False),
-        (ENDPOINT, True),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1/v1/traces"}, True),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://127.0.0.1:1"}, False),
-        ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
-        ({**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"}, False),
-        ({**ENDPOINT, "OTEL_SDK_DISABLED": "TRUE"}, False),
-        ({**ENDPOINT, "OTEL_SDK_DISABLED": "false"}, True),
-        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, True),
-        (
-            {
-                **ENDPOINT,
-                "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
-                "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
-            },
-            True,
-        ),
-        # It is off, so what else it says is of no matter.
-        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, False),
-    ],
-)
-def test_spans_are_made_only_when_the_variables_ask_for_them(environment, asks):
-    assert asks_for_spans(environment) is asks
-
-
-@pytest.mark.parametrize(
-    ("environment", "told"),
-    [
-        (
-            {**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: genguard exports by http/protobuf alone",
-        ),
-        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER=zipkin: give otlp or none"),
-        (
-            {**ENDPOINT, "OTEL_BSP_MAX_QUEUE_SIZE": "many"},
-            "the variables OTEL_* cannot be followed: invalid literal for int()",
-        ),
-        ({**ENDPOINT, "OTEL_BSP_MAX_QUEUE_SIZE": "7"}, "the variables OTEL_* cannot be followed"),
-    ],
-)
-def test_a_variable_that_cannot_be_followed_ends_the_start_with_one_line(
-    environment, told, monkeypatch, tmp_path
-):
+@table("telemetry/spans.yaml", "endpoint", "environment", "asks", "told")
+def test_spans_are_made_only_when_the_variables_ask_for_them(
+    case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    environment = {**(ENDPOINT if case.get("endpoint") else {}), **case["environment"]}
+    if "asks" in case.values:
+        assert asks_for_spans(environment) is case["asks"], case.because
+        return
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     result = serve("--cert-dir", tmp_path, "--secure-port", "0", "--ops-port", "0")
-    assert result.exit_code == 2
-    assert told in " ".join(result.stderr.split())
+    assert result.exit_code == 2, case.because
+    assert case["told"] in " ".join(result.stderr.split()), case.because
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
