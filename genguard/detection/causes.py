@@ -174,12 +174,11 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
     for one in findings:
         if _may_cause(one):
             by_name.setdefault(name_of(one.object), []).append(one)
-    causes: dict[str, str] = {}
-    for one in sorted(below, key=lambda one: (one.first, one.id)):
-        cause = _cause(one, by_name)
-        if cause is not None:
-            causes[one.id] = causes.get(cause.id, cause.id)
-    return {one: _root(cause, causes) for one, cause in causes.items()}
+    found = ((one.id, _cause(one, by_name)) for one in below)
+    causes = {one: cause.id for one, cause in found if cause is not None}
+    for _ in range(_MOST_LEVELS):
+        causes = {one: causes.get(cause, cause) for one, cause in causes.items()}
+    return {one: cause for one, cause in causes.items() if one != cause}
 
 
 def by_cause(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -196,12 +195,6 @@ def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
     known = list(findings)
     ids, below = {one.id for one in known}, by_cause(known)
     return [each for one in known if one.above not in ids for each in (one, *below.get(one.id, ()))]
-
-
-def _root(cause: str, causes: Mapping[str, str]) -> str:
-    for _ in range(_MOST_LEVELS):
-        cause = causes.get(cause, cause)
-    return cause
 
 
 def _may_cause(one: FindingState) -> bool:
@@ -225,17 +218,12 @@ def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> 
             for name, count in reversed(one.follows.items())
             if one.count - count <= _FEW * one.count
         ]
-    for name in names:
-        for cause in by_name.get(name, ()):
-            if cause.id != one.id and _spans(cause, one) and user not in cause.requesters.users:
-                return cause
+    for cause in (cause for name in names for cause in by_name.get(name, ())):
+        is_later = cause.first > one.first + _SECONDS_LATER
+        is_over = one.last > cause.last + cause.quiet_needed()
+        if not (is_later or is_over or cause.id == one.id or user in cause.requesters.users):
+            return cause
     return None
-
-
-def _spans(cause: FindingState, one: FindingState) -> bool:
-    return (
-        cause.first <= one.first + _SECONDS_LATER and one.last <= cause.last + cause.quiet_needed()
-    )
 
 
 LEAST: Final = 10

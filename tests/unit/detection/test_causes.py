@@ -9,7 +9,7 @@ from genguard.detection.finding_state import FindingState
 from genguard.detection.ledger import Ledger
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester
-from tests.cases_loader import Case, load
+from tests.cases_loader import Case, load, table
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.story import Story
 
@@ -69,22 +69,13 @@ def state(detector: str, *users: str, last: float = 100.0) -> FindingState:
     return made
 
 
-@pytest.mark.parametrize(
-    ("observed", "users", "last", "cause", "because"),
-    [
-        ((3, 7), ["operator"], 100, "spec-fight", "it observes generations, and comes too late"),
-        ((3, 3), ["operator"], 100, None, "it may never observe one, with or without the fight"),
-        ((3, 7), ["gitops"], 100, None, "who fights is not innocent"),
-        ((3, 7), ["operator"], 900, None, "it goes on long after the fight"),
-        ((3, 7), ["operator", "another"], 100, None, "what two do follows from nothing"),
-    ],
-)
-def test_a_late_observed_generation_follows_from_a_fight_over_the_same_object(
-    observed, users, last, cause, because
-):
-    late = state("observed-generation-stalled", *users, last=last)
-    late.subresource, late.evidence = "status", [{"observedGeneration": one} for one in observed]
-    assert root_causes([state("spec-fight", "gitops"), late]).get(late.id) == cause, because
+@table("findings/late.yaml", "observed", "users", "last", "cause")
+def test_a_late_observed_generation_follows_from_a_fight_over_the_same_object(case):
+    late = state("observed-generation-stalled", *case["users"], last=case.get("last", 100.0))
+    late.subresource = "status"
+    late.evidence = [{"observedGeneration": one} for one in case["observed"]]
+    found = root_causes([state("spec-fight", "gitops"), late])
+    assert found.get(late.id) == case.get("cause"), case.because
 
 
 def test_each_finding_comes_directly_beneath_its_cause():

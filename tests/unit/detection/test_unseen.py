@@ -5,12 +5,13 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from genguard.admission.review import ObjectName
-from genguard.detection.finding import Confidence, Finding
+from genguard.admission.review import ObjectName, Phase
+from genguard.detection.finding import Confidence
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import Ledger
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.suspects import Suspects
+from tests.cases_loader import table
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
@@ -31,7 +32,6 @@ PART = replace(with_content(WHOLE, requested=None, webhook=None), missing=(INTEN
 SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WHOLE.requester,))
 VAGUE = dataclasses.replace(SIGN, blame=Blame.EITHER)
 START = 1_000.0
-NAME = ObjectName("apps", "deployments", "default", "thing")
 
 
 def ledger_of(*signs: tuple[Signal, object]) -> Ledger:
@@ -124,50 +124,19 @@ def loop(detection: Judging, base: int, now: float) -> None:
         feed(detection, phase, one, now)
 
 
-def found_after(calls: tuple[str, ...], now: float) -> Finding:
-    """Return the finding about a loop whose last write was seen in these phases alone."""
+@table("findings/held.yaml", "calls", "missed", "held")
+def test_what_was_not_judged_holds_the_findings_of_its_object(case):
     detection = Judging()
     for number in range(8):
         loop(detection, number, START + number)
     last = update(status(n=1), status(n=0), "9", subresource="status")
-    for phase in calls:
-        feed(detection, phase, last, START + 50)
+    for phase in case.get("calls", ()):
+        feed(detection, Phase(phase), last, START + 50)
+    if "missed" in case.values:
+        missed = case["missed"] and ObjectName("apps", "deployments", *case["missed"].split("/"))
+        detection.miss(missed, START + 50)
     feed(detection, OUTCOME, update(spec(replicas=2), spec(replicas=1), "99"), START + 65)
-    detection.settle(now)
-    return detection.findings()[0]
-
-
-@pytest.mark.parametrize(
-    ("calls", "is_held", "because"),
-    [
-        ((INTENT, MUTATE, OUTCOME), False, "it was seen whole, and shows no loop"),
-        ((OUTCOME,), True, "nobody knows what was asked for"),
-        ((INTENT,), True, "nobody knows what came of it"),
-        ((MUTATE,), True, "nor here"),
-    ],
-)
-def test_each_write_that_is_seen_in_part_holds_the_findings_of_its_object(calls, is_held, because):
-    found = found_after(calls, START + 90)
-    assert bool(found.incomplete_since) is is_held, because
-    assert (found.state == "open") is is_held, because
-
-
-@pytest.mark.parametrize(
-    ("name", "is_held", "because"),
-    [
-        (NAME, True, "it is about this object"),
-        (None, True, "nobody knows what it is about"),
-        (NAME._replace(name="other"), False, "it is about another"),
-        (NAME._replace(namespace="other"), False, "of another namespace"),
-        (NAME._replace(name=""), False, "a name is generated for it: it is about nothing known"),
-    ],
-)
-def test_a_review_that_was_not_judged_holds_the_findings_of_its_object(name, is_held, because):
-    detection = Judging()
-    for number in range(8):
-        loop(detection, number, START + number)
-    detection.miss(name, START + 50)
     detection.settle(START + 90)
     found = detection.findings()[0]
-    assert bool(found.incomplete_since) is is_held, because
-    assert (found.state == "open") is is_held, because
+    assert bool(found.incomplete_since) is case["held"], case.because
+    assert (found.state == "open") is case["held"], case.because
