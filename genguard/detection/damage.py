@@ -8,7 +8,8 @@ is needed to look again: numbers, types of conditions and digests, never a value
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -105,7 +106,11 @@ def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
         return False  # what cannot be read as a status is no longer what was damaged
     if _is_wrong(damage, generation if type(generation) is int else 0, observed):
         return True
-    return bool(damage.fields) and _has_lost_field(damage.fields, status)
+    digests: dict[Path, Digest | None] = {}
+    if damage.fields:
+        raw = {} if status is None else {_STATUS: status}
+        digests = {one.key: one.after for one in changes({}, raw, (_STATUS,))}
+    return any(digests.get(one.key) == one.left for one in damage.fields)
 
 
 def survives(damage: Damage, write: Write) -> bool:
@@ -147,16 +152,15 @@ def repair_patch(damage: Damage, stored: Mapping[str, Any]) -> list[dict[str, An
         # Findings may come from a shared store: what is no generation is not put back.
         if not _is_lost(one, observed) or not 0 < (generation_number(one.value) or 0) <= generation:
             continue
-        if one.condition is None:
-            operations.append(_put("/status/observedGeneration", one.value))
-            continue
-        index = _types(stored).index(one.condition)
-        condition = to_pointer((_STATUS, "conditions", index))
-        operations.append(_test(f"{condition}/type", one.condition))
-        operations.append(_put(f"{condition}/observedGeneration", one.value))
+        where: Path = (_STATUS,)
+        if one.condition is not None:
+            types = [condition.get("type", "") for condition in stored[_STATUS]["conditions"]]
+            where = (_STATUS, "conditions", types.index(one.condition))
+            operations.append(_operation("test", (*where, "type"), one.condition))
+        operations.append(_operation("add", (*where, "observedGeneration"), one.value))
     if not operations:
         return None
-    return [_test("/metadata/resourceVersion", version), *operations]
+    return [_operation("test", ("metadata", "resourceVersion"), version), *operations]
 
 
 def _is_lost(one: LostValue, stored: Observed) -> bool:
@@ -171,15 +175,12 @@ def _is_lower(one: Generation, other: Generation) -> bool:
 
 def _of_conditions(observed: Observed) -> dict[str, Generation | None]:
     """By type; conditions without a type, or with a repeated one, cannot be told apart."""
-    found: dict[str, Generation | None] = {}
-    repeated = set()
-    for one in observed.conditions:
-        if one.type is None:
-            continue
-        if one.type in found:
-            repeated.add(one.type)
-        found[one.type] = one.observed
-    return {kind: value for kind, value in found.items() if kind not in repeated}
+    kinds = Counter(one.type for one in observed.conditions)
+    return {
+        one.type: one.observed
+        for one in observed.conditions
+        if one.type is not None and kinds[one.type] == 1
+    }
 
 
 def _raw_status(stored: Mapping[str, Any]) -> msgspec.Raw | None:
@@ -187,22 +188,8 @@ def _raw_status(stored: Mapping[str, Any]) -> msgspec.Raw | None:
     return None if status is None else msgspec.Raw(msgspec.json.encode(status))
 
 
-def _types(stored: Mapping[str, Any]) -> list[str]:
-    return [condition.get("type", "") for condition in stored[_STATUS]["conditions"]]
-
-
-def _has_lost_field(fields: Iterable[LostField], status: msgspec.Raw | None) -> bool:
-    raw = {} if status is None else {_STATUS: status}
-    digests = {one.key: one.after for one in changes({}, raw, (_STATUS,))}
-    return any(digests.get(one.key) == one.left for one in fields)
-
-
-def _test(path: str, value: object) -> dict[str, Any]:
-    return {"op": "test", "path": path, "value": value}
-
-
-def _put(path: str, value: object) -> dict[str, Any]:
-    return {"op": "add", "path": path, "value": value}
+def _operation(op: str, path: Path, value: object) -> dict[str, Any]:
+    return {"op": op, "path": to_pointer(path), "value": value}
 
 
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
@@ -222,8 +209,11 @@ def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
     values = list(_values(damage.lost))
     if not damage.writer or not values or not _is_pasted_safely(where):
         return ""
-    resource = f"{where.resource}.{where.group}" if where.group else where.resource
-    target = [resource, where.name, *(("-n", where.namespace) if where.namespace else ())]
+    target = [
+        where.resource_name,
+        where.name,
+        *(("-n", where.namespace) if where.namespace else ()),
+    ]
     flags = ["--subresource=status"] if subresource else []
     if [condition for condition, _ in values] == [None]:
         patch = json.dumps({"status": {"observedGeneration": values[0][1]}}, separators=(",", ":"))
