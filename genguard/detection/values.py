@@ -11,7 +11,7 @@ A digest says whether two values are equal, and nothing else about the values.
 import re
 import zlib
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
@@ -25,27 +25,23 @@ if TYPE_CHECKING:
 
         Without that, a detector that waits for `change.after == 0` would never find anything.
         """
+
+    def as_digest(number: int) -> Digest:
+        """Return a number that is made of digests as a digest."""
+
+    def as_number(digest: Digest) -> int:
+        """Return a digest as the number that it is."""
+
+    def digest_of(raw: bytes | msgspec.Raw) -> Digest:
+        """Return the digest of raw bytes, 32 bits."""
 else:
     Digest = int  # as it is encoded, and remembered with each leaf
-
-
-def as_digest(number: int) -> Digest:
-    """Return a number that is made of digests as a digest."""
-    return cast("Digest", number)
-
-
-def as_number(digest: Digest) -> int:
-    """Return a digest as the number that it is."""
-    return cast("int", digest)
+    as_digest = as_number = int
+    digest_of = zlib.crc32
 
 
 NO_DIGEST: Final = as_digest(0)
 """Of nothing at all."""
-
-
-def digest_of(raw: bytes | msgspec.Raw) -> Digest:
-    """Return the digest of raw bytes, 32 bits."""
-    return as_digest(zlib.crc32(raw))
 
 
 def added(one: Digest, other: Digest) -> Digest:
