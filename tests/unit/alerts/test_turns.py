@@ -1,8 +1,7 @@
 """What turned between two looks, and nothing twice."""
 
-import pytest
-
 from genguard.detection.finding import Finding, Severity
+from tests.cases_loader import Case, table
 from tests.unit.alerts.findings import finding
 from webhook.alerts.change import Transition, TransitionTracker
 
@@ -13,37 +12,14 @@ def turned(turns: TransitionTracker, *findings: Finding):
     return [(change.transition, change.finding.id) for change in turns.since(findings)]
 
 
-@pytest.mark.parametrize(
-    ("looks", "told"),
-    [
-        ([("open", INFO)], [Transition.OPENED]),
-        ([("open", CRITICAL)], [Transition.OPENED]),
-        ([("open", INFO), ("open", INFO), ("open", INFO)], [Transition.OPENED, None, None]),
-        ([("open", INFO), ("open", WARNING)], [Transition.OPENED, Transition.ESCALATED]),
-        ([("open", INFO), ("open", CRITICAL)], [Transition.OPENED, Transition.ESCALATED]),
-        ([("open", WARNING), ("open", CRITICAL)], [Transition.OPENED, Transition.ESCALATED]),
-        ([("open", CRITICAL), ("open", INFO)], [Transition.OPENED, None]),
-        ([("open", WARNING), ("resolved", WARNING)], [Transition.OPENED, Transition.RESOLVED]),
-        ([("open", WARNING), ("resolved", CRITICAL)], [Transition.OPENED, Transition.RESOLVED]),
-        (
-            [("open", WARNING), ("resolved", WARNING), ("resolved", WARNING), ("open", WARNING)],
-            [Transition.OPENED, Transition.RESOLVED, None, Transition.REOPENED],
-        ),
-        (
-            [("open", INFO), ("resolved", INFO), ("open", INFO), ("open", WARNING)],
-            [Transition.OPENED, Transition.RESOLVED, Transition.REOPENED, Transition.ESCALATED],
-        ),
-        ([("resolved", WARNING)], [None]),  # over before anybody looked
-        ([("resolved", WARNING), ("open", WARNING)], [None, Transition.REOPENED]),
-    ],
-)
-def test_only_turns_are_told(looks, told):
+@table("alerts/turns.yaml", "looks", "told")
+def test_only_turns_are_told(case: Case) -> None:
     turns = TransitionTracker()
-    for (state, severity), turn in zip(looks, told, strict=True):
-        found = [
-            change.transition for change in turns.since((finding(state=state, severity=severity),))
-        ]
-        assert found == ([] if turn is None else [turn])
+    for look, turn in zip(case["looks"], case["told"], strict=True):
+        state, severity = look.split()
+        seen = turns.since((finding(state=state, severity=Severity(severity)),))
+        told = [change.transition.value for change in seen]
+        assert told == ([] if turn is None else [turn]), case.because
 
 
 def test_a_warning_that_follows_from_another_finding_is_folded_and_may_come_back():

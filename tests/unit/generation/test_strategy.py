@@ -7,33 +7,16 @@ import pytest
 from genguard.generation.prediction import Cause, Prediction
 from genguard.generation.strategy import OnCreate, UnknownServerVersionError, parse_version
 from genguard.generation.table import load_table
+from tests.cases_loader import Case, table
 
 
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("1.36", (1, 36)),
-        ("v1.36.3", (1, 36)),
-        ("1.36+", (1, 36)),
-        ("v1.31.5-gke.1023000", (1, 31)),
-        ("v1.30.0-rc.1", (1, 30)),
-        ("v1.29.3+k3s1", (1, 29)),
-        (" 1.28 ", (1, 28)),
-        ("2.0", (2, 0)),
-        ("v1.30-rc.1", (1, 30)),
-        ("1.100", (1, 100)),
-    ],
-)
-def test_versions_of_servers_and_of_people_are_read(text, version):
-    assert parse_version(text) == version
-
-
-@pytest.mark.parametrize(
-    "text", ["", "1", "latest", "1.x", "v1.", "1.1000", "1.36X", "-1.3", "1.36,1.37"]
-)
-def test_what_is_no_version_says_how_to_write_one(text):
+@table("objects/server_versions.yaml", "text", "version")
+def test_versions_of_servers_and_of_people_are_read(case: Case) -> None:
+    if case["version"] is not None:
+        assert parse_version(case["text"]) == tuple(case["version"]), case.because
+        return
     with pytest.raises(UnknownServerVersionError, match=r"write it as 1\.36 or v1\.36\.3"):
-        parse_version(text)
+        parse_version(case["text"])
 
 
 def test_a_table_for_an_unknown_server_is_refused():

@@ -11,30 +11,14 @@ from genguard.admission.review import JoinKey
 from genguard.objects.intended import Intended
 from genguard.objects.observed import NOTHING_OBSERVED
 from genguard.review_setup import ReviewOptions, ReviewSetup
+from tests.cases_loader import Case, table
 from webhook.server.body import Bodies, OverloadedError, for_thread, timeout_of
 from webhook.server.options import Limits
 
 
-@pytest.mark.parametrize(
-    ("path", "seconds"),
-    [
-        ("/mutate?timeout=5s", 5),
-        ("/mutate?timeout=30s", 30),
-        ("/mutate?a=b&timeout=10s", 10),
-        ("/mutate?timeout=0s", 0),
-        ("/mutate", None),
-        ("/mutate?timeout=5", None),
-        ("/mutate?timeout=5m", None),
-        ("/mutate?timeout=s", None),
-        ("/mutate?timeout=-5s", None),
-        ("/mutate?timeout=1.5s", None),
-        ("/mutate?timeout=٣s", None),
-        (f"/mutate?timeout={'9' * 5_000}s", None),
-        ("/mutate?timeouts=5s", None),
-    ],
-)
-def test_the_api_servers_own_timeout_is_read(path, seconds):
-    assert timeout_of(path) == seconds
+@table("server/timeouts.yaml", "path", "seconds")
+def test_the_api_servers_own_timeout_is_read(case: Case) -> None:
+    assert timeout_of(case["path"]) == case["seconds"], case.because
 
 
 def test_slow_senders_together_leave_room_below_the_memory_limit_of_the_deployment():
