@@ -6,6 +6,7 @@ replaces, children that are being deleted, everything below an object that ran t
 Jobs of a CronJob.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,7 +36,6 @@ controller_utils.go:IsPodActive). A Job counts failed pods against its backoffLi
 condition when it gives up."""
 _LAUNCHERS: Final = frozenset({("batch", "CronJob")})
 """They start children and do not depend on how these end."""
-_Ready = bool | None
 _WORST: Final = {Health.GREEN: 0, Health.YELLOW: 1, Health.RED: 2}
 
 
@@ -47,9 +47,7 @@ class Summary:
     ready: bool | None
     settled: bool
     health: Health
-    progress: float | None
-    """The mean progress of the objects that have one; None when none has."""
-    healths: tuple[int, int, int]
+    healths: tuple[int, ...]
     """How many objects are Green, Yellow and Red."""
     reasons: tuple[Reason, ...]
     """What blocks, for at most MOST_LEAVES objects; then a remark with the number of others."""
@@ -71,12 +69,12 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
         note = next(said, "") if child.kind == "Pod" and not child.group else ""
         reason = Reason(_DELETION, "set", "gone", note, Blocks.SETTLED)
         reasons[_prefix_path(child, reason)] = None
-    health = view.health if _WORST[view.health] >= _WORST[summary.health] else summary.health
+    health = max(view.health, summary.health, key=_WORST.__getitem__)
     if leaving and health is Health.GREEN:
         health = Health.YELLOW
     return msgspec.structs.replace(
         view,
-        ready=_both(view.ready, summary.ready),
+        ready=_all_of({view.ready, summary.ready}),
         settled=view.settled and summary.settled and not leaving,
         health=health,
         reasons=tuple(reasons),
@@ -90,31 +88,18 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
 def summarize(views: Iterable[StatusView]) -> Summary:
     """Return one answer for several objects: roots, or the children that an owner counts."""
     members = list(views)
-    ready: bool | None = True
-    settled, worst = True, Health.GREEN
-    counts_by_kind = dict.fromkeys(Health, 0)
-    leaves: list[Reason] = []
-    blocked = 0
-    for member in members:
-        ready = _both(ready, member.ready)
-        settled = settled and member.settled
-        counts_by_kind[member.health] += 1
-        if _WORST[member.health] > _WORST[worst]:
-            worst = member.health
-        if member.ready is not True or not member.settled:
-            blocked += 1
-            if blocked <= MOST_LEAVES:
-                leaves += [_prefix_path(member, reason) for reason in _deepest(member.reasons)]
-    if blocked > MOST_LEAVES:
-        leaves.append(remark("objects", have=blocked - MOST_LEAVES, note="more objects that block"))
-    shares = [member.progress for member in members if member.progress is not None]
+    blocked = [one for one in members if one.ready is not True or not one.settled]
+    some, more = blocked[:MOST_LEAVES], len(blocked) - MOST_LEAVES
+    leaves = [_prefix_path(one, reason) for one in some for reason in _deepest(one.reasons)]
+    if more > 0:
+        leaves.append(remark("objects", have=more, note="more objects that block"))
+    counts = Counter(one.health for one in members)
     return Summary(
         len(members),
-        ready,
-        settled,
-        worst,
-        round(sum(shares) / len(shares), 2) if shares else None,
-        (counts_by_kind[Health.GREEN], counts_by_kind[Health.YELLOW], counts_by_kind[Health.RED]),
+        _all_of({one.ready for one in members}),
+        all(one.settled for one in members),
+        max(counts, key=_WORST.__getitem__, default=Health.GREEN),
+        tuple(counts[one] for one in Health),
         tuple(leaves),
     )
 
@@ -149,8 +134,6 @@ def _prefix_path(child: StatusView, reason: Reason) -> Reason:
     return reason._replace(path=f"{child.kind}/{child.name}{STEP}{reason.path}")
 
 
-def _both(one: _Ready, other: _Ready) -> _Ready:
+def _all_of(answers: set[bool | None]) -> bool | None:
     """Combine by AND, where None is unknown: False wins over None, None over True."""
-    if one is False or other is False:
-        return False
-    return None if one is None or other is None else True
+    return False if False in answers else None if None in answers else True

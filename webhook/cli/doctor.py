@@ -120,7 +120,7 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
     choices = choices_of(deployment or {}, namespace)
     choices = replace(choices, cert_manager=is_injected(configurations))
     expected = tuple(render(choices, manifests.read))
-    probed = await send_probe(rest, _WATCHED)
+    probe, _, refusal = await send_probe(rest, _WATCHED)
     probes = await asyncio.gather(*(send_probe(rest, _WATCHED) for _ in range(_PROBES)))
     endpoints = await read(Source.ENDPOINTS, _endpoints(rest, namespace), [])
     facts = Facts(
@@ -134,9 +134,9 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
         endpoints=endpoints.count(True),
         unready=endpoints.count(False),
         pair=read_pair(await read(Source.PAIR, find(rest, secret_of(namespace)), None)),
-        probe=probed.seen,
-        refusal=probed.refusal,
-        probes=tuple(one.seen for one in probes),
+        probe=probe,
+        refusal=refusal,
+        probes=tuple(seen for seen, _, _ in probes),
         leaving=tuple(await read(Source.PODS, leaving(rest, deployment), [])) if deployment else (),
         nodes=await _nodes(rest),
         unread=unread,

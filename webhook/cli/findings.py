@@ -24,7 +24,7 @@ from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli.errors import ExitCode, why_it_ended
 from webhook.cli.options import Access, asks_server, examples
 from webhook.cli.output import Again, Format, Listing, lists, tell
-from webhook.server.flags import duration
+from webhook.server.flags import Parsed, duration
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Server
@@ -95,15 +95,12 @@ class FindingFilter(NamedTuple):
         return f"{state}findings{where}{more}"
 
 
-def _selector(_: click.Context, __: click.Parameter, text: str) -> tuple[Requirement, ...]:
+def _selector(text: str) -> tuple[Requirement, ...]:
     """Read -l; a key that no finding has is refused, for it would choose none, or all."""
-    try:
-        found = tuple(parse_label_selector(text))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+    found = tuple(parse_label_selector(text))
     for one in found:
         if one.key not in _LABELS:
-            raise click.BadParameter(
+            raise ValueError(
                 f"a finding has no label {one.key!r}, and the labels of its object are not known; "
                 f"it has {', '.join(_LABELS)}"
             )
@@ -145,7 +142,7 @@ def _selector(_: click.Context, __: click.Parameter, text: str) -> tuple[Require
     "--selector",
     metavar="LABELS",
     default="",
-    callback=_selector,
+    type=Parsed(_selector),
     help=f"Only findings with these labels, written as for kubectl: {', '.join(_LABELS)}. All but "
     "severity are labels of the alert in Alertmanager, too. Labels of the object are not known.",
 )

@@ -10,7 +10,7 @@ from cryptography import x509
 
 from genguard.linting.hook import mapping
 from webhook.cli.errors import carry_out
-from webhook.cli.options import CONTEXT, KUBECONFIG, F, examples, timeout, with_flags
+from webhook.cli.options import CONTEXT, KUBECONFIG, Access, F, examples, timeout, with_flags
 from webhook.cli.output import ask, tell
 from webhook.files.given import read_registrations
 from webhook.install.installing import (
@@ -223,13 +223,12 @@ def _options(*, follows: bool, **flags: Any) -> InstallOptions:
     """Check what fits together. Raises click.UsageError."""
     namespace, url, ca_file = flags["namespace"], flags["url"], flags["ca_file"]
     has_store, ha = flags["store"] is not None, flags["ha"]
-    where = {name: flags[name] for name in ("kubeconfig", "context", "seconds")}
+    connect, seconds = Access(flags["kubeconfig"], flags["context"]).connected, flags["seconds"]
     if file := flags["registrations_file"]:
         _refuse_others(flags, _ANYWHERE, "with --registrations-file, the server is in place")
         documents = _read_registrations(file)
-        return InstallOptions(
-            choices=Choices(namespace=namespace), registrations=documents, **where
-        )
+        choices = Choices(namespace=namespace)
+        return InstallOptions(connect, choices, seconds=seconds, registrations=documents)
     wrong = {
         "--url needs --ca-file: the ca.crt in the server's --cert-dir": url and not ca_file,
         "--ca-file is for a server outside the cluster: give --url": ca_file and not url,
@@ -254,7 +253,7 @@ def _options(*, follows: bool, **flags: Any) -> InstallOptions:
         follow=follows,
         **{name: flags[name] for name in _CHOSEN},
     )
-    return InstallOptions(choices=choices, cert_dir=flags["cert_dir"], **where)
+    return InstallOptions(connect, choices, flags["cert_dir"], seconds)
 
 
 def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) -> None:
@@ -294,9 +293,8 @@ def uninstall(
     The exit code is 0 when it is gone, 1 when that could not be done, 2 when the command line is
     wrong.
     """
-    steps = asyncio.run(
-        prepare_removal(kubeconfig, context, namespace, registrations_only=registrations_only)
-    )
+    connect = Access(kubeconfig, context).connected
+    steps = asyncio.run(prepare_removal(connect, namespace, registrations_only=registrations_only))
     if not steps:
         tell("there is nothing of genguard's")
         return
@@ -306,5 +304,5 @@ def uninstall(
         return
     if not yes:
         ask("Delete these?")
-    carry_out(run_removal(steps, kubeconfig, context, seconds, tell))
+    carry_out(run_removal(steps, connect, seconds, tell))
     tell("gone")

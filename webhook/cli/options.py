@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import click
 
+from webhook.server.flags import Parsed, duration
+
 if TYPE_CHECKING:
     from genguard.detection.finding import Finding
     from webhook.cli.asking_server import Server
@@ -93,13 +95,12 @@ class Access(NamedTuple):
             return await server.finding(name)
 
 
-def _server(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+def _server(text: str) -> str:
     """Take a URL, or the namespace of an installation."""
-    if text is None or text.startswith(("http://", "https://")) or _LABEL.fullmatch(text):
+    if text.startswith(("http://", "https://")) or _LABEL.fullmatch(text):
         return text
-    raise click.BadParameter(
-        f"{text!r} is neither a URL such as {USUAL_SERVER} nor the namespace of genguard"
-    )
+    what = f"neither a URL such as {USUAL_SERVER} nor the namespace of genguard"
+    raise ValueError(f"{text!r} is {what}")
 
 
 def _token(_: click.Context, __: click.Parameter, path: Path | None) -> str:
@@ -122,7 +123,7 @@ def _server_flags(without: str) -> Flags:
         click.option(
             "--server",
             metavar="URL|NAMESPACE",
-            callback=_server,
+            type=Parsed(_server),
             help="The ops port of a genguard serve, or the namespace where genguard is installed. "
             f"{without}",
         ),
@@ -190,8 +191,6 @@ def examples(verb: str) -> str:
 
 def timeout(usual: str, text: str, hours: int = 1) -> Callable[[F], F]:
     """Make --timeout, which a verb takes as `seconds`; `hours` are the longest."""
-    from webhook.server.flags import duration  # noqa: PLC0415 - it loads YAML
-
     return click.option(
         *("--timeout", "seconds"),
         default=usual,

@@ -18,6 +18,7 @@ from genguard.formats.json_path import BadJsonPathError, JsonPath, parse_json_pa
 from genguard.objects.shown import json_line, printable
 from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli.options import F, with_flags
+from webhook.server.flags import Parsed
 
 _STYLES: Final[dict[Tone, dict[str, Any]]] = {
     Tone.PLAIN: {},
@@ -249,15 +250,10 @@ def _column(text: str) -> tuple[str, JsonPath]:
     return title, parse_json_path(path)
 
 
-def _read_order(_: click.Context, __: click.Parameter, text: str | None) -> JsonPath | None:
-    if text is None:
-        return None
-    try:
-        found = parse_json_path(text)
-    except BadJsonPathError as error:
-        raise click.BadParameter(str(error)) from error
+def _read_order(text: str) -> JsonPath:
+    found = parse_json_path(text)
     if len(found.parts) > 1 or isinstance(found.parts[0], str):
-        raise click.BadParameter(f"{text!r} is not one field, such as .name")
+        raise ValueError(f"{text!r} is not one field, such as .name")
     return found
 
 
@@ -265,7 +261,7 @@ _SORT_BY: Final = click.option(
     "--sort-by",
     "order",
     metavar=".FIELD",
-    callback=_read_order,
+    type=Parsed(_read_order),
     help="In the order of a field of -o json: numbers by size, text by letters; "
     "first those without it.",
 )

@@ -28,7 +28,6 @@ from genguard.trace.report import as_table, make_report
 from webhook.cli.errors import ExitCode
 from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, examples, timeout
 from webhook.cli.output import ask, print_table, tell
-from webhook.cluster.connection import connected
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
     CONFIGURATIONS,
@@ -97,9 +96,8 @@ async def _observe(
             over.set()
 
     with _signals(over) as received:
-        async with connected(access.file, access.context) as api:
-            rest = Rest(api)
-            reach = Reach.of(url, listen, await advertised_url(rest, str(api.configuration.host)))
+        async with access.connected() as rest:
+            reach = Reach.of(url, listen, await advertised_url(rest, rest.url))
             async with _observing(rest, plan, reach, seconds, on_view):
                 tell(f"{len(plan.observers)} observers registered; watching {plan.traced}")
                 with suppress(TimeoutError):

@@ -22,7 +22,6 @@ from webhook.cli.options import OUTPUT, Access, asks_cluster, examples
 from webhook.cli.output import tell
 from webhook.cluster.discovery import discover
 from webhook.cluster.following import see_versions
-from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.server.flags import duration
 from webhook.tasks.clock import CLOCK
@@ -78,7 +77,9 @@ async def _run(
         watched = [*_chosen(kinds, await discover(rest))]
         paths = {one: one.path(namespace or "" if one.namespaced else "") for one in watched}
         for one, path in paths.items():
-            await _check_rights(rest, path, one.kind)
+            await rest.try_list(path, kind=one.kind)  # says at once what may not be read
+            async with rest.stream(path, watch="true", timeoutSeconds="1"):
+                pass
         supervisor = Supervisor()
         # Why each is not watched, or was not lately, and until when that counts.
         troubles = dict.fromkeys(watched, (math.inf, _NOT_LISTED))
@@ -120,13 +121,6 @@ async def _run(
                 raise click.ClickException(f"{one} was not watched all the time: {reason}")
         if not printed:
             tell("no fight was seen")
-
-
-async def _check_rights(rest: Rest, path: str, kind: str) -> None:
-    """Say at once what may not be read. Raises RefusedError."""
-    await rest.try_list(path, kind=kind)
-    async with rest.stream(path, watch="true", timeoutSeconds="1"):
-        pass
 
 
 def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:

@@ -196,14 +196,12 @@ def default_namespace(kubeconfig: str, context: str | None = None) -> str:
         return "default"
 
 
-def pod_name() -> str:
-    """Return the name of the server's pod: as the manifests say it, otherwise the host's."""
-    return os.environ.get(POD_NAME) or socket.gethostname()
-
-
 def server_identity() -> str:
-    """Return an identity that is unique to this process, even after a restart in the same pod."""
-    return f"{pod_name()}_{secrets.token_hex(8)}"
+    """Return the pod's name, and what makes it unique to this process, even after a restart.
+
+    The manifests say the name; elsewhere it is the host's.
+    """
+    return f"{os.environ.get(POD_NAME) or socket.gethostname()}_{secrets.token_hex(8)}"
 
 
 def server_user(kubeconfig: str) -> str:

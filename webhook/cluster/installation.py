@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import manifests
 from genguard.admission.probe import Seen, read_answers
@@ -175,22 +175,19 @@ async def until_bundle(rest: Rest, secret: Mapping[str, Any], seconds: float) ->
     return found[0]
 
 
-class Probed(NamedTuple):
-    """The answer to one probe: the phases that have seen it, and the refusal, if any."""
+async def send_probe(
+    rest: Rest, namespace: str, run: str = ""
+) -> tuple[Mapping[str, Seen], int, str]:
+    """Send one dry run; return the phases that have seen it, its status, and the refusal, if any.
 
-    seen: Mapping[str, Seen]
-    status: int
-    refusal: str
-
-
-async def send_probe(rest: Rest, namespace: str, run: str = "") -> Probed:
-    """Send one dry run. Raises one of UNREACHED."""
+    Raises one of UNREACHED.
+    """
     value = secrets.token_hex(8)
     document = probe(value, namespace, run)
     path, params = collection_of(document), {"dryRun": "All"}
     status, message, warnings = await rest.call_raw("POST", path, document, params)
     refusal = message if status >= HTTPStatus.BAD_REQUEST else ""
-    return Probed(read_answers(warnings, value), status, refusal)
+    return read_answers(warnings, value), status, refusal
 
 
 async def until_seen(

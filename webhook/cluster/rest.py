@@ -110,6 +110,11 @@ class Rest:
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Final = api
 
+    @property
+    def url(self) -> str:
+        """The URL of the API server."""
+        return str(self._api.configuration.host)
+
     async def get(self, path: str, *, kind: str = "") -> Any:
         """Read an object of this kind, or a discovery document. Raises as `call` does."""
         found = await self.call("GET", path)

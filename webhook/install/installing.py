@@ -12,8 +12,8 @@ made so far, and nothing that a write of others depends on; the next run goes on
 """
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -24,7 +24,6 @@ import certs
 import manifests
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.objects.shown import few
-from webhook.cluster import connection
 from webhook.cluster.certificates import decoded
 from webhook.cluster.installation import (
     ADMISSION,
@@ -87,15 +86,19 @@ _ELSEWHERE: Final = "default"
 """A namespace that the API server creates itself."""
 
 
+Connect = Callable[[], AbstractAsyncContextManager[Rest]]
+"""Raises NoClusterError."""
+
+
 @dataclass(frozen=True, slots=True)
 class InstallOptions:
     """The flags of install; `seconds` is how long each phase may take.
 
+    connect        connects to the API server
     registrations  all that is made, where the server is in place already
     """
 
-    kubeconfig: str | None
-    context: str | None
+    connect: Connect
     choices: Choices
     cert_dir: Path | None = None
     seconds: float = 180.0
@@ -117,7 +120,7 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
     Returns the URL of the API server, too. Raises NoClusterError, CertificateError, RefusedError or
     UNREACHED.
     """
-    async with connected(options.kubeconfig, options.context) as (rest, cluster):
+    async with options.connect() as rest:
         choices, namespace = options.choices, options.choices.namespace
         wanted: Sequence[Document] = options.registrations
         if choices.cert_manager:
@@ -148,15 +151,7 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
         registered = [one for one in wanted if is_registration(one)]
         steps += [Step(Action.DELETE, one, note="left behind") for one in await leftovers(rest)]
         steps += [await plan_step(rest, one) for one in registered]
-        return cluster, steps
-
-
-@asynccontextmanager
-async def connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
-    """Connect to the API server; gives its client and its URL. Raises NoClusterError."""
-    path = kubeconfig or connection.default_kubeconfig()
-    async with connection.connected(path, context) as api:
-        yield Rest(api), str(api.configuration.host)
+        return rest.url, steps
 
 
 async def registrations(rest: Rest) -> list[Document]:
@@ -249,7 +244,7 @@ async def run(steps: list[Step], options: InstallOptions, tell: Callable[[str], 
     made = [one for one in steps if one.action is not Action.DELETE]
     wanted = [one.document for one in made if is_registration(one.document)]
     served = [one for one in made if not is_registration(one.document)]
-    async with connected(options.kubeconfig, options.context) as (rest, _):
+    async with options.connect() as rest:
 
         async def prove(documents: Iterable[Document], where: str, number: str = "") -> None:
             for document in documents:
@@ -324,13 +319,13 @@ async def _undo(
 
 
 async def prepare_removal(
-    kubeconfig: str | None, context: str | None, namespace: str, *, registrations_only: bool
+    connect: Connect, namespace: str, *, registrations_only: bool
 ) -> list[Step]:
     """List what uninstall would delete: the registrations first, the namespace last.
 
     Raises NoClusterError, RefusedError or UNREACHED.
     """
-    async with connected(kubeconfig, context) as (rest, _):
+    async with connect() as rest:
         documents = _everything(namespace)
         live = [await find(rest, one) for one in documents if is_registration(one)]
         found = [one for one in live if one]
@@ -356,15 +351,11 @@ async def prepare_removal(
 
 
 async def run_removal(
-    steps: list[Step],
-    kubeconfig: str | None,
-    context: str | None,
-    seconds: float,
-    tell: Callable[[str], None],
+    steps: list[Step], connect: Connect, seconds: float, tell: Callable[[str], None]
 ) -> None:
     """Delete, and wait until all is gone. Raises NotInTimeError, RefusedError or UNREACHED."""
     gone = [step.document for step in steps if step.action is Action.DELETE]
-    async with connected(kubeconfig, context) as (rest, _):
+    async with connect() as rest:
         for document in gone:
             await remove(rest, document)
 

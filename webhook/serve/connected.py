@@ -41,7 +41,7 @@ from webhook.server.certificate import files_of
 from webhook.server.detecting import Detecting
 from webhook.server.tls import HeldPair, until_good
 from webhook.server.watching import Watching
-from webhook.store.persister import Persister, Succession
+from webhook.store.persister import Persister
 
 if TYPE_CHECKING:
     from webhook.serve.app import App
@@ -147,8 +147,8 @@ class ConnectedCluster:
         settings = self._app.settings
         show = detecting.show if settings.standby or settings.shares else None
         place = FindingsConfigMap(self._rest, self._namespace, name)
-        succession = Succession(leadership, detecting.take_over, show)
-        persister = Persister(detecting.detection.ledger, place, succession)
+        ledger = detecting.detection.ledger
+        persister = Persister(ledger, place, leadership, detecting.take_over, show)
         await persister.load()
         await self._enter(persister.running(self._app.metrics, self._app.supervisor))
 

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import click
-import yaml
 
 from genguard.objects.shown import without_credentials
 
@@ -93,6 +92,8 @@ def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> No
     """
     if path is None:
         return
+    import yaml  # noqa: PLC0415 - it loads for longer than many a verb runs
+
     try:
         # Every value as text: 1.30 is a version and not the number 1.3.
         values = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader) or {}  # noqa: S506

@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -94,29 +94,21 @@ class Place(Protocol):
         """
 
 
-class Succession(NamedTuple):
-    """What several replicas with one place need: one of them leads and saves.
-
-    take_over  is called with the rows of an earlier leader once this replica leads
-    show       is called with those that another one has saved; None: they are not shown here
-    """
-
-    leadership: Leadership
-    take_over: Callable[[Iterable[Row]], object]
-    show: Callable[[Iterable[Row]], object] | None
-
-
 @dataclass(slots=True)
 class Persister:
     """Loads rows (`load`) before the server starts, and saves them while `running`.
 
-    succession  None for a place of one server
+    leadership  of several replicas with one place: who leads saves; None for a place of one server
+    take_over   is called with the rows of an earlier leader once this replica leads
+    show        is called with those that another one has saved; None: they are not shown here
     clock       gives monotonic seconds
     """
 
     findings: Ledger
     place: Place
-    succession: Succession | None = None
+    leadership: Leadership | None = None
+    take_over: Callable[[Iterable[Row]], object] = bool
+    show: Callable[[Iterable[Row]], object] | None = None
     clock: Callable[[], float] = time.monotonic
     failures: int = 0
     left_out: int = 0
@@ -137,7 +129,7 @@ class Persister:
                 rows = await self.place.load() or ()
             self.findings.restore(rows)
         except (NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE) as error:
-            if self.succession is not None:
+            if self.leadership is not None:
                 self._warn("findings not restored", error)
                 return
             if isinstance(error, _UNREADABLE):
@@ -165,7 +157,7 @@ class Persister:
 
     @property
     def _leads(self) -> bool:
-        return self.succession is None or self.succession.leadership.is_leader
+        return self.leadership is None or self.leadership.is_leader
 
     async def _run(self, over: asyncio.Event) -> None:
         led = False
@@ -184,8 +176,8 @@ class Persister:
         """As the leader, take over what the last one has saved, then save what is new."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                if self.succession is not None and not self._has_taken_over:
-                    await self._take_over(self.succession)
+                if self.leadership is not None and not self._has_taken_over:
+                    await self._take_over()
                 await self._save(is_last=is_last)
         except ChangedError:
             self._has_taken_over = False  # read it again
@@ -197,20 +189,20 @@ class Persister:
 
     async def follow(self) -> None:
         """As another replica, show what the leader has saved, if that has changed."""
-        if self.succession is None or self.succession.show is None:
+        if self.show is None:
             return
         with contextlib.suppress(NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE):
             async with asyncio.timeout(_CALL_SECONDS):
                 rows = await self.place.load()
             if rows is not None:
-                self.succession.show(rows)
+                self.show(rows)
 
-    async def _take_over(self, succession: Succession) -> None:
+    async def _take_over(self) -> None:
         """Read what is saved. A save before this would lose what an earlier leader has saved."""
         self._saved = {}
         try:
             rows = await self.place.load()
-            succession.take_over(rows or ())
+            self.take_over(rows or ())
             if rows != ():
                 self._saved = None  # these may not be the current rows
         except (DamagedStoreError, *_UNREADABLE) as error:

@@ -89,14 +89,14 @@ def test_aggregating_twice_changes_nothing():
 def test_a_set_is_as_good_as_its_worst():
     summary = summarize([view("Deployment"), pod("bad", **CRASHING), view("ConfigMap")])
     assert (summary.ready, summary.settled, summary.health) == (False, False, Health.RED)
-    assert (summary.total, summary.healths, summary.progress) == (3, (2, 0, 1), 1.0)
+    assert (summary.total, summary.healths) == (3, (2, 0, 1))
     assert str(summary.reasons[0]).startswith("Pod/bad › ")
 
 
 def test_a_set_of_none_is_good_and_counts_nothing():
     summary = summarize([])
     assert (summary.ready, summary.settled, summary.health) == (True, True, Health.GREEN)
-    assert (summary.total, summary.progress, summary.reasons) == (0, None, ())
+    assert (summary.total, summary.reasons) == (0, ())
 
 
 @pytest.mark.parametrize(

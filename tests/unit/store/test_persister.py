@@ -18,7 +18,7 @@ from webhook.cluster import saved_findings
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.saved_findings import COUNT_SECONDS, pack
 from webhook.store import persister as module
-from webhook.store.persister import SAVE_SECONDS, Persister, Succession
+from webhook.store.persister import SAVE_SECONDS, Persister
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -35,7 +35,9 @@ class Pod:
         self.carrying = Persister(
             self.ledger,
             place(api),
-            Succession(self.leads, self._take_over, show),
+            self.leads,
+            self._take_over,
+            show,
             lambda: self.now,
         )
         self.known: set[str] = set()
