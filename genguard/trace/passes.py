@@ -18,6 +18,7 @@ from genguard.admission.review import AdmissionRequest, JoinKey
 from genguard.detection.changes import changes
 from genguard.detection.reduce import manager_of
 from genguard.objects.fields import ABSENT, Fields
+from genguard.objects.intended import cleared
 from genguard.trace.plan import Plan
 
 _OBSERVED: Final = "observedGeneration"
@@ -94,13 +95,13 @@ def status_as_reported(document: Mapping[str, Any], *, status: bool) -> dict[str
         return {}
     given = found or {}
     changed: dict[str, Any] = {}
-    if _is_cleared(given.get(_OBSERVED, ABSENT)):
+    if cleared(given.get(_OBSERVED, ABSENT)):
         changed[_OBSERVED] = generation
     conditions = given.get("conditions")
     if isinstance(conditions, list) and all(isinstance(one, dict) for one in conditions):
         # A merge patch replaces a list as a whole.
         whole = [
-            {**one, _OBSERVED: generation} if _is_cleared(one.get(_OBSERVED, ABSENT)) else one
+            {**one, _OBSERVED: generation} if cleared(one.get(_OBSERVED, ABSENT)) else one
             for one in conditions
         ]
         if whole != conditions:
@@ -127,15 +128,11 @@ def _effects(before: Fields, after: Fields, subresource: str, *, status: bool) -
 
 
 def _clobber(before: Any, after: Any) -> str:
-    if _is_cleared(before):
+    if cleared(before):
         return ""
-    if _is_cleared(after):
+    if cleared(after):
         return "cleared"
     return "lowered" if type(before) is type(after) is int and after < before else ""
-
-
-def _is_cleared(value: Any) -> bool:
-    return value is ABSENT or value is None or value == "" or (type(value) is int and value == 0)
 
 
 def _discarded(key: str, subresource: str, *, status: bool) -> bool:

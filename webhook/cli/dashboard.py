@@ -75,4 +75,4 @@ async def _forward(namespace: str | None, access: Access, port: int, *, browser:
                 tell(f"trying again: {told}")
             with suppress(NotInstalledError, RefusedError, *UNREACHED):
                 # Otherwise the next connection says so.
-                forward.lead_to(await ops_port(namespace, rest))
+                forward.to, forward.trouble = await ops_port(namespace, rest), ""

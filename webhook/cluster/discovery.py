@@ -40,8 +40,6 @@ async def _resources(rest: Rest, root: str) -> list[Served]:
     try:
         listed = await rest.get(root)
         return list(read_resources(root.removeprefix("/apis/").removeprefix("/api/"), listed))
-    except UnreadableError:
-        raise
     except RefusedError as error:
         if error.is_passing or error.status == HTTPStatus.NOT_FOUND:
             return []  # an aggregated API whose server is down must not hide the other kinds

@@ -52,15 +52,11 @@ class Forward:
 
     rest: Rest
     to: OpsPort
+    """Where the next connections lead."""
     near: Path | int = 0
     """Each connection to it reaches the port: a Unix socket or, with TLS, a TCP port."""
     trouble: str = ""
     """Why the last connection failed, "" if it did not."""
-
-    def lead_to(self, to: OpsPort) -> None:
-        """Lead the next connections to the port of another pod."""
-        self.to = to
-        self.trouble = ""
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection until one of its sides ends it."""
