@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.architecture.source import ROOT
+from tests.cases_loader import table
 from webhook.cli import main
 
 RULES = """\
@@ -60,27 +61,15 @@ def test_rules_without_a_case_are_named(file):
     assert "no case has an object of Gadget.example.org" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "told"),
-    [
-        (["test", "BAD"], 1, "cannot be used: Widget.example.org: `current`: line 1, column 14"),
-        (["check", "BAD"], 1, "1 rules: 0 compile"),
-        (["check", "GOOD"], 0, "1 rules: 1 compile"),
-        (["test", "ALONE"], 1, "no case: give a list `cases`"),
-        (["test", "/nonexistent"], 1, "/nonexistent: No such file"),
-        (["test", "GOOD", "ALONE"], 1, "a second rule for Widget.example.org"),
-        (["list", "GOOD"], 0, "Widget.example.org"),
-        (["list"], 0, "Rollout.argoproj.io"),
-    ],
-)
-def test_each_action_ends_with_a_code_and_says_what_is_wrong(file, tmp_path, args, code, told):
+@table("cli/rules.yaml", "run", "code", "told")
+def test_each_action_ends_with_a_code_and_says_what_is_wrong(file, tmp_path, case):
     bad, alone = tmp_path / "bad.yaml", tmp_path / "alone.yaml"
     bad.write_text(RULES.replace("== 'Done'", "="))
     alone.write_text(RULES)
     places = {"BAD": str(bad), "GOOD": str(file), "ALONE": str(alone)}
-    result = run("rules", *(places.get(one, one) for one in args))
-    assert result.exit_code == code
-    assert told in result.output
+    result = run("rules", *(places.get(one, one) for one in case["run"].split()))
+    assert result.exit_code == case["code"], case.because
+    assert case["told"] in result.output
 
 
 def test_the_rule_in_the_documents_passes_its_case(tmp_path):

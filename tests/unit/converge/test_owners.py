@@ -45,21 +45,13 @@ def writer(name, manager="", *, time="", exact=True, through="update"):
     return Writer(name, manager, through, time, exact=exact, source=source)
 
 
-@pytest.mark.parametrize(
-    ("live", "levels", "because"),
-    [
-        (stored(5), [Level.FIGHT], "a controller wrote another value"),
-        (stored(3), [], "the same value is nobody's loss"),
-        (stored(5, "us"), [], "it is our own"),
-        (stored(5, "other-tool", "Apply"), [Level.FIGHT], "another applier"),
-        (stored(5, "kubectl-edit"), [Level.NOTE], "a person does not insist"),
-        (stored(5, "helm"), [Level.NOTE], "a tool applies a new manifest"),
-        ({"spec": {"replicas": 5}}, [], "nobody owns it"),
-    ],
-)
-def test_an_owner_who_wants_another_value_will_write_it_back(live, levels, because):
+@table("converge/owners.yaml", "replicas", "owner", "levels")
+def test_an_owner_who_wants_another_value_will_write_it_back(case):
+    live = stored(case["replicas"], *(case["owner"] or ()))
+    if case["owner"] is None:
+        del live["metadata"]
     found = owned(live, "us")
-    assert [one.level for one in found] == levels, because
+    assert [one.level for one in found] == case["levels"], case.because
     assert all(one.field == "spec.replicas" for one in found)
 
 
@@ -138,20 +130,11 @@ def test_a_field_that_only_the_log_knows_counts_where_it_was_removed(removed, co
     assert list(joined([row], [])) == [row]
 
 
-@pytest.mark.parametrize(
-    ("target", "manifest", "count"),
-    [
-        ({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, MANIFEST, 1),
-        ({"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}, MANIFEST, 0),
-        ({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"}, MANIFEST, 0),
-        ({}, MANIFEST, 0),
-        ({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, {"spec": {}}, 0),
-    ],
-)
-def test_an_autoscaler_writes_the_replicas_of_its_target(target, manifest, count):
-    scaler = {"metadata": {"name": "web"}, "spec": {"scaleTargetRef": target}}
-    found = list(scaled_by(manifest, DEPLOYMENTS, [scaler]))
-    assert len(found) == count
+@table("converge/scaled.yaml", "target", "manifest", "count")
+def test_an_autoscaler_writes_the_replicas_of_its_target(case):
+    scaler = {"metadata": {"name": "web"}, "spec": {"scaleTargetRef": case["target"]}}
+    found = list(scaled_by(case.get("manifest", MANIFEST), DEPLOYMENTS, [scaler]))
+    assert len(found) == case["count"], case.because
     assert all(one.parties[0].name == "HorizontalPodAutoscaler web" for one in found)
 
 

@@ -1,8 +1,6 @@
 """Headlines say who does what to which object, and no more than is sure."""
 
-import pytest
-
-from genguard.detection.finding import Actor, Confidence, FoundObject
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
 from genguard.detection.questions import FINDINGS
 from genguard.detection.sample import ShownField, ShownValue, WriteDiff
 from tests.cases_loader import table
@@ -40,46 +38,22 @@ def test_who_does_it_is_named_as_surely_as_it_is_known(case):
     assert found == f"{case['words']} observedGeneration of Deployment shop/web", case.because
 
 
-@pytest.mark.parametrize(
-    ("where", "name"),
-    [
-        (FoundObject("apps", "v1", "deployments", "shop", "web", ""), "Deployment shop/web"),
-        (FoundObject("", "v1", "nodes", "", "node-1", ""), "Node node-1"),
-        (FoundObject("example.org", "v1", "widgets", "shop", "one", ""), "Widget shop/one"),
-        (FoundObject("example.org", "v1", "gadgets", "shop", "one", ""), "gadgets shop/one"),
-        (FoundObject("", "v1", "pods", "shop", "", "uid-7"), "Pod shop/uid-7"),
-    ],
-)
-def test_an_object_is_named_by_its_kind_where_it_is_known(where, name):
-    assert object_name(where, KIND_OF) == name
+@table("dashboard/names.yaml", "of", "name")
+def test_an_object_is_named_by_its_kind_where_it_is_known(case):
+    group, *where = case["of"]
+    found = FoundObject(group, "v1", *where)
+    assert object_name(found, KIND_OF) == case["name"], case.because
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (
-            [finding(object=on(name)) for name in ("web", "cart", "checkout")],
-            "old-operator clears observedGeneration of 3 Deployments",
-        ),
-        (
-            [finding(object=on("web")), finding(object=on("cart"), detector="status-clobbered")],
-            "old-operator breaks 2 Deployments",
-        ),
-        (
-            [finding(), finding(detector="status-clobbered")],
-            "old-operator breaks Deployment shop/web",
-        ),
-        (
-            [
-                finding(object=on("web")),
-                finding(object=FoundObject("", "v1", "pods", "shop", "web-1", "p")),
-            ],
-            "old-operator clears observedGeneration of 1 Deployment and 1 Pod",
-        ),
-    ],
-)
-def test_a_group_says_what_one_culprit_does_to_all_of_them(found, words):
-    assert group_headline(found, KIND_OF) == words
+def said(name: str, detector: str = "observed-generation-cleared") -> Finding:
+    pod = FoundObject("", "v1", "pods", "shop", name, "p")
+    return finding(object=pod if "/" in name else on(name), detector=detector)
+
+
+@table("dashboard/groups.yaml", "found", "words")
+def test_a_group_says_what_one_culprit_does_to_all_of_them(case):
+    found = [said(*one.split()) for one in case["found"]]
+    assert group_headline(found, KIND_OF) == case["words"], case.because
 
 
 def test_braces_in_a_name_are_part_of_the_name():

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from genguard.detection.finding import FoundObject, Severity
 from genguard.status.counts import ResourceKind
 from genguard.status.tracking import Tracking
+from tests.cases_loader import table
 from tests.dashboard.crowd import state
 from tests.unit.alerts.findings import finding
 from tests.unit.status.story import put
@@ -26,19 +27,13 @@ def tracking():
     return found
 
 
-@pytest.mark.parametrize(
-    ("query", "uids"),
-    [
-        ({}, ["uid-0", "uid-3", "uid-2", "uid-1"]),
-        ({"since": "1h"}, ["uid-3", "uid-2", "uid-1"]),
-        ({"since": "6h"}, ["uid-0", "uid-3", "uid-2", "uid-1"]),
-        ({"since": "90s"}, ["uid-1"]),
-    ],
-)
-async def test_a_time_range_leaves_out_what_did_not_change_in_it(query, uids):
-    found = await page(tracking(), parse(query), NOW)
-    assert [one.uid for one in found.objects] == uids
-    assert found.total == len(uids)
+@table("dashboard/ranges.yaml", "query", "numbers")
+async def test_a_time_range_leaves_out_what_did_not_change_in_it(case):
+    found = await page(tracking(), parse(case["query"]), NOW)
+    assert [one.uid for one in found.objects] == [f"uid-{number}" for number in case["numbers"]], (
+        case.because
+    )
+    assert found.total == len(case["numbers"])
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 import base64
 
-import pytest
-
 import manifests
+from tests.cases_loader import table
 from webhook.manifest.rendering import (
     PHASES,
     SECRET,
@@ -17,7 +16,6 @@ from webhook.manifest.rendering import (
     store_of,
 )
 
-NAME_LABEL = "kubernetes.io/metadata.name"
 PAIR = {"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"authority"}
 OUTSIDE = Outside("https://10.0.0.1:8443", b"theirs")
 
@@ -52,35 +50,12 @@ def test_another_namespace_is_named_wherever_the_first_was():
     assert text.count("guards") == as_yaml(rendered()).count("genguard-system")
 
 
-_SAID = "genguard-system"  # the namespace in the files, and part of what somebody may give
-_ELSEWHERE = f"db.{_SAID}.svc"
-
-
-@pytest.mark.parametrize(
-    ("choices", "kept"),
-    [
-        ({"image": f"r.example.org/{_SAID}/genguard:1"}, f"r.example.org/{_SAID}/genguard:1"),
-        ({"ha": True, "store_image": f"r.example.org/{_SAID}:8"}, f"r.example.org/{_SAID}:8"),
-        ({"alertmanagers": (f"http://a.{_SAID}.svc",)}, f"--alertmanager=http://a.{_SAID}.svc"),
-        ({"alertmanagers": (f"http://a.{_SAID}.svc",)}, f"{NAME_LABEL}: {_SAID}"),
-        (
-            {"ha": True, "store": f"valkey://{_ELSEWHERE}"},
-            f"--store=valkey://{_ELSEWHERE}",
-        ),
-        (
-            {"ha": True, "store": f"valkey://{_ELSEWHERE}"},
-            f"{NAME_LABEL}: {_SAID}",
-        ),
-        ({"outside": Outside(f"https://{_ELSEWHERE}", b"theirs")}, f"url: https://{_ELSEWHERE}/"),
-    ],
-    ids=[
-        "image", "store-image", "alertmanager", "the way to an alertmanager", "store",
-        "the way to a store", "url",
-    ],
-)  # fmt: skip
-def test_another_namespace_changes_nothing_that_was_given(choices, kept):
-    text = as_yaml(rendered(namespace="ops", **choices))
-    assert kept in text
+@table("manifests/given.yaml", "choices", "outside", "kept")
+def test_another_namespace_changes_nothing_that_was_given(case):
+    choices = dict(case["choices"])
+    if "outside" in case.values:
+        choices["outside"] = Outside(case["outside"], b"theirs")
+    assert case["kept"] in as_yaml(rendered(namespace="ops", **choices)), case.because
 
 
 def test_a_server_outside_needs_registrations_alone():
@@ -109,43 +84,23 @@ def test_a_store_of_somebody_s_own_takes_the_place_of_the_valkey():
     assert "genguard-valkey" not in as_yaml(found)
 
 
-@pytest.mark.parametrize(
-    ("host", "to"),
-    [
-        ("db.shop.svc", [{"namespaceSelector": {"matchLabels": {NAME_LABEL: "shop"}}}]),
-        (
-            "db.shop.svc.cluster.local",
-            [{"namespaceSelector": {"matchLabels": {NAME_LABEL: "shop"}}}],
-        ),
-        ("10.0.0.7", [{"ipBlock": {"cidr": "10.0.0.7/32"}}]),
-        ("[fd00::7]", [{"ipBlock": {"cidr": "fd00::7/128"}}]),
-        ("db.example.org", None),
-    ],
-)
-def test_the_way_to_another_store_is_open_and_no_secret_is_needed(host, to):
-    store = f"valkey://{host}:7000/0"
+@table("manifests/ways.yaml", "host", "to")
+def test_the_way_to_another_store_is_open_and_no_secret_is_needed(case):
+    store = f"valkey://{case['host']}:7000/0"
     found = rendered(ha=True, store=store)
     assert store_of(of_kind(found, "Deployment")) == store
     way = of_kind(found, "NetworkPolicy")["spec"]["egress"][-1]
     assert way.pop("ports") == [{"port": 7000, "protocol": "TCP"}]
-    assert way.get("to") == to
+    assert way.get("to") == case["to"], case.because
     pod = of_kind(found, "Deployment")["spec"]["template"]["spec"]
     (volume,) = (one for one in pod["volumes"] if one["name"] == "store")
     assert volume["secret"]["optional"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "address"),
-    [
-        ([], ""),
-        (["--store=memory"], ""),
-        (["--store=sqlite:/var/lib/genguard/state.db"], ""),
-        (["--audit-only", "--store=redis://db/0"], "redis://db/0"),
-    ],
-)
-def test_a_store_is_shared_only_where_several_pods_reach_it(arguments, address):
-    pod = {"containers": [{"name": "genguard", "args": arguments}]}
-    assert store_of({"spec": {"template": {"spec": pod}}}) == address
+@table("manifests/stores.yaml", "arguments", "address")
+def test_a_store_is_shared_only_where_several_pods_reach_it(case):
+    pod = {"containers": [{"name": "genguard", "args": case["arguments"]}]}
+    assert store_of({"spec": {"template": {"spec": pod}}}) == case["address"], case.because
 
 
 def test_there_is_room_for_as_many_replicas_as_are_asked_for():

@@ -152,23 +152,11 @@ def test_a_rule_that_cannot_be_used_is_refused_in_one_line(case):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("case", "told"),
-    [
-        ("text", "cases[0]: not a mapping with because, object, expect"),
-        ({"object": {"kind": "A"}, "expect": "current"}, "cases[0].object: not an object"),
-        ({"object": RULE, "expect": "fine"}, "`expect` is current, inProgress, failed"),
-        ({"object": RULE, "expect": {"ready": "yes"}}, "cases[0].expect: Expected `bool"),
-        (
-            {"object": RULE, "expect": {"redy": True}},
-            "cases[0].expect: Object contains unknown field `redy`",
-        ),
-    ],
-)
-def test_a_case_that_cannot_be_used_is_refused(case, told):
+@table("health_rules/bad_cases.yaml", "case", "told")
+def test_a_case_that_cannot_be_used_is_refused(case):
     with pytest.raises(BadRuleError) as error:
-        list(parse_cases({"cases": [case]}))
-    assert told in str(error.value)
+        list(parse_cases({"cases": [case["case"]]}))
+    assert case["told"] in str(error.value)
 
 
 def test_a_case_tells_each_difference_and_what_blocks():

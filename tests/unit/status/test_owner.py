@@ -1,33 +1,18 @@
 """Below what an object stands: its controller, else the first of its owners."""
 
-import msgspec
-import pytest
-
+from genguard.objects.fields import fields_of
 from genguard.objects.metadata import LONGEST_UID, read_owner_uid
 from genguard.status.tracked_state import ObjectSnapshot
-
-CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
-
-
-@pytest.mark.parametrize(
-    ("references", "owner"),
-    [
-        (None, ""),
-        ([], ""),
-        ([{"kind": "Node", "uid": "a"}], "a"),
-        ([{"kind": "Node", "uid": "a"}, CONTROLLER], "b"),
-        ([{"kind": "Node", "uid": "a", "controller": False}, {"uid": "c"}], "a"),
-        ([{"kind": "Node"}], ""),
-        ([{"uid": "x" * (LONGEST_UID + 1)}], ""),
-        ([{"uid": "ü" * LONGEST_UID}], ""),
-    ],
-)
-def test_an_object_stands_below_one_other(references, owner):
-    document = {"apiVersion": "v1", "metadata": {"name": "n", "ownerReferences": references}}
-    fields = {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}
-    assert read_owner_uid(ObjectSnapshot(fields, "Pod").metadata.owner_references) == owner
+from tests.cases_loader import table
 
 
-def test_without_the_field_it_stands_below_nothing():
-    fields = {"apiVersion": msgspec.Raw(b'"v1"'), "metadata": msgspec.Raw(b'{"name":"n"}')}
-    assert read_owner_uid(ObjectSnapshot(fields, "Pod").metadata.owner_references) == ""
+@table("status/owners.yaml", "references", "owner")
+def test_an_object_stands_below_one_other(case):
+    document = {"apiVersion": "v1", "metadata": {"name": "n"}}
+    if case["references"] is not None:
+        document["metadata"]["ownerReferences"] = [
+            {key: "x" * (LONGEST_UID + 1) if one == "<LONG>" else one for key, one in given.items()}
+            for given in case["references"]
+        ]
+    found = ObjectSnapshot(fields_of(document), "Pod").metadata.owner_references
+    assert read_owner_uid(found) == case["owner"], case.because

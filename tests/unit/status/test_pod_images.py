@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from genguard.status.evaluate import evaluate
 from genguard.status.pod_images import (
     MOST_BYTES,
@@ -77,20 +75,10 @@ def test_a_sidecar_is_replaced_as_a_container_is_and_an_init_container_is_not():
     assert old(with_init("a:1", None), with_init("a:2", None)) == []
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        {},
-        {"apiVersion": "v1", "kind": "Service"},
-        {"apiVersion": "example.org/v1", "kind": "Pod", "spec": {}, "status": {}},
-        {"apiVersion": "v1", "kind": "Pod", "spec": [], "status": {}},
-        {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}, "status": {}},
-        {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": ["x", {}]}, "status": None},
-    ],
-)
-def test_what_is_no_pod_or_a_malformed_one_is_not_judged(document: dict[str, Any]) -> None:
-    assert remember_images(b"", document) == b""
-    assert list(find_old_containers(remember_images(b"", pod("nginx:1")), document)) == []
+@table("status/no_pods.yaml", "document")
+def test_what_is_no_pod_or_a_malformed_one_is_not_judged(case):
+    assert remember_images(b"", case["document"]) == b"", case.because
+    assert list(find_old_containers(remember_images(b"", pod("nginx:1")), case["document"])) == []
 
 
 def test_a_pod_with_very_many_containers_takes_a_bounded_memory():
@@ -116,17 +104,11 @@ def test_an_old_container_blocks_settled_and_not_ready_and_no_image_is_named():
     assert str(reason).startswith("status.containerStatuses[web].image earlier, want that of spec")
 
 
-@pytest.mark.parametrize(
-    ("change", "because"),
-    [
-        ({"phase": "Succeeded"}, "a pod that has ended starts no container"),
-        ({"phase": "Failed"}, "nor one that has failed"),
-    ],
-)
-def test_a_pod_that_has_ended_waits_for_nothing(change: dict[str, Any], because: str) -> None:
-    document = pod("nginx:2")
-    document["status"] |= change
-    assert judged(remember_images(b"", pod("nginx:1")), document).settled, because
+def test_a_pod_that_has_ended_waits_for_nothing():
+    for phase in ("Succeeded", "Failed"):
+        document = pod("nginx:2")
+        document["status"]["phase"] = phase
+        assert judged(remember_images(b"", pod("nginx:1")), document).settled
 
 
 def test_without_a_past_a_pod_is_judged_by_what_it_shows():

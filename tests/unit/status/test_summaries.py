@@ -1,9 +1,6 @@
 """Counts by namespace and application: right after every change, and bounded."""
 
-from typing import Any
-
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +8,7 @@ from genguard.objects.fields import fields_of
 from genguard.status.counts import Summaries, read_application
 from genguard.status.tracking import MOST_OBJECTS, Tracking
 from genguard.status.view import Health
+from tests.cases_loader import table
 from tests.unit.status.story import objects
 from webhook.server.collectors import TrackedMetrics
 
@@ -18,25 +16,10 @@ PART_OF = "app.kubernetes.io/part-of"
 INSTANCE = "app.kubernetes.io/instance"
 
 
-def raw(value: Any) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
-
-
-@pytest.mark.parametrize(
-    ("labels", "application"),
-    [
-        ({PART_OF: "shop", INSTANCE: "shop-1"}, "shop"),
-        ({INSTANCE: "shop-1"}, "shop-1"),
-        ({PART_OF: "", INSTANCE: "shop-1"}, "shop-1"),
-        ({"app": "shop"}, ""),
-        ({PART_OF: "s" * 64}, ""),
-        ({PART_OF: 7}, ""),
-        (None, ""),
-        ([PART_OF], ""),
-    ],
-)
-def test_an_application_is_what_it_is_a_part_of_or_else_its_instance(labels, application):
-    assert read_application(raw(labels)) == application
+@table("status/applications.yaml", "labels", "application")
+def test_an_application_is_what_it_is_a_part_of_or_else_its_instance(case):
+    labels = msgspec.Raw(msgspec.json.encode(case["labels"]))
+    assert read_application(labels) == case["application"], case.because
     assert read_application(msgspec.UNSET) == ""
 
 

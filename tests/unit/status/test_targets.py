@@ -12,6 +12,7 @@ from genguard.status.targets import (
     target_of_manifest,
 )
 from genguard.status.trees import is_custom, owned_by
+from tests.cases_loader import table
 
 
 def served(group, resource, kind, *short: str, namespaced=True, watchable=True):
@@ -28,28 +29,18 @@ BINDINGS = served("", "bindings", "Binding", watchable=False)
 KINDS = [PODS, NODES, DEPLOYMENTS, BINDINGS]
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["deploy/web"], [RequestedTarget("deploy", "web")]),
-        (["deploy/web", "po/x"], [RequestedTarget("deploy", "web"), RequestedTarget("po", "x")]),
-        (
-            ["deploy", "web", "api"],
-            [RequestedTarget("deploy", "web"), RequestedTarget("deploy", "api")],
-        ),
-        (["deploy"], [RequestedTarget("deploy", "")]),
-        (["deploy,po"], [RequestedTarget("deploy", ""), RequestedTarget("po", "")]),
-        ([], [RequestedTarget(kind, "") for kind in NAMESPACE_KINDS]),
-    ],
-)
-def test_arguments_are_those_of_kubectl(words, expected):
-    assert parse_targets(words) == expected
+@table("status/words.yaml", "words", "meant")
+def test_arguments_are_those_of_kubectl_and_anything_else_is_refused(case):
+    if case["meant"] is None:
+        with pytest.raises(UnknownTargetError, match="is not KIND/NAME"):
+            parse_targets(case["words"])
+    else:
+        meant = [RequestedTarget(*one) for one in case["meant"]]
+        assert parse_targets(case["words"]) == meant, case.because
 
 
-@pytest.mark.parametrize("words", [["deploy/web", "api"], ["deploy/"], ["/web"]])
-def test_both_ways_at_once_and_half_names_are_refused(words):
-    with pytest.raises(UnknownTargetError, match="is not KIND/NAME"):
-        parse_targets(words)
+def test_without_arguments_the_kinds_of_a_namespace_are_meant():
+    assert parse_targets([]) == [RequestedTarget(kind, "") for kind in NAMESPACE_KINDS]
 
 
 def test_a_manifest_names_its_object():
@@ -92,18 +83,10 @@ def test_what_is_not_served_or_cannot_be_watched_is_refused(kind):
         resolve_targets([RequestedTarget(kind, "")], KINDS, "shop")
 
 
-@pytest.mark.parametrize(
-    ("resource", "expected"),
-    [
-        (("apps", "deployments"), {("apps", "replicasets"), ("", "pods")}),
-        (("batch", "cronjobs"), {("batch", "jobs"), ("", "pods")}),
-        (("apps", "statefulsets"), {("", "pods")}),
-        (("", "pods"), set()),
-        (("", "services"), set()),
-    ],
-)
-def test_what_a_kind_owns_all_the_way_down(resource, expected):
-    assert owned_by(resource) == expected
+def test_what_a_kind_owns_all_the_way_down():
+    assert owned_by(("apps", "deployments")) == {("apps", "replicasets"), ("", "pods")}
+    assert owned_by(("batch", "cronjobs")) == {("batch", "jobs"), ("", "pods")}
+    assert owned_by(("", "services")) == set()
 
 
 def test_nobody_knows_what_custom_resources_own():

@@ -66,37 +66,20 @@ def test_pods_are_summed_by_the_kind_of_their_controller():
     assert terminating.pods() == {"ReplicaSet": 2, "Job": 1, "": 1}
 
 
-@pytest.mark.parametrize(
-    ("given", "policy"),
-    [
-        ("TerminationComplete", "TerminationComplete"),
-        ("TerminationStarted", "TerminationStarted"),
-        ("", ""),
-        ("Later", ""),
-    ],
-)
-def test_a_deployment_shows_when_it_replaces_its_pods(given, policy):
-    terminating = Terminating()
-    see(terminating, kind="Deployment", name="web", says=0, policy=given)
-    (one,) = terminating.counts(DEPLOYMENT)
-    assert (one.policy, one.oldest) == (policy, None)
+def test_a_deployment_shows_when_it_replaces_its_pods():
+    for given, policy in (("TerminationComplete", "TerminationComplete"), ("Later", "")):
+        terminating = Terminating()
+        see(terminating, kind="Deployment", name="web", says=0, policy=given)
+        (one,) = terminating.counts(DEPLOYMENT)
+        assert (one.policy, one.oldest) == (policy, None)
 
 
-@pytest.mark.parametrize(
-    ("node", "finalizers", "is_over", "told"),
-    [
-        ("n1", (), False, "n1 to stop its containers"),
-        ("n1", (), True, "n1 to confirm that its containers stopped"),
-        ("n1", ("a/b",), False, "n1 to stop its containers, then for finalizers a/b"),
-        ("", ("a/b", "c/d"), True, "finalizers a/b, c/d"),
-        ("", tuple("abcd"), True, "finalizers a, b, c"),
-        ("", (), True, "the API server to remove it"),
-    ],
-)
+@table("status/holders.yaml", "node", "finalizers", "is_over", "told")
 def test_a_node_holds_a_pod_until_its_containers_stopped_and_finalizers_after_that(
-    node, finalizers, is_over, told
+    case,
 ):
-    assert waits_for(node, finalizers, is_over=is_over) == told
+    found = waits_for(case["node"], case["finalizers"], is_over=case["is_over"])
+    assert found == case["told"], case.because
 
 
 def test_an_object_keeps_its_place_when_it_changes():

@@ -40,38 +40,14 @@ def test_times_are_those_of_rfc_3339(case):
     assert unix_seconds(case["text"]) == case["seconds"], case.because
 
 
-@pytest.mark.parametrize(
-    ("document", "path"),
-    [
-        ({"metadata": {"deletionTimestamp": 1}}, "metadata.deletionTimestamp"),
-        ({"metadata": []}, "metadata"),
-        ({"metadata": {"generation": 1}, "status": 1}, "status"),
-        ({"status": {"conditions": [{}, {"type": 1}]}}, "status.conditions[1].type"),
-        (
-            {"kind": "Pod", "status": {"phase": "Running", "containerStatuses": [1]}},
-            "status.containerStatuses[0]",
-        ),
-    ],
-)
-def test_what_kstatus_cannot_read_is_named(document, path):
+@table("status/unreadable_views.yaml", "tool", "object", "path")
+def test_what_a_tool_cannot_read_is_named(case):
     with pytest.raises(TypeMismatchError) as error:
-        compute(document, AT)
-    assert str(error.value) == path
-
-
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
-        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels['a']"),
-        ({"spec": {"ports": [{}, {"port": "80"}]}}, "spec.ports[1].port"),
-        ({"spec": {"ports": [{"targetPort": 1.5}]}}, "spec.ports[0].targetPort"),
-        ({"status": []}, "status"),
-    ],
-)
-def test_what_argo_cd_cannot_convert_is_named(fields, path):
-    with pytest.raises(TypeMismatchError) as error:
-        assess({"apiVersion": "v1", "kind": "Service", **fields})
-    assert str(error.value) == path
+        if case["tool"] == "kstatus":
+            compute(case["object"], AT)
+        else:
+            assess({"apiVersion": "v1", "kind": "Service", **case["object"]})
+    assert str(error.value) == case["path"], case.because
 
 
 def test_a_converted_object_has_no_key_for_what_is_absent_or_null():

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,20 +99,11 @@ def test_an_object_without_namespace_is_not_asked_for_one():
     assert hook["rules"][0]["resources"] == ["deployments"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expired"),
-    [
-        ("2026-01-01T00:00:00Z", True),
-        ("2026-01-01T00:00:01Z", False),
-        ("2026-01-01T00:00:01", False),
-        ("soon", True),
-        (None, True),
-    ],
-)
-def test_a_registration_expires(text, expired):
-    document = {"metadata": {"annotations": {EXPIRES: text} if text else None}}
+@table("trace/expiries.yaml", "text", "expired")
+def test_a_registration_expires(case):
+    document = {"metadata": {"annotations": {EXPIRES: case["text"]} if case["text"] else None}}
     now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=1)
-    assert has_expired(document, now) is expired
+    assert has_expired(document, now) is case["expired"], case.because
 
 
 @table("trace/names.yaml", "after", "before", "name")
