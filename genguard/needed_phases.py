@@ -47,11 +47,16 @@ def needs_of(
 
     refused  whether such writes are refused before /outcome
     """
-    watched = dict.fromkeys(one for rule in outcome for one in _writes_of(rule))
-    return tuple(
-        _need(one, tuple(mutators(one)), enforcing=enforcing, is_refused=refused(one))
-        for one in watched
-    )
+    found = []
+    for one in dict.fromkeys(one for rule in outcome for one in _writes_of(rule)):
+        changed_by, is_refused = tuple(mutators(one)), refused(one)
+        phases: tuple[Phase, ...] = (Phase.OUTCOME,)
+        if changed_by or one == _PROBED:
+            phases = tuple(Phase)
+        elif enforcing or is_refused:
+            phases = (Phase.MUTATE, Phase.OUTCOME)
+        found.append(Need(one, phases, changed_by, is_refused))
+    return tuple(found)
 
 
 def rules_of(
@@ -66,16 +71,6 @@ def rules_of(
     mine = [rule for one in outcome for rule in _limited(one, needed)]
     others = [rule for rule in present if not any(may_match([rule], one.writes) for one in needs)]
     return [*mine, *others]
-
-
-def _need(
-    writes: Writes, changed_by: tuple[str, ...], *, enforcing: bool, is_refused: bool
-) -> Need:
-    if changed_by or writes == _PROBED:
-        return Need(writes, tuple(Phase), changed_by, is_refused)
-    if enforcing or is_refused:
-        return Need(writes, (Phase.MUTATE, Phase.OUTCOME), is_refused=is_refused)
-    return Need(writes, (Phase.OUTCOME,))
 
 
 def _writes_of(rule: Rule) -> Iterator[Writes]:

@@ -22,7 +22,7 @@ from genguard.detection.fix import with_fix
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
 from genguard.formats.documents import Line, LongLine
-from genguard.objects.shown import json_line, printable
+from genguard.objects.shown import printable
 from genguard.review import Reply, Verdict, review
 from genguard.review_setup import ReviewOptions, ReviewSetup
 
@@ -186,11 +186,6 @@ def _object_uid(request: AdmissionRequest) -> str:
     return ""
 
 
-def as_json(line: ReplayLine) -> str:
-    """A line as JSON."""
-    return json_line(line)
-
-
 def as_row(line: ReplayLine) -> str:
     """A line as a row of a table."""
     if line["type"] == "error":
@@ -210,11 +205,6 @@ def as_row(line: ReplayLine) -> str:
         f"{generation!s:>6} {line['cause']:28} {patch}"
     )
     return printable(row)
-
-
-def not_judged_rows(summary: ReplayLine) -> Iterator[str]:
-    """Yield a row of a table for each reason why writes of an audit log were not judged."""
-    return (printable(one["message"]) for one in summary.get("notJudged", ()))
 
 
 def _summary_row(line: ReplayLine) -> str:

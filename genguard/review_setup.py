@@ -38,17 +38,12 @@ _BYTES_OF_ENTRY: Final = 400
 """Bytes counted for an entry itself, and for a key that is a digest."""
 
 
-class _Kept(msgspec.Struct, Generic[V], frozen=True, gc=False):
-    at: float
-    value: V
-
-
 class Recent(Generic[K, V]):
     """Remembers the newest entries, none older than `seconds`. The caller gives the time."""
 
     def __init__(self, seconds: float, entries: int, most_bytes: int) -> None:
         self._seconds: Final = seconds
-        self._kept: Final[Bounded[K, _Kept[V]]] = Bounded(entries, most_bytes)
+        self._kept: Final[Bounded[K, tuple[float, V]]] = Bounded(entries, most_bytes)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -66,14 +61,14 @@ class Recent(Generic[K, V]):
     def put(self, key: K, value: V, size: int, now: float) -> None:
         """Remember `value`, of about `size` bytes with its key; forget what is too old."""
         self._kept.pop(key)
-        while (oldest := self._kept.oldest()) and oldest[1].at <= now - self._seconds:
+        while (oldest := self._kept.oldest()) and oldest[1][0] <= now - self._seconds:
             self._kept.pop(oldest[0])
-        self._kept.put(key, _Kept(now, value), size)
+        self._kept.put(key, (now, value), size)
 
     def get(self, key: K, now: float) -> V | None:
         """Return the value, None when it is unknown or too old."""
         found = self._kept.get(key)
-        return found.value if found is not None and found.at > now - self._seconds else None
+        return found[1] if found is not None and found[0] > now - self._seconds else None
 
     def forget(self, key: K) -> None:
         """Forget the value, if there is one."""

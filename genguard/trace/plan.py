@@ -212,18 +212,14 @@ def _longer(head: str, tails: tuple[str, ...]) -> Iterator[str]:
             yield head + "-" * hyphens + tail
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The URL where the API server calls the observers, and their CA bundle (base64 of PEM)."""
-
-    url: str
-    ca_bundle: str
-
-
 def registrations(
-    plan: Plan, endpoint: Endpoint, owner: str, expires: datetime
+    plan: Plan, url: str, ca_bundle: str, owner: str, expires: datetime
 ) -> Iterator[dict[str, Any]]:
-    """Build the MutatingWebhookConfigurations of a plan."""
+    """Build the MutatingWebhookConfigurations of a plan.
+
+    url        where the API server calls the observers
+    ca_bundle  base64 of PEM
+    """
     for position, name in plan.observers.items():
         yield {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -233,7 +229,7 @@ def registrations(
                 "labels": {RUN_LABEL: plan.run},
                 "annotations": {EXPIRES: expires.strftime("%Y-%m-%dT%H:%M:%SZ"), OWNER: owner},
             },
-            "webhooks": [_webhook(plan.traced, f"{endpoint.url}/{position}", endpoint.ca_bundle)],
+            "webhooks": [_webhook(plan.traced, f"{url}/{position}", ca_bundle)],
         }
 
 

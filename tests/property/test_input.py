@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from genguard.admission.decode import UndecodableReviewError, decode_envelope, decode_review
 from genguard.admission.review import Phase
 from genguard.audit.event import FAULT
-from genguard.replay import Replay, as_json, as_row
+from genguard.objects.shown import json_line
+from genguard.replay import Replay, as_row
 from genguard.review import review
 from genguard.review_setup import ReviewOptions
 from tests.contract_of_answers import violations
@@ -59,5 +60,5 @@ def test_every_line_of_a_recording_is_a_review_or_an_error(bodies):
     assert {line["type"] for line in found} <= {"review", "error", "summary"}
     assert not [line for line in found if FAULT in line.get("message", "")]
     for line in found:
-        json.loads(as_json(line))
+        json.loads(json_line(line))
         assert len(as_row(line).splitlines()) <= 1

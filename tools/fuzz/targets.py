@@ -30,8 +30,9 @@ from genguard.objects.equality import (
 from genguard.objects.fields import fields_of
 from genguard.objects.intended import NotRestorableError, parse_restored
 from genguard.objects.selectors import Truth, matches_labels
+from genguard.objects.shown import json_line
 from genguard.patch.operations import Edit, plan_patch
-from genguard.replay import Replay, as_json, as_row
+from genguard.replay import Replay, as_row
 from genguard.review import review
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract_of_answers import violations
@@ -148,7 +149,7 @@ def replay(data: bytes) -> None:
     assert {line["type"] for line in found} <= {"review", "finding", "error", "summary"}
     assert not [line for line in found if FAULT in line.get("message", "")]
     for line in found:
-        json.loads(as_json(line))
+        json.loads(json_line(line))
         assert len(as_row(line).splitlines()) <= 1
 
 

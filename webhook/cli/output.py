@@ -54,7 +54,9 @@ def lines(rows: Sequence[Row], *, headless: bool = False) -> list[str]:
     room = _room()
     if room is not None:
         rows = [tuple(one._replace(text=_ACCOUNT.sub("", one.text)) for one in row) for row in rows]
-    widths = _widths(rows)
+    columns = max(map(len, rows))
+    full = [row for row in rows if len(row) == columns]
+    widths = [max(len(row[index].text) for row in full) for index in range(columns - 1)]
     return [line for row in rows[headless:] for line in _wrapped(row, widths, room)]
 
 
@@ -67,12 +69,6 @@ def print_table(rows: Sequence[Row], *, headless: bool = False) -> None:
 def _room() -> int | None:
     """Columns of the terminal; None where the output is no terminal."""
     return width() if is_terminal() else None
-
-
-def _widths(rows: Sequence[Row]) -> list[int]:
-    columns = max(len(row) for row in rows)
-    full = [row for row in rows if len(row) == columns]
-    return [max(len(row[index].text) for row in full) for index in range(columns - 1)]
 
 
 def _wrapped(row: Row, widths: Sequence[int], room: int | None) -> list[str]:

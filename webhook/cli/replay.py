@@ -7,7 +7,8 @@ import click
 
 from genguard.detection.finding import Severity
 from genguard.formats.documents import bounded
-from genguard.replay import Replay, ReplayLine, as_json, as_row, not_judged_rows
+from genguard.objects.shown import json_line, printable
+from genguard.replay import Replay, ReplayLine, as_row
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import MAX_LINE, UNREAD_FILE, of_recording, open_unpacked, unread_file
@@ -49,7 +50,7 @@ def replay(
     definitions = load_definitions(crds) if crds else ()
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
     run = Replay(options, load_suspects(webhooks, evaluator))
-    write = as_json if output == "json" else as_row
+    write = json_line if output == "json" else as_row
     for name in files:
         try:
             with open_unpacked(name) as stream:
@@ -64,8 +65,8 @@ def replay(
         is_severe = is_severe or list(Severity).index(Severity(finding["severity"])) >= least
         click.echo(write(finding))
     summary = run.summary()
-    for row in not_judged_rows(summary) if output == "table" else ():
-        click.echo(row)
+    for one in summary.get("notJudged", ()) if output == "table" else ():
+        click.echo(printable(one["message"]))
     click.echo(write(summary))
     if run.is_empty:
         tell(f"No reviews or events found in {', '.join(files)}.")

@@ -23,7 +23,7 @@ import certs
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.shown import json_line
 from genguard.trace.passes import Watch
-from genguard.trace.plan import Endpoint, Plan, changed, make_plan, registrations
+from genguard.trace.plan import Plan, changed, make_plan, registrations
 from genguard.trace.report import as_table, make_report
 from webhook.cli.errors import ExitCode
 from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, examples, timeout
@@ -136,10 +136,10 @@ async def _observing(
     listening = observing(reach.address, reach.port, serving.context, on_view)
     async with listening as (port, path):
         ca_bundle = base64.b64encode(made.pair.ca_pem or b"").decode()
-        at = Endpoint(reach.url(port) + path, ca_bundle)
+        url = reach.url(port) + path
         expires = now + timedelta(seconds=seconds) + _GRACE
         try:
-            for document in registrations(plan, at, this_process(), expires):
+            for document in registrations(plan, url, ca_bundle, this_process(), expires):
                 await rest.call("POST", CONFIGURATIONS, document)
             yield
         finally:

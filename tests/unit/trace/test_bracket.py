@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from genguard.trace.plan import EXPIRES, OWNER, RUN_LABEL, Endpoint, registrations
+from genguard.trace.plan import EXPIRES, OWNER, RUN_LABEL, registrations
 from tests.cases_loader import table
 from tests.unit.trace.samples import configuration, planned
 from webhook.cluster.rest import RefusedError
@@ -65,7 +65,7 @@ def observer(name: str, *, owner: str = "", expires: datetime = LATER) -> dict[s
 
 
 def bodies() -> list[dict[str, Any]]:
-    return list(registrations(planned("a", "b"), Endpoint("https://h", "CA"), "me", LATER))
+    return list(registrations(planned("a", "b"), "https://h", "CA", "me", LATER))
 
 
 async def register(server: FakeServer) -> None:

@@ -10,7 +10,6 @@ from genguard.trace.plan import (
     EXPIRES,
     LONGEST,
     RUN_LABEL,
-    Endpoint,
     Traced,
     between,
     changed,
@@ -69,7 +68,7 @@ def test_what_changes_meanwhile_matters_where_it_can_act_on_the_object():
 def registered(traced: Traced = WEB):
     plan = make_plan([configuration("a")], traced, "abcd")
     end = datetime(2026, 1, 1, tzinfo=UTC)
-    return list(registrations(plan, Endpoint("https://h:1/s", "Q0E="), "me", end))
+    return list(registrations(plan, "https://h:1/s", "Q0E=", "me", end))
 
 
 def test_an_observer_is_never_in_the_way_and_sees_one_object():
