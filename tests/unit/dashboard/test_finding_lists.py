@@ -15,19 +15,10 @@ def shown(found, **asked):
     return [one.id for one in select(found, parse(asked, state="open", limit=100), NOW).findings]
 
 
-@pytest.mark.parametrize(
-    ("since", "ids"),
-    [
-        ("", ["new", "old"]),
-        ("5m", ["new"]),
-        ("300s", ["new"]),
-        ("3h", ["new", "old"]),
-        ("1d", ["new", "old"]),
-    ],
-)
-def test_a_time_range_is_counted_back_from_now(since, ids):
-    old = finding(id="old", last_seen="2026-01-02T01:05:00Z")
-    assert shown([old, finding(id="new")], since=since) == ids
+def test_a_time_range_is_counted_back_from_now():
+    found = [finding(id="old", last_seen="2026-01-02T01:05:00Z"), finding(id="new")]
+    for since, ids in (("", ["new", "old"]), ("300s", ["new"]), ("3h", ["new", "old"])):
+        assert shown(found, since=since) == ids
 
 
 @pytest.mark.parametrize("query", [{"severity": "red"}, {"sort": "count"}, {"page": "0"}])

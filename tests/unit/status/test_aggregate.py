@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from genguard.status.aggregate import MOST_LEAVES, aggregate, summarize
@@ -99,21 +98,13 @@ def test_a_set_of_none_is_good_and_counts_nothing():
     assert (summary.total, summary.reasons) == (0, ())
 
 
-@pytest.mark.parametrize(
-    ("own", "below", "answer"),
-    [
-        (None, [None, None], None),
-        (None, [True, None], True),
-        (None, [True, False], False),
-        (False, [True], False),
-        (True, [None], True),
-    ],
-)
-def test_what_probes_say_counts_of_those_objects_of_which_they_say_anything(own, below, answer):
-    def probed(traffic: bool | None) -> StatusView:
-        return replace(pod(), traffic_ready=traffic)
+def test_what_probes_say_counts_of_those_objects_of_which_they_say_anything():
+    def answer(own: bool | None, *below: bool | None) -> bool | None:
+        owner = replace(view("ReplicaSet"), traffic_ready=own)
+        whole = aggregate(owner, [replace(pod(), traffic_ready=one) for one in below])
+        assert whole.application_qualified is None
+        return whole.traffic_ready
 
-    owner = replace(view("ReplicaSet"), traffic_ready=own)
-    whole = aggregate(owner, [probed(one) for one in below])
-    assert whole.traffic_ready is answer
-    assert whole.application_qualified is None
+    assert answer(None, None, None) is None
+    assert answer(None, True, None) is answer(True, None) is True
+    assert answer(None, True, False) is answer(False, True) is False

@@ -86,28 +86,21 @@ def test_a_status_of_nothing_but_ours_is_none_for_the_judge():
     assert "status" not in without_published(document)
 
 
-@pytest.mark.parametrize(
-    "managers",
-    [
-        (),
-        (entry("its-controller", "Ready"),),
-        (ours("Ready", leaves=("reason", "message")), entry("other", "Ready", leaves=("status",))),
-        (ours("Ready"), entry("other", "Ready", operation="Apply")),
-        (entry(MANAGER, "Ready"),),  # not by server-side apply
-        (
-            {
-                "manager": MANAGER,
-                "operation": "Apply",
-                "fieldsV1": {"f:status": {"f:conditions": 7}},
-            },
-        ),
-        ({"manager": MANAGER, "operation": "Apply", "fieldsV1": None}, "no entry"),
-        (entry(MANAGER, 'Ready"}, {"', operation="Apply"),),
-    ],
-)
-def test_what_anybody_else_wrote_is_judged_and_not_ours(managers):
+@table("status/publishers.yaml", "managers")
+def test_what_anybody_else_wrote_is_judged_and_not_ours(case):
+    managers = tuple(
+        one["raw"]
+        if "raw" in one
+        else entry(
+            one["manager"],
+            one.get("name", "Ready"),
+            leaves=tuple(one.get("leaves", FULL)),
+            operation=one.get("operation", "Update"),
+        )
+        for one in case["managers"]
+    )
     document = widget(condition("Ready", "False"), managers=managers, observedGeneration=3)
-    assert without_published(document) is document
+    assert without_published(document) is document, case.because
     assert read_stored(document).who_else("Ready") is not None
 
 
@@ -173,19 +166,10 @@ MAP = {
 }
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (definition(MAP, subresource=False), "no status subresource"),
-        (definition({"items": ITEMS}), "no list map"),
-        (definition(MAP | {"x-kubernetes-list-type": "atomic"}), "no list map"),
-        (definition(MAP | {"x-kubernetes-list-map-keys": ["type", "status"]}), "no list map"),
-        (definition(MAP | {"items": {"properties": {"type": {}}}}), "no type or status"),
-        ({"metadata": {"name": "widgets.example.org"}}, "no status subresource"),
-    ],
-)
-def test_a_kind_whose_conditions_cannot_be_shared_is_refused_with_what_to_change(found, said):
-    with pytest.raises(NotPublishableError, match=said) as error:
+@table("status/unshared.yaml", "conditions", "subresource", "said")
+def test_a_kind_whose_conditions_cannot_be_shared_is_refused_with_what_to_change(case):
+    found = definition(MAP | case["conditions"], subresource=case.get("subresource", True))
+    with pytest.raises(NotPublishableError, match=case["said"]) as error:
         read_schema(found, "v1")
     assert str(error.value).startswith("widgets.example.org: ")
 

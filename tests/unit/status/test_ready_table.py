@@ -59,16 +59,7 @@ def test_the_letter_of_the_table(case):
     assert letter(case["of"], case["with"]) is case["table"], case.because
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
-        ("equals", "status.a", "status.b"),
-        ("equal", "status.a"),
-        ("is", "data.a", "b"),
-        ("is", "status", "a"),
-        (),
-    ],
-)
-def test_a_test_that_does_not_exist_is_refused(test: tuple[Any, ...]):
-    with pytest.raises(BadReadyTableError):
-        holds(test, check_object({}, NOW))
+def test_a_test_that_does_not_exist_is_refused():
+    for test in (("equals", "status.a", "status.b"), ("is", "data.a", "b"), ("is", "status", "a")):
+        with pytest.raises(BadReadyTableError):
+            holds(test, check_object({}, NOW))
