@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest, Phase
+from genguard.admission.review import Phase
 from genguard.audit.event import TOO_DEEP, UNFINISHED, audit_kind, see_events, why_unreadable
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
@@ -156,6 +156,8 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
     line: ReplayLine = {"type": "review", "uid": None, "phase": phase.value}
     if verdict.request is not None:
         wire = verdict.request.wire
+        known = (verdict.request.old_object, verdict.request.object)  # a create has no uid yet
+        uids = (one.metadata.uid for one in known if one is not None)
         line |= {
             "uid": wire.uid,
             "group": wire.resource.group,
@@ -165,7 +167,7 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
             "namespace": wire.namespace,
             "name": wire.name,
             "apiVersion": f"{wire.resource.group}/{wire.resource.version}".lstrip("/"),
-            "objectUid": _object_uid(verdict.request),
+            "objectUid": next(filter(None, uids), ""),
         }
     prediction = verdict.prediction
     line |= {
@@ -176,14 +178,6 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
         "patch": verdict.patch,
     }
     return line
-
-
-def _object_uid(request: AdmissionRequest) -> str:
-    """Return the uid of the object; "" before it has one, as in a create."""
-    for one in (request.old_object, request.object):
-        if one is not None and one.metadata.uid:
-            return one.metadata.uid
-    return ""
 
 
 def as_row(line: ReplayLine) -> str:

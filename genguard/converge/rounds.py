@@ -290,14 +290,14 @@ def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Itera
         before,
         status_subresource=asked.served.has_status if "." in asked.served.group else None,
     ).moves
-    changes = _changes(passed)
+    changes, set_places = _changes(passed), [place for place, _ in leaves(asked.manifest)]
     for one in differences(before, passed.object):
         parties = _writers(changes, one)
         turns = (
             Turn("an apply before", one.before),
             Turn(parties[-1].name if parties else "", one.after),
         )
-        is_fight = moves or _grows(one) or _sets(asked.manifest, one.place)
+        is_fight = moves or _grows(one) or any(_touches(place, one.place) for place in set_places)
         level = Level.FIGHT if is_fight else Level.NOTE
         yield Contested(Contest.NEVER_SETTLES, level, one.place, tuple(parties), turns)
 
@@ -309,10 +309,6 @@ def _grows(one: Difference) -> bool:
     if isinstance(one.before, str) and isinstance(one.after, str):
         return len(one.after) > len(one.before) and one.before in one.after
     return False
-
-
-def _sets(manifest: Document, place: Place) -> bool:
-    return any(_touches(one, place) for one, _ in leaves(manifest))
 
 
 async def _status(

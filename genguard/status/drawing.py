@@ -125,9 +125,10 @@ def _row(node: Node, lead: str, *, wide: bool) -> Row:
         remarks = [] if view.health is Health.GREEN else list(view.reasons)
         reasons = blocking_reasons(view) or remarks
         return (*answers, Cell(printable(shorten(reasons)) if reasons else ""))
+    generation, observed = _number(view.generation), view.observed_generation
     return (
         *answers,
-        Cell(_generations(view)),
+        Cell(generation if observed is None else f"{observed} of {generation}"),
         Cell(_number(view.reconciled_generation)),
         Cell(_number(view.terminating_replicas)),
         Cell(assessment.kstatus),
@@ -145,13 +146,6 @@ def _summary_line(views: Sequence[StatusView]) -> str:
     ready = {True: "ready", False: "not ready", None: "readiness unknown"}[summary.ready]
     settled = "settled" if summary.settled else "not settled"
     return f"{summary.total} objects: {healths}; {ready}, {settled}"
-
-
-def _generations(view: StatusView) -> str:
-    """Return `3 of 4`: observedGeneration of generation."""
-    if view.observed_generation is None:
-        return _number(view.generation)
-    return f"{view.observed_generation} of {_number(view.generation)}"
 
 
 def _number(value: int | None) -> str:

@@ -82,16 +82,15 @@ def _row(row: Row, *, values: bool) -> dict[str, Any]:
                 "observedGeneration": one.clobber or None,
                 "discarded": one.discarded,
                 "count": count,
-                **(_values(*latest) if values else {}),
+                **{
+                    name: value
+                    for name, value in zip(("before", "after"), latest, strict=True)
+                    if values and value is not ABSENT
+                },
             }
             for one, (count, latest) in sorted(row.fields.items(), key=lambda item: item[0])
         ],
     }
-
-
-def _values(before: Any, after: Any) -> dict[str, Any]:
-    pairs = {"before": before, "after": after}
-    return {name: value for name, value in pairs.items() if value is not ABSENT}
 
 
 def _requesters(watch: Watch) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from genguard.detection.finding import Finding
 from genguard.explain.explanation import Catalogue, Explanation
 from genguard.explain.page import FindingLine, finding_page, page
 from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table
@@ -66,7 +65,11 @@ def explain(
     if resource.startswith(FINDING):
         if server_version or crds or rules:
             raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")
-        _print_finding(asyncio.run(access.finding(finding_id(resource))), output)
+        finding = asyncio.run(access.finding(finding_id(resource)))
+        for line in (
+            [json_line(finding)] if output == "json" else map(_shown, finding_page(finding))
+        ):
+            click.echo(line)
         return
     if access.server or access.token:
         raise click.UsageError("--server is for finding/ID")
@@ -88,15 +91,6 @@ def explain(
         click.echo(json_line(found))
     else:
         _print(found)
-
-
-def _print_finding(found: Finding, output: str) -> None:
-    """Print a finding with the steps that end its loop."""
-    if output == "json":
-        click.echo(json_line(found))
-        return
-    for line in finding_page(found):
-        click.echo(_shown(line))
 
 
 def _shown(line: FindingLine) -> str:

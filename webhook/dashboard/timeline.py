@@ -184,6 +184,7 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
         Mark(x(one.time), places.get(one.actor, places[names[-1]]), _kind(one), _title(one))
         for one in steps
     )
+    apart = max(1, -(-(high - low) // _UP))  # five whole numbers at most
     edges = [begin + wide * tick / _TICKS for tick in range(_TICKS + 1)]
     return Plot(
         begin=begin,
@@ -196,7 +197,7 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
         marks=tuple(marks),
         lanes=tuple(Label(at, name) for name, at in places.items()),
         across=tuple(Label(x(at), _clock(at, wide)) for at in edges),
-        up=tuple(Label(y(value), str(value)) for value in _ticks(low, high)),
+        up=tuple(Label(y(value), str(value)) for value in range(low, high + 1, apart)),
     )
 
 
@@ -252,9 +253,3 @@ def _title(one: Step) -> str:
     outcome = {"lost": ", observedGeneration lost", "mended": ", restored"}.get(_kind(one), "")
     fields = "".join(f"\n{each.field}: {each.text}" for each in one.fields)
     return f"{one.actor}: {what}, generation {one.generation}{outcome}{fields}"
-
-
-def _ticks(low: int, high: int) -> list[int]:
-    """Return at most five whole numbers."""
-    apart = max(1, -(-(high - low) // _UP))
-    return list(range(low, high + 1, apart))

@@ -17,7 +17,7 @@ import certs
 from certs.inspect import explain_failure
 from certs.pem import MalformedPEMError, read_certificates
 from genguard.admission.review import Phase
-from genguard.detection.finding import Finding, Severity
+from genguard.detection.finding import Severity
 from genguard.detection.matching import Writes
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation.strategy import UnknownServerVersionError, parse_version
@@ -538,15 +538,12 @@ def culprits(facts: Facts) -> Iterator[CheckResult]:
         if one.severity is not Severity.INFO and one.above not in known
     ]
     for one in found[:_FEW]:
-        yield warn(_blamed(one), f"genguard explain finding/{one.id}")
+        who = ", ".join(actor.label for actor in one.actors[:_FEW]) or "not known who"
+        message = f"{one.about}: {who}: {one.message} ({one.count}x)"
+        yield warn(message, f"genguard explain finding/{one.id}")
     if len(found) > _FEW:
         yield warn(f"{len(found) - _FEW} more open findings", "genguard findings")
     yield ok("no finding of severity warning or critical is open")
-
-
-def _blamed(one: Finding) -> str:
-    who = ", ".join(actor.label for actor in one.actors[:_FEW]) or "not known who"
-    return f"{one.about}: {who}: {one.message} ({one.count}x)"
 
 
 CHECKS: Final = tuple(one for one in tuple(vars().values()) if isinstance(one, Check))
