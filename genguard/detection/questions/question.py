@@ -178,9 +178,9 @@ class Question:
 
     def ask(self, event: Event) -> Answers:
         """Yield a signal, with the finding it is of, for each thing that is wrong."""
-        if isinstance(event, Seen | Stored):
+        if isinstance(event, (Seen, Stored)):
             for rule in self.seen if isinstance(event, Seen) else self.stored:
-                yield from rule(event.write, event.past)
+                yield from rule(*event)
 
 
 Found = Iterator[tuple[str, Signal, Write]]

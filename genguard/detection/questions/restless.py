@@ -111,6 +111,8 @@ def _churned(write: Write, latest: Sequence[Write]) -> list[Change]:
 
     Of a list that is put in order the values come back, as there are few orders.
     """
+    if len(latest) < _ROLLOUTS:
+        return []
     changed = alone(write.content.admitted.changes, latest, lambda one: len(one) >= _ROLLOUTS)
     new = alone(changed, latest, is_new_each_time)
     is_order = all(change.is_order for one in latest for change in one.content.admitted)
