@@ -117,15 +117,13 @@ def _chased(write: Write, mine: MovingObject, some: Sequence[MovingObject]) -> A
     if _place(mine.object) < _place(theirs.object) and _is_chase(turns):
         other, user = _told(theirs.object), theirs.requester.user
         said = f"{mine.requester.user} and {user} chase each other: the one writes"
-        yield signal(
-            LOOP,
-            write,
-            Blame.REQUESTER,
-            write.all_pointers(),
-            f"{said} {_told(mine.object)}, the other {other}, {len(turns[1])} times by turns",
-            requesters=(mine.requester, theirs.requester),
-            evidence={"other": other, "otherUser": user},
+        said += f" {_told(mine.object)}, the other {other}, {len(turns[1])} times by turns"
+        requesters, evidence = (
+            (mine.requester, theirs.requester),
+            {"other": other, "otherUser": user},
         )
+        more = {"requesters": requesters, "evidence": evidence}
+        yield signal(LOOP, write, Blame.REQUESTER, write.all_pointers(), said, **more)
 
 
 def _unrelated(mine: MovingObject, others: Sequence[MovingObject]) -> list[MovingObject]:

@@ -79,16 +79,10 @@ def _cleared(write: Write, past: ObjectHistory) -> Answers:
             said = (
                 f"another webhook cleared {len(gone)} observedGeneration value(s) that {user} sent"
             )
-            yield signal(
-                CLEARED,
-                write,
-                Blame.OTHERS,
-                _pointers(gone),
-                said,
-                evidence={"asked": gone[0].value},
-                damage=_damage_of_values(asked, after, user),
-                averted=_damage_of_values(asked, write.observed_sent, user),
-            )
+            damage = _damage_of_values(asked, after, user)
+            averted = _damage_of_values(asked, write.observed_sent, user)
+            more = {"evidence": {"asked": gone[0].value}, "damage": damage, "averted": averted}
+            yield signal(CLEARED, write, Blame.OTHERS, _pointers(gone), said, **more)
             return
     gone = list(restorations(before, asked))
     leaves = [(one, _leaf_of(one, asked)) for one in gone if past.several_wrote_status]

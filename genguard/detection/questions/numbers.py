@@ -62,7 +62,7 @@ FOREIGN: Final = Declared(
 )
 
 
-_NUMBER: Final = ("/status/observedGeneration",)
+_PATH: Final = ("/status/observedGeneration",)
 _WRITES: Final = 5
 _SECONDS: Final = 2.0
 _STEPS: Final = 3
@@ -85,12 +85,12 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
     # A PATCH that meets another write is tried again: only writes that were stored count.
     stored = (one for one in reversed(past.stored) if one.changed_something)
     recent = (one for one in (write, *stored) if _is_known(one))
-    observed, cleared = _after(write), _is_cleared(write)
-    stall = [*takewhile(lambda one: _lags(one) and _after(one) == observed, recent)]
+    observed, cleared = _number(write.observed_after), _is_cleared(write)
+    stall = [*takewhile(lambda one: _lags(one) and _number(one.observed_after) == observed, recent)]
     if len(stall) < _WRITES:
         return
-    seconds = write.time - stall[-1].time
-    is_far = write.generation_after - (observed or 0) >= _STEPS
+    seconds, generation = write.time - stall[-1].time, write.generation_after
+    is_far = generation - observed >= _STEPS
     has_moved = len({one.generation_after for one in stall}) > 1
     if cleared:
         is_stall = is_far or seconds >= _SECONDS
@@ -100,22 +100,22 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
     else:
         is_stall = len(stall) >= _SLOW_WRITES and seconds >= _SLOW_SECONDS
     if is_stall:
-        generation = write.generation_after
-        said = f"observedGeneration stands at {observed or 0} while generation is {generation}"
-        yield signal(
-            STALLED,
-            write,
-            Blame.OTHERS if cleared else Blame.REQUESTER,
-            _NUMBER,
-            f"{said}, over {len(stall)} status writes",
-            evidence={"observedGeneration": observed, "generation": generation},
-            damage=Damage(behind=1 if write.status_counts else 0),
-        )
+        blame = Blame.OTHERS if cleared else Blame.REQUESTER
+        said = f"observedGeneration stands at {observed} while generation is {generation}, over"
+        said += f" {len(stall)} status writes"
+        evidence = {"observedGeneration": observed or None, "generation": generation}
+        damage = Damage(behind=1 if write.status_counts else 0)
+        yield signal(STALLED, write, blame, _PATH, said, evidence=evidence, damage=damage)
+
+
+def _number(observed: Observed) -> int:
+    """Return observedGeneration, 0 without any."""
+    return generation_number(observed.own) or 0
 
 
 def _is_known(write: Write) -> bool:
     """Whether a write is about status, and what was seen of it says whether it lags."""
-    is_vague = write.missing and _after(write) is None and not _lags(write)
+    is_vague = write.missing and not _number(write.observed_after) and not _lags(write)
     return _speaks_of_status(write) and not is_vague
 
 
@@ -126,19 +126,17 @@ def _speaks_of_status(write: Write) -> bool:
 
 def _is_cleared(write: Write) -> bool:
     """It was asked for, and is not there once the other webhooks have been asked."""
-    asked, sent = (
-        generation_number(one.own) or 0 for one in (write.observed_asked, write.observed_sent)
-    )
+    asked, sent = _number(write.observed_asked), _number(write.observed_sent)
     return write.content.webhook is not None and asked > sent
 
 
 def _lags(write: Write) -> bool:
     if not write.writes_status or not write.generation_after:
         return False
-    own, wanted = _after(write), write.generation_after
-    if own is None and not write.observes:
+    observed, wanted = _number(write.observed_after), write.generation_after
+    if not observed and not write.observes:
         return False  # nobody observes this kind here
-    if (own or 0) >= wanted - (1 if write.status_counts else 0):
+    if observed >= wanted - (1 if write.status_counts else 0):
         return False
     # Where conditions are current the controller is at work: kstatus reads them as well.
     in_conditions = [generation_number(one.observed) for one in write.observed_after.conditions]
@@ -150,19 +148,17 @@ def _ahead(write: Write, _: ObjectHistory) -> Answers:
 
     Nothing in the API server refuses it: it accepts any value but a cleared one on Pods.
     """
-    after = write.observed_after.own
-    if write.writes_status and isinstance(after, int) and 0 < write.generation_after < after:
+    after, generation = write.observed_after.own, write.generation_after
+    if write.writes_status and isinstance(after, int) and 0 < generation < after:
         is_changed = write.observed_asked.own != write.observed_sent.own
         by_others = write.content.webhook is not None and is_changed
-        yield signal(
-            AHEAD,
-            write,
-            Blame.OTHERS if by_others else Blame.REQUESTER,
-            _NUMBER,
-            f"observedGeneration {after} is ahead of generation {write.generation_after}",
-            evidence={"observedGeneration": after, "generation": write.generation_after},
-            damage=Damage(ahead=True),
+        blame = Blame.OTHERS if by_others else Blame.REQUESTER
+        said = f"observedGeneration {after} is ahead of generation {generation}"
+        evidence, damage = (
+            {"observedGeneration": after, "generation": generation},
+            Damage(ahead=True),
         )
+        yield signal(AHEAD, write, blame, _PATH, said, evidence=evidence, damage=damage)
 
 
 def _mismatched(write: Write, _: ObjectHistory) -> Answers:
@@ -184,9 +180,8 @@ def _mismatched(write: Write, _: ObjectHistory) -> Answers:
         older = f"; an API server before {since} does not count it" if is_left else ""
         said = f"generation {write.generation_after} where {predicted} was predicted{older}"
         evidence = {"predicted": predicted, "generation": write.generation_after}
-        yield signal(
-            MISMATCH, write, Blame.SERVER, ("/metadata/generation",), said, evidence=evidence
-        )
+        where = ("/metadata/generation",)
+        yield signal(MISMATCH, write, Blame.SERVER, where, said, evidence=evidence)
 
 
 _CONTROLLERS: Final = "system:serviceaccount:kube-system:"
@@ -351,7 +346,6 @@ class Honesty:
 
     def see(self, write: Write, past: ObjectHistory) -> Answers:
         """Take in a write with an outcome, the newest of its history."""
-        found = None
         for judged, how in _judged(write, past):
             who, where = judged.requester, judged.object
             key = who.user, who.manager, where.group, where.resource
@@ -362,13 +356,11 @@ class Honesty:
             self._writers.put(key, one)
             if what := one.told(how):
                 # Who waits for it takes an old status for the new one, or waits for ever.
+                said = f"{who.user} {what}"
                 evidence = {"raised": one.raised, "early": one.early, "never": one.never}
                 evidence["generation"] = judged.generation_after
-                found = judged, f"{judged.requester.user} {what}", evidence
-        if found is not None:
-            of, said, evidence = found
-            more = {"evidence": evidence, "of": of}
-            yield signal(DISHONEST, of, Blame.REQUESTER, _NUMBER, said, **more)
+                more = {"evidence": evidence, "of": judged}
+                yield signal(DISHONEST, judged, Blame.REQUESTER, _PATH, said, **more)
 
 
 def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
@@ -387,10 +379,10 @@ def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
 
 def _how(write: Write, past: ObjectHistory) -> Iterator[str]:
     """Yield how a status write handles the number."""
-    before, after = generation_number(write.observed_before.own), _after(write)
-    if after is None:
+    before, after = _number(write.observed_before), _number(write.observed_after)
+    if not after:
         return
-    if before is not None and after < before:
+    if after < before:
         yield "backwards"
         return
     of_it = list(_status_writes(past, write.generation_after))
@@ -418,13 +410,9 @@ def _status_writes(past: ObjectHistory, generation: int) -> Iterator[Write]:
             yield one
 
 
-def _after(write: Write) -> int | None:
-    return generation_number(write.observed_after.own)
-
-
 def _is_at(observed: Observed, write: Write) -> bool:
     """Whether the number says that the spec was seen."""
-    return (generation_number(observed.own) or 0) >= write.generation_after
+    return _number(observed) >= write.generation_after
 
 
 def _raises(write: Write) -> bool:

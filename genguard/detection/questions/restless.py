@@ -126,9 +126,7 @@ def _churned(write: Write, latest: Sequence[Write]) -> list[Change]:
 
 def _chases(write: Write) -> bool:
     """It writes the generation that was, and thereby makes the next one."""
-    observed = write.observed_asked.own
-    is_of_status = not write.touches_more and observed is not None
-    return is_of_status and str(observed) == str(write.generation_before)
+    return not write.touches_more and str(write.observed_asked.own) == str(write.generation_before)
 
 
 def _storm(
@@ -148,11 +146,9 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
     """The same status is asked for again and again, and is not kept (KEP-5067, first symptom).
 
     Blames other webhooks where they change what is asked; else the requester may be the one who
-    asks for what the server drops. What another user undoes is status-oscillation or
-    status-clobbered: then the one who asks again is the victim. A requester that writes nothing but
-    times, many times a second, is fed by its own watch. A rate alone tells nothing: a controller
-    that writes often writes something new each time, or walks a cycle of its own; a loop asks for
-    what it did not get.
+    asks for what the server drops. Who is undone by another user is the victim (status-oscillation,
+    status-clobbered). A requester that writes nothing but times, many times a second, is fed by its
+    own watch. A rate alone tells nothing: a busy controller writes something new each time.
     """
     if not _asks(write):
         return

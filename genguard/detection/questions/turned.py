@@ -227,44 +227,36 @@ def _turned_back(part: _Part, write: Write, past: ObjectHistory) -> Answers:
     if not meant:
         return
     recent = [one for one in past.stored if one.time >= write.time - part.seconds]
-    writers = [one.requester.writer for one in recent]
-    found = None
+    writers, found = [one.requester.writer for one in recent], None
     if sum(one != other for one, other in pairwise(writers)) >= _CHANGES_OF_HANDS:
-        found = next(
-            _fight(part, write, meant, turns_of(meant, recent, part.made, part.most)), None
-        )
+        found = next(_fight(part, write, meant, recent), None)
     found = found or next(part.alone(write, recent, past), None)
+    slow = past.slow.writes
     if found:
         yield found
-    elif past.slow.writes and past.slow.writes[-1] is write:
-        yield from _slow_fight(part, write, meant, past.slow.writes)
-
-
-def _slow_fight(
-    part: _Part, write: Write, meant: Sequence[Change], writes: Sequence[Write]
-) -> Answers:
-    """Yield a signal for a fight that goes on for hours or days; over status there is none."""
-    if part.found is OSCILLATION or write.time - writes[0].time <= part.seconds:
-        return
-    meant = [one for one in meant if not one.is_switch]
-    turns = turns_of(meant, writes, part.made, part.most)
-    turns = {key: some for key, some in turns.items() if not _is_timetable(some)}
-    pauses = [b.time - a.time for some in turns.values() for a, b in pairwise(some)]
-    meant = [one for one in meant if one.key in turns]
-    yield from _fight(part, write, meant, turns, pace=max(pauses, default=0.0))
+    elif slow and slow[-1] is write and write.time - slow[0].time > part.seconds:
+        yield from _fight(part, write, meant, slow, is_slow=True)
 
 
 def _fight(
     part: _Part,
     write: Write,
     meant: Sequence[Change],
-    turns: dict[Path, list[Turn]],
-    pace: float = 0.0,
+    writes: Sequence[Write],
+    *,
+    is_slow: bool = False,
 ) -> Answers:
-    """Yield a signal for what this write turned back of somebody else's."""
-    of_metadata = part.found is METADATA
+    """Yield a signal for what this write turned back of somebody else's.
+
+    is_slow  it goes on for hours or days; over status there is no such fight
+    """
+    of_metadata, turns = part.found is METADATA, turns_of(meant, writes, part.made, part.most)
+    if is_slow:
+        slow = {one.key for one in meant if not (part.found is OSCILLATION or one.is_switch)}
+        turns = {key: turns[key] for key in slow if not _is_timetable(turns[key])}
+    pauses = [b.time - a.time for some in turns.values() for a, b in pairwise(some) if is_slow]
     fighters = {key: _fighters(some, of_metadata=of_metadata) for key, some in turns.items()}
-    fought = [change for change in meant if fighters[change.key]]
+    fought = [change for change in meant if fighters.get(change.key)]
     if not fought:
         return
     newest = write.requester
@@ -272,16 +264,11 @@ def _fight(
     others.pop(newest.writer, None)
     users = dict.fromkeys((newest.user, *(one.user for one in others.values())))
     names = " and ".join(users) if len(users) > 1 else f"several processes of {newest.user}"
-    yield signal(
-        part.found,
-        write,
-        blame_of(write.metadata) if of_metadata else Blame.REQUESTER,
-        fought,
-        f"{names} overwrite each other's {field_names(fought)}",
-        requesters=(newest, *others.values()),
-        minor=of_metadata and _is_beside(write, fought, turns),
-        pace=pace,
-    )
+    said = f"{names} overwrite each other's {field_names(fought)}"
+    blame = blame_of(write.metadata) if of_metadata else Blame.REQUESTER
+    minor = of_metadata and _is_beside(write, fought, turns)
+    more = {"requesters": (newest, *others.values()), "minor": minor}
+    yield signal(part.found, write, blame, fought, said, pace=max(pauses, default=0.0), **more)
 
 
 def _fighters(turns: Sequence[Turn], *, of_metadata: bool) -> list[Requester]:
@@ -408,11 +395,9 @@ def _is_state(change: Change) -> bool:
 
     A controller that looks at regular times is not sure while it looks: True, Unknown, True.
     """
-    key = change.key
-    if key == ("status", "phase"):
-        return True
-    is_condition = key[1] == "conditions" and key[-1] == "status"
-    return is_condition and _UNKNOWN not in (change.before, change.after)
+    is_condition = change.key[1] == "conditions" and change.key[-1] == "status"
+    is_sure = _UNKNOWN not in (change.before, change.after)
+    return change.key == ("status", "phase") or (is_condition and is_sure)
 
 
 def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
