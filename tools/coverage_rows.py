@@ -45,6 +45,7 @@ _READ_BY = {
     "tests/cases/generation/": "tests/unit/generation/test_generation_cases.py",
     "tests/cases/rules/": "tests/unit/rules/test_rule_cases.py",
     "tests/cases/detectors/": "tests/unit/detection/test_detectors.py",
+    "tests/cases/counted.yaml": "tests/unit/detection/test_counted.py",
     "tests/cases/lint/": "tests/unit/lint/test_checks.py",
     "tests/cases/lint_definitions/": "tests/unit/lint/test_definition_checks.py",
     "tests/cases/status/terminating_counts.yaml": "tests/unit/status/test_terminating_pods.py",

@@ -9,7 +9,6 @@ from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
 from genguard.detection.matching import read_policies
-from genguard.detection.questions.numbers import Honesty
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge, make_review
@@ -68,7 +67,7 @@ class Story:
         suspects = Suspects(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self._detection = Detection(suspects, only=only)
+        self.detection = Detection(suspects, only=only)
         self._resource = resource
         self._numbers = itertools.count(1)
         self._now = 0.0
@@ -102,17 +101,12 @@ class Story:
     def end(self) -> Iterator[Finding]:
         """A last write shows what was stored, and changes nothing."""
         self._write({"by": "nobody"}, str(next(self._numbers)))
-        self._detection.finish(self._now)
-        return iter(self._detection.findings())
-
-    @property
-    def honesty(self) -> Honesty:
-        """How writers handle observedGeneration."""
-        return self._detection.honesty
+        self.detection.finish(self._now)
+        return iter(self.detection.findings())
 
     def rows(self) -> list[Row]:
         """All findings as they are saved."""
-        return rows_of(self._detection.ledger)
+        return rows_of(self.detection.ledger)
 
     def _select(self, step: dict[str, Any]) -> None:
         """Go on with the object that a step is about."""
@@ -180,7 +174,7 @@ class Story:
         )
 
     def _see(self, phase: Phase, asked: dict[str, Any]) -> None:
-        see(self._detection, phase, reviewed(asked, phase, _JUDGE), self._now)
+        see(self.detection, phase, reviewed(asked, phase, _JUDGE), self._now)
 
     def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
         self._see(phase, self._review(step, new, base))
