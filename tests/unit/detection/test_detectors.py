@@ -3,14 +3,10 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from genguard.detection.finding import Finding
-from genguard.detection.history import History
-from genguard.detection.questions import FINDINGS, Question
-from genguard.detection.questions.question import Blame, Declared, Questions, Seen, Signal, Stored
+from genguard.detection.questions import FINDINGS
 from tests.cases_loader import FOLDER, Case, load
-from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.story import Story
 
 KEYS = ("resource", "object", "steps", "finds")
@@ -52,27 +48,3 @@ def test_every_detector_has_a_case_that_finds_and_one_that_must_not():
     for name in FILES:
         found = {bool(case.get("finds")) for case in load(f"detectors/{name}.yaml", *KEYS)}
         assert found == {True, False}
-
-
-class Told(Question):
-    """Finds something in every write."""
-
-    findings = (Declared("told", "", ""),)
-
-    def ask(self, event):
-        asked = isinstance(event, Seen) and event.write.content.admitted
-        said = "stored" if isinstance(event, Stored) else "asked" if asked else ""
-        return self.findings[0].of([Signal(Blame.SERVER, (), said)] if said else [])
-
-
-def test_of_writes_upon_one_version_the_one_is_judged_as_stored_whose_state_is_there():
-    (write,) = joined((OUTCOME, update(spec(a=2), spec(a=1))))
-    history, questions = History(), Questions([Told()])
-    upon = replace(write, base="1")
-    one, rival = (replace(upon, state_before=1, state_after=after) for after in (2, 3))
-    later = replace(write, base="2", state_before=3, state_after=4)
-    found = [
-        [(sign.message, judged.state_after) for _, sign, judged in questions.judge(each, history)]
-        for each in (one, rival, later)
-    ]
-    assert found == [[("asked", 2)], [("asked", 3)], [("stored", 3), ("asked", 4)]]
