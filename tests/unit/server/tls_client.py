@@ -37,9 +37,6 @@ class Client:
     def only(self, version: ssl.TLSVersion) -> "Client":
         return replace(self, versions=(version, version))
 
-    def trusting(self, ca_pem: bytes) -> "Client":
-        return replace(self, ca_pem=ca_pem)
-
     async def connect(
         self, name: str = "localhost"
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

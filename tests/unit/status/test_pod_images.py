@@ -15,8 +15,6 @@ from tests.cases_loader import table
 from tests.statuses import NOW
 from tests.unit.status.story import Story
 
-AA = "sha256:" + "a" * 64
-
 
 def pod(wanted: str, **shown: Any) -> dict[str, Any]:
     status = {"name": "web", "containerID": "containerd://c1", **shown}
