@@ -1,8 +1,7 @@
 """Which writes an API server refuses, by its metrics."""
 
-import pytest
-
 from genguard.detection.matching import Writes
+from tests.cases_loader import Case, table
 from webhook.cluster.registrations import FEW, REFUSED_SECONDS, RefusedWrites, refusals
 
 STATUS = Writes("apps", "deployments/status", "UPDATE")
@@ -18,24 +17,11 @@ def line(count, **labels):
     return f"apiserver_request_total{{{text}}} {count}\n".encode()
 
 
-@pytest.mark.parametrize(
-    ("labels", "wanted", "because"),
-    [
-        ({}, {STATUS: 5}, "a conflict"),
-        ({"code": "422", "verb": "APPLY"}, {STATUS: 5}, "an object that is not valid"),
-        ({"code": "200"}, {}, "it was stored"),
-        ({"code": "404"}, {}, "there was nothing to write"),
-        ({"verb": "GET"}, {}, "a read"),
-        ({"dry_run": "All"}, {}, "nobody waits for a dry run"),
-        (
-            {"group": "", "resource": "pods", "subresource": "", "verb": "POST", "code": "403"},
-            {Writes("", "pods", "CREATE"): 5},
-            "a quota",
-        ),
-    ],
-)
-def test_refusals_are_counted_by_what_was_written(labels, wanted, because):
-    assert refusals(b"# HELP\n" + line(5, **labels) + b"other 1\n") == wanted, because
+@table("attribution/refused_counts.yaml", "labels", "counted")
+def test_refusals_are_counted_by_what_was_written(case: Case) -> None:
+    wanted = {} if case["counted"] is None else {Writes(*case["counted"]): 5}
+    found = refusals(b"# HELP\n" + line(5, **case["labels"]) + b"other 1\n")
+    assert found == wanted, case.because
 
 
 def test_counts_of_several_codes_and_versions_are_added():
