@@ -37,12 +37,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from genguard.admission.review import JoinKey, Operation, Phase
-from genguard.detection.changes import Change
 from genguard.detection.diff import (
     NO_DIFF,
     NOTHING_DIFFERS,
     Compared,
-    Diff,
     PartDiffs,
     between,
     diff_of,
@@ -51,7 +49,7 @@ from genguard.detection.diff import (
 from genguard.detection.fact import NO_STATES, Fact
 from genguard.detection.reduce import EarlierFacts
 from genguard.detection.values import NO_DIGEST, Digest
-from genguard.detection.write import NOBODY, Acted, Called, Write, is_manager
+from genguard.detection.write import NOBODY, Called, Write, is_manager
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.fields import Path
 
@@ -548,20 +546,30 @@ def assemble(
 
     `missing` names the phases of it that were not seen.
     """
-    has_outcome = last.phase is Phase.OUTCOME
-    takes_status = has_outcome and _is_status_taken(last)
+    has_outcome, of_status = last.phase is Phase.OUTCOME, last.compared_status
+    # Of an unknown custom resource. With a subresource the strategy would have put the stored
+    # status back by now.
+    takes_status = has_outcome and of_status is not None and of_status.diff.differs
     phases = [one for one in (intent, *mutates, last) if one is not None]
     if takes_status:
         phases = [_with_status(one) for one in phases]
-    last = phases[-1]
-    mutates = phases[intent is not None : -1]
-    intent = phases[0] if intent is not None else None
-    if intent is not None and not _is_comparable(intent, last):
-        intent = None  # as if it had not been seen
-    first = mutates[0] if mutates else None
-    sent, asking = first or last, intent or first or last
-    content, states = _content(intent, mutates, last, missing), last.states
-    metadata = _metadata(intent, mutates, last)
+    *mutates, last = phases
+    if intent is not None:
+        intent, *mutates = mutates
+        # As if it had not been seen: a definition was learnt, or something stored, in between.
+        if intent.status is not last.status or intent.compared.before != last.compared.before:
+            intent = None
+    before_outcome = [*mutates] if intent is None else [intent, *mutates]
+    sent, asking = [*mutates, last][0], [*before_outcome, last][0]
+    rounds = [one.compared for one in mutates if one.status is last.status]
+    if Phase.MUTATE in missing and last.writes_status and last.key.subresource:
+        # The mutate call went elsewhere. On a status subresource the server itself changes next to
+        # nothing, so what differs at the end was done by other webhooks.
+        rounds = [last.compared]
+    content = _joined(None if intent is None else intent.compared, rounds, last.compared)
+    metadata, *of_metadata = _metadata(before_outcome, last, has_intent=intent is not None)
+    policies = [one.policies for one in (*before_outcome, last) if one.policies is not None]
+    states = last.states
     # Where a webhook takes the whole status away, only the request has one.
     writes_status = takes_status or any(one.writes_status for one in phases)
     return Write(
@@ -593,51 +601,35 @@ def assemble(
         touches_status=writes_status and any(one.touches_status for one in phases),
         touches_more=last.touches_more,
         observes=asking.observes or sent.observes or last.observes,
-        policies=_policies(asking, mutates, last),
-        called=_called(intent, mutates, last),
+        policies=policies[0] if policies else (),
+        called=_called(before_outcome, last),
         missing=missing,
-        metadata=metadata.diffs,
-        metadata_before=metadata.before,
-        metadata_after=metadata.after,
+        metadata=metadata,
+        metadata_before=of_metadata[0],
+        metadata_after=of_metadata[1],
         owner=last.owner,
         gates=asking.gates,
     )
 
 
-def _content(
-    intent: Fact | None, mutates: Sequence[Fact], last: Fact, missing: Sequence[str]
-) -> PartDiffs:
-    """Return what differs, metadata aside."""
-    rounds = [one.compared for one in mutates if one.status is last.status]
-    if Phase.MUTATE in missing and last.writes_status and last.key.subresource:
-        # The mutate call went elsewhere. On a status subresource the server itself changes next to
-        # nothing, so what differs at the end was done by other webhooks.
-        rounds = [last.compared]
-    return _joined(None if intent is None else intent.compared, rounds, last.compared)
+def _with_status(fact: Fact) -> Fact:
+    if fact.compared_status is None:
+        return fact
+    return msgspec.structs.replace(fact, compared=together(fact.compared, fact.compared_status))
 
 
-class _Metadata(NamedTuple):
-    """What differs in metadata, and digests of it; see Write."""
-
-    diffs: PartDiffs = NOTHING_DIFFERS
-    before: Digest | None = None
-    after: Digest | None = None
-
-
-def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> _Metadata:
-    """Return what differs in metadata."""
-    phases = [one for one in (intent, *mutates, last) if one is not None]
-    shown = [one.compared_metadata for one in phases]
-    if not any(shown):
-        return _Metadata()
-    before, *others = {one.before for one in shown if one is not None}
-    if others:
-        return _Metadata()  # nobody knows from what they differ
-    compared = [Compared(before, before, NO_DIFF) if one is None else one for one in shown]
-    asked = compared[0] if intent is not None else None
-    rounds = compared[intent is not None : -1]
-    diffs = _joined(asked, rounds, compared[-1])
-    return _Metadata(diffs, before, compared[-1].after)
+def _metadata(
+    before: Sequence[Fact], last: Fact, *, has_intent: bool
+) -> tuple[PartDiffs, Digest | None, Digest | None]:
+    """Return what differs in metadata, and its digests as stored and as left: see Write."""
+    shown = [one.compared_metadata for one in (*before, last)]
+    stored = {one.before for one in shown if one is not None}
+    if len(stored) != 1:
+        return NOTHING_DIFFERS, None, None  # or nobody knows from what they differ
+    (at,) = stored
+    *rounds, left = [Compared(at, at, NO_DIFF) if one is None else one for one in shown]
+    asked = rounds.pop(0) if has_intent else None
+    return _joined(asked, rounds, left), at, left.after
 
 
 def _joined(asked: Compared | None, rounds: Sequence[Compared], last: Compared) -> PartDiffs:
@@ -653,55 +645,24 @@ def _joined(asked: Compared | None, rounds: Sequence[Compared], last: Compared) 
         webhook = between(asked, rounds[0]) if rounds else None
     if asked is not None and len(rounds) == _ROUNDS:
         reinvocation = between(*rounds)
-    again = _without_repairs(reinvocation or NO_DIFF)
-    made = PartDiffs(requested, webhook, again, admitted)
+    # genguard itself repairs what round 1 changed.
+    again = tuple(
+        [
+            one
+            for one in reinvocation or ()
+            if one.before is not None or one.key[-1] != "observedGeneration"
+        ]
+    )
+    made = PartDiffs(requested, webhook, diff_of(again), admitted)
     return made if made.diffs() else made.without_leaves()
 
 
-def _is_status_taken(outcome: Fact) -> bool:
-    """Return whether the server takes status from this write of an unknown custom resource."""
-    found = outcome.compared_status
-    # With a subresource the strategy would have put the stored status back by now.
-    return found is not None and found.before != found.after
-
-
-def _with_status(fact: Fact) -> Fact:
-    if fact.compared_status is None:
-        return fact
-    return msgspec.structs.replace(fact, compared=together(fact.compared, fact.compared_status))
-
-
-def _is_comparable(one: Fact, last: Fact) -> bool:
-    """Return whether both compare the same fields with the same stored object."""
-    # Another status: a definition was learnt in between.
-    return one.status is last.status and one.compared.before == last.compared.before
-
-
-def _without_repairs(again: Diff) -> Diff:
-    """Leave out genguard's own repairs of what round 1 changed."""
-    if not again.changes:
-        return again
-    return diff_of(tuple(change for change in again if not _is_repair(change)))
-
-
-def _is_repair(change: Change) -> bool:
-    return change.key[-1] == "observedGeneration" and change.before is None
-
-
-def _policies(asking: Fact, mutates: Sequence[Fact], last: Fact) -> tuple[Acted, ...]:
-    """Return the policies of the earliest phase that knows them."""
-    for one in (asking, *mutates, last):
-        if one.policies is not None:
-            return one.policies
-    return ()
-
-
-def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:
+def _called(before: Sequence[Fact], last: Fact) -> Called:
     """Return the called webhooks; without those whose conditions no phase of the write meets."""
     if not last.called or not last.called.first:
         return NOBODY
-    shown = [one.unmet for one in (intent, *mutates) if one is not None and one.unmet is not None]
-    unmet = set(shown[0]).intersection(*shown) if shown else ()
+    shown = [set(one.unmet) for one in before if one.unmet is not None]
+    unmet = set.intersection(*shown) if shown else ()
     if not unmet:
         return last.called
     return Called(*(tuple(name for name in names if name not in unmet) for names in last.called))

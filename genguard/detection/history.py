@@ -160,7 +160,14 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     def forget_leaves(self) -> None:
         """Drop the leaves of all writes; who, when, digests and numbers stay."""
-        bare = {id(one): _without_leaves(one) for one in self.writes}
+        bare = {
+            id(one): msgspec.structs.replace(
+                one,
+                content=one.content.without_leaves(),
+                metadata=one.metadata.without_leaves(),
+            )
+            for one in self.writes
+        }
         self.writes = tuple(bare.values())
         self.stored = tuple([bare[id(one)] for one in self.stored])
         self.leaves = 0
@@ -325,14 +332,6 @@ def _is_kept(write: Write, now: Write) -> bool:
     made, stored = write.metadata_after, now.metadata_before
     is_same = made is None or stored is None or made == stored
     return is_same and write.state_after == now.state_before
-
-
-def _without_leaves(write: Write) -> Write:
-    return msgspec.structs.replace(
-        write,
-        content=write.content.without_leaves(),
-        metadata=write.metadata.without_leaves(),
-    )
 
 
 def history_name(key: ObjectKey | JoinKey) -> str:

@@ -218,7 +218,8 @@ def _updated(
             compared_status=of_status,
             compared_metadata=metadata,
             touches_status=may_take_status and old.status != new.status,
-            touches_more=_touches_more(taken, request.subresource),
+            touches_more=request.subresource != _STATUS
+            and _without_status(taken.stored) != _without_status(taken.sent),
             generation_before=old.metadata.stored_generation,
             observed_before=before,
             observed=before if before == after else after,
@@ -336,14 +337,6 @@ def _with_annotations(reviewed: ReviewedObject, fields: Fields) -> Fields:
         return fields
     raw = msgspec.Raw(msgspec.json.encode({"annotations": annotations}))
     return {**fields, _METADATA: raw}
-
-
-def _touches_more(taken: _Taken, subresource: str) -> bool:
-    if subresource == _STATUS:
-        return False
-    if not taken.writes_status:
-        return taken.stored != taken.sent
-    return _without_status(taken.stored) != _without_status(taken.sent)
 
 
 def _states(
