@@ -99,20 +99,13 @@ def owner(manager):
     return writer("", manager, time="5", exact=False, through="Update")
 
 
-@pytest.mark.parametrize(
-    ("live", "logged", "user", "because"),
-    [
-        (owner("scaler"), SCALER, "scaler", "the log names the user of the owner"),
-        (owner("other"), SCALER, "", "the owner is somebody else: the log ended before"),
-        (None, SCALER, "scaler", "nobody owns it"),
-        (owner("scaler"), None, "", "the log does not know the field"),
-        (owner("scaler"), owner("scaler"), "", "the log has managedFields alone"),
-    ],
-)
-def test_a_log_adds_the_user_to_the_owner(live, logged, user, because):
+@table("converge/joined.yaml", "live", "logged", "user")
+def test_a_log_adds_the_user_to_the_owner(case):
+    live = case["live"] and owner(case["live"])
+    logged = {"user": SCALER, "owner": owner("scaler"), None: None}[case["logged"]]
     rows = [BlamedField("spec.replicas", "", one) for one in (live, logged)]
     (found,) = joined(rows[:1], rows[1:])
-    assert found.writer.user == user, because
+    assert found.writer.user == case["user"], case.because
 
 
 def test_of_two_reports_the_newer_turns_count():

@@ -174,23 +174,16 @@ async def test_objects_that_own_each_other_are_one_entry_with_the_one_that_block
     assert (web.more, web.health, found.objects) == (1, Health.RED, 1)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "relation"),
-    [
-        (DEPLOYMENT, "web", "object"),
-        (REPLICA_SET, "web-1", "owned"),
-        (POD, "web-1-a", "owned"),
-        (POD, "web-1-b", "owned"),
-    ],
-)
-async def test_the_finding_about_it_or_what_it_owns_is_to_blame(kind, name, relation):
+async def test_the_finding_about_it_or_what_it_owns_is_to_blame():
     scene = Scene()
     scene.put(DEPLOYMENT, "web")
     scene.put(REPLICA_SET, "web-1", owner="web")
     scene.put(POD, "web-1-a", owner="web-1")
     scene.put(POD, "web-1-b", owner="web-1", settled=True)
-    (web,) = (await scene.broken(about(kind, name))).not_settled
-    assert (web.name, web.culprit, web.relation) == ("web", "old-operator", relation)
+    relations = [(DEPLOYMENT, "web", "object"), (REPLICA_SET, "web-1", "owned")]
+    for kind, name, relation in (*relations, (POD, "web-1-a", "owned"), (POD, "web-1-b", "owned")):
+        (web,) = (await scene.broken(about(kind, name))).not_settled
+        assert (web.name, web.culprit, web.relation) == ("web", "old-operator", relation)
 
 
 async def test_the_finding_about_its_owner_is_to_blame():
