@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tests.cases_loader import table
+from tests.cases_loader import Case, load, table
 from tests.unit.cli.samples import DEFINITION, clobbered, recorded
 from tests.unit.lint.test_checks import configuration
 from webhook.cli import main
@@ -41,52 +41,18 @@ def written(path: Path, *documents: Any) -> Path:
 REVIEW = hostile(
     clobbered(), ("apiVersion", "uid", "operation", "group", "version", "resource", "subResource")
 ) | {"kind": "AdmissionReview"}
-EVENT = {
-    "kind": "Event",
-    "apiVersion": "audit.k8s.io/v1",
-    "stage": "ResponseComplete",
-    "verb": "update",
-    "requestReceivedTimestamp": "2026-01-01T00:00:00.000000Z",
-    "user": {"username": HOSTILE},
-    "objectRef": {"resource": "deployments", "apiGroup": "apps", "name": HOSTILE},
-    "annotations": {
-        "mutation.webhook.admission.k8s.io/round_0_index_0": json.dumps(
-            {"configuration": HOSTILE, "webhook": HOSTILE, "mutated": True}
-        ),
-        "failed-open.mutation.webhook.admission.k8s.io/round_0_index_1": HOSTILE,
-    },
-}
-BLAMED = EVENT | {
-    "verb": "create",
-    "objectRef": {"resource": "widgets", "name": "w", "namespace": HOSTILE},
-    "responseObject": {"metadata": {"name": "w"}, "spec": {HOSTILE: HOSTILE, "list": [HOSTILE]}},
-}
-OBJECT = hostile(
-    {
-        "apiVersion": "example.org/v1",
-        "kind": "Widget",
-        "metadata": {"name": "w", "namespace": "n", "uid": "1", "generation": 2},
-        "status": {
-            "observedGeneration": 1,
-            "conditions": [{"type": "Ready", "status": "False", "reason": "r", "message": "m"}],
-        },
-    }
-)
-POD = hostile(
-    {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "n", "uid": "2"},
-        "status": {
-            "phase": "Pending",
-            "containerStatuses": [
-                {"name": "c", "state": {"waiting": {"reason": "r", "message": "m"}}}
-            ],
-            "conditions": [{"type": "t", "status": "False", "reason": "Unschedulable"}],
-        },
-    },
-    ("apiVersion", "kind", "status", "phase"),
-)
+
+
+def made(case: Case) -> Any:
+    if "kept" in case.values:
+        return hostile(case["document"], tuple(case["kept"]))
+    text = json.dumps(case["document"]).replace('"HOSTILE"', json.dumps(HOSTILE))
+    inner = json.dumps(json.dumps(HOSTILE)[1:-1])[1:-1]
+    return json.loads(text.replace("<HOSTILE>", inner))
+
+
+ROWS = load("cli/hostile_documents.yaml", "name", "kept", "document")
+EVENT, BLAMED, OBJECT, POD = map(made, ROWS)
 LINTED = hostile(configuration("bad", {"sideEffects": "Some"}), ("apiVersion", "kind"))
 DEFINED = hostile(DEFINITION, ("apiVersion", "plural")) | {"kind": "CustomResourceDefinition"}
 FILES = {
