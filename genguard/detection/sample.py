@@ -12,13 +12,13 @@ would let readers test guesses of a value.
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import zip_longest
-from typing import Any, Final, NamedTuple
+from itertools import chain, zip_longest
+from typing import Any, Final
 
 import msgspec
 
 from genguard.detection.changes import Change
-from genguard.detection.diff import Diff, PartDiffs
+from genguard.detection.diff import PartDiffs
 from genguard.detection.metadata import FINALIZERS, OWNERS
 from genguard.detection.values import Digest, is_condition_type
 from genguard.detection.write import Write
@@ -120,14 +120,13 @@ class Letters:
         """Return what is shown of a value; None where it is not known."""
         if cell is None:
             return None
-        if cell.digest is None:
+        digest, text = cell
+        if digest is None:
             return ShownValue(absent=True)
-        if cell.shown is not None:
-            return ShownValue(msgspec.json.decode(cell.shown))
+        if text is not None:
+            return ShownValue(msgspec.json.decode(text))
         known = self._by_field.setdefault(key, {})
-        if cell.digest not in known:
-            known[cell.digest] = _letter(len(known))
-        return ShownValue(hidden=known[cell.digest])
+        return ShownValue(hidden=known.setdefault(digest, _letter(len(known))))
 
 
 def _letter(number: int) -> str:
@@ -140,11 +139,8 @@ def _letter(number: int) -> str:
     return text
 
 
-class _Cell(NamedTuple):
-    """A value: its digest, None where it is absent, and its JSON where it may be shown."""
-
-    digest: Digest | None
-    shown: str | None
+_Cell = tuple[Digest | None, str | None]
+"""A value: its digest, None where it is absent, and its JSON where it may be shown."""
 
 
 def is_complete(write: Write) -> bool:
@@ -211,14 +207,15 @@ def values_of(write: Write, letters: Letters) -> Iterator[ShownField]:
 def _rows(
     part: PartDiffs, letters: Letters, *, is_stored: bool
 ) -> Iterator[tuple[Path, ShownField]]:
-    asked = _by_key(part.requested)
-    rounds = [_by_key(one) for one in (part.webhook, part.reinvocation)]
-    came = _by_key(part.admitted)
-    keys: dict[Path, Change] = {}
-    for side in (came, asked, *rounds):
-        keys |= {key: one for key, one in (side or {}).items() if key not in keys}
-    for key, at in keys.items():
-        before = _start(key, (asked, came, *rounds))
+    diffs = part.admitted, part.requested, part.webhook, part.reinvocation
+    came, asked, *rounds = [
+        None if one is None or not one.is_whole else {change.key: change for change in one}
+        for one in diffs
+    ]
+    for key in dict.fromkeys(chain(came or (), asked or (), *(one or () for one in rounds))):
+        named = [one[key] for one in (asked, came, *rounds) if one and key in one]
+        at = came[key] if came and key in came else named[0]
+        before = named[0].before, named[0].shown_before
         sent = _next(asked, key, before)
         left = sent
         for one in rounds:
@@ -228,30 +225,12 @@ def _rows(
         yield key, ShownField(field_name(key, at.pointer), at.pointer, *values)
 
 
-_Side = dict[Path, Change] | None
-"""The changes of one comparison, by key; None where it is not known which there are."""
-
-
-def _by_key(found: Diff | None) -> _Side:
-    if found is None or not found.is_whole:
-        return None
-    return {one.key: one for one in found}
-
-
-def _start(key: Path, sides: Iterable[_Side]) -> _Cell | None:
-    """Return the value before the write: a side that does not name it leaves it to the next."""
-    for side in sides:
-        if side and key in side:
-            return _Cell(side[key].before, side[key].shown_before)
-    return None
-
-
-def _next(side: _Side, key: Path, before: _Cell | None) -> _Cell | None:
+def _next(side: dict[Path, Change] | None, key: Path, before: _Cell | None) -> _Cell | None:
     """Return the value after one comparison; what it does not name has stayed as it was."""
     if side is None:
         return None
     found = side.get(key)
-    return before if found is None else _Cell(found.after, found.shown_after)
+    return before if found is None else (found.after, found.shown_after)
 
 
 def field_name(key: Path, pointer: str) -> str:
