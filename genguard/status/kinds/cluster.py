@@ -99,5 +99,5 @@ RULES: Final[KindRules] = {
     ("", "Namespace"): KindRule(evaluate_namespace),
     ("apiregistration.k8s.io", "APIService"): KindRule(evaluate_api_service),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRule(evaluate_definition),
-    **dict.fromkeys(SILENT_KINDS, _SILENT),
+    **dict.fromkeys(sorted(SILENT_KINDS), _SILENT),
 }
