@@ -50,7 +50,7 @@ def judged(recording: Path, kind: str) -> list[Judged]:
     """What `genguard replay` says of each review of a kind's own objects: not of Scale, Binding."""
     command = [sys.executable, "-m", "webhook", "replay", "-o", "json", str(recording)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     *printed, summary = map(json.loads, done.stdout.splitlines())

@@ -24,7 +24,14 @@ def test_a_controller_that_raises_it_early_is_listed_and_found(
         registered(apiserver, where, guard),
     ):
         person.post(path, deployment("web"))
-        for replicas in range(3, 3 + _ROUNDS):
+
+        def early() -> float:
+            return guard.metric("genguard_observed_generation_total", user="operator", how="early")
+
+        # On a busy machine a review is late once in a while, and so lost: then there are more.
+        for replicas in range(3, 3 + 3 * _ROUNDS):
+            if replicas >= 3 + _ROUNDS and early() >= _ROUNDS - 1:
+                break
             found = person.patch(f"{path}/web", {"spec": {"replicas": replicas}}).body
             raised = {"observedGeneration": found["metadata"]["generation"]}
             operator.patch(f"{path}/web/status", {"status": raised})
@@ -40,8 +47,10 @@ def test_a_controller_that_raises_it_early_is_listed_and_found(
         server = f"--server={guard.ops_url}"
         table = run(apiserver, "findings", "--controllers", server)
         refused = run(apiserver, "findings", "--controllers", "-n", where, server, code=2)
-        early = guard.metric("genguard_observed_generation_total", user="operator", how="early")
+        counted = early()
     row = next(line for line in table.out.splitlines() if line.startswith("operator"))
-    assert re.search(rf"deployments\.apps +{_ROUNDS} +{_ROUNDS - 1} \(", row)
+    told = re.search(r"deployments\.apps +(\d+) +(\d+) \(", row)
+    assert told, row
+    assert int(told[2]) == counted < int(told[1])
     assert "--controllers takes" in refused.err
-    assert early == _ROUNDS - 1
+    assert counted >= _ROUNDS - 1
