@@ -421,7 +421,8 @@ class Correlator:
         last, begun = one.last, (one.intent or one.last).time
         if not self._waits(one.kind):
             # Where no outcome is registered the last mutate call is all there will be.
-            if one.mutates and last.states is not None:
+            is_update = last.operation is Operation.UPDATE
+            if one.mutates and last.states is not None and is_update:
                 yield assemble(*one.known(), last, begun)
             return
         if last.operation is Operation.UPDATE:
