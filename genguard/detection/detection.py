@@ -163,31 +163,24 @@ class Detection:
     def _take(self, fact: Fact) -> None:
         correlator = self._correlator
         self._refused.call(fact)
-        if fact.operation is Operation.UPDATE:
-            self._take_update(fact)
-        else:
-            is_outcome = fact.phase is Phase.OUTCOME
-            if is_outcome:
-                correlator.expect_outcomes(fact.key.group, fact.key.resource)
-            for one in correlator.see(fact):
-                if one.operation is Operation.UPDATE:
-                    self._completed.append(one)
-                elif is_outcome and one.has_outcome:
-                    self._completed.append(Lived(one, fact))
-        if correlator.unanswered or correlator.unseen:
-            self._take_unanswered()
-
-    def _take_update(self, fact: Fact) -> None:
         if fact.is_stale:
             write = assemble(None, (), fact, fact.time, (Phase.OUTCOME,))
             self._completed.append(Stale(write, fact))
             return
-        if fact.phase is Phase.MUTATE:
-            self._note(fact)
-        if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
-            self._lives.write_node(fact)
-        found = self._correlator.see(fact)
-        self._completed += [one for one in found if one.operation is Operation.UPDATE]
+        if fact.operation is Operation.UPDATE:
+            if fact.phase is Phase.MUTATE:
+                self._note(fact)
+            if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
+                self._lives.write_node(fact)
+        elif fact.phase is Phase.OUTCOME:
+            correlator.expect_outcomes(fact.key.group, fact.key.resource)
+        for one in correlator.see(fact):
+            if one.operation is Operation.UPDATE:
+                self._completed.append(one)
+            elif one.has_outcome:  # no other write than that of the fact has one now
+                self._completed.append(Lived(one, fact))
+        if correlator.unanswered or correlator.unseen:
+            self._take_unanswered()
 
     def _take_unanswered(self) -> None:
         correlator = self._correlator

@@ -157,10 +157,11 @@ def _created(
     suspects: Suspects,
 ) -> Fact:
     fields, key = _without_status(new.content), fact.key
-    compared = Compared(*digests({}, fields), NOTATION)
     called: Called | None = None
     policies: tuple[Acted, ...] = ()
-    if known.was_refused:
+    if not known.was_refused:
+        compared = Compared(*digests({}, fields), NOTATION)
+    else:
         compared = compare({}, fields)
         if fact.phase is Phase.INTENT:
             policies = suspects.policies_in(request)

@@ -229,8 +229,8 @@ class Questions:
                 for found, signal in question.ask(event):
                     if self._only and found.name not in self._only:
                         continue
-                    is_minor = signal.minor or found.worst is Severity.INFO
-                    yield found.name, replace(signal, minor=is_minor), signal.of or event.write
+                    told = replace(signal, minor=True) if found.worst is Severity.INFO else signal
+                    yield found.name, told, signal.of or event.write
             except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
                 errors.append(error)
 

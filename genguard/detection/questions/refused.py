@@ -150,8 +150,8 @@ class Refused(Question):
 
     def was_refused(self, key: JoinKey) -> bool:
         """Whether this creation was refused here before, so that leaves are compared."""
-        where = key.group, key.resource, key.namespace, key.name, key.resource_version
-        return self._attempts.get(("\0".join(where), "", key.user)) is not None
+        names = key.group, key.resource, key.namespace, key.name, key.resource_version
+        return self._attempts.get(_place_of_creations(names, key.user)) is not None
 
     def call(self, fact: Fact) -> None:
         """Take in a call of any phase, as soon as it comes in."""
@@ -360,11 +360,15 @@ def _is_pod(write: Write) -> bool:
     return (write.object.group, write.object.resource) == PODS
 
 
+def _place_of_creations(names: tuple[str, ...], user: str) -> _Place:
+    return "\0".join(names), "", user
+
+
 def _place(write: Write) -> _Place:
     where = write.object
     if write.operation is Operation.CREATE:
         names = where.group, where.resource, where.namespace, where.name, write.owner
-        return "\0".join(names), "", write.requester.user
+        return _place_of_creations(names, write.requester.user)
     return name_of(where), write.subresource, write.requester.user
 
 
