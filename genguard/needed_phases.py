@@ -11,8 +11,8 @@ The validating registration, /outcome, says which writes are watched. Of each of
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from genguard.admission.matching import EVERYTHING, Rule, Writes, may_match
 from genguard.admission.review import Phase
-from genguard.detection.matching import EVERYTHING, Rule, Writes, may_match
 
 Mutators = Callable[[Writes], Sequence[str]]
 """Names who may change such writes; see Suspects.may_change."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from genguard.admission.matching import ResourceKind
 from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Operation, Phase
 from genguard.detection.causes import followed
 from genguard.detection.correlate import (
@@ -26,7 +27,6 @@ from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
-from genguard.detection.matching import ResourceKind
 from genguard.detection.questions import ALL
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers

@@ -17,13 +17,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, ObjectName
 from genguard.detection.causes import fold, root_causes
 from genguard.detection.damage import Damage, repair_command
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, FindingState
-from genguard.detection.matching import ResourceKind
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.suspects import NOTHING_SHARED, Shared, Suspects, share
 from genguard.detection.write import ObjectKey, Write, name_of

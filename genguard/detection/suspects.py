@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final, NamedTuple
 
-from genguard.admission.review import AdmissionRequest, Phase, own_phase
-from genguard.detection.finding import Actor, Confidence
-from genguard.detection.matching import (
+from genguard.admission.matching import (
     EVERYTHING,
     NAME_LABEL,
     Age,
@@ -35,6 +33,8 @@ from genguard.detection.matching import (
     matched,
     may_match,
 )
+from genguard.admission.review import AdmissionRequest, Phase, own_phase
+from genguard.detection.finding import Actor, Confidence
 from genguard.detection.write import NOBODY, Acted, Called
 from genguard.objects.selectors import Truth, every
 

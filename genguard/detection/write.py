@@ -4,10 +4,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
-from genguard.detection.matching import ResourceKind
 from genguard.detection.values import Digest
 from genguard.objects.observed import Observed
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from urllib.error import URLError
 
 from genguard.admission.decode import decode_review
+from genguard.admission.matching import matched
 from genguard.converge.chain import Document, Link, Matches, NotCalledError, Passed, run
-from genguard.detection.matching import matched
 from genguard.detection.suspects import Registered, Suspects, read_configurations
 from genguard.objects.selectors import Truth
 from genguard.testing.refusals import RequestRefusedError

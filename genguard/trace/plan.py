@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from genguard.detection.matching import Matched
+from genguard.admission.matching import Matched
 from genguard.detection.suspects import TRACE_LABEL, Registered, read_configurations
 from genguard.objects.selectors import Truth
 from genguard.objects.served import Served

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from genguard.detection.matching import ResourceKind
+from genguard.admission.matching import ResourceKind
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.objects.selectors import Truth
 from tests.cases_loader import load

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from genguard.detection.matching import Writes, may_match
+from genguard.admission.matching import Writes, may_match
 from tests.beside import Again
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from genguard.detection.matching import BINDING, POLICY
+from genguard.admission.matching import BINDING, POLICY
 from genguard.detection.suspects import Suspects
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.controlplane.options import Options

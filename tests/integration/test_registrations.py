@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from genguard.detection.matching import Writes, may_match
+from genguard.admission.matching import Writes, may_match
 from genguard.detection.suspects import Suspects
 from genguard.linting.checks.order import registrations_reverted
 from genguard.linting.lint import lint

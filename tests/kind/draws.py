@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from genguard.detection.matching import Writes, may_match
+from genguard.admission.matching import Writes, may_match
 from tests.beside import Again
 from tests.controlplane.client import wait_until
 from tests.kind.cluster import PAUSE, Cluster, Figure, Json

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.admission.matching import Matched
 from genguard.detection.finding import (
     Actor,
     Confidence,
@@ -16,7 +17,6 @@ from genguard.detection.finding import (
     FoundObject,
     Severity,
 )
-from genguard.detection.matching import Matched
 from genguard.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
 from genguard.status.terminating_pods import Agreement, Count
 from genguard.status.view import Health

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from genguard.admission.matching import Writes, may_match
 from genguard.admission.review import Phase
-from genguard.detection.matching import Writes, may_match
 from genguard.needed_phases import needs_of, rules_of
 from tests.nightly import by_turns
 from tests.scenarios import recording

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.admission.matching import Writes, may_match
 from genguard.admission.review import Phase
-from genguard.detection.matching import Writes, may_match
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.needed_phases import needs_of, rules_of
 from tests.cases_loader import Case, table

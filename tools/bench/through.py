@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from genguard.admission.matching import Rule
 from genguard.admission.review import Phase
-from genguard.detection.matching import Rule
 from genguard.needed_phases import needs_of, rules_of
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane

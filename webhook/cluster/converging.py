@@ -24,6 +24,14 @@ import aiohttp
 import msgspec
 
 from genguard.admission.decode import UndecodableReviewError, decode_review
+from genguard.admission.matching import (
+    Conditions,
+    Matched,
+    Policy,
+    matched,
+    read_labels,
+    read_policies,
+)
 from genguard.admission.review import AdmissionRequest
 from genguard.blame.report import Seen
 from genguard.converge.chain import Document, Link, NotCalledError
@@ -41,14 +49,6 @@ from genguard.converge.prepared import (
 from genguard.converge.rounds import Asked, RefusedApplyError, converge
 from genguard.converge.status_samples import status_samples
 from genguard.detection.finding import FoundObject
-from genguard.detection.matching import (
-    Conditions,
-    Matched,
-    Policy,
-    matched,
-    read_labels,
-    read_policies,
-)
 from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from genguard.detection.matching import BINDING, POLICY, read_policies
+from genguard.admission.matching import BINDING, POLICY, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from genguard.objects.fields import Fields

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from genguard.admission.matching import Rule, Writes, may_match
 from genguard.admission.review import Phase
-from genguard.detection.matching import Rule, Writes, may_match
 from genguard.detection.suspects import Suspects
 from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
 from genguard.needed_phases import Need, needs_of, rules_of

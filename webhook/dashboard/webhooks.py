@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from genguard.admission.matching import EVERYTHING, NAME_LABEL, Matched, Registration, Writes
 from genguard.admission.review import Phase
 from genguard.detection.finding import Confidence, Finding, Severity
-from genguard.detection.matching import EVERYTHING, NAME_LABEL, Matched, Registration, Writes
 from genguard.detection.suspects import Registered
 from genguard.objects.selectors import Truth, matches_labels
 from webhook.cluster.registrations import Registrations

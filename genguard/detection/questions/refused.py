@@ -30,13 +30,13 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
 from genguard.detection.correlate import Unanswered, is_mostly_whole
 from genguard.detection.diff import NO_DIFF
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.matching import ResourceKind
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.question import (
     Answers,

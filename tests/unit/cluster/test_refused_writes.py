@@ -1,6 +1,6 @@
 """Which writes an API server refuses, by its metrics."""
 
-from genguard.detection.matching import Writes
+from genguard.admission.matching import Writes
 from tests.cases_loader import Case, table
 from webhook.cluster.registrations import FEW, REFUSED_SECONDS, RefusedWrites, refusals
 

@@ -4,8 +4,8 @@ import asyncio
 from copy import deepcopy
 from http import HTTPStatus
 
+from genguard.admission.matching import Writes, may_match
 from genguard.admission.review import Phase
-from genguard.detection.matching import Writes, may_match
 from genguard.detection.suspects import Suspects
 from tests.unit.cluster.objects import Leads
 from tests.unit.manifest_files import registrations

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from genguard.admission.matching import ResourceKind, Writes, read_policies
 from genguard.admission.review import Phase
 from genguard.detection.finding import Actor, Confidence
-from genguard.detection.matching import ResourceKind, Writes, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.needed_phases import Need
 from tests.unit.alerts.findings import finding

@@ -2,11 +2,11 @@
 
 import pytest
 
+from genguard.admission.matching import ResourceKind, read_policies
 from genguard.detection.detection import (
     Detection,
 )
 from genguard.detection.fact import Fact
-from genguard.detection.matching import ResourceKind, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import (
     INTENT,

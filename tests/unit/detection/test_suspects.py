@@ -5,9 +5,9 @@ import json
 from msgspec.structs import replace
 
 from genguard.admission.decode import decode_review
+from genguard.admission.matching import Matched, ResourceKind, read_policies
 from genguard.detection.finding import Confidence
 from genguard.detection.ledger import Ledger
-from genguard.detection.matching import Matched, ResourceKind, read_policies
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.suspects import Suspects, read_configurations, share
 from genguard.detection.write import Acted, Requester

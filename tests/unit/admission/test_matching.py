@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from genguard.admission.decode import decode_review
+from genguard.admission.matching import Age, Match, Matched, matched, read_labels, read_policies
 from genguard.admission.review import AdmissionRequest
-from genguard.detection.matching import Age, Match, Matched, matched, read_labels, read_policies
 from genguard.detection.suspects import read_configurations
 from genguard.objects.selectors import Truth
 from tests.cases_loader import Case, table
