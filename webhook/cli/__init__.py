@@ -9,44 +9,16 @@ from click.shell_completion import CompletionItem
 
 from webhook import __version__
 from webhook.cli.errors import ends_in_one_line, meant
-from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE
+from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, TOLD, explain_flags
 
+VERBS: Final = {name: one.line for name, one in TOLD.items() if one.group}
+"""The verbs, each with its line of --help; the module of each is in this folder. They are shown,
+and completed by a shell, without loading the modules: some load for half a second."""
 GROUPS: Final = {
-    "Find who does it": {
-        "findings": "Tell what a running genguard has found, and who causes it.",
-        "explain": "Say when a kind's generation grows, or explain a finding.",
-        "blame": "Say who wrote each field last, and who changed it.",
-        "trace": "Prove which webhook changes one object.",
-        "watch": "Find who fights over what no webhook sees.",
-        "dashboard": "Open the dashboard of an installed genguard in a browser.",
-    },
-    "Ask whether objects are done": {
-        "status": "Say whether objects are ready, settled and healthy.",
-        "wait": "Wait until objects are ready and settled.",
-    },
-    "Operate genguard": {
-        "install": "Install genguard into a cluster, and check each step.",
-        "doctor": "Check an installation, and print the commands that fix it.",
-        "uninstall": "Remove genguard from a cluster.",
-        "serve": "Serve admission reviews over TLS.",
-        "publish-status": "Write Ready and Settled into custom resources.",
-    },
-    "For authors of webhooks and controllers": {
-        "converge": "Say before it is applied whether a manifest will come to rest.",
-        "lint": "Check webhook configurations for what breaks clusters.",
-        "rules": "Test the rules in CEL by which custom kinds are judged.",
-        "replay": "Judge recorded reviews again.",
-        "reproduce": "Write the smallest test that shows a loop.",
-    },
-    "Other commands": {
-        "version": "Print the version, and which Kubernetes versions are known.",
-        "completion": "Print a script that makes SHELL complete genguard.",
-    },
+    group: {name: VERBS[name] for name in VERBS if TOLD[name].group == group}
+    for group in dict.fromkeys(TOLD[name].group for name in VERBS)
 }
-"""The verbs by what they are for: the module of each in this folder, and its line of --help. They
-are shown, and completed by a shell, without loading the modules: some load for half a second.
-"""
-VERBS: Final = {name: text for verbs in GROUPS.values() for name, text in verbs.items()}
+"""The verbs by what they are for."""
 _HELP: Final = "help"
 """`genguard help VERB` is `genguard VERB --help`, as for kubectl."""
 _HELP_TEXT: Final = "Print the help of a verb, with examples: help findings."
@@ -157,6 +129,9 @@ def main(**_: str | None) -> None:
       3        the answer did not come in time: wait, trace
       128 + N  signal N ended it: 130 after ^C, 141 when nobody reads its output
     """  # noqa: D301 - click takes a real \b for lines that stay as they are
+
+
+explain_flags(main, {})
 
 
 def plugin() -> None:

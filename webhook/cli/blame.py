@@ -22,9 +22,9 @@ from webhook.cli.options import (
     NAMESPACE,
     RECURSIVE,
     Access,
-    examples,
     filenames,
     may_ask_server,
+    verb,
 )
 from webhook.cli.output import print_table, tell
 
@@ -32,12 +32,8 @@ if TYPE_CHECKING:
     from webhook.cli.asking_server import Server
 
 
-@click.command(epilog=examples("blame"))
-@filenames(
-    "AUDIT-LOG|-",
-    "Audit logs of the API server (audit.k8s.io/v1), plain or .gz, of all API servers. Needs no "
-    "cluster, and also tells of objects that are deleted. It is",
-)
+@verb()
+@filenames("AUDIT-LOG|-")
 @RECURSIVE
 @click.option(
     "-o",
@@ -45,7 +41,6 @@ if TYPE_CHECKING:
     type=click.Choice(["table", "yaml", "json"]),
     default="table",
     show_default=True,
-    help="yaml: the object, with who wrote it behind each line; the only output with values.",
 )
 @NAMESPACE
 @may_ask_server
@@ -63,15 +58,7 @@ def blame(
     access: Access,
     max_line: int,
 ) -> None:
-    """Say who wrote each field of an object last, and which webhooks changed it.
-
-    FIELD is a part of the object: spec.replicas, /spec/replicas, status.conditions[Available].
-    Owners come from managedFields; users, exact times and webhooks from --server or audit logs.
-    Values are printed with -o yaml only, those of a Secret never.
-
-    The exit code is 0, 1 when there is no such object or field, or something could not be read, 2
-    when the command line is wrong.
-    """
+    """Say who wrote each field of an object last, and which webhooks changed it."""
     try:
         kind, name = split_target(target)
     except UnknownTargetError as error:

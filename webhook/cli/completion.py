@@ -7,7 +7,7 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from webhook.cli import main
-from webhook.cli.options import examples
+from webhook.cli.options import verb
 
 _VARIABLE: Final = "_GENGUARD_COMPLETE"
 _NO_FILES: Final = ":4"
@@ -15,20 +15,10 @@ _NO_FILES: Final = ":4"
 completions.go)."""
 
 
-@click.command(epilog=examples("completion"))
+@verb()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print a script that makes SHELL complete genguard.
-
-    \b
-    bash   source <(genguard completion bash)       in ~/.bashrc
-    zsh    source <(genguard completion zsh)        in ~/.zshrc, after compinit
-    fish   genguard completion fish | source        in ~/.config/fish/config.fish
-
-    `kubectl genguard` is completed by kubectl, which finds kubectl_complete-genguard on PATH.
-
-    The exit code is 0, 2 when the command line is wrong.
-    """  # noqa: D301 - click takes a real \b for lines that stay as they are
+    """Print a script that makes SHELL complete genguard."""
     found = get_completion_class(shell)
     if found is None:
         raise click.ClickException(f"click completes nothing in {shell}")

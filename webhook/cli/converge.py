@@ -27,14 +27,13 @@ from webhook.cli.files import (
     texts_of,
 )
 from webhook.cli.options import (
-    FILENAME_HELP,
     NAMESPACE,
     RECURSIVE,
     SARIF,
     Access,
-    examples,
     filenames,
     may_ask_server,
+    verb,
 )
 from webhook.cli.output import print_table, tell
 from webhook.cluster.converging import Convergence, read_admission
@@ -44,39 +43,16 @@ from webhook.files.given import read_of_kind
 _FILE: Final = click.Path(path_type=Path)
 
 
-@click.command(epilog=examples("converge"))
-@filenames("FILE", "Manifests:", required=True)
+@verb()
+@filenames("FILE", required=True)
 @RECURSIVE
 @NAMESPACE
-@click.option(
-    "--as",
-    "user",
-    metavar="USER",
-    help="Apply as this user, whom some webhooks treat in a way of their own.",
-)
-@click.option("--as-group", "group", metavar="GROUP", help="With --as: as a member of this group.")
-@click.option(
-    "--field-manager",
-    "manager",
-    metavar="NAME",
-    help="Apply as this manager: what another one applies is a fight then. [default: any tool that "
-    "applies manifests may be the one]",
-)
+@click.option("--as", "user", metavar="USER")
+@click.option("--as-group", "group", metavar="GROUP")
+@click.option("--field-manager", "manager", metavar="NAME")
 @may_ask_server
-@click.option(
-    "--audit",
-    "logs",
-    multiple=True,
-    metavar="AUDIT-LOG",
-    help="Audit logs of the API servers, plain or .gz, of level Request or more: who changes a "
-    f"field back each time. A log is {FILENAME_HELP}.",
-)
-@click.option(
-    "--argocd-app",
-    "argocd",
-    type=_FILE,
-    help="An Argo CD Application: what its ignoreDifferences name is no fight.",
-)
+@click.option("--audit", "logs", multiple=True, metavar="AUDIT-LOG")
+@click.option("--argocd-app", "argocd", type=_FILE)
 @SARIF
 @MAX_LINE
 def converge(
@@ -88,23 +64,7 @@ def converge(
     output: str,
     **flags: Any,
 ) -> None:
-    """Say before it is applied whether a manifest will come to rest in a cluster.
-
-    Each object is applied as a dry run, with every webhook and policy of the cluster. Then its
-    webhooks are called one by one, as if the manifest was applied again and again, and as if a
-    controller reported its status. Nothing is stored, and no webhook is called that does not
-    declare dry runs to have no side effects.
-
-    A fight is a field that two write for ever: a webhook that overwrites what the manifest asks
-    for, that never leaves an object alone, or that takes away what a controller reports; an owner
-    who wants another value, as a HorizontalPodAutoscaler of the replicas; somebody who has changed
-    a field back before, more than once. Owners come from managedFields; who changes a field in turn
-    is known from --server and --audit.
-
-    The exit code is 0 when everything comes to rest, 1 when something would fight, is refused or
-    could not be looked at, when there is no object, or a line of an audit log could not be read, 2
-    when the command line is wrong.
-    """
+    """Say before it is applied whether a manifest will come to rest in a cluster."""
     if group and not flags["user"]:
         raise click.UsageError("--as-group needs --as")
     source = FileObjects(files, flags["max_line"], recursive=recursive)

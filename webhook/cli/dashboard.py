@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from webhook.cli.errors import carry_out
-from webhook.cli.options import Access, asks_cluster, examples
+from webhook.cli.options import Access, asks_cluster, verb
 from webhook.cli.output import tell
 
 LOCALHOST: Final = "127.0.0.1"
@@ -18,32 +18,13 @@ _LOOK_SECONDS: Final = 1.0
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
-@click.command(epilog=examples("dashboard"))
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    help="Where the server runs.  [default: genguard-system]",
-)
+@verb()
+@click.option("-n", "--namespace", metavar="NAME")
 @asks_cluster
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8080,
-    show_default=True,
-    help="The port on this host; 0 takes any free one. Links in alerts lead to 8080.",
-)
-@click.option("--no-browser", is_flag=True, help="Only print the URL.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
+@click.option("--no-browser", is_flag=True)
 def dashboard(*, namespace: str | None, access: Access, port: int, no_browser: bool) -> None:
-    """Open the dashboard of the genguard that is installed in a cluster, until interrupted.
-
-    It forwards the ops port of a pod to this host, as kubectl port-forward does, prints the URL and
-    opens a browser. It takes the right to list pods and to get and create pods/portforward in the
-    namespace. When the pod ends, the port leads to another one.
-
-    The exit code is 0 after SIGTERM, 1 when the cluster or a pod cannot be reached or the port is
-    taken, 2 when the command line is wrong, 130 when interrupted.
-    """
+    """Open the dashboard of the genguard that is installed in a cluster, until interrupted."""
     carry_out(_forward(namespace, access, port, browser=not no_browser), is_endless=True)
 
 

@@ -21,7 +21,7 @@ from genguard.objects.shown import printable
 from webhook.cli.asking_server import NoServerError
 from webhook.cli.errors import ExitCode, why_it_ended
 from webhook.cli.install import IN_NAMESPACE
-from webhook.cli.options import OUTPUT, Access, asks_server, examples
+from webhook.cli.options import OUTPUT, Access, asks_server, verb
 from webhook.cli.output import is_terminal, print_checked, with_margin
 from webhook.cli.targets import ask_findings
 from webhook.cluster.certificates import read_pair
@@ -50,22 +50,12 @@ _FINDINGS_SECONDS: Final = 10.0
 T = TypeVar("T")
 
 
-@click.command(epilog=examples("doctor"))
+@verb()
 @OUTPUT
 @IN_NAMESPACE
 @asks_server
 def doctor(*, output: str, namespace: str, access: Access) -> None:
-    """Tell whether genguard is well in a cluster.
-
-    Whether it does its work, and holds up nobody else's. Creates nothing: a dry run in namespace
-    default must be seen in every phase. Each line says how something stands, and if it is not
-    well, the command that fixes it. Open findings of the server come last, with who is to blame:
-    of --server, else of a pod in the namespace, by a forwarded port. Where neither answers, the
-    line says unknown.
-
-    The exit code is 0 when nothing warns or fails, 1 when something does, or the cluster cannot be
-    asked, 2 when the command line is wrong. What is unknown does not change it.
-    """
+    """Tell whether genguard is well in a cluster."""
     try:
         lines = diagnose(asyncio.run(_examine(access, namespace)))
     except Exception as error:
@@ -212,8 +202,8 @@ def _needed(facts: Facts) -> Iterator[tuple[str, Right]]:
             if "resources" not in rule or (facts.outside and named):
                 continue  # the metrics of the API server, or what is in the cluster alone
             parts = product(rule["verbs"], rule["apiGroups"], rule["resources"], named or ("",))
-            for verb, group, resource, name in parts:
-                yield namespace, Right(verb, group, resource, allowed=False, name=name)
+            for may, group, resource, name in parts:
+                yield namespace, Right(may, group, resource, allowed=False, name=name)
 
 
 async def _shown_pair(url: str) -> PairSnapshot | None:

@@ -13,7 +13,7 @@ from genguard.objects.served import UnknownTargetError
 from genguard.objects.shown import json_line, printable
 from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
-from webhook.cli.options import FINDING, OUTPUT, Access, asks_server, examples, finding_id
+from webhook.cli.options import FINDING, OUTPUT, Access, asks_server, finding_id, verb
 from webhook.cli.rules import RULES, judging
 from webhook.files.given import read_definitions
 from webhook.server.flags import FILE
@@ -27,18 +27,14 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in known if name.startswith(incomplete)]
 
 
-@click.command(epilog=examples("explain"))
+@verb()
 @click.option(
     "--server-version",
     metavar="VERSION",
     help=f"As a Kubernetes of this version has it. [default: the cluster's, where one is asked, "
     f"else {DEFAULT_SERVER_VERSION}]",
 )
-@click.option(
-    "--crds",
-    type=FILE,
-    help="CustomResourceDefinitions, JSON or YAML.",
-)
+@click.option("--crds", type=FILE)
 @RULES
 @asks_server
 @OUTPUT
@@ -52,16 +48,7 @@ def explain(
     access: Access,
     output: str,
 ) -> None:
-    """Say when a kind's generation grows, who may write its status, and how it is judged.
-
-    RESOURCE is a kind, plural or short name, followed by .GROUP or .VERSION.GROUP if need be:
-    deploy, widgets.example.org. Built-in kinds are explained without a cluster; what is not
-    built in is looked for in --crds, else in the cluster. finding/ID explains a finding of a
-    running server: what happens, who does it, and the change that ends it.
-
-    The exit code is 0, 1 when there is no such kind or finding, or it cannot be asked for, 2 when
-    the command line is wrong.
-    """
+    """Say when a kind's generation grows, who may write its status, and how it is judged."""
     if resource.startswith(FINDING):
         if server_version or crds or rules:
             raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")

@@ -45,12 +45,7 @@ MANIFESTS: Final = (".json", ".yaml", ".yml")
 """What kubectl reads of a folder."""
 LOGS: Final = (".log", ".json", ".jsonl", ".ndjson", ".gz")
 MAX_LINE: Final = click.option(
-    "--max-line",
-    metavar="MIB",
-    type=click.IntRange(1),
-    default=LONGEST_LINE,
-    show_default=True,
-    help="Leave out lines of a file that are longer, and report them.",
+    "--max-line", metavar="MIB", type=click.IntRange(1), default=LONGEST_LINE, show_default=True
 )
 
 
@@ -213,23 +208,9 @@ def _read_line(line: Line) -> tuple[list[Event], list[str]]:
 
 
 _RECORDED: Final = (
-    click.option(
-        "--server-version",
-        default=DEFAULT_SERVER_VERSION,
-        show_default=True,
-        help="Whose rules held when it was recorded.",
-    ),
-    click.option(
-        "--crds",
-        type=FILE,
-        help="CustomResourceDefinitions of the recorded cluster, JSON or YAML.",
-    ),
-    click.option(
-        "--webhooks",
-        type=FILE,
-        help="The cluster's webhook configurations and MutatingAdmissionPolicies with their "
-        "bindings, JSON or YAML: findings then name the culprit.",
-    ),
+    click.option("--server-version", default=DEFAULT_SERVER_VERSION, show_default=True),
+    click.option("--crds", type=FILE),
+    click.option("--webhooks", type=FILE),
 )
 
 

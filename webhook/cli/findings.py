@@ -22,7 +22,7 @@ from genguard.objects.served import UnknownTargetError, split_target
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli.errors import ExitCode, why_it_ended
-from webhook.cli.options import Access, asks_server, examples
+from webhook.cli.options import Access, asks_server, verb
 from webhook.cli.output import Again, Format, Listing, lists, tell
 from webhook.server.flags import Parsed, duration
 
@@ -107,57 +107,17 @@ def _selector(text: str) -> tuple[Requirement, ...]:
     return found
 
 
-@click.command(epilog=examples("findings"))
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Of objects in this namespace.")
-@click.option(
-    "-A", "--all-namespaces", is_flag=True, help="In every namespace, which is the default."
-)
-@click.option(
-    "--state",
-    type=click.Choice(_STATES),
-    default=_STATES[0],
-    show_default=True,
-    help="open: with those that are quiet, but still broken, and those that are ending.",
-)
-@click.option(
-    "--severity",
-    type=click.Choice([one.value for one in Severity]),
-    help="The least severity.  [default: all]",
-)
-@click.option(
-    "--detector",
-    type=click.Choice(sorted(FINDINGS)),
-    metavar="DETECTOR",
-    help="Of this detector alone, such as observed-generation-cleared.",
-)
-@click.option(
-    "--since",
-    "seconds",
-    metavar="DURATION",
-    type=duration(24 * 365),
-    help="Whose latest sign is so long ago at most: 90s, 10m, 1h30m, 2d.",
-)
-@click.option(
-    "-l",
-    "--selector",
-    metavar="LABELS",
-    default="",
-    type=Parsed(_selector),
-    help=f"Only findings with these labels, written as for kubectl: {', '.join(_LABELS)}. All but "
-    "severity are labels of the alert in Alertmanager, too. Labels of the object are not known.",
-)
-@click.option(
-    "--controllers",
-    is_flag=True,
-    help="Instead of findings: how often each controller has raised observedGeneration, and how "
-    "often too early, late, never or backwards.",
-)
-@click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
-@lists(
-    *_OUTPUTS,
-    text="json, yaml, name, jsonpath and custom-columns: a line or document for each finding; "
-    "docs/schemas/findings.json has the fields.",
-)
+@verb()
+@click.option("-n", "--namespace", default="", metavar="NAME")
+@click.option("-A", "--all-namespaces", is_flag=True)
+@click.option("--state", type=click.Choice(_STATES), default=_STATES[0], show_default=True)
+@click.option("--severity", type=click.Choice([one.value for one in Severity]))
+@click.option("--detector", type=click.Choice(sorted(FINDINGS)), metavar="DETECTOR")
+@click.option("--since", "seconds", metavar="DURATION", type=duration(24 * 365))
+@click.option("-l", "--selector", metavar="LABELS", default="", type=Parsed(_selector))
+@click.option("--controllers", is_flag=True)
+@click.option("-w", "--watch", is_flag=True)
+@lists(*_OUTPUTS)
 @asks_server
 @click.argument("target", metavar="[KIND|KIND/NAME]", default="")
 def findings(
@@ -171,16 +131,7 @@ def findings(
     access: Access,
     **filters: Any,
 ) -> None:
-    """Tell what a running genguard has found, and who causes it.
-
-    It asks the genguard that is installed in the cluster, through the API server (which takes the
-    right to list pods and to get and create pods/portforward in its namespace), or the one of
-    --server. The worst and latest findings come first; what follows from another finding is
-    beneath it. genguard explain finding/ID says what ends one.
-
-    The exit code is 0 whatever is found, 1 when no server could be asked, 2 when the command line
-    is wrong.
-    """
+    """Tell what a running genguard has found, and who causes it."""
     meant, name = _meant(target)
     wanted = FindingFilter("" if all_namespaces else namespace, **filters, object=meant, name=name)
     if controllers and (watch or target or str(wanted) != _OPEN):

@@ -10,7 +10,7 @@ from cryptography import x509
 
 from genguard.linting.hook import mapping
 from webhook.cli.errors import carry_out
-from webhook.cli.options import CONTEXT, KUBECONFIG, Access, F, examples, timeout, with_flags
+from webhook.cli.options import CONTEXT, KUBECONFIG, Access, F, timeout, verb, with_flags
 from webhook.cli.output import ask, tell
 from webhook.files.given import read_registrations
 from webhook.install.installing import (
@@ -34,9 +34,7 @@ from webhook.server.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Par
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-IN_NAMESPACE: Final = click.option(
-    "-n", "--namespace", default=NAMESPACE, show_default=True, help="Where the server runs."
-)
+IN_NAMESPACE: Final = click.option("-n", "--namespace", default=NAMESPACE, show_default=True)
 _FOLLOW: Final = "follow"
 _ANYWHERE: Final = ("registrations_file", "namespace", "kubeconfig", "context", "seconds")
 """The flags that go with a server that is in place, by the names of their parameters."""
@@ -53,8 +51,8 @@ def _changes_installation(verb: F) -> F:
         IN_NAMESPACE,
         KUBECONFIG,
         CONTEXT,
-        click.option("--dry-run", is_flag=True, help="Only say what would be done."),
-        click.option("--yes", is_flag=True, help="Do it without asking."),
+        click.option("--dry-run", is_flag=True),
+        click.option("--yes", is_flag=True),
     )
     return with_flags(verb, flags)
 
@@ -100,102 +98,29 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
     return found
 
 
-@click.command(epilog=examples("install"))
-@click.option("--audit-only", is_flag=True, help="Observe, warn and count, but change nothing.")
-@click.option("--image", help="The server's image. [default: genguard:VERSION]")
+@verb()
+@click.option("--audit-only", is_flag=True)
+@click.option("--image")
+@click.option("--url", metavar="https://HOST:PORT", type=HTTPS_URL)
+@click.option("--ca-file", type=_FILE)
+@click.option("--registrations", type=click.Choice([_FOLLOW, "fixed"]))
+@click.option("--registrations-file", type=_FILE)
+@click.option("--cert-dir", type=FOLDER)
+@click.option("--cert-manager", is_flag=True)
+@click.option("--ha", is_flag=True)
+@click.option("--store", metavar="valkey://HOST/DB", type=Parsed(_shared_store))
+@click.option("--store-image", metavar="IMAGE")
+@click.option("--heal/--no-heal", default=None)
+@click.option("--api-server-cidr", "api_servers", metavar="CIDR,...", default="", type=CIDRS)
 @click.option(
-    "--url",
-    metavar="https://HOST:PORT",
-    type=HTTPS_URL,
-    help="The server runs outside the cluster, and the API server reaches it here: only the "
-    "registrations are made.",
+    "--alertmanager", "alertmanagers", multiple=True, metavar="URL", type=ALERTMANAGER_URL
 )
-@click.option("--ca-file", type=_FILE, help="With --url: the CA bundle of the server.")
-@click.option(
-    "--registrations",
-    type=click.Choice([_FOLLOW, "fixed"]),
-    help="follow: the server registers only the phases that can show or repair something, and "
-    "follows what the cluster needs. fixed: all phases, for a tool that applies the registrations "
-    "again and again. [default: follow; fixed with -o]",
-)
-@click.option(
-    "--registrations-file",
-    type=_FILE,
-    help="The server is in place, as the Helm chart makes it: only prove that the API server "
-    "reaches it, and make the registrations in this file.",
-)
-@click.option(
-    "--cert-dir",
-    type=FOLDER,
-    help="Take the certificate from this folder, or make it there. [default: that of the Secret "
-    "while it is valid, otherwise a new one, whose CA key is not kept]",
-)
-@click.option(
-    "--cert-manager", is_flag=True, help="Let cert-manager issue and renew the certificate."
-)
-@click.option(
-    "--ha",
-    is_flag=True,
-    help="Run three replicas that all answer and share a store: a Valkey that is installed too, or "
-    "that of --store.",
-)
-@click.option(
-    "--store",
-    metavar="valkey://HOST/DB",
-    type=Parsed(_shared_store),
-    help="With --ha: your own store, as for serve; the files in the address are keys of "
-    "secret/genguard-store. [default: a Valkey that is installed]",
-)
-@click.option("--store-image", metavar="IMAGE", help="With --ha: the image of that Valkey.")
-@click.option(
-    "--heal/--no-heal",
-    default=None,
-    help="Restore lost values in stored objects. This needs the right to patch every status that "
-    "is watched. [default: unless --audit-only]",
-)
-@click.option(
-    "--api-server-cidr",
-    "api_servers",
-    metavar="CIDR,...",
-    default="",
-    type=CIDRS,
-    help="The addresses of the API servers, as pods see them: the NetworkPolicy lets nobody else "
-    "reach the webhook port. [default: everybody]",
-)
-@click.option(
-    "--alertmanager",
-    "alertmanagers",
-    multiple=True,
-    metavar="URL",
-    type=ALERTMANAGER_URL,
-    help="Send findings there as alerts, and allow this in the NetworkPolicy; repeat for each "
-    "peer.",
-)
-@click.option(
-    "--replicas",
-    type=click.IntRange(1),
-    help="How many pods: one is active and the others stand by; with --ha all answer. "
-    "[default: 2, or 3 with --ha]",
-)
-@timeout("3m", "How long each phase may take.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml"]),
-    help="Print the manifests, and install nothing.",
-)
+@click.option("--replicas", type=click.IntRange(1))
+@timeout("3m")
+@click.option("-o", "--output", type=click.Choice(["yaml"]))
 @_changes_installation
 def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> None:
-    """Install genguard into a cluster, step by step, and check each step.
-
-    It starts the server, checks that the API server reaches it over TLS, registers it for a trial
-    namespace and checks that it answers, and then does the same for the whole cluster. When a step
-    fails or is interrupted, the registrations are put back as they were. Run the command again to
-    continue.
-
-    The exit code is 0 when it is installed, 1 when that could not be done, 2 when the command line
-    is wrong.
-    """
+    """Install genguard into a cluster, step by step, and check each step."""
     if output and flags["registrations_file"]:
         message = "-o prints manifests, and --registrations-file has them: leave one out"
         raise click.UsageError(message)
@@ -267,13 +192,9 @@ def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) 
         raise click.UsageError(f"leave out {' and '.join(given)}: {why}")
 
 
-@click.command(epilog=examples("uninstall"))
-@click.option(
-    "--registrations-only",
-    is_flag=True,
-    help="The off switch: no write is sent to genguard any more, and the server stays.",
-)
-@timeout("3m", "How long to wait until all is gone.")
+@verb()
+@click.option("--registrations-only", is_flag=True)
+@timeout("3m")
 @_changes_installation
 def uninstall(
     *,
@@ -285,14 +206,7 @@ def uninstall(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Remove genguard from a cluster.
-
-    The registrations go first, so that no write waits for a server that is gone. Nothing is left
-    behind; only the namespace stays when it holds anything that is not genguard's.
-
-    The exit code is 0 when it is gone, 1 when that could not be done, 2 when the command line is
-    wrong.
-    """
+    """Remove genguard from a cluster."""
     connect = Access(kubeconfig, context).connected
     steps = asyncio.run(prepare_removal(connect, namespace, registrations_only=registrations_only))
     if not steps:

@@ -15,25 +15,22 @@ from genguard.linting.lint import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.files import MANIFESTS, MAX_LINE, FileObjects, expand, texts_of
-from webhook.cli.options import CONTEXT, RECURSIVE, SARIF, Access, examples
+from webhook.cli.options import CONTEXT, RECURSIVE, SARIF, Access, verb
 from webhook.cli.output import print_checked, tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
-@click.command(epilog=examples("lint"))
+@verb()
 @SARIF
-@click.option(
-    "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."
-)
+@click.option("--kubeconfig", metavar="FILE|in-cluster")
 @CONTEXT
 @click.option(
     "--fail-on",
     type=click.Choice([level.value for level in Level]),
     default=Level.ERROR.value,
     show_default=True,
-    help="The least severity that makes the exit code 1.",
 )
 @RECURSIVE
 @MAX_LINE
@@ -48,15 +45,7 @@ def lint(
     recursive: bool,
     max_line: int,
 ) -> None:
-    """Check webhook configurations and CustomResourceDefinitions for what breaks clusters.
-
-    FILE holds JSON or YAML, one, several documents or a List; what is no webhook configuration,
-    CustomResourceDefinition or Service is passed over. It is a file, a folder, or -
-    for standard input.
-
-    The exit code is 0 when nothing was found that is severe enough, 1 when something was or the
-    input cannot be read, 2 when the command line is wrong.
-    """
+    """Check webhook configurations and CustomResourceDefinitions for what breaks clusters."""
     of_cluster = bool(kubeconfig or context)
     if bool(files) == of_cluster:
         raise click.UsageError("give either FILEs or --kubeconfig or --context")

@@ -1,9 +1,9 @@
 """Flags that several verbs share, named as kubectl names them, and what is read from them."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cache, wraps
+from functools import wraps
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
@@ -25,20 +25,10 @@ USUAL_SERVER: Final = "http://127.0.0.1:8080"
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{1,65536}=*")
 """RFC 6750 section 2.1: b64token."""
-KUBECONFIG: Final = click.option(
-    "--kubeconfig",
-    metavar="FILE|in-cluster",
-    help="[default: $KUBECONFIG, ~/.kube/config, the pod's account]",
-)
-CONTEXT: Final = click.option(
-    "--context", metavar="NAME", help="[default: the kubeconfig's current one]"
-)
-NAMESPACE: Final = click.option(
-    "-n", "--namespace", metavar="NAME", help="[default: that of the kubeconfig's context]"
-)
-ALL_NAMESPACES: Final = click.option(
-    "-A", "--all-namespaces", is_flag=True, help="In every namespace."
-)
+KUBECONFIG: Final = click.option("--kubeconfig", metavar="FILE|in-cluster")
+CONTEXT: Final = click.option("--context", metavar="NAME")
+NAMESPACE: Final = click.option("-n", "--namespace", metavar="NAME")
+ALL_NAMESPACES: Final = click.option("-A", "--all-namespaces", is_flag=True)
 
 
 class Access(NamedTuple):
@@ -118,78 +108,40 @@ def _token(_: click.Context, __: click.Parameter, path: Path | None) -> str:
     return token
 
 
-def _server_flags(without: str) -> Flags:
-    return (
-        click.option(
-            "--server",
-            metavar="URL|NAMESPACE",
-            type=Parsed(_server),
-            help="The ops port of a genguard serve, or the namespace where genguard is installed. "
-            f"{without}",
-        ),
-        click.option(
-            "--token-file",
-            "token",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            callback=_token,
-            help="A token for a server that runs with --ops-auth.",
-        ),
-    )
-
-
 _CLUSTER: Final = (KUBECONFIG, CONTEXT)
-_SERVER: Final = _server_flags("[default: genguard-system]")
+_SERVER: Final = (
+    click.option("--server", metavar="URL|NAMESPACE", type=Parsed(_server)),
+    click.option(
+        *("--token-file", "token"),
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        callback=_token,
+    ),
+)
 FINDING: Final = "finding/"
-FILENAME_HELP: Final = "a file, a folder, or - for standard input"
-RECURSIVE: Final = click.option(
-    "-R", "--recursive", is_flag=True, help="Of a folder, read its folders as well."
-)
-OUTPUT: Final = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["json", "table"]),
-    default="table",
-    show_default=True,
-    help="A table for people, or JSON for programs: an object a line.",
-)
-SARIF: Final = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["json", "table", "sarif"]),
-    default="table",
-    show_default=True,
-    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
-)
-SELECTOR: Final = click.option(
-    "-l", "--selector", default="", help="Only objects with these labels: app=web."
-)
+RECURSIVE: Final = click.option("-R", "--recursive", is_flag=True)
+SELECTOR: Final = click.option("-l", "--selector", default="")
 _WORDS: Final = click.argument("words", nargs=-1, metavar="[KIND/NAME... | KIND [NAME...]]")
 
 
-def filenames(metavar: str, text: str, *, required: bool = False) -> Callable[[F], F]:
+def formats(*names: str) -> Callable[[F], F]:
+    """Make -o for some formats; a table is the default."""
+    kind = click.Choice(names)
+    return click.option("-o", "--output", type=kind, default="table", show_default=True)
+
+
+OUTPUT: Final = formats("json", "table")
+SARIF: Final = formats("json", "table", "sarif")
+
+
+def filenames(metavar: str, *, required: bool = False) -> Callable[[F], F]:
     """Make -f, which a verb takes as `files`."""
     return click.option(
-        *("-f", "--filename", "files"),
-        multiple=True,
-        required=required,
-        metavar=metavar,
-        help=f"{text} {FILENAME_HELP}.",
+        *("-f", "--filename", "files"), multiple=True, required=required, metavar=metavar
     )
 
 
-@cache
-def _examples() -> Mapping[str, str]:
-    text = resources.files(__package__).joinpath("examples.txt").read_text("utf-8")
-    return dict(part.split("\n", 1) for part in text.rstrip().split("\n\n"))
-
-
-def examples(verb: str) -> str:
-    """Return the end of a help text: what each command is for, and the command, as it is typed."""
-    return f"\b\nExamples:\n{_examples()[verb]}"
-
-
-def timeout(usual: str, text: str, hours: int = 1) -> Callable[[F], F]:
+def timeout(usual: str, hours: int = 1) -> Callable[[F], F]:
     """Make --timeout, which a verb takes as `seconds`; `hours` are the longest."""
     return click.option(
         *("--timeout", "seconds"),
@@ -197,8 +149,70 @@ def timeout(usual: str, text: str, hours: int = 1) -> Callable[[F], F]:
         show_default=True,
         metavar="DURATION",
         type=duration(hours),
-        help=text,
     )
+
+
+class Told(NamedTuple):
+    """What verbs.txt says of one verb.
+
+    group     under which heading it stands in the list of verbs
+    line      its line there
+    about     the paragraphs of its help behind the first sentence
+    flags     what each of its flags does
+    examples  as they are typed, each below what it is for
+    """
+
+    group: str
+    line: str
+    about: str
+    flags: Mapping[str, str]
+    examples: str
+
+
+def _read_told(text: str) -> Iterator[tuple[str, Told]]:
+    group = ""
+    for section in re.split(r"^(?==)", text, flags=re.MULTILINE)[1:]:
+        title, line, *rest = section.split("\n", 2)
+        if title.startswith("=="):
+            group = title.removeprefix("== ")
+            continue
+        body, _, examples = "".join(rest).partition("\nExamples:\n")
+        parts = body.strip("\n").replace("\\b\n", "\b\n").split("\n\n")
+        listed = parts.pop() if parts[-1].startswith("--") else ""
+        flags = dict(one.split(" ", 1) for one in re.split(r"\n(?=--)", listed) if one)
+        told = Told(group, line, "\n\n".join(parts), flags, examples.rstrip("\n"))
+        yield title.removeprefix("= "), told
+
+
+TOLD: Final = dict(
+    _read_told(resources.files(__package__).joinpath("verbs.txt").read_text("utf-8"))
+)
+"""What is told of each verb, in the order of the list; "all": of flags that several have."""
+
+
+def verb(*more: click.Parameter) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a verb of a function whose docstring says in a sentence what it does.
+
+    more  flags beside those of its decorators
+    """
+
+    def make(run: Callable[..., None]) -> click.Command:
+        name = run.__name__.replace("_", "-")
+        told = TOLD[name]
+        about, examples = f"{run.__doc__}\n\n{told.about}", f"\b\nExamples:\n{told.examples}"
+        made = click.command(name, params=[*more], help=about, epilog=examples)(run)
+        explain_flags(made, told.flags)
+        return made
+
+    return make
+
+
+def explain_flags(verb: click.Command, own: Mapping[str, str]) -> None:
+    """Say of each flag what it does, unless its declaration says it: `own`, else as for all."""
+    texts = TOLD["all"].flags | own
+    for flag in verb.params:
+        if isinstance(flag, click.Option) and flag.help is None:
+            flag.help = re.sub(r"\n\s*", " ", texts[max(flag.opts, key=len)])
 
 
 def asks_cluster(verb: F) -> F:
@@ -213,8 +227,7 @@ def asks_server(verb: F) -> F:
 
 def may_ask_server(verb: F) -> F:
     """Add the same flags, for a verb that asks a server only where one is named."""
-    flags = _server_flags("Without it no server is asked.")
-    return with_flags(_taking_access(verb, is_named=True), (*_CLUSTER, *flags))
+    return with_flags(_taking_access(verb, is_named=True), (*_CLUSTER, *_SERVER))
 
 
 def asks_objects(verb: F) -> F:

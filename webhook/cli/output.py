@@ -253,26 +253,17 @@ def _read_order(text: str) -> JsonPath:
     return found
 
 
-_SORT_BY: Final = click.option(
-    "--sort-by",
-    "order",
-    metavar=".FIELD",
-    type=Parsed(_read_order),
-    help="In the order of a field of -o json: numbers by size, text by letters; "
-    "first those without it.",
-)
-_NO_HEADERS: Final = click.option(
-    "--no-headers", "headless", is_flag=True, help="Print no titles of columns."
-)
+_SORT_BY: Final = click.option("--sort-by", "order", metavar=".FIELD", type=Parsed(_read_order))
+_NO_HEADERS: Final = click.option("--no-headers", "headless", is_flag=True)
 
 
-def lists(*names: str, text: str) -> Callable[[F], F]:
+def lists(*names: str) -> Callable[[F], F]:
     """Add the flags of a verb that prints a list: -o in these formats, its order, its titles.
 
     The first format is the default.
     """
     kind, usual = _FormatType(names), names[0]
-    formats = click.option("-o", "--output", type=kind, default=usual, show_default=True, help=text)
+    formats = click.option("-o", "--output", type=kind, default=usual, show_default=True)
 
     def add(verb: F) -> F:
         @wraps(verb)

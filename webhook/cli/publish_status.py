@@ -13,7 +13,7 @@ from genguard.status.published import LABEL, without_published
 from genguard.status.targets import RequestedTarget, WatchTarget, resolve_targets
 from webhook.cli.errors import carry_out
 from webhook.cli.following import Following
-from webhook.cli.options import ALL_NAMESPACES, NAMESPACE, Access, asks_cluster, examples
+from webhook.cli.options import ALL_NAMESPACES, NAMESPACE, Access, asks_cluster, verb
 from webhook.cli.rules import RULES, judging
 from webhook.cluster.connection import server_identity
 from webhook.cluster.discovery import discover
@@ -33,32 +33,15 @@ _APART: Final = 1.0
 """Seconds between two looks: each judges every object that has opted in."""
 
 
-@click.command(
-    "publish-status",
-    epilog=examples("publish-status"),
-)
+@verb()
 @NAMESPACE
 @ALL_NAMESPACES
-@click.option(
-    "--lease-namespace",
-    metavar="NAME",
-    help=f"Where the Lease {LEASE} is, by which one of several replicas is elected. "
-    "[default: that of the pod, or of the kubeconfig's context]",
-)
+@click.option("--lease-namespace", metavar="NAME")
 @RULES
 @asks_cluster
 @click.argument("kinds", nargs=-1, required=True, metavar="KIND...")
 def publish_status(*, kinds: tuple[str, ...], rules: Path | None, **flags: Any) -> None:
-    """Write the conditions Ready and Settled into custom resources that opt in, until interrupted.
-
-    KIND is a custom resource with a status subresource: widgets.example.org. An object opts in by
-    the label genguard.io/publish-status=true. A condition is written when its verdict changes, by
-    a server-side apply without force. One that somebody else writes, or changes back, is left to
-    him, and a log line and an Event say so. Of several replicas only one writes.
-
-    The exit code is 0 after SIGTERM, 1 when a kind cannot be published or the cluster refuses, 2
-    when the command line is wrong, 130 when interrupted.
-    """
+    """Write conditions Ready and Settled into custom resources that opt in, until interrupted."""
     with judging(rules) as judge, logging_to_stderr():
         carry_out(_run(kinds, judge, **flags), is_endless=True)
 

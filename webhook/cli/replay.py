@@ -12,18 +12,14 @@ from genguard.replay import Replay, ReplayLine, as_row
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import MAX_LINE, UNREAD_FILE, of_recording, open_unpacked, unread_file
-from webhook.cli.options import OUTPUT, examples
+from webhook.cli.options import OUTPUT, verb
 from webhook.cli.output import tell
 from webhook.files.given import load_definitions, load_suspects
 
 
-@click.command(epilog=examples("replay"))
+@verb()
 @of_recording
-@click.option(
-    "--fail-on",
-    type=click.Choice([one.value for one in Severity]),
-    help="The least severity of a finding that makes the exit code 1.  [default: none does]",
-)
+@click.option("--fail-on", type=click.Choice([one.value for one in Severity]))
 @MAX_LINE
 @OUTPUT
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
@@ -37,15 +33,7 @@ def replay(
     output: str,
     files: tuple[str, ...],
 ) -> None:
-    """Judge recorded reviews again.
-
-    FILE holds one AdmissionReview, recording or event of an audit log (audit.k8s.io/v1) a line,
-    plain or .gz; - is standard input. Give the files of a rotated log the oldest first. Lines
-    that cannot be read, or are too long, are reported on standard error, and the rest goes on.
-
-    The exit code is 0 when nothing was found that is severe enough for --fail-on, 1 when something
-    was, or when a line or a file could not be read, 2 when the command line is wrong.
-    """
+    """Judge recorded reviews again."""
     evaluator = click.get_current_context().with_resource(Evaluator())
     definitions = load_definitions(crds) if crds else ()
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)

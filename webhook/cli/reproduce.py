@@ -19,28 +19,18 @@ from genguard.reproduce.reproducer import folder_of, reproducer
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import MAX_LINE, UNREAD_FILE, of_recording, open_unpacked, unread_file
-from webhook.cli.options import FINDING, examples, finding_id
+from webhook.cli.options import FINDING, finding_id, verb
 from webhook.cli.output import tell
 from webhook.files.given import load_definitions, load_suspects
 
 _NAMED = 5
 
 
-@click.command(epilog=examples("reproduce"))
+@verb()
 @click.option(
-    "-o",
-    "--output",
-    "folder",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="The folder to write; it must be empty, or not be there.",
+    "-o", "--output", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True
 )
-@click.option(
-    "--keep-names",
-    is_flag=True,
-    help="Leave names and values as they are, for a team that may see them.",
-)
+@click.option("--keep-names", is_flag=True)
 @of_recording
 @MAX_LINE
 @click.argument("finding", metavar="finding/ID")
@@ -56,17 +46,7 @@ def reproduce(
     webhooks: Path | None,
     max_line: int,
 ) -> None:
-    """Write the smallest test that shows a loop, for the team whose webhook or controller it is.
-
-    FILE is a recording of `serve --record`. It is reduced to the fewest writes and fields that
-    still give the finding, and names and values are replaced.
-
-    DIR then has README.md, reviews.ndjson, and the loop as a test for pytest: red as recorded,
-    green without who makes it, and with your corrected webhook in its place.
-
-    The exit code is 0, 1 when the finding is not made by these writes, or nothing can be read or
-    written, 2 when the command line is wrong.
-    """
+    """Write the smallest test that shows a loop, for the team whose webhook or controller it is."""
     name = finding_id(finding)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise click.UsageError(f"-o {folder} is there and not empty: name another folder")

@@ -13,7 +13,7 @@ from genguard.status.health_rules import HealthRule, HealthRules
 from genguard.status.rule_library import Case, load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.cli.files import MAX_LINE
-from webhook.cli.options import F, examples
+from webhook.cli.options import F, verb
 from webhook.cli.output import say
 from webhook.files.given import BadFileError
 from webhook.files.rules import distinct_rules, load_rules, read_rule_file, refusals
@@ -24,21 +24,12 @@ _Cases = Sequence[tuple[str, Case]]
 """Each with the name of what it is in."""
 
 
-@click.command(epilog=examples("rules"))
+@verb()
 @click.argument("action", metavar="test|check|list", type=click.Choice(_ACTIONS))
 @MAX_LINE
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=PATH)
 def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
-    """Check and test rules that say in CEL when custom objects are ready, settled and healthy.
-
-    test runs the cases of each FILE, and of NAME.cases.yaml beside NAME.yaml: objects, and what
-    must be said of them. check only has every expression compiled. list prints for which kinds
-    there are rules, and where each is. Without a FILE, all three are about the rules that genguard
-    has for well-known kinds.
-
-    The exit code is 0 when all is well, 1 when a case fails or a file or a rule cannot be used, 2
-    when the command line is wrong.
-    """
+    """Check and test rules that say in CEL when custom objects are ready, settled and healthy."""
     own, cases = _read(files, max_line)
     found = own if files else load_library()
     if action == "list":
@@ -94,13 +85,7 @@ def _test(cases: _Cases, judge: RuleJudge) -> list[str]:
     return failed
 
 
-RULES: Final[Callable[[F], F]] = click.option(
-    "--rules",
-    type=FILE,
-    metavar="FILE",
-    help="Rules in CEL for custom kinds, as serve --rules has them. They come before those that "
-    "genguard has for well-known kinds.",
-)
+RULES: Final[Callable[[F], F]] = click.option("--rules", type=FILE, metavar="FILE")
 
 
 @contextmanager

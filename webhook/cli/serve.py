@@ -5,33 +5,20 @@ from typing import Any
 
 import click
 
-from webhook.cli.options import examples
+from webhook.cli.options import verb
 from webhook.serve.app import build
 from webhook.server.flags import FILE, options_of, read_config
 from webhook.server.settings import Settings
 from webhook.tasks.supervisor import Supervisor
 
 _CONFIG = click.Option(
-    ["--config"],
-    type=FILE,
-    callback=read_config,
-    is_eager=True,
-    expose_value=False,
-    help="YAML with these flags as keys.",
+    ["--config"], type=FILE, callback=read_config, is_eager=True, expose_value=False
 )
 
 
-@click.command(
-    params=[*options_of(Settings), _CONFIG],
-    epilog=examples("serve"),
-)
+@verb(*options_of(Settings), _CONFIG)
 def serve(**flags: Any) -> None:
-    """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces.
-
-    The exit code is 0 after SIGTERM or SIGINT, 1 when it cannot serve: a port is taken, a
-    certificate or the kubeconfig is bad; 2 when the command line is wrong, or a file that another
-    flag names.
-    """
+    """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces."""
     settings = Settings(**flags)
     settings.check()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -17,7 +17,7 @@ from genguard.status.drawing import Row, table
 from genguard.status.trees import Node, build_trees
 from webhook.cli.errors import told_unread
 from webhook.cli.files import MAX_LINE, FileObjects
-from webhook.cli.options import RECURSIVE, Access, asks_objects, examples, filenames
+from webhook.cli.options import RECURSIVE, Access, asks_objects, filenames, verb
 from webhook.cli.output import Again, Format, Listing, in_order, lists, print_objects, tell
 from webhook.cli.rules import RULES, judging
 
@@ -29,18 +29,11 @@ _ASKED_FOR: Final = ("name", "custom-columns")
 """Outputs without what the objects own."""
 
 
-@click.command(epilog=examples("status"))
-@filenames(
-    "FILE|FOLDER|-",
-    "The objects as they stand there: YAML, JSON, Lists, or one a line. Needs no cluster. It is",
-)
+@verb()
+@filenames("FILE|FOLDER|-")
 @RECURSIVE
-@click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
-@lists(
-    *_OUTPUTS,
-    text="json, yaml and jsonpath: a line or document for each object, with those that it owns; "
-    "docs/schemas/status.json has the fields. name and custom-columns: only what was asked for.",
-)
+@click.option("-w", "--watch", is_flag=True)
+@lists(*_OUTPUTS)
 @RULES
 @MAX_LINE
 @asks_objects
@@ -56,17 +49,7 @@ def status(
     access: Access,
     **flags: Any,
 ) -> None:
-    """Say whether objects are ready, settled and healthy, and which fields block.
-
-    KIND is a kind, plural or short name: deploy/web, deployments.apps/web. Without any, the
-    workloads of the namespace are told. Each object comes with everything that it owns. Open
-    findings of a genguard in the cluster, or of --server, stand beneath the object that they are
-    about, with who is to blame. They do not change its health, which is that of the object alone.
-
-    The exit code is 0 whatever the status, 1 when something could not be read, 2 when the command
-    line is wrong. With --server it is also 1 when a warning or critical finding is open about an
-    object that is shown.
-    """
+    """Say whether objects are ready, settled and healthy, and which fields block."""
     with judging(rules) as judge:
         if not files:
             sys.exit(_of_cluster(words, output, access, judge, watch=watch, **flags))

@@ -26,7 +26,7 @@ from genguard.trace.passes import Watch
 from genguard.trace.plan import Plan, changed, make_plan, registrations
 from genguard.trace.report import as_table, make_report
 from webhook.cli.errors import ExitCode
-from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, examples, timeout
+from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, timeout, verb
 from webhook.cli.output import ask, print_table, tell
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
@@ -166,56 +166,23 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
             loop.remove_signal_handler(number)
 
 
-@click.command(epilog=examples("trace"))
+@verb()
 @NAMESPACE
 @asks_cluster
-@timeout("30s", "How long to wait for writes.")
-@click.option("--writes", type=click.IntRange(min=1), help="End after so many writes.")
-@click.option(
-    "--poke",
-    is_flag=True,
-    help="Do not wait for somebody to write: send patches of the object and its status, as dry "
-    "runs, which webhooks see and nobody stores. They are empty, but for an observedGeneration "
-    "that the stored object has lost. A webhook that acts on what only the real writer sends, or "
-    "on its name, shows only in real writes.",
-)
-@click.option(
-    "--url",
-    metavar="https://HOST:PORT",
-    type=HTTPS_URL,
-    help="How the API server reaches this process. [default: this machine's address, a free port]",
-)
-@click.option(
-    "--listen",
-    metavar="ADDRESS:PORT",
-    type=LISTEN_ADDRESS,
-    help="Where this process listens, when --url leads here by another way. "
-    "[default: its port, on every address]",
-)
-@click.option("--show-values", "values", is_flag=True, help="Print contents of fields, too.")
-@click.option(
-    "--cleanup",
-    "everything",
-    is_flag=True,
-    help="First remove what every other trace registered, running ones too; alone, do only that.",
-)
-@click.option("--yes", is_flag=True, help="Register without asking.")
+@timeout("30s")
+@click.option("--writes", type=click.IntRange(min=1))
+@click.option("--poke", is_flag=True)
+@click.option("--url", metavar="https://HOST:PORT", type=HTTPS_URL)
+@click.option("--listen", metavar="ADDRESS:PORT", type=LISTEN_ADDRESS)
+@click.option("--show-values", "values", is_flag=True)
+@click.option("--cleanup", "everything", is_flag=True)
+@click.option("--yes", is_flag=True)
 @OUTPUT
 @click.argument("target", metavar="KIND/NAME", required=False)
 def trace(
     *, target: str | None, access: Access, values: bool, yes: bool, output: str, **flags: Any
 ) -> None:
-    """Prove which webhook changes one object.
-
-    Registers observers that are called right before and after each mutating webhook configuration
-    that can act on writes of the object, compares what they see, and removes them. Observers
-    change nothing and are called for this object alone; with failurePolicy Ignore and a timeout
-    of 2 s, a write goes on without them. KIND is a kind, plural or short name: deploy/web,
-    deployments.apps/web.
-
-    The exit code is 0 when writes were seen or nothing can change it, 1 when it could not be done,
-    2 when the command line is wrong, 3 when nothing was written in time.
-    """
+    """Prove which webhook changes one object."""
     if target is None and not flags["everything"]:
         raise click.UsageError("give KIND/NAME, such as deployment/web")
     namespace, everything = flags.pop("namespace"), flags.pop("everything")

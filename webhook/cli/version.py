@@ -6,14 +6,11 @@ import click
 
 from genguard.generation.table import known_versions
 from webhook import __version__
-from webhook.cli.options import examples
+from webhook.cli.options import verb
 
 
-@click.command(epilog=examples("version"))
+@verb()
 def version() -> None:
-    """Print the version of genguard, and which versions of Kubernetes it knows.
-
-    The exit code is 0, 2 when the command line is wrong.
-    """
+    """Print the version of genguard, and which versions of Kubernetes it knows."""
     known = "Kubernetes {} to {}".format(*known_versions())
     click.echo(f"genguard {__version__}, {known}, Python {platform.python_version()}")

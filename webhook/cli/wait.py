@@ -10,7 +10,7 @@ import click
 from genguard.status.targets import RequestedTarget, target_of_manifest
 from genguard.status.wait_goal import BadGoalError, Goal, parse_goals
 from webhook.cli.files import MAX_LINE, FileObjects
-from webhook.cli.options import RECURSIVE, Access, asks_objects, examples, filenames, timeout
+from webhook.cli.options import RECURSIVE, Access, asks_objects, filenames, timeout, verb
 from webhook.cli.output import say
 from webhook.cli.rules import RULES, judging
 
@@ -22,7 +22,7 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
         raise click.BadParameter(str(error)) from error
 
 
-@click.command(epilog=examples("wait"))
+@verb()
 @click.option(
     "--for",
     "goals",
@@ -31,30 +31,15 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     show_default=True,
     metavar="GOAL",
     callback=_goals,
-    help="ready, settled, health=green, reconciled (settled at the generation of now or a later "
-    "one) or reconciled=N; condition=TYPE[=STATUS] and delete as in kubectl. Repeat it to wait for "
-    "several at once.",
 )
-@timeout("5m", "How long to wait: 30s, 1m30s, up to 24h.", hours=24)
-@filenames(
-    "FILE|FOLDER|-",
-    "Wait for the objects that are named there, as kubectl apply -f has made them. It is",
-)
+@timeout("5m", hours=24)
+@filenames("FILE|FOLDER|-")
 @RECURSIVE
 @RULES
 @MAX_LINE
 @asks_objects
 def wait(words: tuple[str, ...], access: Access, *, rules: Path | None, **flags: Any) -> None:
-    """Wait until objects are ready and settled, and tell what they lack meanwhile.
-
-    Several objects are waited for until all are there at the same moment. What does not exist yet
-    is waited for, its kind included. Each object counts with everything that it owns. For what is
-    stuck, a genguard in the cluster, or of --server, names who is to blame.
-
-    The exit code is 0 when all is reached, 1 when an object has failed for good: past its progress
-    deadline, ended badly, Stalled, being deleted; or it could not be asked. 2 when the command line
-    is wrong, 3 when time is up.
-    """
+    """Wait until objects are ready and settled, and tell what they lack meanwhile."""
     # Imported here: the API client loads for half a second.
     from webhook.cli.targets import Targets, Waiting, asked_by  # noqa: PLC0415
 

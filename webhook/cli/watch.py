@@ -18,7 +18,7 @@ from genguard.replay import as_row
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
 from webhook.cli.errors import carry_out
-from webhook.cli.options import OUTPUT, Access, asks_cluster, examples
+from webhook.cli.options import OUTPUT, Access, asks_cluster, verb
 from webhook.cli.output import tell
 from webhook.cluster.discovery import discover
 from webhook.cluster.following import see_versions
@@ -34,31 +34,14 @@ _NOT_LISTED: Final = "the API server has not listed it in time"
 _LONGEST_HOURS: Final = 8_760
 
 
-@click.command(epilog=examples("watch"))
-@click.option(
-    "--timeout",
-    "seconds",
-    type=duration(_LONGEST_HOURS),
-    metavar="DURATION",
-    help="How long to watch.  [default: until interrupted]",
-)
-@click.option("-n", "--namespace", metavar="NAME", help="Of kinds in namespaces.  [default: all]")
+@verb()
+@click.option("--timeout", "seconds", type=duration(_LONGEST_HOURS), metavar="DURATION")
+@click.option("-n", "--namespace", metavar="NAME")
 @asks_cluster
 @OUTPUT
 @click.argument("kinds", nargs=-1, metavar="[KIND...]")
 def watch(*, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
-    """Find who fights over objects by watching them. Nothing is registered.
-
-    KIND is as for kubectl: services, widgets.example.org. Without one, and besides those that are
-    given, webhook configurations and admission policies are watched: the API server sends writes of
-    these to no webhook. Needed are the rights to get, list and watch, and nothing else.
-
-    A watch does not show users. Who is named is a field manager, and likely at most. A finding is
-    printed when it begins, when its severity changes and when it is resolved.
-
-    The exit code is 0 at the end of --timeout, 1 when the cluster refuses, 2 when the command line
-    is wrong, 130 when interrupted.
-    """
+    """Find who fights over objects by watching them. Nothing is registered."""
     carry_out(_run(kinds, is_json=output == "json", **flags))
 
 

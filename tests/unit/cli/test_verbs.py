@@ -21,6 +21,7 @@ from tests.architecture.source import shipped
 from tests.cases_loader import FOLDER
 from webhook import cli
 from webhook.cli import errors, main, output
+from webhook.cli.options import TOLD
 
 ROOT = FOLDER.parents[1]
 CONTEXT = click.Context(main, info_name="genguard")
@@ -64,6 +65,13 @@ def test_help_ends_with_examples_that_fit_the_terminal_and_are_understood(
         program, first, *arguments = shlex.split(command)
         assert (program, first) == ("genguard", name)
         verb(name).make_context(name, arguments, parent=CONTEXT)
+
+
+def test_each_flag_that_is_explained_is_one_of_the_verb():
+    flags = {name: {max(one.opts, key=len) for one in verb(name).params} for name in VERBS}
+    for name in VERBS:
+        assert TOLD[name].flags.keys() <= flags[name], name
+    assert TOLD["all"].flags.keys() <= set().union(*flags.values())
 
 
 def test_the_list_of_verbs_groups_them_and_tells_each_in_a_whole_sentence():
