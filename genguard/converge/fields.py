@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from genguard.blame.places import Item, Place, children, leaves
-from genguard.objects.equality import parse_quantity, same_json
+from genguard.objects.equality import same_json, same_quantity
+from genguard.objects.fields import ABSENT
 from genguard.objects.metadata import SET_BY_SERVER
 
-ABSENT: Final = object()
-"""Stands for the value of a field that is not there."""
 _OF_SERVER: Final = frozenset(("metadata", name) for name in SET_BY_SERVER)
 
 
@@ -104,11 +103,4 @@ def _have_keys(steps: Mapping[str, Any]) -> bool:
 
 def _same(one: Any, other: Any) -> bool:
     """Whether two values are equal to Kubernetes: 1000m is 1."""
-    if one is ABSENT or other is ABSENT:
-        return one is other
-    if same_json(one, other):
-        return True
-    if isinstance(one, str | int | float) and isinstance(other, str | int | float):
-        quantities = [parse_quantity(str(each)) for each in (one, other)]
-        return None not in quantities and quantities[0] == quantities[1]
-    return False
+    return same_json(one, other) or same_quantity(one, other)

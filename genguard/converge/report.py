@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from genguard.converge.contest import REASONS, Contested, Level, Party, Verdict
-from genguard.converge.fields import ABSENT
 from genguard.detection.finding import Confidence
 from genguard.formats.sarif import SarifResult, make_sarif
+from genguard.objects.fields import ABSENT
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 

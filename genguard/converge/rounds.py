@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol
 from genguard.blame.places import Place, leaves, show
 from genguard.converge.chain import Document, Link, Passed, run
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
-from genguard.converge.fields import ABSENT, Difference, differences, overlay, overwritten
+from genguard.converge.fields import Difference, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
 from genguard.generation.library import predict
-from genguard.objects.fields import to_pointer
+from genguard.objects.fields import ABSENT, to_pointer
 from genguard.objects.served import Served
 
 MOST_ROUNDS: Final = 8

@@ -35,7 +35,7 @@ from genguard.detection.write import NODE_USER, PODS, Acted, Called
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.prediction import Prediction
 from genguard.objects.fields import Fields
-from genguard.objects.metadata import controller_uid, read_owner_uid, read_owners
+from genguard.objects.metadata import read_owner_uid
 from genguard.objects.observed import NOTHING_OBSERVED
 
 _METADATA: Final = "metadata"
@@ -94,15 +94,10 @@ def key_of(request: AdmissionRequest, phase: Phase) -> JoinKey | None:
         prefix or wire.name or metadata.name or "",
         (metadata.uid or "") if is_outcome else "",
         wire.user_info.username,
-        _controller(shown) if prefix else "",
+        shown.metadata.controller.uid if prefix else "",
         dry_run=False,
     )
     return key if key.is_remembered else None
-
-
-def _controller(shown: ReviewedObject) -> str:
-    raw = shown.metadata.owner_references
-    return "" if isinstance(raw, msgspec.UnsetType) else controller_uid(read_owners(raw))
 
 
 def stale_fact(

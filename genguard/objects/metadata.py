@@ -40,6 +40,15 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
         """The generation as the API server's int64 field holds it: absent and null are 0."""
         return self.generation if isinstance(self.generation, int) else 0
 
+    @property
+    def controller(self) -> "Owner":
+        """The owner that is the controller; without one, an owner of no name.
+
+        Raises msgspec.MsgspecError for what is no list of owners.
+        """
+        raw = self.owner_references
+        return _controller(() if isinstance(raw, _Unset) else read_owners(raw))
+
 
 _MOST_DIGITS: Final = 18
 """So a resourceVersion fits into an int64."""
@@ -90,6 +99,7 @@ class Owner(msgspec.Struct, frozen=True):
     """One entry of metadata.ownerReferences."""
 
     uid: str = ""
+    kind: str = ""
     controller: bool | None = None
 
 
@@ -101,9 +111,8 @@ def read_owners(references: bytes | msgspec.Raw) -> tuple[Owner, ...]:
     return _owners.decode(references) or ()
 
 
-def controller_uid(owners: Iterable[Owner]) -> str:
-    """Return the uid of the owner that is the controller, "" without one."""
-    return next((one.uid for one in owners if one.controller), "")
+def _controller(owners: Iterable[Owner]) -> Owner:
+    return next((one for one in owners if one.controller), Owner())
 
 
 def read_owner_uid(references: msgspec.Raw | msgspec.UnsetType) -> str:
@@ -117,7 +126,7 @@ def read_owner_uid(references: msgspec.Raw | msgspec.UnsetType) -> str:
         owners = read_owners(references)
     except msgspec.ValidationError:
         return ""
-    uid = controller_uid(owners) or (owners[0].uid if owners else "")
+    uid = _controller(owners).uid or (owners[0].uid if owners else "")
     return uid if len(uid.encode()) <= LONGEST_UID else ""
 
 

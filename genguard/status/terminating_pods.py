@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from genguard.objects.fields import Fields
-from genguard.objects.metadata import parse_time
+from genguard.objects.metadata import Owner, decode_metadata, parse_time
 from genguard.objects.selectors import Truth, matches_labels
 
 REPLICA_SET: Final = "ReplicaSet"
@@ -36,13 +36,6 @@ WAITS_FOR_OLD_PODS: Final = "TerminationComplete"
 STARTS_AT_ONCE: Final = "TerminationStarted"
 POLICIES: Final = frozenset({WAITS_FOR_OLD_PODS, STARTS_AT_ONCE})
 """The values of spec.podReplacementPolicy of a Deployment (KEP-5882)."""
-
-
-class Controller(NamedTuple):
-    """The owner with `controller: true`; both fields are "" when there is none."""
-
-    kind: str = ""
-    uid: str = ""
 
 
 class Count(NamedTuple):
@@ -98,31 +91,6 @@ class Agreement(NamedTuple):
     """Those whose status does not report a number."""
 
 
-class _Reference(msgspec.Struct, frozen=True):
-    kind: str
-    uid: str
-    controller: bool | None = None
-
-
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    uid: str
-    name: str
-    namespace: str = ""
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    owner_references: tuple[_Reference, ...] | None = None
-    creation_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
-    finalizers: tuple[str, ...] | None = None
-
-    @property
-    def controller(self) -> Controller:
-        for one in self.owner_references or ():
-            if one.controller:
-                return Controller(one.kind, one.uid)
-        return Controller()
-
-
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     """Of a Pod or a Deployment."""
 
@@ -138,14 +106,14 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _T = TypeVar("_T")
-_metadata: Final = msgspec.json.Decoder(_Metadata)
 _fields: Final = msgspec.json.Decoder(Fields)
+_labels: Final = msgspec.json.Decoder(dict[str, str] | None)
 _spec: Final = msgspec.json.Decoder(_Spec)
 _status: Final = msgspec.json.Decoder(_Status)
 
 
 class _Pod(NamedTuple):
-    controller: Controller
+    controller: Owner
     labels: Mapping[str, str]
     shown: TerminatingPod
     times: Oldest | None
@@ -175,16 +143,17 @@ class Terminating:
 
     def record_pod(self, fields: Fields) -> None:
         """Record the state of a pod; raises KeyError or msgspec.MsgspecError when malformed."""
-        metadata, spec = _metadata.decode(fields["metadata"]), _read(_spec, _Spec(), fields, "spec")
+        metadata, spec = decode_metadata(fields), _read(_spec, _Spec(), fields, "spec")
         phase = _read(_status, _Status(), fields, "status").phase
         if metadata.deletion_timestamp is None or phase in _ENDED:
-            self._pods.pop(metadata.uid, None)
+            self._pods.pop(metadata.uid or "", None)
             return
+        controller, labels = metadata.controller, metadata.labels
         shown = TerminatingPod(
-            metadata.namespace,
-            metadata.name,
-            metadata.uid,
-            metadata.controller.kind,
+            metadata.namespace or "",
+            metadata.name or "",
+            metadata.uid or "",
+            controller.kind,
             metadata.creation_timestamp or "",
             metadata.deletion_timestamp,
             metadata.deletion_grace_period_seconds or 0,
@@ -194,18 +163,19 @@ class Terminating:
         due = parse_time(shown.due)
         asked = None if due is None else asked_at(due, shown.grace)
         times = Oldest(asked.timestamp(), due.timestamp()) if due and asked else None
-        self._pods[metadata.uid] = _Pod(metadata.controller, metadata.labels or {}, shown, times)
+        known = {} if isinstance(labels, msgspec.UnsetType) else _labels.decode(labels) or {}
+        self._pods[shown.uid] = _Pod(controller, known, shown, times)
 
     def record_owner(self, kind: str, fields: Fields) -> None:
         """Record the state of a ReplicaSet or Deployment; raises as record_pod() does."""
-        metadata, policy, selector = _metadata.decode(fields["metadata"]), "", b""
+        metadata, policy, selector = decode_metadata(fields), "", b""
         if kind == REPLICA_SET:
             selector = bytes(_fields.decode(fields["spec"])["selector"])
         else:
             policy = _read(_spec, _Spec(), fields, "spec").pod_replacement_policy or ""
-        self._owners[kind][metadata.uid] = _Owner(
-            metadata.namespace,
-            metadata.name,
+        self._owners[kind][metadata.uid or ""] = _Owner(
+            metadata.namespace or "",
+            metadata.name or "",
             metadata.controller.uid,
             _read(_status, _Status(), fields, "status").terminating_replicas,
             selector,
