@@ -12,6 +12,7 @@ from genguard.detection.finding import Severity
 from genguard.detection.questions import FINDINGS
 from tests.readme.commands import DOCUMENTS
 from tools.schemas import OUTPUTS, schema_of
+from webhook.cli.options import TOLD
 from webhook.server.flags import table_of
 from webhook.server.settings import Settings
 from webhook.telemetry.metrics import declared
@@ -42,7 +43,7 @@ def flags_document() -> Path:
 def wanted_flags() -> list[str]:
     """The table as it follows from Settings, and the one flag that is about the others."""
     config = "| `--config FILE` | none | YAML with these flags as keys. The command line wins. |"
-    return [*table_of(Settings), config]
+    return [*table_of(Settings, TOLD["serve"].flags), config]
 
 
 def wanted_findings() -> list[str]:

@@ -179,7 +179,7 @@ def _read_told(text: str) -> Iterator[tuple[str, Told]]:
         body, _, examples = "".join(rest).partition("\nExamples:\n")
         parts = body.strip("\n").replace("\\b\n", "\b\n").split("\n\n")
         listed = parts.pop() if parts[-1].startswith("--") else ""
-        flags = dict(one.split(" ", 1) for one in re.split(r"\n(?=--)", listed) if one)
+        flags = dict(one.split(" ", 1) for one in listed.replace("\n  ", " ").splitlines())
         told = Told(group, line, "\n\n".join(parts), flags, examples.rstrip("\n"))
         yield title.removeprefix("= "), told
 
@@ -212,7 +212,8 @@ def explain_flags(verb: click.Command, own: Mapping[str, str]) -> None:
     texts = TOLD["all"].flags | own
     for flag in verb.params:
         if isinstance(flag, click.Option) and flag.help is None:
-            flag.help = re.sub(r"\n\s*", " ", texts[max(flag.opts, key=len)])
+            flag.help = texts[max(flag.opts, key=len)]
+            flag.show_default = flag.show_default and "[default: " not in flag.help
 
 
 def asks_cluster(verb: F) -> F:

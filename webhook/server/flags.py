@@ -6,7 +6,7 @@ in the documents (`table_of`).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import Field, field, fields
 from ipaddress import ip_network
@@ -25,15 +25,13 @@ _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 
 
-def flag(default: Any, text: str, *, shown: str = "", **option: Any) -> Any:
-    """Declare the flag of a field.
+def flag(default: Any, **option: Any) -> Any:
+    """Declare the flag of a field; what it does is said in webhook/cli/verbs.txt.
 
     default  as it is written on the command line, or a function that returns it
-    text     one sentence or two for --help and the documents
-    shown    the default as help and documents describe it, where the value itself says too little
     option   further arguments of click.Option
     """
-    metadata = {"default": default, "shown": shown, "help": text, "option": option}
+    metadata = {"default": default, "option": option}
     return field(default_factory=lambda: _value(default, option.get("type")), metadata=metadata)
 
 
@@ -54,8 +52,7 @@ def _option(declared: Field[Any]) -> click.Option:
     return click.Option(
         [name_of(declared), declared.name],
         default=default,
-        help=f"{one['help']} [default: {one['shown']}]" if one["shown"] else one["help"],
-        show_default=not one["shown"] and not _is_nothing(default),
+        show_default=not _is_nothing(default),
         **more,
     )
 
@@ -70,8 +67,8 @@ def name_of(declared: Field[Any]) -> str:
     return "--" + declared.name.replace("_", "-")
 
 
-def table_of(settings: type[Any]) -> list[str]:
-    """The rows of the Markdown table that describes the flags of a class."""
+def table_of(settings: type[Any], texts: Mapping[str, str]) -> list[str]:
+    """The rows of the Markdown table that describes the flags of a class; `texts` are of --help."""
     rows = ["| flag | default | what it does |", "| --- | --- | --- |"]
     for declared in fields(settings):
         one, default = declared.metadata, declared.metadata["default"]
@@ -80,8 +77,9 @@ def table_of(settings: type[Any]) -> list[str]:
             metavar = "|".join(kind.choices)
         name = f"{name_of(declared)} {metavar}".strip().replace("|", r"\|")
         nothing = "off" if default is False else "none"
-        shown = one["shown"] or (nothing if _is_nothing(default) else f"`{default}`")
-        rows.append(f"| `{name}` | {shown} | {one['help']} |")
+        text, _, shown = texts[name_of(declared)].removesuffix("]").partition(" [default: ")
+        shown = shown or (nothing if _is_nothing(default) else f"`{default}`")
+        rows.append(f"| `{name}` | {shown} | {text} |")
     return rows
 
 

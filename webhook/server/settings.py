@@ -57,188 +57,44 @@ def _address_from(variable: str) -> Callable[[], str]:
 class Settings:
     """The flags of `genguard serve`, each declared once."""
 
-    audit_only: bool = flag(default=False, text="Change nothing; only say what would be changed.")
-    generation_patch: str = flag(
-        _AUTO,
-        "Patch metadata.generation; auto: unless a connected API server overrides it anyway.",
-        type=click.Choice([one.value for one in GenerationPatch]),
-    )
-    restore: str = flag(
-        f"{OWN},{CONDITIONS}",
-        "Status fields that genguard restores when another webhook clears them.",
-        shown="every observedGeneration",
-        metavar="FIELD,...",
-    )
-    flip_status: tuple[str, ...] = flag(
-        "",
-        "When spec of these custom resources changes, write Ready=Unknown and Settled=False into "
-        "their status in the same write: widgets.example.org,...",
-        metavar="KIND,...",
-        type=NAMES,
-    )
-    bind_address: str = flag(
-        _address_from("GENGUARD_BIND_ADDRESS"),
-        "The address on which reviews arrive.",
-        shown="$GENGUARD_BIND_ADDRESS or 127.0.0.1",
-    )
-    secure_port: int = flag(
-        8443, "The port for reviews, with TLS; 0 takes any free port.", type=_PORT
-    )
-    tls_cert_file: Path | None = flag(
-        None,
-        "The certificate to serve, with its chain; PEM.",
-        type=FILE,
-    )
-    tls_private_key_file: Path | None = flag(None, "The key of the certificate; PEM.", type=FILE)
-    cert_dir: Path | None = flag(
-        None,
-        "The folder of a certificate that genguard makes itself if there is none.",
-        shown="~/.local/state/genguard/certs",
-        type=FOLDER,
-    )
-    cert_secret: str | None = flag(
-        None,
-        "Serve the certificate of this Secret in the server's own namespace, and renew it; needs "
-        "a cluster. --tls-cert-file is served until it has been read.",
-        metavar="NAME",
-    )
-    cert_lifetime: float = flag(
-        "30d",
-        "How long a certificate made by genguard is valid; it is renewed after two thirds.",
-        type=duration(_YEAR_HOURS),
-    )
-    client_ca_file: Path | None = flag(
-        None,
-        "Accept reviews only from clients with a certificate of these authorities; PEM.",
-        type=FILE,
-    )
-    client_name: tuple[str, ...] = flag(
-        "",
-        "Accept only clients whose certificate also has one of these common names.",
-        metavar="NAME,...",
-        type=NAMES,
-    )
-    dns_name: tuple[str, ...] = flag(
-        (), "Another name for the self-made certificate; repeatable.", multiple=True
-    )
-    ops_address: str = flag(
-        _address_from("GENGUARD_OPS_ADDRESS"),
-        "The address of dashboard, /api, /livez, /readyz and /metrics.",
-        shown="$GENGUARD_OPS_ADDRESS or 127.0.0.1",
-    )
-    ops_port: int = flag(8080, "The port for these; 0 takes any free port.", type=_PORT)
-    shutdown_delay: float = flag(
-        "0s",
-        "How long new connections are accepted after SIGTERM, each for one request.",
-        type=duration(1, or_none=True),
-    )
-    ops_auth: str = flag(
-        LOOPBACK,
-        "Who may see dashboard and /api: connections from this host, or clients with a token. "
-        "With a token, /metrics needs it too.",
-        metavar="loopback|kubernetes|token-file=FILE",
-    )
-    ops_tls: bool = flag(
-        default=False, text="Serve the ops port over TLS, with the same certificate."
-    )
-    kubeconfig: str | None = flag(
-        None,
-        "Learn version and custom resources from this cluster.",
-        metavar="FILE|in-cluster",
-    )
-    watch: str = flag(
-        "",
-        "Watch these objects in all namespaces, to know their status: pods,deployments.apps,... "
-        "Needs a cluster.",
-        metavar="RESOURCE,...",
-    )
-    watch_fights: str = flag(
-        "",
-        "Find fights over these objects by watching them: services,... Needs a cluster.",
-        metavar="RESOURCE,...",
-    )
-    rules: str = flag(
-        "",
-        "Rules in CEL that say when objects of custom kinds are ready, settled and healthy; they "
-        "come before those that genguard has for well-known kinds.",
-        metavar="FILE|configmap:[NAMESPACE/]NAME",
-    )
-    object_metrics: int = flag(
-        0,
-        "How many watched objects of each kind have metrics with their name.",
-        metavar="MOST",
-        type=click.IntRange(0),
-    )
-    summary_metrics: int = flag(
-        0,
-        "How many namespaces, and how many applications, have metrics with their name.",
-        metavar="MOST",
-        type=click.IntRange(0, MOST_SUMMARIES),
-    )
-    server_version: str = flag(
-        DEFAULT_SERVER_VERSION, "The version to assume while no cluster is connected."
-    )
-    crds: Path | None = flag(
-        None,
-        "CustomResourceDefinitions, JSON or YAML.",
-        type=FILE,
-    )
-    store: str = flag(
-        "memory",
-        "A file keeps findings when the server restarts; a Valkey or Redis lets replicas share.",
-        metavar="memory|sqlite:PATH|valkey://HOST/DB",
-    )
-    show_values: bool = flag(
-        default=False,
-        text="Show every value in what a finding and a timeline say of a write.",
-    )
-    standby: bool = flag(
-        default=False,
-        text="Answer for the Service only while this replica leads: it then gives its pod the "
-        "label genguard.io/active. The others stand by, and take over. Needs a cluster.",
-    )
-    findings_configmap: str | None = flag(
-        None,
-        "Keep open findings in this ConfigMap of the server's own namespace, for the next pod; "
-        "needs a cluster. With --store sqlite: the file keeps them. The other replicas show them.",
-        metavar="NAME",
-    )
-    heal: bool = flag(
-        default=False,
-        text="Restore lost observedGeneration values in stored objects, if genguard saw their "
-        "writer send them; needs a cluster, and the right to patch status.",
-    )
-    registrations: str = flag(
-        "fixed",
-        "follow: keep genguard's own registrations as narrow as what they can show; needs a "
-        "cluster, and the right to update them. fixed: leave them as they were made.",
-        type=click.Choice(["fixed", "follow"]),
-    )
-    record: Path | None = flag(
-        None,
-        "Append every review to this file, for replay.",
-        type=FILE,
-    )
-    alertmanager: tuple[str, ...] = flag(
-        (),
-        "Send findings there as alerts; repeat for each peer.",
-        metavar="URL",
-        multiple=True,
-        type=ALERTMANAGER_URL,
-    )
-    runbook_url: str | None = flag(
-        None,
-        "Where alerts link their runbooks: URL/NAME.",
-        shown="the server's own pages, as http://localhost:8080/runbooks",
-        metavar="URL",
-        type=RUNBOOK_URL,
-    )
-    events: bool = flag(default=False, text="Make Kubernetes Events of findings; needs a cluster.")
-    log_level: str = flag(
-        "INFO",
-        "The level of the log: JSON on standard error.",
-        type=click.Choice(["DEBUG", "INFO", "WARNING"]),
-    )
+    audit_only: bool = flag(default=False)
+    generation_patch: str = flag(_AUTO, type=click.Choice([one.value for one in GenerationPatch]))
+    restore: str = flag(f"{OWN},{CONDITIONS}", metavar="FIELD,...")
+    flip_status: tuple[str, ...] = flag("", metavar="KIND,...", type=NAMES)
+    bind_address: str = flag(_address_from("GENGUARD_BIND_ADDRESS"))
+    secure_port: int = flag(8443, type=_PORT)
+    tls_cert_file: Path | None = flag(None, type=FILE)
+    tls_private_key_file: Path | None = flag(None, type=FILE)
+    cert_dir: Path | None = flag(None, type=FOLDER)
+    cert_secret: str | None = flag(None, metavar="NAME")
+    cert_lifetime: float = flag("30d", type=duration(_YEAR_HOURS))
+    client_ca_file: Path | None = flag(None, type=FILE)
+    client_name: tuple[str, ...] = flag("", metavar="NAME,...", type=NAMES)
+    dns_name: tuple[str, ...] = flag((), multiple=True)
+    ops_address: str = flag(_address_from("GENGUARD_OPS_ADDRESS"))
+    ops_port: int = flag(8080, type=_PORT)
+    shutdown_delay: float = flag("0s", type=duration(1, or_none=True))
+    ops_auth: str = flag(LOOPBACK, metavar="loopback|kubernetes|token-file=FILE")
+    ops_tls: bool = flag(default=False)
+    kubeconfig: str | None = flag(None, metavar="FILE|in-cluster")
+    watch: str = flag("", metavar="RESOURCE,...")
+    watch_fights: str = flag("", metavar="RESOURCE,...")
+    rules: str = flag("", metavar="FILE|configmap:[NAMESPACE/]NAME")
+    object_metrics: int = flag(0, metavar="MOST", type=click.IntRange(0))
+    summary_metrics: int = flag(0, metavar="MOST", type=click.IntRange(0, MOST_SUMMARIES))
+    server_version: str = flag(DEFAULT_SERVER_VERSION)
+    crds: Path | None = flag(None, type=FILE)
+    store: str = flag("memory", metavar="memory|sqlite:PATH|valkey://HOST/DB")
+    show_values: bool = flag(default=False)
+    standby: bool = flag(default=False)
+    findings_configmap: str | None = flag(None, metavar="NAME")
+    heal: bool = flag(default=False)
+    registrations: str = flag("fixed", type=click.Choice(["fixed", "follow"]))
+    record: Path | None = flag(None, type=FILE)
+    alertmanager: tuple[str, ...] = flag((), metavar="URL", multiple=True, type=ALERTMANAGER_URL)
+    runbook_url: str | None = flag(None, metavar="URL", type=RUNBOOK_URL)
+    events: bool = flag(default=False)
+    log_level: str = flag("INFO", type=click.Choice(["DEBUG", "INFO", "WARNING"]))
 
     def check(self) -> None:
         """Raise BadSettingsError when flags contradict each other."""
