@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
+from importlib import resources
 from typing import Any, NamedTuple
 
 import msgspec
@@ -193,13 +195,33 @@ class CheckResult(msgspec.Struct, frozen=True, tag="check", tag_field="type"):
     fix: str = ""
 
 
+class Told(NamedTuple):
+    """What a check says: the name of it in checks.yaml, and what fills in the names there."""
+
+    level: Level
+    said: str
+    values: Mapping[str, object]
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    text = resources.files(__package__).joinpath("checks.yaml").read_bytes()
+    return msgspec.yaml.decode(text, type=dict[str, dict[str, str]])
+
+
+def say(check: str, said: str, **values: object) -> tuple[str, str]:
+    """Return what a check says, and the command that repairs it; "" where none is named."""
+    message, _, fix = _texts()[check][said].partition("\n")
+    return message.format(**values), fix.format(**values)
+
+
 class Check(NamedTuple):
     """One check: a function that yields the problems it finds, and last what is well."""
 
     id: str
     needs: tuple[Source, ...]
     """Without these the check would say that something is missing, or well, and cannot know."""
-    find: Callable[[Facts], Iterator[CheckResult]]
+    find: Callable[[Facts], Iterator[Told]]
 
     def results(self, facts: Facts) -> Iterator[CheckResult]:
         """Yield the problems, or what is well if there are none."""
@@ -210,26 +232,30 @@ class Check(NamedTuple):
         lines = list(self.find(facts))
         problems = [line for line in lines if line.level is not Level.OK]
         for line in problems or lines:
-            is_wrong = line.level.rank and not line.fix
-            fix = facts.install if is_wrong else line.fix
-            yield msgspec.structs.replace(line, id=self.id, fix=fix)
+            yield self.result(facts, line)
+
+    def result(self, facts: Facts, told: Told) -> CheckResult:
+        """Return it in words, with the command that repairs it: by default an installation."""
+        message, fix = say(self.id, told.said, facts=facts, **told.values)
+        fix = facts.install if told.level.rank and not fix else fix
+        return CheckResult(told.level, self.id, message, fix)
 
 
-def check(name: str, *needs: Source) -> Callable[[Callable[[Facts], Iterator[CheckResult]]], Check]:
+def check(name: str, *needs: Source) -> Callable[[Callable[[Facts], Iterator[Told]]], Check]:
     """Make a check from the function below it; `name` is its id."""
     return lambda find: Check(name, needs, find)
 
 
-def fail(message: str, fix: str = "") -> CheckResult:
-    """Say that something does not work; without another command, an installation mends it."""
-    return CheckResult(Level.FAIL, "", message, fix)
+def fail(said: str, **values: object) -> Told:
+    """Say that something does not work."""
+    return Told(Level.FAIL, said, values)
 
 
-def warn(message: str, fix: str = "") -> CheckResult:
+def warn(said: str, **values: object) -> Told:
     """Say that something works, but should be changed."""
-    return CheckResult(Level.WARN, "", message, fix)
+    return Told(Level.WARN, said, values)
 
 
-def ok(message: str) -> CheckResult:
+def ok(said: str = "well", **values: object) -> Told:
     """Say that all is well; shown only if the check found no problem."""
-    return CheckResult(Level.OK, "", message)
+    return Told(Level.OK, said, values)
