@@ -5,10 +5,10 @@ metadata.generation as it was. Events of creation, and of the removal of an obje
 Source: controller-runtime pkg/predicate/predicate.go.
 """
 
-import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from inspect import getdoc
+from functools import cache
+from importlib import resources
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -31,9 +31,9 @@ from genguard.generation.table import Behaviour, GenerationTable, Keeper, Row, W
 from genguard.linting.definition import DefinedVersion
 from genguard.linting.hook import mapping, texts
 from genguard.objects.served import Served, find
+from genguard.status import kinds
 from genguard.status.health_rules import HealthRule, HealthRules, Key
 from genguard.status.kind_rule import KindRule
-from genguard.status.kinds import find_rule
 from genguard.status.kinds.generic import GENERIC
 from genguard.status.ready_table import load_ready_table
 
@@ -190,17 +190,22 @@ class StatusRule(msgspec.Struct, frozen=True, rename="camel"):
     generic: bool
 
 
+@cache
+def _judged() -> dict[str, dict[str, str]]:
+    text = resources.files(kinds).joinpath("judged.yaml").read_bytes()
+    return msgspec.yaml.decode(text, type=dict[str, dict[str, str]])
+
+
 def describe_status_rule(group: str, kind: str) -> StatusRule:
-    """Return how a kind is evaluated, from the docstrings of its rule and the rule's module."""
-    rule = find_rule(group, kind)
-    own = _read_sections(rule.evaluate)
-    module = _read_sections(sys.modules[rule.evaluate.__module__])
+    """Return how a kind is evaluated, in the words of judged.yaml beside the rules."""
+    rule = kinds.find_rule(group, kind)
+    said = _judged()[rule.evaluate.__name__.removeprefix("evaluate_")]
     return StatusRule(
-        ready=own["Ready"],
-        settled=own["Settled"] + (f"; {_NONE_TERMINATING}" if rule.waits_for_terminating else ""),
+        ready=said["ready"],
+        settled=said["settled"] + (f"; {_NONE_TERMINATING}" if rule.waits_for_terminating else ""),
         first=_first(rule),
         amends=_amendment(group, kind),
-        source=own.get("Source", module.get("Source", "")),
+        source=said["source"],
         generic=rule is GENERIC,
     )
 
@@ -231,22 +236,6 @@ def _amendment(group: str, kind: str) -> str:
     rows = load_ready_table().rows
     found = (row.amendment for row in rows if row.kind == kind and group in row.groups)
     return next(filter(None, found), "")
-
-
-def _read_sections(documented: object) -> dict[str, str]:
-    """Return the sections of a docstring by name: `Ready    text`, and its indented lines."""
-    found: dict[str, str] = {}
-    word = ""
-    for line in (getdoc(documented) or "").splitlines():
-        name, _, text = line.partition("  ")
-        if line.startswith("  ") and word:
-            found[word] += f" {line.strip()}"
-        elif name.isalpha() and text:
-            word = name
-            found[word] = text.strip()
-        else:
-            word = ""
-    return found
 
 
 class Generation(msgspec.Struct, frozen=True, rename="camel"):

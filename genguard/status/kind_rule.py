@@ -30,11 +30,7 @@ NOTHING_BLOCKS = KindVerdict()
 
 
 class KindRule(NamedTuple):
-    """How the objects of one kind are evaluated.
-
-    `genguard explain` prints the sections Ready, Settled and Source of the docstring of `evaluate`;
-    a module of one rule may have the Source in its own.
-    """
+    """How the objects of one kind are evaluated; kinds/judged.yaml says it in words."""
 
     evaluate: Callable[[CheckedObject], KindVerdict]
     always_observed: bool = False

@@ -2,8 +2,6 @@
 
 Reads    a Node's conditions and spec.unschedulable; a Namespace's phase; Available of APIServices;
          Established and NamesAccepted of definitions.
-Source   core/v1 types.go:NodeConditionType; kube-aggregator pkg/apis/apiregistration/v1/types.go;
-         apiextensions pkg/apis/apiextensions/v1/types.go.
 """
 
 from typing import Final
@@ -18,11 +16,7 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 
 
 def evaluate_node(obj: CheckedObject) -> KindVerdict:
-    """Red unless Ready; Yellow when cordoned or under pressure, because it accepts fewer pods.
-
-    Ready    condition Ready is True
-    Settled  the same
-    """
+    """Red unless Ready; Yellow when cordoned or under pressure, because it accepts fewer pods."""
     conditions = read_conditions(obj)
     blocked = why_not_true(conditions, "Ready", obj.generation)
     if blocked is not None:
@@ -38,11 +32,7 @@ def evaluate_node(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_namespace(obj: CheckedObject) -> KindVerdict:
-    """Require phase Active, which the API server itself sets on creation.
-
-    Ready    status.phase is Active
-    Settled  the same
-    """
+    """Require phase Active, which the API server itself sets on creation."""
     phase = obj.word("status", "phase")
     if phase == "Active":
         return NOTHING_BLOCKS
@@ -50,11 +40,7 @@ def evaluate_namespace(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_api_service(obj: CheckedObject) -> KindVerdict:
-    """Require Available; Red when it has been missing for longer than a server takes to start.
-
-    Ready    condition Available is True
-    Settled  the same
-    """
+    """Require Available; Red when it has been missing for longer than a server takes to start."""
     conditions = read_conditions(obj)
     blocked = why_not_true(conditions, "Available", obj.generation)
     if blocked is None:
@@ -65,11 +51,7 @@ def evaluate_api_service(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_definition(obj: CheckedObject) -> KindVerdict:
-    """Require Established; a name conflict with another definition is final until somebody acts.
-
-    Ready    condition Established is True, and NamesAccepted is not False
-    Settled  the same, or NamesAccepted is False
-    """
+    """Require Established; a name conflict with another definition is final until somebody acts."""
     conditions = read_conditions(obj)
     accepted = conditions.get("NamesAccepted")
     if accepted is not None and accepted.status == FALSE:
@@ -79,12 +61,7 @@ def evaluate_definition(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_silent(obj: CheckedObject) -> KindVerdict:  # noqa: ARG001 - the interface of a rule
-    """Accept every object: there is no status to read.
-
-    Ready    as soon as it is stored
-    Settled  the same
-    Source   k8s.io/api v0.36: these types have no status, or no controller writes it.
-    """
+    """Accept every object: there is no status to read."""
     return NOTHING_BLOCKS
 
 

@@ -6,8 +6,6 @@ Reads    conditions Ready, or else Available, Succeeded, Complete or Completed; 
          standard_fields.py and reconciledGeneration. Conditions and standard fields may be in
          status, status.meta or metadata.status.
 Relies   on the observedGeneration of each condition: Ready=True of another generation is old.
-Source   kstatus (sigs.k8s.io/cli-utils pkg/kstatus/README.md) for Reconciling and Stalled; the API
-         conventions, "Typical status properties"; Improve .status, "Standardizing Conditions".
 """
 
 from typing import Final
@@ -53,15 +51,7 @@ _COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "updatedRepl
 
 
 def evaluate_generic(obj: CheckedObject) -> KindVerdict:
-    """Decide by what the controller says, or else by phase, counters and other conditions.
-
-    Ready    the first of the conditions Ready, Available, Succeeded, Complete and Completed that is
-             present is True at this generation, and no field ready or isReady says otherwise;
-             without any, nothing in status says otherwise, and health is not Red
-    Settled  the same, or else Settled, Converged, isSettled or settled say so. It is not
-             Reconciling or Progressing, no counted replica is missing, no progress is below 100%,
-             and reconciledGeneration, if there is one, is the generation
-    """
+    """Decide by what the controller says, or else by phase, counters and other conditions."""
     if not obj.has_status and not isinstance(obj.metadata.get("status"), dict):
         return KindVerdict(
             (remark("status", have=ABSENT, note="no controller has written a status"),)

@@ -3,7 +3,6 @@
 Reads    status.phase, conditions Ready, PodScheduled, PodResizePending and PodResizeInProgress,
          container statuses; spec.restartPolicy.
 Amends   the Ready table: phase Succeeded is enough without reason PodCompleted; Failed is not.
-Source   kubernetes pkg/kubelet/status/generate.go; KEP-1287 for resizes.
 """
 
 from collections.abc import Iterator
@@ -44,12 +43,7 @@ _LISTS: Final = ("initContainerStatuses", "containerStatuses")
 
 
 def evaluate_pod(obj: CheckedObject) -> KindVerdict:
-    """Require Ready; a pod that does not restart its containers is settled when they have ended.
-
-    Ready    condition Ready is True, or status.phase is Succeeded
-    Settled  phase Succeeded or Failed; with restartPolicy Always also Ready without a resize in
-             progress, and without a container that was seen to run the image of an earlier spec
-    """
+    """Require Ready; a pod that does not restart its containers is settled when they have ended."""
     phase = obj.word("status", "phase")
     if phase == "Succeeded":
         return KindVerdict(finished=True)

@@ -29,14 +29,7 @@ _WAITS: Final = "no pod that uses it is scheduled, or no device fits"
 
 
 def evaluate_service(obj: CheckedObject) -> KindVerdict:
-    """Require an address for type LoadBalancer; every other type is ready at once.
-
-    Ready    as soon as it is stored; type LoadBalancer when status.loadBalancer.ingress has an
-             address
-    Settled  the same
-    Source   core/v1 and networking.k8s.io/v1 types.go: LoadBalancerIngress,
-             IngressLoadBalancerIngress.
-    """
+    """Require an address for type LoadBalancer; every other type is ready at once."""
     if obj.word("spec", "type", "ClusterIP") != "LoadBalancer":
         return NOTHING_BLOCKS
     reasons = _find_missing_address(obj)
@@ -46,13 +39,7 @@ def evaluate_service(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_ingress(obj: CheckedObject) -> KindVerdict:
-    """Require the address that its controller publishes.
-
-    Ready    status.loadBalancer.ingress has an ip or a hostname
-    Settled  the same
-    Source   core/v1 and networking.k8s.io/v1 types.go: LoadBalancerIngress,
-             IngressLoadBalancerIngress.
-    """
+    """Require the address that its controller publishes."""
     return KindVerdict(_find_missing_address(obj))
 
 
@@ -69,13 +56,7 @@ def _find_missing_address(obj: CheckedObject) -> list[Reason]:
 
 
 def evaluate_volume_claim(obj: CheckedObject) -> KindVerdict:
-    """Require phase Bound; a claim whose volume is Lost has failed for good.
-
-    Ready    status.phase is Bound
-    Settled  the same without a resize or modification in progress; or Lost
-    Source   kubernetes pkg/controller/volume/persistentvolume/pv_controller.go; core/v1 types.go:
-             PersistentVolumeClaimConditionType.
-    """
+    """Require phase Bound; a claim whose volume is Lost has failed for good."""
     phase = obj.word("status", "phase")
     if phase == "Lost":
         note = "the volume that it was bound to is gone"
@@ -88,13 +69,7 @@ def evaluate_volume_claim(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_volume(obj: CheckedObject) -> KindVerdict:
-    """Require Available or Bound; Released and Failed wait for an administrator.
-
-    Ready    status.phase is Available or Bound
-    Settled  the same, Released or Failed
-    Source   kubernetes pkg/controller/volume/persistentvolume/pv_controller.go; core/v1 types.go:
-             PersistentVolumeClaimConditionType.
-    """
+    """Require Available or Bound; Released and Failed wait for an administrator."""
     phase = obj.word("status", "phase")
     if phase in ("Available", "Bound"):
         return NOTHING_BLOCKS
@@ -109,15 +84,7 @@ def _phase(phase: str, want: str) -> Reason:
 
 
 def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
-    """Require an allocation, and nothing against it from the drivers of its devices.
-
-    Ready    status.allocation is there, and no device in status.devices has Ready=False
-    Settled  the same, each of the bindingConditions of its devices is True, and none of their
-             bindingFailureConditions
-    Source   resource.k8s.io/v1 types.go: ResourceClaimStatus, DeviceRequestAllocationResult,
-             AllocatedDeviceStatus, DeviceTaintRuleStatus; KEP-4817 (Ready of a device), KEP-5007
-             (binding conditions), KEP-5055 (taints); pkg/controller/devicetainteviction.
-    """
+    """Require an allocation, and nothing against it from the drivers of its devices."""
     allocation = obj.inner("status", "allocation")
     if not allocation:
         return KindVerdict((Reason("status.allocation", ABSENT, "an allocation", _WAITS),))
@@ -155,15 +122,7 @@ def _unbound(
 
 
 def evaluate_taint_rule(obj: CheckedObject) -> KindVerdict:
-    """Accept every rule; one that evicts is settled when no pod is left to evict.
-
-    Ready    as soon as it is stored: the scheduler reads its taint
-    Settled  with effect NoExecute when EvictionInProgress is False for this generation; with any
-             other effect as soon as it is stored
-    Source   resource.k8s.io/v1 types.go: ResourceClaimStatus, DeviceRequestAllocationResult,
-             AllocatedDeviceStatus, DeviceTaintRuleStatus; KEP-4817 (Ready of a device), KEP-5007
-             (binding conditions), KEP-5055 (taints); pkg/controller/devicetainteviction.
-    """
+    """Accept every rule; one that evicts is settled when no pod is left to evict."""
     if obj.inner("spec", "taint").get("effect") != "NoExecute":
         return NOTHING_BLOCKS
     found = read_conditions(obj).get(_EVICTING)

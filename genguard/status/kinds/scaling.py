@@ -15,14 +15,7 @@ _DISABLED: Final = "ScalingDisabled"
 
 
 def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
-    """Require that it can scale; Yellow when maxReplicas limits it.
-
-    Ready    conditions AbleToScale and, if present, ScalingActive are True, or it is disabled by
-             scaling the target to 0
-    Settled  the same, and status.currentReplicas is desiredReplicas
-    Source   kubernetes pkg/controller/podautoscaler/horizontal.go:reconcileAutoscaler,
-             setCondition.
-    """
+    """Require that it can scale; Yellow when maxReplicas limits it."""
     conditions = read_conditions(obj)
     reasons: list[Reason] = []
     if obj.version != "v1":  # which keeps its conditions in an annotation, and that is not read
@@ -45,12 +38,7 @@ def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_disruption_budget(obj: CheckedObject) -> KindVerdict:
-    """Settled once observed: its controller creates no pods, it only counts them.
-
-    Ready    status.currentHealthy is not lower than desiredHealthy
-    Settled  as soon as it is observed
-    Source   kubernetes pkg/controller/disruption/disruption.go:updatePdbStatus.
-    """
+    """Settled once observed: its controller creates no pods, it only counts them."""
     desired = obj.count("desiredHealthy")
     reasons: list[Reason] = []
     require_at_least(reasons, "currentHealthy", obj.count("currentHealthy"), desired, Blocks.READY)

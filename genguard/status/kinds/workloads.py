@@ -42,16 +42,7 @@ _ON_DELETE: Final = "OnDelete: old pods are replaced only when somebody deletes 
 
 
 def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
-    """Require a complete rollout as the controller counts it; Red past the progress deadline.
-
-    Ready    replicas, readyReplicas and availableReplicas are spec.replicas, updatedReplicas is not
-             lower; Available is True, ReplicaFailure is not; Progressing is True with reason
-             NewReplicaSetAvailable, unless the rollout is paused, has no deadline, or waits for
-             terminating pods alone (podReplacementPolicy TerminationComplete)
-    Settled  the same
-    Source   kubernetes pkg/controller/deployment/progress.go:syncRolloutStatus, sync.go:
-             calculateStatus; kubectl pkg/polymorphichelpers/rollout_status.go.
-    """
+    """Require a complete rollout as the controller counts it; Red past the progress deadline."""
     replacement = read_replacement(obj)
     desired = obj.desired()
     replicas, updated = obj.count("replicas"), obj.count("updatedReplicas")
@@ -124,23 +115,12 @@ def _why_progressing(obj: CheckedObject, conditions: Conditions) -> list[Reason]
 
 
 def evaluate_replica_set(obj: CheckedObject) -> KindVerdict:
-    """Compare the counters; Red when pods cannot be created or deleted and none is available.
-
-    Ready    replicas, readyReplicas and availableReplicas are spec.replicas; ReplicaFailure is not
-             True
-    Settled  the same
-    Source   kubernetes pkg/controller/replicaset/replica_set_utils.go:calculateStatus.
-    """
+    """Compare the counters; Red when pods cannot be created or deleted and none is available."""
     return _compare_replicas(obj, Blocks.BOTH)
 
 
 def evaluate_replication_controller(obj: CheckedObject) -> KindVerdict:
-    """Compare the counters; ReplicaFailure is only Yellow, because the Ready table ignores it.
-
-    Ready    replicas, readyReplicas and availableReplicas are spec.replicas
-    Settled  the same
-    Source   kubernetes pkg/controller/replicaset/replica_set_utils.go:calculateStatus.
-    """
+    """Compare the counters; ReplicaFailure is only Yellow, because the Ready table ignores it."""
     return _compare_replicas(obj, Blocks.NOTHING)
 
 
@@ -161,15 +141,7 @@ def _compare_replicas(obj: CheckedObject, failure_blocks: Blocks) -> KindVerdict
 
 
 def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
-    """Compare the counters as the update strategy requires.
-
-    Ready    replicas and readyReplicas are spec.replicas; with a partition updatedReplicas is at
-             least spec.replicas minus the partition, else currentReplicas is spec.replicas and
-             the revisions are equal; OnDelete requires no update
-    Settled  the same, and availableReplicas, if present, is not lower than spec.replicas
-    Source   kubernetes pkg/controller/statefulset/stateful_set_control.go:updateStatefulSet,
-             completeRollingUpdate; kubectl pkg/polymorphichelpers/rollout_status.go.
-    """
+    """Compare the counters as the update strategy requires."""
     desired = obj.desired()
     replicas, ready = obj.count("replicas"), obj.count("readyReplicas")
     reasons: list[Reason] = []
@@ -201,13 +173,7 @@ def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
-    """Compare the counters with desiredNumberScheduled; without nodes it is complete.
-
-    Ready    numberReady and numberAvailable are desiredNumberScheduled; updatedNumberScheduled is
-             not lower, unless the strategy is OnDelete
-    Settled  the same
-    Source   kubernetes pkg/controller/daemon/daemon_controller.go:updateDaemonSetStatus.
-    """
+    """Compare the counters with desiredNumberScheduled; without nodes it is complete."""
     if obj.status.get("desiredNumberScheduled") is None:
         # Never omitted by the controller (apps/v1): without it the other numbers mean nothing.
         path = "status.desiredNumberScheduled"
@@ -226,12 +192,7 @@ def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_job(obj: CheckedObject) -> KindVerdict:
-    """Require Complete; a Job that has failed for good is settled too, and Red.
-
-    Ready    condition Complete is True
-    Settled  Complete or Failed is True
-    Source   kubernetes pkg/controller/job/job_controller.go:finalizeJob; batch/v1 types.go.
-    """
+    """Require Complete; a Job that has failed for good is settled too, and Red."""
     conditions = read_conditions(obj)
     failed = conditions.true("Failed")
     if failed is not None:
@@ -251,12 +212,7 @@ def evaluate_job(obj: CheckedObject) -> KindVerdict:
 
 
 def evaluate_cron_job(obj: CheckedObject) -> KindVerdict:
-    """Accept every CronJob: its controller writes no condition.
-
-    Ready    as soon as it is stored
-    Settled  the same
-    Source   kubernetes pkg/controller/job/job_controller.go:finalizeJob; batch/v1 types.go.
-    """
+    """Accept every CronJob: its controller writes no condition."""
     if obj.flag("suspend"):
         note = "it starts no Jobs until it is resumed"
         return KindVerdict((remark("spec.suspend", have=True, note=note),))
