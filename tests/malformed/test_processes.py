@@ -143,7 +143,7 @@ def test_a_narrow_terminal_is_no_error(environment, trial, subtests):
 
 def test_it_can_be_interrupted(trial, subtests):
     for verb in WAITS:
-        words, code = ROWS[verb].waits or ((), 0)
+        words, code = ROWS[verb].waits or (), ROWS[verb].ends
         says = {"says": '"serving"'} if verb == "serve" else {}
         with subtests.test(verb):
             done = trial.run(verb, *words, stdin="held", signal=signal.SIGINT, **says)

@@ -1,8 +1,10 @@
 """Nothing of a cluster is in what is handed over, and the finding is still made."""
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 
 from genguard.reproduce.anonymous import Anonymous
 from genguard.reproduce.recorded import encode, writes_of
@@ -71,57 +73,7 @@ def test_no_name_and_no_value_of_a_cluster_is_handed_over(name):
         assert name.encode() not in content, file
 
 
-POD = {
-    "metadata": {
-        "name": CANARY,
-        "generateName": f"{CANARY}-",
-        "namespace": CANARY,
-        "labels": {
-            CANARY: CANARY,
-            f"{CANARY}.example/team": "Kanarienvogel",
-            "kubernetes.io/os": CANARY,
-        },
-        "annotations": {f"{CANARY}.example/owner": CANARY},
-        "finalizers": [f"{CANARY}.example/keep"],
-        "ownerReferences": [
-            {
-                "apiVersion": f"{CANARY}.example/v1",
-                "kind": "Kanarienvogel",
-                "name": CANARY,
-                "uid": CANARY,
-            }
-        ],
-        "managedFields": [{"manager": CANARY, "fieldsV1": {f"f:{CANARY}": {}}}],
-        "resourceVersion": "7",
-        "uid": CANARY,
-    },
-    "spec": {
-        "serviceAccountName": CANARY,
-        "nodeName": CANARY,
-        "hostname": "Kanarienvogel",
-        "priorityClassName": CANARY,
-        "containers": [
-            {
-                "name": CANARY,
-                "image": f"registry.{CANARY}.example/{CANARY}:1",
-                "args": ["Kanarienvogel", f"--{CANARY}"],
-                "env": [{"name": "KANARIENVOGEL", "value": "Kanarienvogel"}],
-                "envFrom": [{"secretRef": {"name": CANARY}}],
-                "resources": {"limits": {f"{CANARY}.example/gpu": "1", "cpu": "1"}},
-                "volumeMounts": [{"name": CANARY, "mountPath": f"/{CANARY}"}],
-            }
-        ],
-        "volumes": [
-            {"name": CANARY, "csi": {"driver": CANARY, "volumeAttributes": {CANARY: CANARY}}}
-        ],
-        "nodeSelector": {CANARY: CANARY},
-        "tolerations": [{"key": f"{CANARY}.example/taint", "operator": "Exists"}],
-    },
-    "status": {
-        "message": "Kanarienvogel",
-        "conditions": [{"type": "Kanarienvogel", "reason": "Kanarienvogel", "message": CANARY}],
-    },
-}
+POD = yaml.safe_load(Path(__file__).with_name("pod.yaml").read_text())
 
 
 @pytest.mark.parametrize("resource", ["pods", "secrets", "backups.kanarienvogel.example"])

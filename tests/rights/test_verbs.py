@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from tests.controlplane.client import wait_until
@@ -20,24 +21,10 @@ from tests.e2e.genguard import Genguard
 from webhook.cli import main
 
 WHERE = "rights"
-NOWHERE = "rights-nowhere"
-"""A namespace that does not exist: nothing is installed, whatever other tests have left."""
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-HOOKS = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
-CHECKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-POLICIES = tuple(
-    f"{kind}.admissionregistration.k8s.io"
-    for kind in (
-        "mutatingadmissionpolicies",
-        "mutatingadmissionpolicybindings",
-        "validatingadmissionpolicies",
-        "validatingadmissionpolicybindings",
-    )
-)
-BELOW = ("deployments.apps", "replicasets.apps", "pods")
+TABLE = yaml.safe_load(Path(__file__).with_name("verbs.yaml").read_text())
 
 
 class Row(NamedTuple):
@@ -51,100 +38,24 @@ class Row(NamedTuple):
     """Rights without which the answer is the same."""
 
 
-def each(verbs: str, *resources: str) -> tuple[str, ...]:
-    return tuple(f"{verb} {resource}" for resource in resources for verb in verbs.split())
+def rights(of: dict[str, list[str]]) -> tuple[str, ...]:
+    """`VERB RESOURCE` of each right that verbs.yaml names."""
+    every = (
+        (verbs, one)
+        for verbs, named in of.items()
+        for each in named
+        for one in TABLE["lists"].get(each, [each])
+    )
+    return tuple(f"{verb} {one}" for verbs, one in every for verb in verbs.split())
 
 
-INSTALLED = (
-    "namespaces",
-    "resourcequotas",
-    "serviceaccounts",
-    "roles.rbac.authorization.k8s.io",
-    "clusterroles.rbac.authorization.k8s.io",
-    "rolebindings.rbac.authorization.k8s.io",
-    "clusterrolebindings.rbac.authorization.k8s.io",
-    "services",
-    "deployments.apps",
-    "poddisruptionbudgets.policy",
-    "networkpolicies.networking.k8s.io",
-)
-OTHERS = (
-    "configmaps",
-    "statefulsets.apps",
-    "issuers.cert-manager.io",
-    "certificates.cert-manager.io",
-)
-LISTED = ("namespaces", "secrets")
-WATCH = each("watch", *BELOW)
 ROWS = {
-    "status": Row(f"status deploy/web -n {WHERE}", each("list", *BELOW), more=WATCH),
-    "status of all": Row(
-        f"status deployments -n {WHERE} -o json", each("list", *BELOW), more=WATCH
-    ),
-    "wait": Row(f"wait deploy/web -n {WHERE} --timeout=60s", each("list", *BELOW), more=WATCH),
-    "wait for what is not ready": Row(
-        f"wait deploy/late -n {WHERE} --timeout=20s", each("list watch", *BELOW), 3
-    ),
-    "blame": Row(f"blame deploy/web -n {WHERE}", ("get deployments.apps",)),
-    "blame of what is gone": Row(f"blame deploy/gone -n {WHERE}", ("get deployments.apps",), 1),
-    "lint": Row("lint", each("list", HOOKS, CHECKS, DEFINITIONS)),
-    "explain": Row("explain rights.rights.example.org", each("list", DEFINITIONS), 1),
-    "findings": Row(f"findings --server {WHERE}", each("list", "pods"), 1),
-    "dashboard": Row(f"dashboard --no-browser -n {WHERE}", each("list", "pods"), 1),
-    "explain a finding": Row(f"explain finding/a --server {WHERE}", each("list", "pods"), 1),
-    "trace": Row(
-        f"trace deploy/web -n {WHERE} --yes --timeout=1s",
-        ("get deployments.apps", *each("list create delete", HOOKS)),
-    ),
-    "converge": Row(
-        f"converge -f {{web}} -n {WHERE}",
-        (
-            "get namespaces",
-            *each("get patch", "deployments.apps"),
-            *each("list", HOOKS, *POLICIES[:2]),
-        ),
-        more=("list horizontalpodautoscalers.autoscaling",),
-    ),
-    "watch": Row(
-        "watch services --timeout=1s", each("list watch", "services", HOOKS, CHECKS, *POLICIES)
-    ),
-    "install": Row(
-        "install --yes --url={url} --ca-file={ca} --timeout=60s",
-        (
-            *each("list get create delete", HOOKS, CHECKS),
-            *each("list create patch delete", "namespaces"),
-            "get secrets",
-            "create podtemplates",
-        ),
-    ),
-    "uninstall": Row(
-        f"uninstall --yes -n {NOWHERE}",
-        (*each("get", HOOKS, CHECKS, *INSTALLED, *OTHERS), *each("list", HOOKS, CHECKS, *LISTED)),
-    ),
-    "doctor": Row(
-        f"doctor -n {NOWHERE}",
-        (
-            *each("get", HOOKS, CHECKS, *INSTALLED),
-            *each("list", HOOKS, CHECKS, "endpointslices.discovery.k8s.io"),
-            "list namespaces",
-            "get secrets",
-            "create subjectaccessreviews.authorization.k8s.io",
-        ),
-        1,  # for it is not installed
-    ),
+    name: Row(
+        row["arguments"], rights(row["rights"]), row.get("code", 0), rights(row.get("more", {}))
+    )
+    for name, row in TABLE["rows"].items()
 }
-ROLES = Row(
-    f"install --dry-run -n {NOWHERE}",
-    (
-        *each("list create get", HOOKS, CHECKS),
-        *each("get patch create", "namespaces"),
-        *each("get patch", "resourcequotas", "serviceaccounts"),
-        *each("get patch", *(one for one in INSTALLED if "roles" in one)),
-        "get secrets",
-        "get deployments.apps",  # read first: does a Helm release manage it?
-    ),
-    1,
-)
+ROLES = ROWS.pop("roles")
 
 
 @dataclass(frozen=True)

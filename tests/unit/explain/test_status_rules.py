@@ -1,4 +1,4 @@
-"""`genguard explain` describes each status rule in the words of its docstring."""
+"""`genguard explain` describes each status rule in the words of judged.yaml."""
 
 import pytest
 
