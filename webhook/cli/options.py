@@ -209,7 +209,7 @@ def verb(*more: click.Parameter) -> Callable[[Callable[..., None]], click.Comman
 
 def explain_flags(verb: click.Command, own: Mapping[str, str]) -> None:
     """Say of each flag what it does, unless its declaration says it: `own`, else as for all."""
-    texts = TOLD["all"].flags | own
+    texts = {**TOLD["all"].flags, **own}
     for flag in verb.params:
         if isinstance(flag, click.Option) and flag.help is None:
             flag.help = texts[max(flag.opts, key=len)]
