@@ -31,12 +31,12 @@ NAMES = [name_of(one) for one in fields(Settings)]
 class Example:
     """One flag of each sort."""
 
-    switch: bool = flag(default=False, text="Turn it on.")
-    number: int = flag(0, "How many.", metavar="MOST", type=click.IntRange(0))
-    pause: float = flag("30s", "How long.", type=duration(1))
-    names: tuple[str, ...] = flag((), "Repeatable.", multiple=True)
-    way: str = flag("left", "Where to.", type=click.Choice(["left", "right"]))
-    place: str | None = flag(None, "Where.", shown="here")
+    switch: bool = flag(default=False)
+    number: int = flag(0, metavar="MOST", type=click.IntRange(0))
+    pause: float = flag("30s", type=duration(1))
+    names: tuple[str, ...] = flag((), multiple=True)
+    way: str = flag("left", type=click.Choice(["left", "right"]))
+    place: str | None = flag(None)
 
 
 def parse(*arguments: str) -> Example:
