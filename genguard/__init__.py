@@ -34,22 +34,16 @@ __all__ = [
 __version__: Final = "0.1.0"
 
 _MODULES: Final = {
-    "Cause": "genguard.generation",
-    "Health": "genguard.status.view",
-    "Level": "genguard.linting.check",
-    "LintFinding": "genguard.linting.check",
-    "Prediction": "genguard.generation",
-    "Reason": "genguard.status.view",
-    "StatusView": "genguard.status.view",
-    "evaluate": "genguard.judging",
-    "lint": "genguard.judging",
-    "predict": "genguard.generation",
+    "genguard.generation": ("Cause", "Prediction", "predict"),
+    "genguard.judging": ("evaluate", "lint"),
+    "genguard.linting.check": ("Level", "LintFinding"),
+    "genguard.status.view": ("Health", "Reason", "StatusView"),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for."""
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,41 +38,24 @@ _BYTES_OF_ENTRY: Final = 400
 """Bytes counted for an entry itself, and for a key that is a digest."""
 
 
-class Recent(Generic[K, V]):
+class Recent(Bounded[K, tuple[float, V]]):
     """Remembers the newest entries, none older than `seconds`. The caller gives the time."""
 
     def __init__(self, seconds: float, entries: int, most_bytes: int) -> None:
+        super().__init__(entries, most_bytes)
         self._seconds: Final = seconds
-        self._kept: Final[Bounded[K, tuple[float, V]]] = Bounded(entries, most_bytes)
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes counted for all entries."""
-        return self._kept.bytes
-
-    @property
-    def dropped(self) -> int:
-        """Entries that were removed for newer ones before they were too old."""
-        return self._kept.dropped
-
-    def put(self, key: K, value: V, size: int, now: float) -> None:
+    def remember(self, key: K, value: V, size: int, now: float) -> None:
         """Remember `value`, of about `size` bytes with its key; forget what is too old."""
-        self._kept.pop(key)
-        while (oldest := self._kept.oldest()) and oldest[1][0] <= now - self._seconds:
-            self._kept.pop(oldest[0])
-        self._kept.put(key, (now, value), size)
+        self.pop(key)
+        while (oldest := self.oldest()) and oldest[1][0] <= now - self._seconds:
+            self.pop(oldest[0])
+        self.put(key, (now, value), size)
 
-    def get(self, key: K, now: float) -> V | None:
+    def recall(self, key: K, now: float) -> V | None:
         """Return the value, None when it is unknown or too old."""
-        found = self._kept.get(key)
+        found = self.get(key)
         return found[1] if found is not None and found[0] > now - self._seconds else None
-
-    def forget(self, key: K) -> None:
-        """Forget the value, if there is one."""
-        self._kept.pop(key)
 
 
 def _size_of_key(key: Hashable) -> int:
@@ -86,18 +69,13 @@ class _BetweenPhases(Generic[V]):
         self._recent: Final = Recent[Hashable, V](SECONDS_KEPT, ENTRIES_KEPT, most_bytes)
 
     @property
-    def bytes(self) -> int:
-        """Bytes counted for all entries."""
-        return self._recent.bytes
-
-    @property
     def dropped(self) -> int:
         """Entries that were removed for newer ones while their writes may have been under way."""
         return self._recent.dropped
 
     def forget(self, key: Hashable) -> None:
         """Forget a write, because its entry is out of date or a new write begins."""
-        self._recent.forget(key)
+        self._recent.pop(key)
 
 
 class _Intent(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +94,7 @@ class MemoryIntents(_BetweenPhases[_Intent]):
 
     def put(self, key: Hashable, intended: Intended, now: float) -> None:
         """Remember an intent; two different ones that are both under way cancel each other."""
-        before = self._recent.get(key, now)
+        before = self._recent.recall(key, now)
         if before is not None and not before.asked and before.intended != intended:
             self._put(key, _Intent(None), now)
         else:
@@ -124,7 +102,7 @@ class MemoryIntents(_BetweenPhases[_Intent]):
 
     def get(self, key: Hashable, now: float) -> Intended | None:
         """Return the intent of a write; a reinvocation gets it once more."""
-        found = self._recent.get(key, now)
+        found = self._recent.recall(key, now)
         if found is None:
             return None
         if not found.asked:
@@ -139,17 +117,17 @@ class MemoryIntents(_BetweenPhases[_Intent]):
 
     def has(self, key: Hashable, now: float) -> bool:
         """Whether the intent is known and not cancelled."""
-        found = self._recent.get(key, now)
+        found = self._recent.recall(key, now)
         return found is not None and found.intended is not None
 
     def was_asked(self, key: Hashable, now: float) -> bool:
         """Whether the intent, known or cancelled, was asked for before."""
-        found = self._recent.get(key, now)
+        found = self._recent.recall(key, now)
         return found is not None and found.asked
 
     def _put(self, key: Hashable, intent: _Intent, now: float) -> None:
         size = 0 if intent.intended is None else intent.intended.size
-        self._recent.put(key, intent, _size_of_key(key) + size, now)
+        self._recent.remember(key, intent, _size_of_key(key) + size, now)
 
 
 class MemoryRounds(_BetweenPhases[Mapping[str, str]]):
@@ -162,11 +140,11 @@ class MemoryRounds(_BetweenPhases[Mapping[str, str]]):
         """Remember the annotations of an answer."""
         size = sys.getsizeof(annotations)
         size += sum([sys.getsizeof(text) for pair in annotations.items() for text in pair])
-        self._recent.put(key, annotations, _size_of_key(key) + size, now)
+        self._recent.remember(key, annotations, _size_of_key(key) + size, now)
 
     def get(self, key: Hashable, now: float) -> Mapping[str, str] | None:
         """Return the annotations that the same write was answered with before."""
-        return self._recent.get(key, now)
+        return self._recent.recall(key, now)
 
 
 class GenerationPatch(StrEnum):

@@ -21,13 +21,13 @@ def test_what_is_remembered_is_the_newest_and_in_bounds(operations, entries, sec
     for number, (operation, key, elapsed) in enumerate(operations):
         now += elapsed
         if operation == "put":
-            recent.put(key, number, 1, now)
+            recent.remember(key, number, 1, now)
             written.pop(key, None)
             written[key] = (now, number)
         newest = dict(list(written.items())[-entries:])
         expected = newest.get(key)
         alive = expected is not None and expected[0] > now - seconds
-        assert recent.get(key, now) == (expected[1] if expected and alive else None)
+        assert recent.recall(key, now) == (expected[1] if expected and alive else None)
         assert len(recent) <= entries
 
 
@@ -53,7 +53,7 @@ def test_a_clock_that_stands_or_jumps_back_breaks_nothing(operations):
     recent: Recent[int, int] = Recent(3.0, 3, 1_000)
     for operation, key, now in operations:
         if operation == "put":
-            recent.put(key, key, 1, now)
+            recent.remember(key, key, 1, now)
         else:
-            assert recent.get(key, now) in (None, key)
+            assert recent.recall(key, now) in (None, key)
         assert len(recent) <= 3
