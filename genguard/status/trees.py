@@ -12,7 +12,7 @@ namespace has. Source: Improve .status, "Augment status using external dependant
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from msgspec import structs
 
@@ -57,41 +57,31 @@ def _parse(entry: str) -> Dependent:
     return Dependent(group, kind, name) if is_good else _MALFORMED
 
 
-class DependentIndex:
-    """Finds the objects that annotations name among the documents that are known."""
+class Dependents(NamedTuple):
+    """What the annotations of some documents name, by the index of each that names anything.
 
-    def __init__(self, documents: Sequence[Mapping[str, Any]]) -> None:
+    known    the indexes of other documents
+    missing  a view for each object that is none of them: it is not ready
+    """
+
+    known: dict[int, list[int]]
+    missing: dict[int, list[StatusView]]
+
+    @classmethod
+    def of(cls, documents: Sequence[Mapping[str, Any]]) -> Self:
         """Read every annotation; without any, nothing more is done."""
-        self._named: Final = {
-            index: named
-            for index, document in enumerate(documents)
-            if (named := read_dependents(document))
-        }
-        self._places: Final = dict(_places(documents)) if self._named else {}
-        self._namespaces: Final = {index: _namespace(documents[index]) for index in self._named}
-
-    def pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield the index of each object that names another one, and that one's index."""
-        for index in self._named:
-            yield from ((index, one) for one in self.of(index))
-
-    def of(self, index: int) -> list[int]:
-        """Return the indexes of the documents that one document depends on."""
-        found = (self._find(index, one) for one in self._named.get(index, ()))
-        return [one for one in found if one is not None and one != index]
-
-    def missing(self, index: int) -> list[StatusView]:
-        """Return a view for each object that is named but not known: it is not ready."""
-        return [
-            _absent(one, self._namespaces[index])
-            for one in self._named.get(index, ())
-            if self._find(index, one) is None
-        ]
-
-    def _find(self, index: int, one: Dependent) -> int | None:
-        where = one.group, one.kind.lower(), one.name
-        found = self._places.get((self._namespaces[index], *where))
-        return self._places.get(("", *where)) if found is None else found
+        named = {n: found for n, one in enumerate(documents) if (found := read_dependents(one))}
+        places = dict(_places(documents)) if named else {}
+        made = cls({n: [] for n in named}, {n: [] for n in named})
+        for index, one in ((index, one) for index, found in named.items() for one in found):
+            namespace = _namespace(documents[index])
+            where = one.group, one.kind.lower(), one.name
+            other = places.get((namespace, *where), places.get(("", *where)))
+            if other is None:
+                made.missing[index].append(_absent(one, namespace))
+            elif other != index:
+                made.known[index].append(other)
+        return made
 
 
 def _places(
@@ -194,8 +184,8 @@ def build_trees(
     at     now, in Unix seconds.
     judge  evaluates rules in CEL.
     """
-    dependents = DependentIndex(documents)
-    parents = _find_parents(documents, dependents)
+    dependents = Dependents.of(documents)
+    parents = _find_parents(documents, dependents.known)
     below: dict[int, list[int]] = {}
     for index, parent in parents.items():
         below.setdefault(parent, []).append(index)
@@ -203,12 +193,13 @@ def build_trees(
     placed = set(order)
     nodes: dict[int, Node] = {}
     views: dict[int, StatusView] = {}
-    for index in _order_of_evaluation(order, below, dependents):
+    for index in _order_of_evaluation(order, below, dependents.known):
         document = documents[index]
-        depended = dependents.of(index)
+        depended = dependents.known.get(index, ())
         found = {one: nodes.pop(one) for one in below.get(index, ()) if one in nodes}
         owned = [node.assessment.view for one, node in found.items() if one not in depended]
-        others = [views[one] for one in depended if one in views] + dependents.missing(index)
+        others = [views[one] for one in depended if one in views]
+        others += dependents.missing.get(index, ())
         children = sorted(found.values(), key=_BY_NAME)
         known = past(read_uid(document))
         judged = assess(document, known, owned, others, at=at, judge=judge)
@@ -255,7 +246,9 @@ def _order_from_roots(
 
 
 def _order_of_evaluation(
-    order: Sequence[int], below: Mapping[int, Sequence[int]], dependents: DependentIndex
+    order: Sequence[int],
+    below: Mapping[int, Sequence[int]],
+    dependents: Mapping[int, Sequence[int]],
 ) -> list[int]:
     """Return the indexes, each after all that its answer needs.
 
@@ -271,7 +264,7 @@ def _order_of_evaluation(
         elif index not in entered:
             entered.add(index)
             pending.append((index, True))
-            needed = (*below.get(index, ()), *dependents.of(index))
+            needed = (*below.get(index, ()), *dependents.get(index, ()))
             pending += [(one, False) for one in needed if one not in entered]
     return list(found)
 
@@ -284,14 +277,16 @@ def _ancestors(index: int, parents: Mapping[int, int]) -> set[int]:
     return found
 
 
-def _find_parents(documents: Sequence[Document], dependents: DependentIndex) -> dict[int, int]:
+def _find_parents(
+    documents: Sequence[Document], dependents: Mapping[int, Sequence[int]]
+) -> dict[int, int]:
     by_uid = {uid: index for index, one in enumerate(documents) if (uid := read_uid(one))}
     found: dict[int, int] = {}
     for index, document in enumerate(documents):
         parent = _find_owner(document, by_uid)
         if parent is not None and parent != index:
             found[index] = parent
-    for index, other in dependents.pairs():
+    for index, other in ((index, one) for index, named in dependents.items() for one in named):
         if other not in found and other not in _ancestors(index, found):
             found[other] = index
     return found

@@ -11,8 +11,8 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -88,23 +88,28 @@ async def _observe(
     asking a cluster raises.
     """
     watch = Watch(plan, writes=writes, each=poke)
-    over = asyncio.Event()
+    over, received = asyncio.Event(), list[int]()
 
     def on_view(position: int, view: AdmissionRequest) -> None:
         watch.see(position, view)
         if watch.is_enough:
             over.set()
 
-    with _signals(over) as received:
-        async with access.connected() as rest:
-            reach = Reach.of(url, listen, await advertised_url(rest, rest.url))
-            async with _observing(rest, plan, reach, seconds, on_view):
-                tell(f"{len(plan.observers)} observers registered; watching {plan.traced}")
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        if poke:
-                            await send_dry_runs(rest, plan.traced, tell, over)
-                        await over.wait()
+    def on_signal(number: int) -> None:
+        received.append(number)
+        over.set()
+
+    for number in _SIGNALS:  # they end the watch, and only SIGKILL ends the removal
+        asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
+    async with access.connected() as rest:
+        reach = Reach.of(url, listen, await advertised_url(rest, rest.url))
+        async with _observing(rest, plan, reach, seconds, on_view):
+            tell(f"{len(plan.observers)} observers registered; watching {plan.traced}")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    if poke:
+                        await send_dry_runs(rest, plan.traced, tell, over)
+                    await over.wait()
     return watch, received[0] if received else 0
 
 
@@ -145,25 +150,6 @@ async def _observing(
         finally:
             await remove(rest, plan.run)
         await asyncio.sleep(_LINGER_SECONDS)
-
-
-@contextmanager
-def _signals(over: asyncio.Event) -> Iterator[list[int]]:
-    """Collect signals: they end the watch, and only SIGKILL ends the removal."""
-    loop = asyncio.get_running_loop()
-    received: list[int] = []
-
-    def on_signal(number: int) -> None:
-        received.append(number)
-        over.set()
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, on_signal, number)
-    try:
-        yield received
-    finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
 
 
 @verb()
