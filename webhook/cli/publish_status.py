@@ -22,7 +22,6 @@ from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.rest import Rest
 from webhook.cluster.status_publisher import StatusPublisher
 from webhook.cluster.stored_objects import event_creator
-from webhook.election.leader import taking_part
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
@@ -71,7 +70,7 @@ async def _run(
             return 0.0
 
         publishing = Reconciler("publishing", publish, election)
-        async with taking_part(election, supervisor), publishing.running(supervisor):
+        async with election.taking_part(supervisor), publishing.running(supervisor):
             await asyncio.Event().wait()
 
 

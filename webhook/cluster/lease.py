@@ -16,24 +16,31 @@ cannot release the Lease, nor say when another replica led last.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
+from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, if_there
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 LEASE_SECONDS: Final = 5
 LEAD_SECONDS: Final = 4.0
 """How long a holder leads after it sent a renewal that was granted: one call without an answer and
 the next one have room in it."""
+TICK_SECONDS: Final = 1.0
+"""The time between two attempts to lead."""
+_SHORTEST_SECONDS: Final = 0.1
+"""The pause after an attempt that took as long as TICK_SECONDS."""
 _CALL_SECONDS: Final = 2.0
 _NEVER: Final = float("-inf")
 
 
 class LeaseElection:
-    """The LeaderElection of replicas in a cluster."""
+    """An election in which this replica is a candidate: the Leadership of replicas in a cluster."""
 
     def __init__(
         self,
@@ -54,6 +61,8 @@ class LeaseElection:
         self._seen: tuple[str, str] | None = None
         self._seen_at = self._read_at = _NEVER
         self._held_at = _NEVER
+        self._led: bool | None = None
+        self._taking: Final = Reconciler("leader election", self._take_part)
 
     @property
     def is_leader(self) -> bool:
@@ -75,6 +84,24 @@ class LeaseElection:
         if self.is_leader:
             return self._identity
         return "" if self._seen is None else self._seen[0]
+
+    @asynccontextmanager
+    async def taking_part(self, supervisor: Supervisor) -> AsyncIterator[None]:
+        """Take part in the election while the context is entered, then give up the leadership."""
+        try:
+            async with self._taking.running(supervisor):
+                yield
+        finally:
+            with supervisor.guard("leader election at the end"):
+                await self.release()
+
+    async def _take_part(self) -> float:
+        due = time.monotonic() + TICK_SECONDS
+        await self.tick()
+        if self.is_leader is not self._led:
+            self._led = self.is_leader
+            LOGGER.info("leading" if self._led else "following")
+        return max(due - time.monotonic(), _SHORTEST_SECONDS)
 
     async def tick(self) -> None:
         """Read the Lease, and take or renew it if that is due. Never raises."""

@@ -19,7 +19,7 @@ While the API server does not answer, no label changes, and those behind the Ser
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, closing, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -123,7 +123,7 @@ async def connects(host: str, port: int) -> bool | None:
 
 
 class StandbyElection(LeaseElection):
-    """The LeaderElection of replicas of which the leader says who is behind the Service."""
+    """The election of replicas of which the leader says who is behind the Service."""
 
     def __init__(
         self,
@@ -151,8 +151,6 @@ class StandbyElection(LeaseElection):
         self._is_failing = False
         self.lost_at = float("-inf")
         """When the label was last taken from a pod, in monotonic seconds."""
-        self.wake: Final = asyncio.Event()
-        """Set when the pods have changed; cleared by who waits for it."""
 
     @property
     def keeps_clients(self) -> bool:
@@ -172,8 +170,9 @@ class StandbyElection(LeaseElection):
             return None
         return pod.address[0], pod.ops
 
-    def followed(self, supervisor: Supervisor) -> AbstractAsyncContextManager[None]:
-        """Follow the pods while the context is entered."""
+    @asynccontextmanager
+    async def taking_part(self, supervisor: Supervisor) -> AsyncIterator[None]:
+        """Take part, and follow the pods, while the context is entered."""
 
         def states() -> AsyncIterator[tuple[Pod, ...]]:
             return watch_collection(self._rest, self._pods_path, read_pod, supervisor, **OURS)
@@ -185,7 +184,8 @@ class StandbyElection(LeaseElection):
             "watch of own pods": lambda: follow(states, self.see, on_trouble),
             "connections to other pods": self._stay_connected,
         }
-        return supervisor.running(following)
+        async with supervisor.running(following), super().taking_part(supervisor):
+            yield
 
     def see(self, pods: tuple[Pod, ...]) -> None:
         """Take what the pods are now."""
@@ -193,7 +193,7 @@ class StandbyElection(LeaseElection):
             self._seen_pods = pods
             known = {one.name for one in pods}
             self._reached = {name: said for name, said in self._reached.items() if name in known}
-            self.wake.set()
+            self._taking.wake()
 
     async def _stay_connected(self) -> None:
         while True:
@@ -208,7 +208,7 @@ class StandbyElection(LeaseElection):
         found = await connects(*pod.address)
         if found is not before and (found or pod.name in self._reached):
             self._reached[pod.name] = found
-            self.wake.set()
+            self._taking.wake()
 
     async def tick(self) -> None:
         """Take or renew the Lease if that is due; as its holder, put the labels right."""

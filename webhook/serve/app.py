@@ -22,7 +22,6 @@ from webhook.cel.evaluator import Evaluator
 from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.page import Forwarding, Sources
 from webhook.dashboard.routes import Dashboard
-from webhook.election.leader import LeaderElection, taking_part
 from webhook.files.rules import ServerRules, parse_place
 from webhook.server.access import (
     Access,
@@ -48,6 +47,7 @@ from webhook.telemetry.metrics import Counts, Metrics
 from webhook.telemetry.spans import exporting_spans
 
 if TYPE_CHECKING:
+    from webhook.cluster.lease import LeaseElection
     from webhook.cluster.standby import StandbyElection
     from webhook.serve.connected import ConnectedCluster
     from webhook.store.replicas import Replicas
@@ -108,7 +108,7 @@ class App:
         self.setup: Final = ReviewSetup(review_options, intents)
         self.metrics: Final = self._counted()
         self.cluster: ConnectedCluster | None = None
-        self.leader: LeaderElection | None = None
+        self.leader: LeaseElection | None = None
         self.pods: StandbyElection | None = None
 
     async def connect(self) -> None:
@@ -196,14 +196,11 @@ class App:
         """Take part in the election of a leader, where one is needed."""
         if self.cluster is None or not self.settings.needs_leader:
             return
-        leader: LeaderElection = self.cluster.lease
-        wake = None
         if self.settings.standby:
-            self.pods = await self.cluster.elect_by_pods()
-            leader, wake = self.pods, self.pods.wake
-        self.leader = leader
+            self.pods = self.cluster.elect_by_pods()
+        leader = self.leader = self.pods or self.cluster.lease
         self.metrics.gauge("genguard_leader", lambda: float(leader.is_leader))
-        await self.stack.enter_async_context(taking_part(leader, self.supervisor, wake))
+        await self.stack.enter_async_context(leader.taking_part(self.supervisor))
 
     def _describe(self) -> Mapping[str, str]:
         """What this server says of itself to a probe; with --standby also which pod is active."""

@@ -99,15 +99,13 @@ class ConnectedCluster:
             where = place.namespace or self._namespace, place.configmap
             await self._enter(follow_texts(rest, where, app.rules.take, supervisor))
 
-    async def elect_by_pods(self) -> StandbyElection:
-        """Follow the pods of genguard, and elect the leader among them."""
+    def elect_by_pods(self) -> StandbyElection:
+        """The election of a leader that also says which pods are behind the Service."""
         # With a shared store every pod that the leader reaches answers, not the leader alone.
         all_answer = self._app.replicas is not None
-        election = StandbyElection(
+        return StandbyElection(
             self._rest, self._namespace, _NAME, server_identity(), all_answer=all_answer
         )
-        await self._enter(election.followed(self._app.supervisor))
-        return election
 
     async def certificate(self, secret: str, leadership: Leadership) -> HeldPair:
         """Follow the certificate of a Secret, and renew it while this replica leads.

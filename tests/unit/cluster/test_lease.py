@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from webhook.cluster.lease import (
     LEASE_SECONDS,
+    TICK_SECONDS,
     LeaseElection,
 )
 from webhook.cluster.rest import RefusedError
-from webhook.election.leader import TICK_SECONDS
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/genguard-system/leases/genguard"
 

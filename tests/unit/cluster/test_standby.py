@@ -8,10 +8,9 @@ import pytest
 
 from tests.unit.cluster.test_lease import Api as Leases
 from webhook.cluster import standby
-from webhook.cluster.lease import LEASE_SECONDS
+from webhook.cluster.lease import LEASE_SECONDS, TICK_SECONDS
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.standby import ACTIVE, Pod, StandbyElection, read_pod
-from webhook.election.leader import TICK_SECONDS
 
 PODS = "/api/v1/namespaces/genguard-system/pods"
 
@@ -130,7 +129,7 @@ async def test_a_label_that_somebody_else_moves_is_moved_back():
 @pytest.mark.parametrize("end", ["deleted", "not ready", "gone"])
 async def test_a_pod_that_ends_is_followed_at_once_and_leads_no_more(end):
     cluster = await started()
-    cluster.each["b"].wake.clear()
+    cluster.each["b"]._taking._due.clear()
     if end == "deleted":
         cluster.pods["a"]["metadata"]["deletionTimestamp"] = "2026-05-01T00:00:00Z"
     elif end == "not ready":
@@ -138,7 +137,7 @@ async def test_a_pod_that_ends_is_followed_at_once_and_leads_no_more(end):
     else:
         del cluster.pods["a"]
     cluster.show()
-    assert cluster.each["b"].wake.is_set(), "it does not wait for the next tick"
+    assert cluster.each["b"]._taking._due.is_set(), "it does not wait for the next tick"
     await cluster.tick("b")
     assert cluster.active == ["b"]
     assert cluster.patches[1:] == [("b", "true"), *([("a", None)] * (end != "gone"))]
@@ -175,7 +174,7 @@ class Connections:
 
 async def test_a_process_that_ends_is_followed_before_its_pod_says_so(monkeypatch):
     cluster = await started()
-    connections, changed = Connections(cluster, monkeypatch), cluster.each["b"].wake
+    connections, changed = Connections(cluster, monkeypatch), cluster.each["b"]._taking._due
     await connections.made_by("b", a=False)
     await cluster.tick("b")
     assert cluster.active == ["a"], (
@@ -213,7 +212,7 @@ async def test_with_a_shared_store_all_are_behind_the_service_but_who_is_not_rea
     assert pods.lost_at < 0
     await connections.made_by("a", c=True)
     await connections.made_by("a", c=said)
-    assert pods.wake.is_set()
+    assert pods._taking._due.is_set()
     await cluster.tick("a", "b", "c")
     assert cluster.active == ["a", "b"]
     assert pods.lost_at > 0
