@@ -36,7 +36,6 @@ TASKS: Final = {
     "settling": CLUSTER,
     "certificate": CLUSTER,
     "idle connections": CLUSTER,
-    "judged objects": CLUSTER,
     "watch of custom resources": CLUSTER,
     "watch of webhooks": CLUSTER,
     "watch of mutatingadmissionpolicies": CLUSTER,
@@ -47,7 +46,6 @@ TASKS: Final = {
     "renewal of the certificate": CLUSTER,
     f"watch of secrets/{CERTIFICATE}": CLUSTER,
     f"watch of configmaps/{RULES}": CLUSTER,
-    "rules": CLUSTER,
     "look at damaged objects": CLUSTER,
     "saving findings": CLUSTER,
     "registrations that follow need": CLUSTER,
@@ -209,7 +207,6 @@ def renews_its_lease(_: Server, client: Client) -> bool:
 WORKS: Final[dict[str, Check]] = {
     "watch deployments.apps": sees_a_new_deployment,
     f"watch of configmaps/{RULES}": takes_changed_rules,
-    "rules": takes_changed_rules,
     "watch of webhooks": learns_a_new_webhook,
     "leader election": renews_its_lease,
 }

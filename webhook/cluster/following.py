@@ -7,7 +7,7 @@ single objects. No admission answer waits for any of this.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -202,7 +202,7 @@ def follow_object(
     rest: Rest,
     resource: str,
     place: tuple[str, str],
-    seen: Callable[[Fields | None], None],
+    seen: Callable[[Fields | None], Awaitable[None] | None],
     supervisor: Supervisor,
 ) -> AbstractAsyncContextManager[None]:
     """Call `seen` with one object now and at each change while entered; None: it is not there.
@@ -213,14 +213,15 @@ def follow_object(
     namespace, name = place
     is_there: bool | None = None
 
-    def on_change(change: Change) -> None:
+    def on_change(change: Change) -> Awaitable[None] | None:
         nonlocal is_there
         if change.what is ChangeKind.SEEN:
             is_there = True
-            seen(change.object)
-        elif is_there is not False and (change.what is ChangeKind.GONE or is_there is None):
+            return seen(change.object)
+        if is_there is not False and (change.what is ChangeKind.GONE or is_there is None):
             is_there = False
-            seen(None)
+            return seen(None)
+        return None
 
     # By this selector the right to one object is enough: apiserver pkg/endpoints/request/
     # requestinfo.go takes the name from it.
@@ -229,33 +230,17 @@ def follow_object(
     return informing(f"watch of {resource}/{name}", found, on_change, supervisor)
 
 
-@asynccontextmanager
-async def follow_texts(
+def follow_texts(
     rest: Rest, place: tuple[str, str], take: Callable[[Texts | None], None], supervisor: Supervisor
-) -> AsyncIterator[None]:
+) -> AbstractAsyncContextManager[None]:
     """Call `take` in a thread with each content of a ConfigMap while entered; None: not there.
 
-    place  namespace and name. Contents that follow each other quickly are taken once, the last of
-           them; `take` may block for seconds.
+    place  namespace and name
     """
-    wake = asyncio.Event()
-    latest: Texts | None = None
 
-    def seen(found: Fields | None) -> None:
-        nonlocal latest
+    async def seen(found: Fields | None) -> None:
         data = b"null" if found is None else found.get("data", b"null")
         texts = msgspec.json.decode(data, type=dict[str, str] | None)
-        latest = None if found is None else texts or {}
-        wake.set()
+        await in_thread(take, None if found is None else texts or {})
 
-    async def run() -> None:
-        while True:
-            await wake.wait()
-            wake.clear()
-            await in_thread(take, latest)
-
-    async with (
-        follow_object(rest, "configmaps", place, seen, supervisor),
-        supervisor.running({"rules": run}, on_failure=wake.set),
-    ):
-        yield
+    return follow_object(rest, "configmaps", place, seen, supervisor)

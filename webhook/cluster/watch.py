@@ -163,12 +163,14 @@ class Collection:
 
 async def follow(
     states: Callable[[], AsyncIterator[T]],
-    on_state: Callable[[T], None],
+    on_state: Callable[[T], Awaitable[None] | None],
     on_trouble: Callable[[str], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Call `on_state` with every state, for ever; report errors, and try again after a pause.
+
+    What `on_state` returns is awaited before the next state is read.
 
     The pause grows until it has gone well for a while: a list that can be read says nothing about
     the watch after it.
@@ -178,7 +180,8 @@ async def follow(
         began = clock()
         try:
             async for state in states():
-                on_state(state)
+                if (taken := on_state(state)) is not None:
+                    await taken
                 await sleep(0)  # reviews must not wait for a long list
             # A proxy may end every watch at once: do not reconnect in a storm.
             await sleep(_SHORTEST_WAIT)
@@ -192,7 +195,7 @@ async def follow(
 def informing(
     what: str,
     collection: Collection,
-    on_change: Callable[[Change], None],
+    on_change: Callable[[Change], Awaitable[None] | None],
     supervisor: Supervisor,
     on_trouble: Callable[[], object] = bool,
 ) -> AbstractAsyncContextManager[None]:

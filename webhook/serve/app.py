@@ -114,7 +114,6 @@ class App:
     async def connect(self) -> None:
         """Connect the cluster, the store and the server with these parts."""
         settings, enter = self.settings, self.stack.enter_async_context
-        await enter(self.watching.judging())
         if settings.kubeconfig is not None:
             from webhook.serve.connected import connect_cluster  # noqa: PLC0415 - loads for 0.5 s
 

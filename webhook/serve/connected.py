@@ -1,6 +1,6 @@
 """The parts of a server that use a cluster; importing this loads the Kubernetes API client."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -213,13 +213,14 @@ async def connect_cluster(app: "App", kubeconfig: str) -> ConnectedCluster:
     return found
 
 
-def _show(watching: Watching, resource: str, change: Change) -> None:
+def _show(watching: Watching, resource: str, change: Change) -> Awaitable[None] | None:
     match change.what:
         case ChangeKind.SEEN if change.is_cut:
             watching.unreadable(resource, change.uid)
         case ChangeKind.SEEN:
-            watching.seen(resource, change.object)
+            return watching.seen(resource, change.object)
         case ChangeKind.GONE:
             watching.gone(change.uid)
         case ChangeKind.CAUGHT_UP:
             watching.current(resource, is_current=True)
+    return None

@@ -1,6 +1,7 @@
-"""Watched kinds with a rule in CEL: judged in a thread, tracked in order, bounded."""
+"""Watched kinds with a rule in CEL: judged in a thread, one object at a time."""
 
 import asyncio
+import time
 
 import msgspec
 import pytest
@@ -8,8 +9,6 @@ import pytest
 from genguard.objects.fields import fields_of
 from genguard.status.health_rules import HealthRule, Key, RuleAnswers
 from genguard.status.tracking import Tracking
-from tests.waiting import until
-from webhook.server import watching as module
 from webhook.server.watching import Watching
 
 RULE = HealthRule("example.org", "Widget", {Key.CURRENT: "status.done"}, "f")
@@ -53,40 +52,28 @@ def watched():
 
 
 def see(watching, document):
-    watching.seen("widgets.example.org", fields_of(document))
+    return watching.seen("widgets.example.org", fields_of(document))
 
 
-async def test_of_an_object_that_waits_the_latest_state_alone_is_judged(watched):
+async def test_an_object_is_tracked_once_its_rule_was_asked(watched):
     rules, tracking, watching = watched
-    see(watching, widget(version=1, done=True))
-    see(watching, widget(version=2, done=False))
-    async with watching.judging():
-        await until(lambda: state(tracking) == (False, False))
-    assert rules.asked == [{"done": False}]
+    for version, done in ((1, True), (2, False)):
+        await see(watching, widget(version=version, done=done))
+        assert state(tracking) == (done, done)
+    assert rules.asked == [{"done": True}, {"done": False}]
 
 
-async def test_an_object_that_is_deleted_while_its_rule_is_asked_does_not_come_back(watched):
+async def test_one_rule_is_asked_at_a_time_so_that_threads_are_left_for_reviews(watched):
     rules, tracking, watching = watched
-    loop = asyncio.get_running_loop()
-    rules.on_judge = lambda: loop.call_soon_threadsafe(watching.gone, "u")
-    see(watching, widget(done=True))
-    see(watching, widget(uid="v", done=True))
-    async with watching.judging():
-        rules_done = lambda: len(rules.asked) == 2 and not watching._waiting  # noqa: E731
-        await until(rules_done)
-        await until(lambda: state(tracking, "v") is not None)
-    assert state(tracking) is None
+    now, most = set(), []
 
+    def ask():
+        now.add(name := object())
+        most.append(len(now))
+        time.sleep(0.01)
+        now.discard(name)
 
-async def test_what_waits_is_bounded_in_number_and_bytes(monkeypatch, caplog):
-    monkeypatch.setattr(module, "MOST_WAITING", 3)
-    watching = Watching(["widgets.example.org"], Tracking(), Rules())
-    for number in range(5):
-        see(watching, widget(uid=f"u{number}", done=True))
-    assert (len(watching._waiting), watching._waiting.dropped) == (3, 2)
-    monkeypatch.setattr(module, "MOST_WAITING_BYTES", 10)
-    watching = Watching(["widgets.example.org"], Tracking(), Rules())
-    see(watching, widget(uid="more", done=True))
-    assert (len(watching._waiting), watching._waiting.bytes) == (0, 0)
-    said = "objects not judged: too many at once"
-    assert [one.message for one in caplog.records] == [said, said], "once for each of them"
+    rules.on_judge = ask
+    await asyncio.gather(*(see(watching, widget(uid=f"u{number}", done=True)) for number in "abc"))
+    assert most == [1, 1, 1]
+    assert state(tracking, "uc") == (True, True)
