@@ -118,7 +118,12 @@ class QueuedSink:
 
 
 class Verification:
-    """Remembers which objects exist, for all sinks. True is final; other results expire."""
+    """Passes on findings whose objects exist, to all receivers, and marks those it cannot verify.
+
+    Where no client certificate is required, an untrusted client may send reviews of objects that do
+    not exist. A finding is not reported if its object does not exist or has another uid. That it
+    exists is final; other results expire.
+    """
 
     def __init__(
         self,
@@ -126,14 +131,30 @@ class Verification:
         supervisor: Supervisor,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`supervisor` counts lookups that fail; `clock` gives seconds."""
+        """`supervisor` counts what fails; `clock` gives seconds."""
         self._supervisor: Final = supervisor
         self._lookup: Final = lookup
         self._clock: Final = clock
         self._known: Final[LRUCache[FoundObject, tuple[bool | None, float]]] = LRUCache(_OBJECTS)
+        self._reported: Final[LRUCache[str, None]] = LRUCache(_OBJECTS)
         self._window = (0.0, 0)
 
-    async def of(self, thing: FoundObject) -> bool | None:
+    async def passed(self, finding: Finding, *, is_end: bool = False) -> Finding | None:
+        """Return a finding as it may be reported, None where it may not.
+
+        is_end  it is over: that is reported if the finding was
+        """
+        with self._supervisor.guard("findings"):
+            if finding.severity is Severity.INFO or finding.state == "resolved":
+                return finding if not is_end or finding.id in self._reported else None
+            verdict = await self._exists(finding.subject)
+            if verdict is not False:
+                self._reported[finding.id] = None
+                message = finding.message if verdict else f"{UNVERIFIED}{finding.message}"
+                return structs.replace(finding, message=message)
+        return None
+
+    async def _exists(self, thing: FoundObject) -> bool | None:
         """Return whether the object exists, None if that is unknown."""
         if not thing.uid:
             return None  # it comes and goes: whether it exists just now proves nothing
@@ -159,21 +180,14 @@ class Verification:
 
 
 class VerifiedSink:
-    """Passes on findings whose objects exist, and marks those that are unverified.
+    """Tells a receiver of verified findings, and of the end of those it was told of."""
 
-    Where no client certificate is required, an untrusted client may send reviews of objects that do
-    not exist. A finding is not reported if its object does not exist or has another uid.
-    """
-
-    def __init__(self, sink: Sink, verification: Verification, supervisor: Supervisor) -> None:
-        """`sink` receives the verified findings; `supervisor` counts those left out."""
-        self._supervisor: Final = supervisor
+    def __init__(self, sink: Sink, verification: Verification) -> None:
         self._sink: Final = sink
-        self._verification: Final = verification
-        self._reported: Final[LRUCache[str, None]] = LRUCache(_OBJECTS)
+        self._passed: Final = verification.passed
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Pass on verified findings, and the end of every finding that was passed on before."""
+        """Pass on what is verified."""
         passed = [
             Change(transition, found)
             for transition, finding in changes
@@ -181,20 +195,3 @@ class VerifiedSink:
         ]
         known = [one for finding in findings if (one := await self._passed(finding)) is not None]
         await self._sink.tell(tuple(passed), tuple(known))
-
-    async def _passed(self, finding: Finding, *, is_end: bool = False) -> Finding | None:
-        with self._supervisor.guard("findings"):
-            return await self._verified(finding, is_end=is_end)
-        return None
-
-    async def _verified(self, finding: Finding, *, is_end: bool) -> Finding | None:
-        if finding.severity is Severity.INFO or finding.state == "resolved":
-            # Not reported, except for the end of a finding that was reported before.
-            return finding if not is_end or finding.id in self._reported else None
-        verdict = await self._verification.of(finding.subject)
-        if verdict is False:
-            return None
-        self._reported[finding.id] = None
-        if verdict is None:
-            return structs.replace(finding, message=f"{UNVERIFIED}{finding.message}")
-        return finding

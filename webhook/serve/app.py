@@ -229,7 +229,7 @@ class App:
             # Any client that reaches the port may have sent the reviews behind a finding.
             verification = Verification(cluster.objects.exists, self.supervisor)
             for name, sink in receivers.items():
-                receivers[name] = VerifiedSink(sink, verification, self.supervisor)
+                receivers[name] = VerifiedSink(sink, verification)
         return receivers
 
     async def _keep_findings(self, detecting: Detecting) -> None:

@@ -27,7 +27,7 @@ class Api:
         self.verdict, self.asked, self.now = verdict, [], 100.0
         self.told = Told()
         self.verification = Verification(self.look, Supervisor(), lambda: self.now)
-        self.sink = VerifiedSink(self.told, self.verification, Supervisor())
+        self.sink = VerifiedSink(self.told, self.verification)
 
     async def look(self, thing: FoundObject) -> bool | None:
         self.asked.append(thing)
@@ -103,9 +103,7 @@ async def test_an_api_that_hangs_holds_alerts_up_once(monkeypatch):
         await asyncio.Event().wait()
         return True
 
-    api.sink = VerifiedSink(
-        api.told, Verification(hang, Supervisor(), lambda: api.now), Supervisor()
-    )
+    api.sink = VerifiedSink(api.told, Verification(hang, Supervisor(), lambda: api.now))
     flood = [change(Transition.OPENED, id=str(n), object=on(f"o{n}")) for n in range(9)]
     assert len(await api.tell(*flood)) == 9
     assert len(asked) == 1
