@@ -44,8 +44,7 @@ TASKS: Final = {
     "watch of own pods": CLUSTER,
     "connections to other pods": CLUSTER,
     "renewal of the certificate": CLUSTER,
-    f"watch of secrets/{CERTIFICATE}": CLUSTER,
-    f"watch of configmaps/{RULES}": CLUSTER,
+    "rules": CLUSTER,
     "look at damaged objects": CLUSTER,
     "saving findings": CLUSTER,
     "registrations that follow need": CLUSTER,
@@ -206,7 +205,7 @@ def renews_its_lease(_: Server, client: Client) -> bool:
 
 WORKS: Final[dict[str, Check]] = {
     "watch deployments.apps": sees_a_new_deployment,
-    f"watch of configmaps/{RULES}": takes_changed_rules,
+    "rules": takes_changed_rules,
     "watch of webhooks": learns_a_new_webhook,
     "leader election": renews_its_lease,
 }

@@ -2,7 +2,7 @@
 
 certs/renewal.py says what the Secret is to hold. The leader writes that, and its ca.crt into each
 caBundle that differs, at least every LONGEST_SECONDS: that is how long a caBundle that somebody has
-damaged stays. A change of the Secret is looked at once.
+damaged stays. The other replicas look at the Secret each second, as they look at the Lease.
 
 A new authority signs only once every caBundle has held it for SPREAD_SECONDS: an API server goes by
 its informer's copy of a registration, usually less than a second old (apiserver
@@ -26,6 +26,7 @@ from typing import Any, Final
 import certs
 from genguard.linting.hook import INJECTORS
 from webhook.cluster.rest import RefusedError, Rest, if_there
+from webhook.election.leader import Leadership
 from webhook.manifest.documents import Document, path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 from webhook.telemetry.logs import LOGGER
@@ -39,12 +40,14 @@ _SOON_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class Certificates:
-    """Renews the certificate in a Secret: `step` is that of a Reconciler.
+    """Follows the certificate in a Secret: `step` is that of a Reconciler.
 
-    names     the DNS names of the certificate
-    lifetime  of a new certificate
-    now       gives the time in UTC
-    clock     gives monotonic seconds
+    names       the DNS names of the certificate
+    lifetime    of a new certificate
+    now         gives the time in UTC
+    clock       gives monotonic seconds
+    leadership  who leads renews it; None: this replica does
+    seen        is called with what the Secret holds
     """
 
     calls: Rest
@@ -54,17 +57,23 @@ class Certificates:
     lifetime: timedelta
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     clock: Callable[[], float] = time.monotonic
+    leadership: Leadership | None = None
+    seen: Callable[[certs.Files], object] = bool
     _spread_at: float = float("-inf")
     _left: str = ""
 
     async def step(self) -> float:
-        """Write what is due; return the seconds until the next step.
+        """Read the Secret, and write what is due; return the seconds until the next step.
 
         Raises RefusedError, one of UNREACHED, or CertificateError.
         """
-        registrations = await self._registrations()
+        leads = self.leadership is None or self.leadership.is_leader
+        registrations = await self._registrations() if leads else []
         secret = await self._secret()
         files = decoded(secret)
+        self.seen(files)
+        if not leads:
+            return _SOON_SECONDS
         bundles = tuple(bundle for one in registrations for bundle in _bundles(one))
         due = certs.renewal(
             files,
@@ -84,6 +93,7 @@ class Certificates:
             await self._put(secret | {"data": data})
             done = "prepared" if due.files.get("tls.crt") == files.get("tls.crt") else "promoted"
             LOGGER.info(f"certificate {done}", extra={"facts": {"reason": due.reason}})
+            self.seen(due.files)
         trusted = due.files.get("ca.crt", b"")
         for one in registrations:
             if any(bundle != trusted for bundle in _bundles(one)):

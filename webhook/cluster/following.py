@@ -1,14 +1,14 @@
 """Follows what the server watches in its cluster.
 
 That is what the engine must know: version, CRDs, mutating webhooks and policies, so that a new
-custom resource is judged correctly from its first object on; and kinds, versions of objects and
-single objects. No admission answer waits for any of this.
+custom resource is judged correctly from its first object on; and kinds and versions of objects. No
+admission answer waits for any of this.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,6 @@ import msgspec
 from genguard.admission.matching import BINDING, POLICY, read_policies
 from genguard.detection.suspects import Suspects, read_configurations
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
-from genguard.objects.fields import Fields
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
 from webhook.cluster.discovery import UNSERVED_SECONDS, collection_path, once_served
 from webhook.cluster.rest import Rest, if_there
@@ -31,7 +30,6 @@ from webhook.cluster.watch import (
 )
 from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Run, Supervisor
-from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 
 if TYPE_CHECKING:  # verbs that follow a cluster have none of these
@@ -166,9 +164,6 @@ async def follow_cluster(
         yield
 
 
-Texts = Mapping[str, str]
-
-
 def see_versions(resource: str, versions: Versions, supervisor: Supervisor, change: Change) -> None:
     """Have the version of an object judged that a watch has shown: see genguard/versions.py.
 
@@ -196,51 +191,3 @@ async def watching_versions(
             watched = informing(f"versions of {one}", found, seen, supervisor)
             await stack.enter_async_context(watched)
         yield
-
-
-def follow_object(
-    rest: Rest,
-    resource: str,
-    place: tuple[str, str],
-    seen: Callable[[Fields | None], Awaitable[None] | None],
-    supervisor: Supervisor,
-) -> AbstractAsyncContextManager[None]:
-    """Call `seen` with one object now and at each change while entered; None: it is not there.
-
-    resource  as in a path of the core group: secrets
-    place     namespace and name
-    """
-    namespace, name = place
-    is_there: bool | None = None
-
-    def on_change(change: Change) -> Awaitable[None] | None:
-        nonlocal is_there
-        if change.what is ChangeKind.SEEN:
-            is_there = True
-            return seen(change.object)
-        if is_there is not False and (change.what is ChangeKind.GONE or is_there is None):
-            is_there = False
-            return seen(None)
-        return None
-
-    # By this selector the right to one object is enough: apiserver pkg/endpoints/request/
-    # requestinfo.go takes the name from it.
-    path = f"/api/v1/namespaces/{namespace}/{resource}"
-    found = Collection(rest, path, fieldSelector=f"metadata.name={name}")
-    return informing(f"watch of {resource}/{name}", found, on_change, supervisor)
-
-
-def follow_texts(
-    rest: Rest, place: tuple[str, str], take: Callable[[Texts | None], None], supervisor: Supervisor
-) -> AbstractAsyncContextManager[None]:
-    """Call `take` in a thread with each content of a ConfigMap while entered; None: not there.
-
-    place  namespace and name
-    """
-
-    async def seen(found: Fields | None) -> None:
-        data = b"null" if found is None else found.get("data", b"null")
-        texts = msgspec.json.decode(data, type=dict[str, str] | None)
-        await in_thread(take, None if found is None else texts or {})
-
-    return follow_object(rest, "configmaps", place, seen, supervisor)

@@ -4,14 +4,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 import certs
-from genguard.objects.fields import Fields
 from genguard.versions import Versions
-from webhook.cluster.certificates import Certificates, decoded
+from webhook.cluster.certificates import Certificates
 from webhook.cluster.connection import (
     IN_CLUSTER,
     TokenReviews,
@@ -20,18 +17,13 @@ from webhook.cluster.connection import (
     server_identity,
 )
 from webhook.cluster.discovery import collection_path
-from webhook.cluster.following import (
-    follow_cluster,
-    follow_object,
-    follow_texts,
-    watching_versions,
-)
+from webhook.cluster.following import follow_cluster, watching_versions
 from webhook.cluster.healing import Healing, Rechecking
 from webhook.cluster.installation import enforcing_command
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.reconcile import NEVER, Reconciler
 from webhook.cluster.registrations import Follower, News, RefusedWrites
-from webhook.cluster.rest import Rest
+from webhook.cluster.rest import Rest, if_there
 from webhook.cluster.saved_findings import FindingsConfigMap
 from webhook.cluster.standby import StandbyElection
 from webhook.cluster.stored_objects import StoredObjects, event_creator
@@ -42,6 +34,7 @@ from webhook.server.detecting import Detecting
 from webhook.server.tls import HeldPair, until_good
 from webhook.server.watching import Watching
 from webhook.store.persister import Persister
+from webhook.tasks.threads import in_thread
 
 if TYPE_CHECKING:
     from webhook.serve.app import App
@@ -49,6 +42,8 @@ if TYPE_CHECKING:
 _CERTIFICATE_SECONDS: Final = 50.0
 """How long to wait for a certificate: less than the manifests give a pod to start, and enough to
 renew one that cannot be used."""
+_RULES_SECONDS: Final = 5.0
+"""Between two looks at the ConfigMap of the rules."""
 _NAME: Final = "genguard"
 """Of the Service and of the Lease."""
 
@@ -96,8 +91,22 @@ class ConnectedCluster:
             await self._enter(informing(f"watch {one}", found, on_change, supervisor, lost))
         place = app.rules.place
         if place is not None and place.configmap:
-            where = place.namespace or self._namespace, place.configmap
-            await self._enter(follow_texts(rest, where, app.rules.take, supervisor))
+            where = place.namespace or self._namespace
+            await self._take_rules(f"/api/v1/namespaces/{where}/configmaps/{place.configmap}")
+
+    async def _take_rules(self, path: str) -> None:
+        """Use the rules that a ConfigMap has, now and after each change."""
+        used: list[Any] = []
+
+        async def read() -> float:
+            found = await if_there(self._rest.get(path))
+            texts = None if found is None else found.get("data") or {}
+            if used != [texts]:
+                await in_thread(self._app.rules.take, texts)
+                used[:] = [texts]
+            return _RULES_SECONDS
+
+        await self._run(Reconciler("rules", read))
 
     def elect_by_pods(self) -> StandbyElection:
         """The election of a leader that also says which pods are behind the Service."""
@@ -108,7 +117,7 @@ class ConnectedCluster:
         )
 
     async def certificate(self, secret: str, leadership: Leadership) -> HeldPair:
-        """Follow the certificate of a Secret, and renew it while this replica leads.
+        """Serve the certificate of a Secret, and renew it while this replica leads.
 
         The files of the flags are served until the Secret has been read. Waits until there is a
         certificate to serve; raises CertificateError when none comes in time.
@@ -117,25 +126,23 @@ class ConnectedCluster:
         names = certs.installed_names(_NAME, self._namespace)
         names = (*names, "localhost", *settings.dns_name)
         lifetime = timedelta(seconds=settings.cert_lifetime)
-        renewed = Certificates(self._rest, self._namespace, secret, names, lifetime)
-        renewing = Reconciler(
-            "renewal of the certificate",
-            renewed.step,
-            leadership,
-            errors=(certs.CertificateError,),
-        )
-        failing = "genguard_certificate_rotation_failing"
-        self._app.metrics.gauge(failing, lambda: float(renewing.is_failing))
         held = HeldPair(f"{secret} -n {self._namespace}", files_of(settings))
-
-        def seen(found: Fields | None) -> None:
-            if found is not None:
-                data = msgspec.json.decode(found.get("data", b"null"))
-                held.take(decoded({"data": data}))
-                renewing.wake()
-
-        place = self._namespace, secret
-        await self._enter(follow_object(self._rest, "secrets", place, seen, self._app.supervisor))
+        renewed = Certificates(
+            self._rest,
+            self._namespace,
+            secret,
+            names,
+            lifetime,
+            leadership=leadership,
+            seen=held.take,
+        )
+        renewing = Reconciler(
+            "renewal of the certificate", renewed.step, errors=(certs.CertificateError,)
+        )
+        self._app.metrics.gauge(
+            "genguard_certificate_rotation_failing",
+            lambda: float(renewing.is_failing and leadership.is_leader),
+        )
         await self._run(renewing)
         await until_good(held, _CERTIFICATE_SECONDS)
         return held

@@ -47,8 +47,9 @@ class HeldPair:
 
     def take(self, held: Mapping[str, bytes]) -> None:
         """Remember the present contents of the Secret."""
-        self._held = held
-        self._changed.set()
+        if held != self._held:
+            self._held = held
+            self._changed.set()
 
     async def changed(self, seconds: float) -> None:
         """Wait until the Secret has changed, but no longer than so many seconds."""
