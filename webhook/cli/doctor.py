@@ -33,7 +33,7 @@ from webhook.cluster.installation import (
     leftovers,
     send_probe,
 )
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import RefusedError, Rest, ask
 from webhook.doctor.checks import diagnose
 from webhook.doctor.facts import CheckResult, Facts, Level, Right, Source
 from webhook.install.installing import registrations
@@ -41,7 +41,6 @@ from webhook.manifest.documents import path_of, title_of
 from webhook.manifest.rendering import deployment_of, render, secret_of
 
 _COLOURS = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARN: "yellow", Level.FAIL: "red"}
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 _WATCHED: Final = "default"
 """A namespace that every cluster has and that the registrations include."""
 _PROBES: Final = 20
@@ -186,9 +185,8 @@ async def _rights(rest: Rest, facts: Facts) -> tuple[Right, ...]:
         }
         given = {key: value for key, value in attributes.items() if value}
         spec = {"resourceAttributes": given, **who}
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        answer = await rest.call("POST", f"{_REVIEWS}/{kind.lower()}s", body)
-        found.append(right._replace(allowed=bool(answer["status"].get("allowed"))))
+        answer = await ask(rest, kind, spec)
+        found.append(right._replace(allowed=bool(answer.get("allowed"))))
     return tuple(found)
 
 

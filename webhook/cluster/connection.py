@@ -25,15 +25,13 @@ from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
 from genguard.formats.documents import load_document
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, ask
 from webhook.telemetry.logs import LOGGER
 
 IN_CLUSTER: Final = "in-cluster"
 POD_NAME: Final = "GENGUARD_POD_NAME"
 """The environment variable with the name of the server's pod."""
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _TICK: Final = 0.01
 _MOST_CLOSING_TICKS: Final = 200
@@ -242,14 +240,14 @@ class TokenReviews:
         The user is "" for an invalid token. None when the API server cannot be asked.
         """
         try:
-            found = await self._ask(_TOKENS, "TokenReview", {"token": token})
+            found = await ask(self._rest, "TokenReview", {"token": token})
             if found.get("authenticated") is not True:
                 return "", False
             user = {key: found["user"].get(key) for key in ("uid", "groups", "extra")}
             name = str(found["user"]["username"])
             at = {"path": path, "verb": verb}
             spec = {**user, "user": name, "nonResourceAttributes": at}
-            access = await self._ask(_ACCESS, "SubjectAccessReview", spec)
+            access = await ask(self._rest, "SubjectAccessReview", spec)
         except (RefusedError, AttributeError, KeyError, *UNREACHED) as error:
             # Not the error's text: an API server may repeat in it what it was sent.
             status = error.status if isinstance(error, RefusedError) else None
@@ -257,8 +255,3 @@ class TokenReviews:
             LOGGER.warning("token not reviewed", extra={"facts": facts})
             return None
         return name, access.get("allowed") is True
-
-    async def _ask(self, path: str, kind: str, spec: dict[str, Any]) -> Any:
-        group = path.removeprefix("/apis/").rpartition("/")[0]
-        asked = {"apiVersion": group, "kind": kind, "spec": spec}
-        return (await self._rest.call("POST", path, asked))["status"]

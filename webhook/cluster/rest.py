@@ -303,6 +303,16 @@ class Rest:
             await asyncio.sleep(wait)
 
 
+async def ask(rest: Rest, kind: str, spec: Mapping[str, Any] | None = None) -> Any:
+    """Return the status with which the API server answers a review, such as a TokenReview.
+
+    Raises as `call` does.
+    """
+    group = f"{'authorization' if kind.endswith('AccessReview') else 'authentication'}.k8s.io"
+    review = {"apiVersion": f"{group}/v1", "kind": kind} | ({"spec": spec} if spec else {})
+    return (await rest.call("POST", f"/apis/{group}/v1/{kind.lower()}s", review))["status"]
+
+
 def _put_off(response: aiohttp.ClientResponse) -> float | None:
     """Return the seconds after which the same call is to be sent again; None: it is answered."""
     asks = response.headers.get("Retry-After", "")

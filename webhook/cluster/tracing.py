@@ -32,10 +32,9 @@ from genguard.trace.passes import status_as_reported
 from genguard.trace.plan import OWNER, RUN_LABEL, Traced, has_expired, is_observer
 from webhook.cluster.discovery import discover
 from webhook.cluster.reconcile import NotInTimeError, until
-from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, if_there
+from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, ask, if_there
 
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _NEEDED: Final = ("list", "create", "delete")
 _SLICE: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 """The addresses of API servers; each writes its own (controlplane/instance.go)."""
@@ -97,13 +96,8 @@ async def check_rights(rest: Rest) -> None:
     missing = []
     for verb in _NEEDED:
         attributes = {"verb": verb, "group": group, "resource": resource}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = await rest.call("POST", _REVIEWS, review)
-        if not answer["status"].get("allowed"):
+        answer = await ask(rest, "SelfSubjectAccessReview", {"resourceAttributes": attributes})
+        if not answer.get("allowed"):
             missing.append(verb)
     if missing:
         wanted = "a trace must list, create and delete them"
