@@ -34,8 +34,7 @@ RULES, CERTIFICATE = "genguard-rules", "genguard-tasks"
 TASKS: Final = {
     "detection": CLUSTER,
     "settling": CLUSTER,
-    "certificate": CLUSTER,
-    "idle connections": CLUSTER,
+    "connections and certificate": CLUSTER,
     "watch of custom resources": CLUSTER,
     "watch of webhooks": CLUSTER,
     "watch of mutatingadmissionpolicies": CLUSTER,

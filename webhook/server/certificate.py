@@ -88,7 +88,6 @@ class CertificateKeeper:
         """
         now = datetime.now(UTC)
         self._own: Path | None = None
-        self._held: Final = held
         self._names: Final = ("localhost", *settings.dns_name)
         self._lifetime: Final = timedelta(seconds=settings.cert_lifetime)
         self._renewal: Final = min(_RENEWAL, self._lifetime * _SHORTEST_RENEWAL)
@@ -103,13 +102,6 @@ class CertificateKeeper:
             source = PairFiles.in_folder(self._own)
         self.serving: Final = ServingCertificate(source, at=now, client_ca=self._client_ca)
         self._warn()
-
-    async def changed(self, seconds: float) -> None:
-        """Wait so many seconds, or less where the Secret changes earlier."""
-        if self._held is not None:
-            await self._held.changed(seconds)
-        else:
-            await asyncio.sleep(seconds)
 
     def refresh(self, now: datetime) -> bool:
         """Renew and reload what is due; what cannot be used leaves the last good one.

@@ -35,10 +35,10 @@ from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
-_TICK_SECONDS: Final = 5.0
-TICKING: Final = "certificate"
-SENDING_AWAY: Final = "idle connections"
-"""The names of tasks."""
+_LOOK_SECONDS: Final = 5.0
+"""Between two looks at the certificate."""
+TENDING: Final = "connections and certificate"
+"""The name of the task."""
 _POLL_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 2.0
 """While it drains or stands by, a connection without a request for so long is closed. The time
@@ -140,8 +140,7 @@ class AdmissionService:
         self.secure_port = self._port.number
         self._measure()
         await self._start_ops()
-        self._supervisor.start(TICKING, self._tick)
-        self._supervisor.start(SENDING_AWAY, self._send_away)
+        self._supervisor.start(TENDING, self._tend)
         self._handler.detecting.start()
         scheme = "https" if settings.ops_tls else "http"
         facts = {
@@ -209,7 +208,7 @@ class AdmissionService:
     async def drain(self) -> None:
         """Answer on, with Connection: close, until nobody sends here any more.
 
-        Idle connections are closed as well (`_send_away`). Otherwise the API server would keep some
+        Idle connections are closed as well (`_tend`). Otherwise the API server would keep some
         of them, and the three calls of one write would reach this server and the one that takes its
         place.
         """
@@ -224,9 +223,12 @@ class AdmissionService:
                 return
             await asyncio.sleep(0.1)
 
-    async def _send_away(self) -> None:
-        """Drop overdue connections, and idle ones while this server drains or stands by."""
-        began = math.inf
+    async def _tend(self) -> None:
+        """Drop overdue connections, and idle ones while this server drains or stands by.
+
+        Every few seconds, look whether the certificate has changed.
+        """
+        began, looked = math.inf, -math.inf
         while True:
             await asyncio.sleep(0.1)
             for port in (self._port, self._ops_port):
@@ -236,10 +238,18 @@ class AdmissionService:
             began = min(began, now) if self._handler.sends_away else math.inf
             if now - began >= _IDLE_SECONDS:
                 self._port.close_idle(now - _IDLE_SECONDS)
+            if now - looked < _LOOK_SECONDS:
+                continue
+            looked = now
+            self._handler.overload.end_if_quiet()
+            if self._clients is not None:
+                self._clients.episode.end_if_quiet()
+            if self._keeper.refresh(datetime.now(UTC)):
+                self._port.retire()
 
     async def stop(self) -> None:
         """Close the listeners, finish what is in flight, end."""
-        await self._supervisor.end((TICKING, SENDING_AWAY))
+        await self._supervisor.end((TENDING,))
         self._lag.stop()
         await self._finish()
         self._pages.close()
@@ -293,12 +303,3 @@ class AdmissionService:
 
     def _seconds_to_expiry(self) -> float:
         return (self.certificate.not_after - datetime.now(UTC)).total_seconds()
-
-    async def _tick(self) -> None:
-        while True:
-            await self._keeper.changed(_TICK_SECONDS)
-            self._handler.overload.end_if_quiet()
-            if self._clients is not None:
-                self._clients.episode.end_if_quiet()
-            if self._keeper.refresh(datetime.now(UTC)):
-                self._port.retire()

@@ -19,7 +19,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,6 +32,7 @@ _HAS_MEMORY_FILES: Final = hasattr(os, "memfd_create")
 _CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
+_EVERY_SECONDS: Final = 0.1
 _FILES: Final[Mapping[Part, str]] = {"certificate": CERT_FILE, "key": KEY_FILE, "ca": CA_FILE}
 
 
@@ -43,19 +44,10 @@ class HeldPair:
         self._secret: Final = secret
         self._first: Final = first
         self._held: Mapping[str, bytes] | None = None
-        self._changed: Final = asyncio.Event()
 
     def take(self, held: Mapping[str, bytes]) -> None:
         """Remember the present contents of the Secret."""
-        if held != self._held:
-            self._held = held
-            self._changed.set()
-
-    async def changed(self, seconds: float) -> None:
-        """Wait until the Secret has changed, but no longer than so many seconds."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        self._changed.clear()
+        self._held = held
 
     def read(self) -> PairSnapshot:
         """Read the present pair; raises CertificateError where there is none."""
@@ -177,7 +169,7 @@ async def until_good(pair: HeldPair, seconds: float) -> None:
                 raise
         else:
             return
-        await pair.changed(end - time.monotonic())
+        await asyncio.sleep(_EVERY_SECONDS)
 
 
 def _settings() -> ssl.SSLContext:

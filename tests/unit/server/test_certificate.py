@@ -1,6 +1,5 @@
 """Which certificate is served as time passes, and files or a Secret change."""
 
-import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -139,16 +138,6 @@ def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_p
     pair.take(held(SECOND))
     assert pair.read().cert_pem == SECOND.cert_pem
     assert pair.place("key") == "secret genguard-tls: tls.key"
-
-
-async def test_a_change_is_told_at_once():
-    pair = HeldPair("genguard-tls")
-    waiting = asyncio.create_task(pair.changed(60.0))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    pair.take(held(FIRST))
-    await waiting
-    await pair.changed(0.0)  # nothing new: the time is over
 
 
 async def test_what_is_good_is_waited_for_and_in_vain_it_says_why():
