@@ -22,7 +22,6 @@ from genguard.admission.review import (
     GroupVersionResource,
     ObjectName,
     Operation,
-    PlainWireReview,
     ReviewedObject,
     WireObject,
     WireRequest,
@@ -68,7 +67,6 @@ MOST_FIELDS: Final = 1_000
 MAX_BODY_BYTES: Final = 7 * 1024 * 1024
 """Two objects of 3 MiB, the API server's request limit, and the envelope around them."""
 
-_plain_decoder: Final = msgspec.json.Decoder(PlainWireReview)
 _decoder: Final = msgspec.json.Decoder(WireReview)
 _WHERE: Final = re.compile(r" - at `(?:key in )?\$?\.?([^`]*)`$")
 _QUOTED_VALUE: Final = re.compile(r"Invalid enum value .*")
@@ -85,7 +83,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
         raise NotJSONError("the body is empty; expected an AdmissionReview")
     _check_encoding(body)
     try:
-        review = _decoded(body)
+        review = _decoder.decode(body)
     except msgspec.ValidationError as error:
         raise _invalid(error) from None
     except msgspec.DecodeError as error:
@@ -167,13 +165,6 @@ def name_in_head(body: bytes) -> ObjectName | None:
     if found is None:
         return None
     return ObjectName(found.resource.group, found.resource.resource, found.namespace, found.name)
-
-
-def _decoded(body: bytes) -> WireReview:
-    try:
-        return _plain_decoder.decode(body)
-    except msgspec.ValidationError:
-        return _decoder.decode(body)  # an object with other fields, or something is wrong
 
 
 def _checked(review: WireReview, body: bytes) -> AdmissionRequest:

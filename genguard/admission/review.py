@@ -111,13 +111,6 @@ class WireObject(msgspec.Struct, frozen=True):
     status: msgspec.Raw = NO_RAW
 
 
-class PlainWireObject(WireObject, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """An object without further fields, as in most kinds that are written often."""
-
-    api_version: msgspec.Raw = NO_RAW
-    kind: msgspec.Raw = NO_RAW
-
-
 _NOT_READ: Final = Observed(None, ())
 """Means that `observed` has not been read yet; compared by identity."""
 
@@ -129,14 +122,13 @@ class ReviewedObject:
     spec, status  raw JSON; None where the object has none
     """
 
-    __slots__ = ("_fields", "_is_plain", "_observed", "_read", "metadata", "spec", "status")
+    __slots__ = ("_fields", "_observed", "_read", "metadata", "spec", "status")
 
     def __init__(self, wire: WireObject, read: Callable[[], Fields]) -> None:
         """`read` finds every top-level field."""
         self.metadata: Final = ObjectMeta() if wire.metadata is msgspec.UNSET else wire.metadata
         self.spec: Final = None if wire.spec is NO_RAW else wire.spec
         self.status: Final = None if wire.status is NO_RAW else wire.status
-        self._is_plain: Final = isinstance(wire, PlainWireObject)
         self._read: Final = read
         self._fields: Fields | None = None
         self._observed: Observed | None = _NOT_READ
@@ -159,12 +151,7 @@ class ReviewedObject:
     @property
     def content(self) -> Fields:
         """The top-level fields without `metadata`, `kind` and `apiVersion`."""
-        if not self._is_plain:
-            return {key: raw for key, raw in self.fields.items() if key not in NOT_CONTENT}
-        found = {} if self.spec is None else {"spec": self.spec}
-        if self.status is not None:
-            found["status"] = self.status
-        return found
+        return {key: raw for key, raw in self.fields.items() if key not in NOT_CONTENT}
 
     def get(self, key: str) -> msgspec.Raw | None:
         """One top-level field, undecoded; None where the object does not have it."""
@@ -214,19 +201,6 @@ class WireReview(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
     kind: str
     request: WireRequest
-
-
-class PlainWireRequest(WireRequest, frozen=True, rename="camel"):
-    """With plain objects."""
-
-    object: PlainWireObject | None = None
-    old_object: PlainWireObject | None = None
-
-
-class PlainWireReview(WireReview, frozen=True, rename="camel"):
-    """With plain objects."""
-
-    request: PlainWireRequest
 
 
 _LONGEST_NAMES: Final = 2_048
