@@ -20,8 +20,8 @@ from certs.issue import (
     issue_authority,
     service_names,
 )
-from certs.pem import CertificateError, PairFileError, PairSnapshot
-from certs.renewal import Files, ensure, renewal
+from certs.pem import CertificateError, Files, PairFileError, PairSnapshot
+from certs.renewal import ensure, renewal
 
 __all__ = [
     "FIRST_LEAF_LIFETIME",

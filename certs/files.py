@@ -15,11 +15,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from certs.inspect import Part
-from certs.pem import PairFileError, PairSnapshot
+from certs.pem import CA_FILE, CERT_FILE, KEY_FILE, PairFileError, PairSnapshot
 
-CERT_FILE: Final = "tls.crt"
-KEY_FILE: Final = "tls.key"
-CA_FILE: Final = "ca.crt"
 CA_KEY_FILE: Final = "ca.key"
 _SECRETS: Final = {KEY_FILE, CA_KEY_FILE}
 _LARGEST: Final = 1 << 20  # bytes: the limit of a Secret; a larger file is no certificate

@@ -5,11 +5,11 @@ from this module raises no error later. No message holds contents of a file.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,6 +17,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
 _Read = TypeVar("_Read")
+
+CERT_FILE: Final = "tls.crt"
+KEY_FILE: Final = "tls.key"
+CA_FILE: Final = "ca.crt"
+Files: TypeAlias = Mapping[str, bytes]
+"""The contents of a Secret or folder: tls.crt, tls.key, ca.crt and ca.key. Others are kept."""
 
 _MALFORMED: Final = (
     ValueError,
@@ -49,6 +55,16 @@ class PairSnapshot:
     cert_pem: bytes
     key_pem: bytes = field(repr=False)
     ca_pem: bytes | None = None  # None: no such file
+
+    @classmethod
+    def of(cls, files: Files) -> Self:
+        """The pair of a folder or Secret; what is missing is empty."""
+        return cls(files.get(CERT_FILE, b""), files.get(KEY_FILE, b""), files.get(CA_FILE))
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The pair by the names of its files."""
+        return {CERT_FILE: self.cert_pem, KEY_FILE: self.key_pem, CA_FILE: self.ca_pem or b""}
 
 
 def read_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:

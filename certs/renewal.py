@@ -12,19 +12,16 @@ goes into ca.crt first, and signs once every caBundle holds it.
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from certs.files import (
-    CA_FILE,
     CA_KEY_FILE,
-    CERT_FILE,
-    KEY_FILE,
     PairFiles,
     read_file,
     write_files,
@@ -39,7 +36,11 @@ from certs.issue import (
     issue_authority,
 )
 from certs.pem import (
+    CA_FILE,
+    CERT_FILE,
+    KEY_FILE,
     CertificateError,
+    Files,
     PairFileError,
     PairSnapshot,
     read_living,
@@ -51,8 +52,6 @@ _MOST_TRUSTED: Final = 20
 _FILES: Final = (CA_KEY_FILE, CA_FILE, KEY_FILE, CERT_FILE)
 """In the order in which they are written: a crash leaves a key without a certificate at most, and
 that is made again."""
-Files: TypeAlias = Mapping[str, bytes]
-"""The contents of a Secret or folder: tls.crt, tls.key, ca.crt and ca.key. Others are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,10 @@ def renewal(
     is_ours   a leaf of another issuer is replaced, too
     Raises CertificateError if a name is none, or if ca.key cannot sign here.
     """
-    pair = (files.get(name, b"") for name in (CERT_FILE, KEY_FILE, CA_FILE))
-    found = inspect(*pair, at=at, names=(*names, *LOOPBACK))
+    pair = PairSnapshot.of(files)
+    found = inspect(
+        pair.cert_pem, pair.key_pem, pair.ca_pem or b"", at=at, names=(*names, *LOOPBACK)
+    )
     ours = f"CN={AUTHORITY_NAME} "
     if found.facts and not is_ours and not found.facts.issuer.startswith(ours):
         issuer = found.facts.issuer
@@ -144,12 +145,12 @@ def ensure(
             raise CertificateError("; ".join(f"{folder}: {one.message}" for one in errors))
         return Ensured(pair)
     if not due.reason:  # no lock: a mounted Secret cannot be written
-        return Ensured(_pair(files))
+        return Ensured(PairSnapshot.of(files))
     try:
         with _locked(folder):
             files, due = look()
             if not due.reason:  # another process renewed it meanwhile
-                return Ensured(_pair(files))
+                return Ensured(PairSnapshot.of(files))
             changed = [name for name in _FILES if due.files[name] != files.get(name)]
             write_files(folder, {name: due.files[name] for name in changed})
     except OSError as error:
@@ -157,13 +158,9 @@ def ensure(
         refusal = PairFileError(folder, reason)
         if not due.is_usable:
             raise refusal from error
-        return Ensured(_pair(files), reason=f"{due.reason}; {refusal}")
+        return Ensured(PairSnapshot.of(files), reason=f"{due.reason}; {refusal}")
     action = "authority-issued" if CA_KEY_FILE in changed else "leaf-issued"
-    return Ensured(_pair(due.files), action, due.reason)
-
-
-def _pair(files: Files) -> PairSnapshot:
-    return PairSnapshot(files[CERT_FILE], files[KEY_FILE], files.get(CA_FILE))
+    return Ensured(PairSnapshot.of(due.files), action, due.reason)
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from webhook.manifest.documents import collection_of, path_of
 from webhook.manifest.rendering import (
     Choices,
     is_registration,
-    pair_files,
     phase_of,
     render,
     secret_of,
@@ -33,7 +32,7 @@ WRITTEN = "written"
 SECRET = path_of(secret_of(NAMESPACE))
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{WRITTEN}/deployments/web"
 PAIR = issue(names=installed_names("genguard", NAMESPACE), at=datetime.now(UTC))
-DOCUMENTS = render(Choices(namespace=NAMESPACE), manifests.read, pair_files(PAIR))
+DOCUMENTS = render(Choices(namespace=NAMESPACE), manifests.read, PAIR.files)
 REGISTRATIONS = {
     phase_of(one["webhooks"][0]): path_of(one) for one in DOCUMENTS if is_registration(one)
 }

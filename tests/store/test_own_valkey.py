@@ -19,11 +19,11 @@ from tests.store.test_access import address
 from tests.store.test_facts import judged, members
 from tests.store.test_intents import Story
 from tests.unit.manifest_files import REPOSITORY
-from webhook.manifest.rendering import Choices, pair_files, render
+from webhook.manifest.rendering import Choices, render
 
 _PASSWORD = "made-by-install_0-9"  # noqa: S105
 _NAMES = installed_names("genguard", "genguard-system")
-_NO_PAIR = pair_files(PairSnapshot(b"", b"", b""))
+_NO_PAIR = PairSnapshot(b"", b"", b"").files
 (_VALKEY,) = (
     one
     for one in render(Choices(ha=True), manifests.read, _NO_PAIR)
@@ -48,7 +48,7 @@ class Container:
     def write_certificate(self) -> None:
         """As after a renewal of the Secret."""
         pair = issue(names=_NAMES, at=datetime.now(UTC))
-        write_files(self.folder / "tls", pair_files(pair))
+        write_files(self.folder / "tls", pair.files)
 
     def start(self) -> None:
         program, *flags = self.here(CONTAINER["command"])

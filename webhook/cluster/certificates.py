@@ -156,9 +156,7 @@ def decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
 def read_pair(secret: Mapping[str, Any] | None) -> certs.PairSnapshot | None:
     """Return the certificate and key in a Secret; None where it holds none."""
     found = decoded(secret or {})
-    if not {"tls.crt", "tls.key"} <= found.keys():
-        return None
-    return certs.PairSnapshot(found["tls.crt"], found["tls.key"], found.get("ca.crt"))
+    return certs.PairSnapshot.of(found) if {"tls.crt", "tls.key"} <= found.keys() else None
 
 
 def _bytes(text: str | None) -> bytes:

@@ -87,21 +87,18 @@ def pod_of(identity: str) -> str:
     return identity.rpartition("_")[0]
 
 
-def is_over(pods: Collection[Pod], own: str, holder: str) -> bool:
-    """Whether `own` takes the Lease of a pod that still holds it: it can answer, the other cannot.
+def may_take(pods: Collection[Pod], own: str, holder: str, *, is_free: bool) -> bool:
+    """Whether `own` takes the Lease: it can answer, and its holder cannot or holds it no more.
 
-    A holder with the name of `own` is the process that ran in this pod before.
+    A holder with the name of `own` is the process that ran in this pod before. Where no other pod
+    can answer, one that cannot answer either takes what is free, or was its own.
     """
     can_answer = {one.name for one in pods if one.can_answer}
+    if is_free:
+        return own in can_answer or not can_answer - {holder}
     if holder == own:
         return not can_answer - {own}
     return own in can_answer and holder not in can_answer
-
-
-def leaves(pods: Collection[Pod], own: str, holder: str) -> bool:
-    """Whether `own` leaves a Lease that is free to another pod, because it cannot answer itself."""
-    can_answer = {one.name for one in pods if one.can_answer}
-    return own not in can_answer and bool(can_answer - {holder})
 
 
 async def connects(host: str, port: int) -> bool | None:
@@ -217,13 +214,11 @@ class StandbyElection(LeaseElection):
             await self._mark(reads=not led)
 
     async def _is_free(self, holder: str, *, has_run_out: bool) -> bool:
-        free = not holder or has_run_out
-        rule, named = leaves if free else is_over, pod_of(holder)
-        if rule(self._alive(), self._own, named):
-            # What a watch has shown may be old: the pods are read before.
-            await self._read()
-            return rule(self._alive(), self._own, named) is not free
-        return free
+        is_free, named = not holder or has_run_out, pod_of(holder)
+        if may_take(self._alive(), self._own, named, is_free=is_free) is is_free:
+            return is_free
+        await self._read()  # what a watch has shown may be old
+        return may_take(self._alive(), self._own, named, is_free=is_free)
 
     def _alive(self) -> list[Pod]:
         """The pods, without those whose process has been seen to end."""

@@ -59,7 +59,6 @@ from webhook.manifest.rendering import (
     Choices,
     deployment_of,
     is_registration,
-    pair_files,
     registration_of,
     render,
     secret_of,
@@ -225,7 +224,7 @@ def _files(options: InstallOptions, secret: Document | None) -> tuple[certs.File
     lifetime = certs.FIRST_LEAF_LIFETIME  # nothing renews it by itself
     if options.cert_dir is not None:
         done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
-        return pair_files(done.pair), done.reason
+        return done.pair.files, done.reason
     files = decoded(secret or {})
     due = certs.renewal(files, (), now, names=names, lifetime=lifetime)
     if due.left:

@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from certs.files import CA_FILE, CERT_FILE, KEY_FILE
-from certs.pem import PairSnapshot
+from certs.pem import CA_FILE, CERT_FILE, KEY_FILE
 from webhook.manifest.documents import (
     ALERTMANAGER,
     AUDIT_ONLY,
@@ -146,11 +145,6 @@ def registration_of(kind: str, name: str) -> Document:
     """Return the head of one of the REGISTRATIONS: type and name."""
     version = "admissionregistration.k8s.io/v1"
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
-
-
-def pair_files(pair: PairSnapshot) -> dict[str, bytes]:
-    """Return the pair by the file names that the kustomization reads."""
-    return {CERT_FILE: pair.cert_pem, KEY_FILE: pair.key_pem, CA_FILE: pair.ca_pem or b""}
 
 
 def as_yaml(documents: Iterable[Document]) -> str:

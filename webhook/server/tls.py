@@ -24,8 +24,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from certs import CertificateError, PairFiles, PairSnapshot, inspect
-from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from certs.inspect import Part
+from certs.pem import CA_FILE, CERT_FILE, KEY_FILE
 
 _HAS_MEMORY_FILES: Final = hasattr(os, "memfd_create")
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
@@ -58,8 +58,7 @@ class HeldPair:
         for name in (CERT_FILE, KEY_FILE):
             if not self._held.get(name):
                 raise CertificateError(f"secret {self._secret} has no {name}")
-        held = self._held
-        return PairSnapshot(held[CERT_FILE], held[KEY_FILE], held.get(CA_FILE))
+        return PairSnapshot.of(self._held)
 
     def place(self, part: Part) -> str:
         """Where a part of the pair is, for messages to those who have to repair it."""

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import manifests
 from certs import PairSnapshot, ensure, installed_names
 from webhook.cli import main
-from webhook.manifest.rendering import Choices, is_registration, pair_files, render
+from webhook.manifest.rendering import Choices, is_registration, render
 
 
 def run(*arguments: str):
@@ -26,7 +26,7 @@ def printed(*flags: str):
 def test_yaml_is_what_kustomize_renders_with_the_same_certificate(tmp_path):
     names = installed_names("genguard", "genguard-system")
     pair = ensure(tmp_path, names=names, at=datetime.now(UTC)).pair
-    expected = render(Choices(audit_only=True, follow=False), manifests.read, pair_files(pair))
+    expected = render(Choices(audit_only=True, follow=False), manifests.read, pair.files)
     assert printed("--audit-only", "--cert-dir", str(tmp_path)) == expected
 
 
@@ -70,7 +70,7 @@ def test_yaml_lets_nobody_but_the_api_servers_that_were_named_reach_the_webhook_
     ],
 )
 def test_registrations_of_a_file_come_alone_and_whole(tmp_path, flags, said):
-    documents = render(Choices(), manifests.read, pair_files(PairSnapshot(b"", b"", b"")))
+    documents = render(Choices(), manifests.read, PairSnapshot(b"", b"", b"").files)
     wanted = [one for one in documents if is_registration(one)]
     file = tmp_path / "registrations.yaml"
     file.write_text(yaml.safe_dump_all(wanted if flags else wanted[1:]))

@@ -13,7 +13,7 @@ from webhook import __version__
 from webhook.doctor.checks import diagnose
 from webhook.doctor.facts import CheckResult, Facts, Level, Right
 from webhook.manifest.documents import mode_of, path_of
-from webhook.manifest.rendering import PHASES, Choices, is_registration, pair_files, render
+from webhook.manifest.rendering import PHASES, Choices, is_registration, render
 
 LOOKED_AT = ("namespace", "cert_manager", "audit_only", "heal", "ha", "store")
 """Choices that decide which objects there are: the doctor reads them from the cluster."""
@@ -23,7 +23,7 @@ PAIR = issue(names=installed_names("genguard", "genguard-system"), at=NOW)
 
 def healthy(**choices: Any) -> Facts:
     """As `install` leaves it."""
-    rendered = render(Choices(**choices), manifests.read, pair_files(PAIR))
+    rendered = render(Choices(**choices), manifests.read, PAIR.files)
     live = {path_of(one): deepcopy(one) for one in rendered}
     deployment = next(one for one in live.values() if one["kind"] == "Deployment")
     deployment["status"] = {"availableReplicas": deployment["spec"]["replicas"]}
@@ -36,7 +36,7 @@ def healthy(**choices: Any) -> Facts:
         at=NOW,
         namespace=choices.get("namespace", "genguard-system"),
         version="v1.36.3",
-        expected=tuple(render(Choices(**looked_at), manifests.read, pair_files(PAIR))),
+        expected=tuple(render(Choices(**looked_at), manifests.read, PAIR.files)),
         live=live,
         configurations=tuple(one for one in live.values() if is_registration(one)),
         endpoints=1,

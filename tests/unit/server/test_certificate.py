@@ -18,15 +18,7 @@ DAY = timedelta(days=1)
 
 
 def put(folder: Path, at: datetime = NOW) -> None:
-    made = issue(names=["localhost"], at=at)
-    write_files(
-        folder,
-        {
-            "ca.crt": made.ca_pem,
-            "tls.key": made.key_pem,
-            "tls.crt": made.cert_pem,
-        },
-    )
+    write_files(folder, issue(names=["localhost"], at=at).files)
 
 
 def own(folder: Path) -> CertificateKeeper:
@@ -86,7 +78,7 @@ def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
 
 async def test_one_of_a_secret_that_is_due_for_renewal_is_told_once(caplog):
     pair = HeldPair("genguard-tls")
-    pair.take(held(issue(names=["localhost"], at=NOW - 25 * DAY, leaf_lifetime=30 * DAY)))
+    pair.take(issue(names=["localhost"], at=NOW - 25 * DAY, leaf_lifetime=30 * DAY).files)
     await until_good(pair, 0.0)
     CertificateKeeper(Settings(), pair)
     assert [record.message for record in caplog.records] == ["certificate"]
@@ -122,20 +114,12 @@ async def test_connections_of_an_old_certificate_are_closed_with_their_next_answ
 FIRST, SECOND = (issue(names=["localhost"], at=NOW) for _ in range(2))
 
 
-def held(issued):
-    return {
-        "tls.crt": issued.cert_pem,
-        "tls.key": issued.key_pem,
-        "ca.crt": issued.ca_pem,
-    }
-
-
 def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_path):
-    write_files(tmp_path, held(FIRST))
+    write_files(tmp_path, FIRST.files)
     pair = HeldPair("genguard-tls", PairFiles.in_folder(tmp_path))
     assert pair.read().cert_pem == FIRST.cert_pem
     assert pair.place("key") == f"{tmp_path}/tls.key"
-    pair.take(held(SECOND))
+    pair.take(SECOND.files)
     assert pair.read().cert_pem == SECOND.cert_pem
     assert pair.place("key") == "secret genguard-tls: tls.key"
 
@@ -144,5 +128,5 @@ async def test_what_is_good_is_waited_for_and_in_vain_it_says_why():
     pair = HeldPair("genguard-tls -n genguard-system")
     with pytest.raises(CertificateError, match="genguard-tls -n genguard-system has not been seen"):
         await until_good(pair, 0.0)
-    pair.take(held(FIRST))
+    pair.take(FIRST.files)
     await until_good(pair, 0.0)

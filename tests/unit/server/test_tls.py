@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives import serialization
 from certs import (
     CertificateError,
     PairFiles,
-    PairSnapshot,
     issue,
     issue_authority,
     write_files,
@@ -34,14 +33,6 @@ OTHER = issue(names=[NAME], at=NOW)  # from another authority
 OLD, NEW = fingerprint(FIRST.cert_pem), fingerprint(SECOND.cert_pem)
 
 
-def as_files(issued: PairSnapshot) -> dict[str, bytes]:
-    return {
-        "ca.crt": issued.ca_pem,
-        "tls.key": issued.key_pem,
-        "tls.crt": issued.cert_pem,
-    }
-
-
 def rsa_pair(bits: int = 2048) -> dict[str, bytes]:
     """What an authority of somebody else may issue: a key of another type."""
     signer = Made(
@@ -55,7 +46,7 @@ def rsa_pair(bits: int = 2048) -> dict[str, bytes]:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> ServingCertificate:
-    write_files(tmp_path, as_files(FIRST))
+    write_files(tmp_path, FIRST.files)
     return ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW)
 
 
@@ -81,7 +72,7 @@ async def test_the_pair_of_the_files_is_served_and_described(certificate, caplog
 async def test_a_new_pair_is_for_new_connections_and_open_ones_go_on(tmp_path, certificate):
     async with serving(certificate) as client:
         reader, writer = await client.connect()
-        write_files(tmp_path, as_files(SECOND))
+        write_files(tmp_path, SECOND.files)
         assert certificate.reload_if_changed(NOW)
         assert certificate.facts.fingerprint == NEW
         assert (await client.shake()).fingerprint == NEW
@@ -107,8 +98,8 @@ BROKEN: list[tuple[str, Callable[[], Mapping[str, bytes]], str]] = [
     ("a certificate cut short", lambda: {"tls.crt": SECOND.cert_pem[:200]}, "not X.509"),
     ("a key cut short", lambda: {"tls.key": SECOND.key_pem[:60]}, "not a private key"),
     ("an empty certificate", lambda: {"tls.crt": b""}, "not X.509"),
-    ("expired", lambda: as_files(issue(names=[], at=NOW - 40 * DAY)), "expired at"),
-    ("of tomorrow", lambda: as_files(issue(names=[], at=NOW + DAY)), "not valid before"),
+    ("expired", lambda: issue(names=[], at=NOW - 40 * DAY).files, "expired at"),
+    ("of tomorrow", lambda: issue(names=[], at=NOW + DAY).files, "not valid before"),
     ("another bundle", lambda: {"ca.crt": OTHER.ca_pem}, "does not verify"),
     ("too small a key for OpenSSL", lambda: rsa_pair(1024), "OpenSSL refuses"),
 ]
@@ -127,25 +118,25 @@ async def test_a_bad_pair_is_refused_the_old_one_works_on_and_a_good_one_follows
         for _ in range(3):
             assert (await client.shake()).fingerprint == OLD
         assert certificate.facts.fingerprint == OLD
-        write_files(tmp_path, as_files(SECOND))
+        write_files(tmp_path, SECOND.files)
         assert certificate.reload_if_changed(NOW)
         assert (await client.shake()).fingerprint == NEW
 
 
 def test_a_refused_pair_is_served_once_time_has_made_it_valid(tmp_path, certificate):
     early = issue(names=[], at=NOW + DAY)
-    write_files(tmp_path, as_files(early))
+    write_files(tmp_path, early.files)
     refusal(certificate, NOW)
     assert certificate.reload_if_changed(NOW + 2 * DAY)
     assert certificate.facts.fingerprint == fingerprint(early.cert_pem)
 
 
 async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp_path):
-    mount_secret(tmp_path, as_files(FIRST), 1)
+    mount_secret(tmp_path, FIRST.files, 1)
     certificate = ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW)
     async with serving(certificate) as client:
         assert (await client.shake()).fingerprint == OLD
-        mount_secret(tmp_path, as_files(SECOND), 2)
+        mount_secret(tmp_path, SECOND.files, 2)
         assert certificate.reload_if_changed(NOW)
         assert (await client.shake()).fingerprint == NEW
 
@@ -154,7 +145,7 @@ def test_no_descriptor_is_left_open(tmp_path, certificate):
     descriptors = Path("/proc/self/fd")
     before = len(list(descriptors.iterdir()))
     for turn in range(20):
-        write_files(tmp_path, as_files(FIRST if turn % 2 else SECOND))
+        write_files(tmp_path, (FIRST if turn % 2 else SECOND).files)
         certificate.reload_if_changed(NOW)
         write_files(tmp_path, {"tls.crt": b"x"})
         refusal(certificate, NOW)
