@@ -9,8 +9,8 @@ Result   only steps that apply: by the detector, by genguard's mode, by the type
          writes; one that would not have ended all of them comes last
 Relies   on nothing of an object's content: names and paths alone
 
-What to do, its words, commands and stanzas are in fix.yaml. A detector without a plan there gets
-the plan for others, so a new one needs nothing here.
+Which steps there are, when each applies, its words, commands and stanzas are in fix.yaml. A
+detector without a plan there gets the plan for others, so a new one needs nothing here.
 
 A trial says in how many of the writes that do harm the step would have ended it, and what else it
 would have changed. Of a webhook, writes do harm in which webhooks changed a field of the finding;
@@ -22,9 +22,9 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import resources
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -32,7 +32,7 @@ import msgspec
 import yaml
 
 from genguard.detection.changes import Change
-from genguard.detection.finding import Actor, Confidence, Finding, FixStep, Trial
+from genguard.detection.finding import Actor, Confidence, Finding, FixStep, FoundObject, Trial
 from genguard.detection.history import ObjectHistory, history_name
 from genguard.detection.sample import field_names, is_at_or_below, shown_diff
 from genguard.detection.suspects import Registered
@@ -53,13 +53,17 @@ _OBSERVED: Final = "observedGeneration"
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _ONLY_A_NAME: Final = re.compile(r"\{(\w+)\}")
 _LONGEST_NAME: Final = 63
-_WRITERS: Final = ("user", "manager")
-"""Types of actors that send writes."""
+_CALLED: Final = ("webhook", "policy")
+"""Types of actors that the API server calls; all others send writes."""
+_AUTOSCALER: Final = "autoscaler"
+_TOGETHER: Final = (_AUTOSCALER, "by_hand", "program")
+"""Of these kinds of writers all are the subject of one step."""
+_NO_ACTORS: Final = ("finding", "object")
 _NO_HISTORIES: Final[Mapping[str, ObjectHistory]] = MappingProxyType({})
 
 
 class Trials:
-    """The steps of one finding, tried on the last writes."""
+    """Tries the steps of one finding on the last writes."""
 
     def __init__(self, found: Finding, histories: Mapping[str, ObjectHistory] | None) -> None:
         """Take the histories of all objects, as History.snapshot returns them.
@@ -78,45 +82,43 @@ class Trials:
 
     def not_called(self, scope: ScopeName, policy: str = "") -> Trial:
         """Try to call a webhook for less, or the policy that is named."""
+        ends = partial(leaves_out, scope, self._found.subject)
         if policy:
-            acted = [w for w in self._writes if policy in {one.name for one in w.policies}]
-            return self._trial(acted, lambda w: self.leaves_out(scope, w))
-        harmed = self._harmed(_by_webhooks)
+            acted = [w for w in self._writes if any(one.name == policy for one in w.policies)]
+            return self._trial(acted, ends)
+        harmed = [w for w in self._writes if self._harms(_by_webhooks(w))]
         if scope == "again":
             return self._trial(harmed, lambda w: not self._harms(_changed_anew(w)))
-        return self._trial(harmed, lambda w: self.leaves_out(scope, w), self._also(scope))
+        return self._trial(harmed, ends, self._also(scope))
 
-    def left_alone(self, actors: Collection[Actor]) -> Trial:
-        """Try to have writers leave the fields of the finding to others."""
-        harmed = self._harmed(_sent, actors)
+    def left_alone(self, actors: Collection[Actor]) -> Trial | None:
+        """Try to have writers leave the fields of the finding to others; None without writers."""
+        if not actors:
+            return None
+        harmed = self._sent_by(actors)
         if any(one.policies for one in harmed):
             return _MAY_BE_OF_OTHERS
         return self._trial(harmed, lambda w: not any(map(self._is_fought_over(w), _sent(w))))
 
     def restored(self) -> Trial:
         """Try to restore each observedGeneration that is cleared, as genguard does enforcing."""
-        harmed = self._harmed(_by_webhooks) or self._harmed(_sent, self._found.actors)
-        return self._trial(harmed, _is_cleared)
-
-    def leaves_out(self, scope: ScopeName, write: Write) -> bool:
-        """Whether the webhook or policy is not called for a write any more: see `condition`."""
-        if scope == "status":
-            return write.subresource == "status"
-        return scope == "kind" or write.object.name == self._found.subject.name
+        harmed = [w for w in self._writes if self._harms(_by_webhooks(w))]
+        return self._trial(harmed or self._sent_by(self._found.actors), _is_cleared)
 
     def _trial(
         self, harmed: Sequence[Write], ends: Callable[[Write], bool], also: tuple[str, ...] = ()
     ) -> Trial:
         return Trial(sum(map(ends, harmed)), len(harmed), also) if harmed else self._untried
 
-    def _harmed(
-        self,
-        changes: Callable[[Write], Iterable[Change]],
-        actors: Collection[Actor] | None = None,
-    ) -> list[Write]:
-        """Return the writes in which a field of the finding is changed; those of actors alone."""
-        mine = (w for w in self._writes if actors is None or any(_is_by(w, x) for x in actors))
-        return [one for one in mine if self._harms(changes(one))]
+    def _sent_by(self, actors: Iterable[Actor]) -> list[Write]:
+        """Return the writes in which actors set a field of the finding."""
+        names = {(one.type == "manager", one.name) for one in actors}
+        return [
+            one
+            for one in self._writes
+            if not names.isdisjoint({(False, one.requester.user), (True, one.requester.manager)})
+            and self._harms(_sent(one))
+        ]
 
     def _harms(self, changes: Iterable[Change]) -> bool:
         return any(map(self._is_in_paths, changes))
@@ -134,28 +136,31 @@ class Trials:
 
     def _also(self, scope: ScopeName) -> tuple[str, ...]:
         """Return which other fields webhooks changed in writes for which it is not called."""
-        beside = () if scope == "object" else self._beside()
+        subject = self._found.subject
+        others = (
+            one.writes
+            for name, one in self._histories.items()
+            if scope != "object" and name not in self._names and one.writes
+            if one.writes[0].kind[:2] == (subject.group, subject.resource)
+        )
+        beside = chain.from_iterable(islice(others, _MOST_OBJECTS))
         found = []
         for where, writes in (
             ("in these writes", self._writes),
             ("in writes of other objects", beside),
         ):
-            changes = [one for w in writes if self.leaves_out(scope, w) for one in _by_webhooks(w)]
+            left_out = (one for one in writes if leaves_out(scope, subject, one))
+            changes = chain.from_iterable(map(_by_webhooks, left_out))
             if lost := [one for one in changes if not self._is_in_paths(one)]:
                 found.append(f"{field_names(lost)} {where}")
         return tuple(found)
 
-    def _beside(self) -> Iterator[Write]:
-        """Yield the last writes of other objects of the kind."""
-        where = self._found.subject
-        others = (
-            one.writes
-            for name, one in self._histories.items()
-            if name not in self._names
-            and one.writes
-            and one.writes[0].kind[:2] == (where.group, where.resource)
-        )
-        return (write for writes in islice(others, _MOST_OBJECTS) for write in writes)
+
+def leaves_out(scope: ScopeName, subject: FoundObject, write: Write) -> bool:
+    """Whether the webhook or policy is not called for a write any more: see `condition`."""
+    if scope == "status":
+        return write.subresource == "status"
+    return scope == "kind" or write.object.name == subject.name
 
 
 def _by_webhooks(write: Write) -> tuple[Change, ...]:
@@ -170,11 +175,6 @@ def _changed_anew(write: Write) -> Iterable[Change]:
     """Return what the first call of webhooks changed of what an earlier write has left."""
     first = [*(write.content.webhook or ()), *(write.metadata.webhook or ())]
     return (one for one in first if one.before is not None)
-
-
-def _is_by(write: Write, actor: Actor) -> bool:
-    requester = write.requester
-    return actor.name == (requester.manager if actor.type == "manager" else requester.user)
 
 
 def _is_cleared(write: Write) -> bool:
@@ -218,44 +218,54 @@ class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     terms: tuple[str, ...] = ()
 
 
-class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who keeps objects as manifests say."""
-
-    marks: frozenset[str]
-    name: str = ""
-    kept_by: dict[str, str] = {}
-
-
 class StepText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The words of a step, its command and its stanza."""
+    """A step: when it applies, its words, its command and its stanza."""
 
     title: str
     text: str
+    when: tuple[str, ...] = ()
     command: str = ""
-    patch: dict[str, Any] | None = None
+    patch: Any = None
     stanza: dict[str, Any] | None = None
     lasting: bool = False
+    tried: bool = False
     not_tried: str = ""
+
+    def applies(self, known: Mapping[str, Any]) -> bool:
+        """Whether all that it asks for is so."""
+        asked = ((one.removeprefix("not "), one.startswith("not ")) for one in self.when)
+        return all(bool(known[name]) is not is_denied for name, is_denied in asked)
+
+    def filled(self, known: Mapping[str, Any], trial: Callable[[], Trial | None]) -> FixStep:
+        """Return the step with names filled in."""
+        if self.patch is not None:
+            known = {**known, "patch": _json(_filled(self.patch, known))}
+        return FixStep(
+            self.title.format_map(known),
+            self.text.format_map(known),
+            _command(self.command, known),
+            "" if self.stanza is None else _yaml(_filled(self.stanza, known)),
+            self.lasting,
+            trial() if self.tried else Trial(not_tried=self.not_tried) if self.not_tried else None,
+        )
 
 
 class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of fix.yaml."""
 
     plans: dict[str, Plan]
-    policy: str
     scopes: dict[ScopeName, Scope]
-    tools: dict[str, Tool]
-    autoscalers: frozenset[str]
-    steps: dict[str, StepText]
+    tools: dict[str, frozenset[str]]
+    steps: dict[str, tuple[StepText, ...]]
 
     def plan(self, detector: str) -> Plan:
         """Return the plan of a detector."""
         return self.plans.get(detector, self.plans["other"])
 
     def tool(self, actor: Actor) -> str:
-        """Return what keeps objects as its manifests say, "" where the actor is no such tool."""
+        """Return what writes as its manifests or its rules say, "" where an actor is no such."""
         names = {actor.field_manager, actor.name.rpartition(":")[2]}
-        return next((key for key, one in self.tools.items() if names & one.marks), "")
+        return next((key for key, marks in self.tools.items() if names & marks), "")
 
 
 @cache
@@ -279,8 +289,29 @@ def with_fix(
                 None where another replica judges, and so has them
     """
     diff = None if sample is None else shown_diff(sample)
-    plan, trials = load_advice().plan(found.detector), Trials(found, histories)
-    steps = [*_Steps(found, plan, registered, installation, trials).all()]
+    advice = load_advice()
+    plan, is_clear = advice.plan(found.detector), not found.above
+    is_own = is_clear and not plan.harmless
+    sure = [x for x in found.actors if is_own and x.confidence is not Confidence.POSSIBLE]
+    about = _About(found, plan, sure, registered, Trials(found, histories))
+    known = {
+        **about.names(),
+        **installation._asdict(),
+        "watching": installation.enforcing is False,
+        "harmless": is_clear and plan.harmless,
+        "restored": is_own and plan.restores and _is_restored(found),
+        "lost": is_own and found.state != "resolved" and found.repair,
+        "open": found.state == "open",
+        "again": found.state == "open" and not installation.enforcing,
+        "unknown": is_own and not sure,
+    }
+    steps = [
+        text.filled(known | names, trial)
+        for kind, texts in advice.steps.items()
+        for names, trial in about.subjects(kind)
+        for text in texts
+        if text.applies(known | names)
+    ]
     steps.sort(key=lambda one: (_falls_short(one.trial), one.lasting))
     return msgspec.structs.replace(found, fix=tuple(steps), diff=diff)
 
@@ -290,199 +321,125 @@ def _falls_short(trial: Trial | None) -> bool:
     return trial is not None and trial.of > 0 and not trial.is_whole
 
 
-class _Steps(NamedTuple):
-    """What the steps of one finding are made from."""
+class _About(NamedTuple):
+    """What the steps of one finding are made from.
+
+    sure  those who are named with confidence, where somebody has to change something
+    """
 
     found: Finding
     plan: Plan
+    sure: Sequence[Actor]
     registered: Sequence[Registered]
-    installation: Installation
     trials: Trials
 
-    def step(
-        self, key: str, trial: Trial | None = None, command: str = "", /, **names: Any
-    ) -> FixStep:
-        """Return a step of fix.yaml with these names filled in, and those of the finding."""
-        text, where = load_advice().steps[key], self.found.subject
-        kind = kind_of(where.group, where.resource)
-        known = {
+    def names(self) -> dict[str, Any]:
+        """Return what the words of steps name of the finding, and what `when` asks of it."""
+        found, where = self.found, self.found.subject
+        kind, fields = kind_of(where.group, where.resource), ", ".join(map(_field, found.paths))
+        return {
             "group": where.group,
             "kind": kind,
             "any_kind": kind or "*",
             "namespace": where.namespace,
             "object": where.name,
             "target": f"{where.resource_name}/{where.name}",
-            "above": self.found.above,
-            "paths": ", ".join(self.found.paths),
-            "pointers": list(self.found.paths),
-            "field": "".join(map(_field, self.found.paths[:1])),
-            "fields": ", ".join(map(_field, self.found.paths)) or "the field",
-            "owned": ", ".join(map(_field, self.found.paths)) or "the object",
-            **names,
+            "above": found.above,
+            "caused": found.caused_by,
+            "repair": found.repair,
+            "paths": ", ".join(found.paths),
+            "pointers": [*found.paths],
+            "field": "".join(map(_field, found.paths[:1])),
+            "fields": fields or "the field",
+            "owned": fields or "the object",
+            "correct_webhook": self.plan.webhook,
+            "correct_writer": self.plan.writer,
+            "by_webhook": any(one.type == "webhook" for one in found.actors),
+            "recreation": found.detector == "recreation",
+            "scaled": self.plan.fights and _REPLICAS in found.paths,
         }
-        if text.patch is not None:
-            known["patch"] = _json(_filled(text.patch, known))
-        return FixStep(
-            text.title.format_map(known),
-            text.text.format_map(known),
-            command or _command(text.command, known),
-            "" if text.stanza is None else _yaml(_filled(text.stanza, known)),
-            text.lasting,
-            Trial(not_tried=text.not_tried) if text.not_tried else trial,
-        )
 
-    def all(self) -> Iterator[FixStep]:
-        """Yield the steps that apply."""
-        if self.found.above:
-            yield self.step("end_cause" if self.found.caused_by else "end_whole")
-        elif self.plan.harmless:
-            name = "harmless_connected" if self.installation.connected else "harmless"
-            yield self.step(name, what=self.plan.writer)
-        else:
-            yield from self.by_genguard()
-            sure = [one for one in self.found.actors if one.confidence is not Confidence.POSSIBLE]
-            yield from self.of_actors(sure) if sure else self.find_out()
-            yield from self.by_hand(is_proven=bool(sure))
-
-    def by_genguard(self) -> Iterator[FixStep]:
-        """Yield what genguard does, or would do, for a value that it can restore."""
-        enforcing, enforce, _ = self.installation
-        if not (self.plan.restores and _is_restored(self.found)):
+    def subjects(self, kind: str) -> Iterator[tuple[dict[str, Any], Callable[[], Trial | None]]]:
+        """Yield each whom steps of a kind are about: names for their words, and their trial."""
+        if kind in _NO_ACTORS:
+            yield {}, self.trials.restored
             return
-        if enforcing is False:
-            name = "enforce" if enforce else "enforce_by_flags"
-            yield self.step(name, self.trials.restored(), enforce)
-        elif enforcing and self.found.state == "open" and not self.found.repair:
-            yield self.step("not_urgent")
+        mine = [one for one in self.sure if self._kind(one) == kind]
+        if kind in _CALLED:
+            yield from map(self._called, mine)
+            return
+        writers = [one for one in self.sure if one.type not in _CALLED]
+        for some in [mine] if mine and kind in _TOGETHER else [[one] for one in mine]:
+            others = [one for one in writers if one not in some]
+            names = {
+                "name": _names(some),
+                "others": _names(others) or "whoever else sets it",
+                "alone": not (self.plan.fights and others),
+                "several": self.plan.fights and len(some) > 1,
+                "removals": _yaml([{"op": "remove", "path": path} for path in self.found.paths]),
+            }
+            yield names, partial(self.trials.left_alone, others if kind == _AUTOSCALER else some)
 
-    def find_out(self) -> Iterator[FixStep]:
-        """Yield the step for a finding in which nobody is named with confidence."""
-        is_webhook = any(one.type == "webhook" for one in self.found.actors)
-        yield self.step("find_webhook" if is_webhook else "find_writer")
+    def _kind(self, actor: Actor) -> str:
+        """Return whose steps are those of an actor."""
+        if actor.type in _CALLED:
+            return actor.type
+        tool = load_advice().tool(actor)
+        if tool == _AUTOSCALER or (tool and self.plan.fights):
+            return tool
+        # Of a person, or a script, with kubectl there is no program to correct.
+        manager = actor.name if actor.type == "manager" else actor.field_manager
+        is_by_hand = self.plan.scope == "status" and manager.startswith(BY_HAND)
+        return "by_hand" if is_by_hand else "program"
 
-    def by_hand(self, *, is_proven: bool) -> Iterator[FixStep]:
-        """Yield the step that puts a lost value back into the stored object."""
-        name, state = "repair", self.found.state
-        if not self.installation.enforcing and state == "open":
-            name = "repair_after_others" if is_proven else "repair_lost_again"
-        if self.found.repair and state != "resolved":
-            yield self.step(name, None, self.found.repair)
+    def _called(self, actor: Actor) -> tuple[dict[str, Any], Callable[[], Trial]]:
+        """Return a webhook or a policy, with what is taken from it, and what came of trying that.
 
-    def of_actors(self, actors: Sequence[Actor]) -> Iterator[FixStep]:
-        """Yield what is changed about those who are named with confidence."""
-        writers = [one for one in actors if one.type in _WRITERS]
-        yield from self.autoscaled(writers)
-        for actor in actors:
-            if actor.type not in _WRITERS:
-                yield from self.of_other(actor)
-        if self.plan.fights:
-            for actor in writers:
-                yield from self.of_tool(actor)
-        yield from self.of_writers(writers)
-
-    def of_other(self, actor: Actor) -> Iterator[FixStep]:
-        """Yield what is changed about an actor that is no user."""
-        name, how = actor.name, self.plan.webhook
-        if actor.type == "webhook":
-            yield self.of_webhook(name)
-            name = name.partition("/")[2]
-        elif actor.type == "policy":
-            # It knows of no second call.
-            planned: ScopeName = "object" if self.plan.scope == "again" else self.plan.scope
-            scope, trial = self.scope(planned, name)
-            yield self.step("policy", trial, name=name, **condition(self.found, scope))
-            name, how = f"the policy {name}", load_advice().policy
-        yield self.step("correct", name=name, how=how)
-
-    def of_webhook(self, name: str) -> FixStep:
-        """Return the step after which a webhook is called for less."""
-        configuration, _, webhook = name.partition("/")
-        scope, trial = self.scope(self.plan.scope)
-        names = {"webhook": webhook, "configuration": configuration}
-        if scope == "again":
-            return self.step("called_once", trial, **names)
-        if scope == "status" and (rules := self.without_rules(configuration, webhook)):
-            return self.step("no_status_rule", trial, patch=_json(rules), **names)
-        return self.step("not_called", trial, **names, **condition(self.found, scope))
-
-    def scope(self, planned: ScopeName, policy: str = "") -> tuple[ScopeName, Trial]:
-        """Return what is taken from a webhook or policy, and what came of trying that.
-
-        The object, or the kind of many objects, where less does not end it: a kind may have no
-        status of its own, and a webhook that changes its own work again does so in the next write
-        as well.
+        That is the object, or the kind of many objects, where less does not end it: a kind may have
+        no status of its own, and a webhook that changes its own work again does so in the next
+        write as well. A policy knows of no second call.
         """
+        configuration, _, webhook = actor.name.partition("/")
+        policy = actor.name if actor.type == "policy" else ""
         widest: ScopeName = "object" if self.found.objects is None else "kind"
-        is_of_status = self.found.subresource == "status"
-        is_whole = planned == "object" or (planned == "status" and not is_of_status)
-        scope = widest if is_whole else planned
+        less = {"status": self.found.subresource == "status", "again": not policy}
+        scope = self.plan.scope if less.get(self.plan.scope) else widest
         trial = self.trials.not_called(scope, policy)
-        if _falls_short(trial):
-            wider = self.trials.not_called(widest, policy)
-            if wider.is_whole:
-                return widest, wider
-        return scope, trial
+        wider = self.trials.not_called(widest, policy) if _falls_short(trial) else trial
+        if _falls_short(trial) and wider.is_whole:
+            scope, trial = widest, wider
+        names = {
+            "name": actor.name,
+            "configuration": configuration,
+            "webhook": webhook,
+            "once": scope == "again",
+            "rules": self._without_rules(configuration, webhook) if scope == "status" else [],
+            **condition(self.found, scope),
+        }
+        return names, lambda: trial
 
-    def without_rules(self, configuration: str, webhook: str) -> list[dict[str, Any]]:
+    def _without_rules(self, configuration: str, webhook: str) -> list[dict[str, Any]]:
         """Return the JSON Patch that takes explicit rules for the status out; [] without any.
 
         Each is tested before: an index may be another one by now.
         """
         within = [one for one in self.registered if one.configuration == configuration]
-        found = [(at, one) for at, one in enumerate(within) if one.webhook == webhook]
-        rules = [(at, *each) for at, one in found[:1] for each in enumerate(one.match.rules)]
+        at = next((n for n, one in enumerate(within) if one.webhook == webhook), None)
         status = {f"{self.found.subject.resource}/status", "*/status"}
         operations: list[dict[str, Any]] = []
-        for index, number, rule in reversed(rules):
-            named, at = list(rule.get("resources") or ()), f"/webhooks/{index}/rules/{number}"
+        for number, rule in [] if at is None else reversed([*enumerate(within[at].match.rules)]):
+            named, path = list(rule.get("resources") or ()), f"/webhooks/{at}/rules/{number}"
             rest = [one for one in named if one not in status]
             if rest != named:
-                path = f"{at}/resources"
-                change = {"op": "replace", "path": path, "value": rest}
-                operations.append({"op": "test", "path": path, "value": named})
-                operations.append(change if rest else {"op": "remove", "path": at})
-        if operations:
-            path = f"/webhooks/{found[0][0]}/name"
-            operations.insert(0, {"op": "test", "path": path, "value": webhook})
-        return operations
-
-    def of_tool(self, actor: Actor) -> Iterator[FixStep]:
-        """Yield what makes a tool leave the field, or the object, to others."""
-        advice = load_advice()
-        key = advice.tool(actor)
-        if key and self.found.detector != "recreation":
-            removals = _yaml([{"op": "remove", "path": path} for path in self.found.paths])
-            trial = self.trials.left_alone([actor])
-            yield self.step(key, trial, name=actor.name, removals=removals)
-        elif key and (kept_by := advice.tools[key].kept_by):
-            yield self.step("not_deleted", tool=advice.tools[key].name, kept_by=kept_by)
-
-    def autoscaled(self, actors: Sequence[Actor]) -> Iterator[FixStep]:
-        """Yield what ends a fight between an autoscaler and others."""
-        scaler = next(filter(_is_autoscaler, actors), None)
-        if scaler is not None and self.plan.fights and _REPLICAS in self.found.paths:
-            others = [one for one in actors if not _is_autoscaler(one)]
-            names = " and ".join(one.name for one in others) or "whoever else sets it"
-            trial = self.trials.left_alone(others) if others else None
-            yield self.step("autoscaler", trial, name=scaler.name, others=names)
-
-    def of_writers(self, actors: Sequence[Actor]) -> Iterator[FixStep]:
-        """Yield what the owners of the other writers change; for a fight, who owns the field."""
-        plan = self.plan
-        if plan.scope == "status":
-            by_hand = [one for one in actors if _is_by_hand(one)]
-            if by_hand:
-                yield self.step("correct_by_hand", name=_names(by_hand))
-            actors = [one for one in actors if one not in by_hand]
-        tool = load_advice().tool
-        others = [x for x in actors if not (plan.fights and tool(x)) and not _is_autoscaler(x)]
-        if not others or (plan.fights and len(others) < len(actors)):
-            # What the tool leaves out is the other's from now on: nothing to change there.
-            return
-        is_shared = plan.fights and len(others) > 1
-        trial = self.trials.left_alone(others) if is_shared else None
-        name = "choose_owner" if is_shared else "correct_writers"
-        yield self.step(name, trial, name=_names(others), how=plan.writer)
+                below = f"{path}/resources"
+                operations.append({"op": "test", "path": below, "value": named})
+                operations.append(
+                    {"op": "replace", "path": below, "value": rest}
+                    if rest
+                    else {"op": "remove", "path": path}
+                )
+        name = {"op": "test", "path": f"/webhooks/{at}/name", "value": webhook}
+        return [name, *operations] if operations else []
 
 
 def _names(actors: Iterable[Actor]) -> str:
@@ -516,16 +473,6 @@ def condition(found: Finding, scope: ScopeName) -> dict[str, str]:
     }
 
 
-def _is_autoscaler(actor: Actor) -> bool:
-    return actor.name.rpartition(":")[2] in load_advice().autoscalers
-
-
-def _is_by_hand(actor: Actor) -> bool:
-    """Whether it is a person, or a script, with kubectl: there is no program to correct."""
-    manager = actor.name if actor.type == "manager" else actor.field_manager
-    return manager.startswith(BY_HAND)
-
-
 def _field(pointer: str) -> str:
     return pointer[1:].replace("/", ".").replace("~1", "/").replace("~0", "~")
 
@@ -544,8 +491,11 @@ def _filled(template: Any, names: Mapping[str, Any]) -> Any:
 def _command(template: str, names: Mapping[str, Any]) -> str:
     """Return a line for a shell, in which an option without a value is left out.
 
-    "" where a name may be an option, or steer a terminal: who forges a review chooses names.
+    "" where a name may be an option, or steer a terminal: who forges a review chooses names. A name
+    alone is a whole line.
     """
+    if alone := _ONLY_A_NAME.fullmatch(template):
+        return str(names[alone[1]])
     words: list[str] = []
     for template_word in template.split():
         word = template_word.format_map(names)
