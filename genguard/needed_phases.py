@@ -9,6 +9,7 @@ The validating registration, /outcome, says which writes are watched. Of each of
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 from typing import Final, NamedTuple
 
 from genguard.admission.matching import EVERYTHING, Rule, Writes, may_match
@@ -74,10 +75,9 @@ def rules_of(
 
 
 def _writes_of(rule: Rule) -> Iterator[Writes]:
-    for operation in _operations(rule):
-        for group in rule.get("apiGroups") or ():
-            for resource in rule.get("resources") or ():
-                yield Writes(group, resource, operation)
+    groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
+    for operation, group, resource in product(_operations(rule), groups, resources):
+        yield Writes(group, resource, operation)
 
 
 def _operations(rule: Rule) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rules and selectors of registrations against a write, as the API server does it; and policies.
+"""Registrations of webhooks and policies, and which writes they are for, as the API server has it.
 
 Policies act before any mutating webhook, so what they do is already there at intent, beside what
 the requester asked for. A policy without a binding never acts.
@@ -12,13 +12,13 @@ v1alpha1 of admissionregistration.k8s.io have one shape.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from genguard.admission.review import AdmissionRequest, ReviewedObject
+from genguard.admission.review import AdmissionRequest, ReviewedObject, own_phase
 from genguard.objects.fields import from_pointer
 from genguard.objects.metadata import parse_time
 from genguard.objects.selectors import Truth, every, matches_labels, some
@@ -92,8 +92,13 @@ class Matched(msgspec.Struct, frozen=True):
         return len(self.namespace) + len(self.name) + labels <= _MOST_REMEMBERED
 
 
-def matched(request: AdmissionRequest, *, with_name: bool = True) -> Matched:
-    """Return what rules and selectors read of a request; `with_name`: some rule names objects."""
+def matched(
+    request: AdmissionRequest, *, with_name: bool = True, with_labels: bool = True
+) -> Matched:
+    """Return what rules and selectors read of a request.
+
+    with_name    some rule names objects; with_labels: something selects objects
+    """
     wire = request.wire
     return Matched(
         wire.resource.group,
@@ -103,8 +108,8 @@ def matched(request: AdmissionRequest, *, with_name: bool = True) -> Matched:
         wire.operation.value,
         wire.namespace,
         wire.name if with_name else "",
-        _labels_of(request.object),
-        _labels_of(request.old_object),
+        _labels_of(request.object) if with_labels else None,
+        _labels_of(request.old_object) if with_labels else None,
     )
 
 
@@ -115,12 +120,16 @@ def _labels_of(one: ReviewedObject | None) -> bytes:
 
 def may_match(rules: Iterable[Rule], writes: Writes) -> bool:
     """Whether any rule covers some of these writes; version, scope and names are not read."""
-    return any(
-        _has(rule.get("apiGroups"), writes.group)
-        and _has(rule.get("operations"), writes.operation)
-        and any(_meet(name, writes.resource) for name in rule.get("resources") or ())
-        for rule in rules
-    )
+    return any(matching_resource(rule, writes) is not None for rule in rules)
+
+
+def matching_resource(rule: Rule, writes: Writes) -> int | None:
+    """Return the index of the resource for which a rule covers some of these writes, or None."""
+    if _has(rule.get("apiGroups"), writes.group) and _has(rule.get("operations"), writes.operation):
+        for index, name in enumerate(rule.get("resources") or ()):
+            if _meet(name, writes.resource):
+                return index
+    return None
 
 
 def _has(allowed: Any, value: str) -> bool:
@@ -161,10 +170,11 @@ class Match:
     has_params: bool = False
 
     @classmethod
-    def read(cls, found: Mapping[str, Any], rules: Any, *, has_params: bool = False) -> "Match":
-        """Read a webhook, or the matchResources of a policy or binding, which may have no rules."""
+    def read(cls, found: Any, rules: Any = None, *, has_params: bool = False) -> "Match":
+        """Read a webhook with its rules, or matchResources: without any of its own for all."""
+        found = found or {}
         return cls(
-            tuple(rules or ()),
+            tuple(found.get("resourceRules") or [_ANY_WRITE] if rules is None else rules),
             tuple(found.get("excludeResourceRules") or ()),
             (found.get("matchPolicy") or "Equivalent") == "Equivalent",
             found.get("namespaceSelector"),
@@ -174,7 +184,8 @@ class Match:
 
     def covers(self, write: Matched) -> Truth:
         """Whether it is for such a write; what parameters say of it nobody knows."""
-        if self._names(self.excluded, write) or not self._names(self.rules, write):
+        is_out = _name(self.excluded, write, any_version=self.any_version)
+        if is_out or not _name(self.rules, write, any_version=self.any_version):
             return Truth.FALSE
         inside = Truth.UNKNOWN if self.has_params else Truth.TRUE
         if write.namespace:
@@ -184,20 +195,13 @@ class Match:
             is_whole = write.namespace_labels is not None
             known |= write.namespace_labels or {}
             inside = every((inside, matches_labels(self.namespaces, known, complete=is_whole)))
-        either = some(_selects(self.objects, one) for one in (write.labels, write.old_labels))
-        return every((inside, either))
+        both = map(read_labels, (write.labels, write.old_labels))
+        either = (matches_labels(self.objects, x or {}, complete=x is not None) for x in both)
+        return every((inside, some(either)))
 
     def is_exact(self, write: Matched) -> bool:
         """Whether conditions see the object in the version of the review."""
-        return any(_names(rule, write, any_version=False) for rule in self.rules)
-
-    def _names(self, rules: Iterable[Rule], write: Matched) -> bool:
-        return any(_names(rule, write, any_version=self.any_version) for rule in rules)
-
-
-def _selects(objects: Selector, raw: bytes | None) -> Truth:
-    labels = read_labels(raw)
-    return matches_labels(objects, labels or {}, complete=labels is not None)
+        return _name(self.rules, write, any_version=False)
 
 
 def read_labels(raw: bytes | None) -> dict[str, str] | None:
@@ -208,13 +212,15 @@ def read_labels(raw: bytes | None) -> dict[str, str] | None:
         return None
 
 
-def _names(rule: Rule, write: Matched, *, any_version: bool) -> bool:
-    names = rule.get("resourceNames")
-    return (
-        may_match((rule,), write.writes)
+def _name(rules: Iterable[Rule], write: Matched, *, any_version: bool) -> bool:
+    """Whether any of these rules covers a write."""
+    writes, elsewhere = write.writes, "Cluster" if write.namespace else "Namespaced"
+    return any(
+        matching_resource(rule, writes) is not None
         and (any_version or _has(rule.get("apiVersions"), write.version))
-        and rule.get("scope") != ("Cluster" if write.namespace else "Namespaced")
-        and (not names or write.name in (EVERYTHING, *names))
+        and rule.get("scope") != elsewhere
+        and write.name in (EVERYTHING, *(rule.get("resourceNames") or (write.name,)))
+        for rule in rules
     )
 
 
@@ -233,39 +239,96 @@ YOUNG_SECONDS: Final = 600.0
 _NO_CHANGE: Final = frozenset({"f:caBundle", "f:name", "."})
 """All that a manager owns who only renews certificates: the webhook does the same as before. The
 other two are the webhook's place in its list."""
+TRACE_LABEL: Final = "genguard.io/trace"
+"""On the observers that `genguard trace` registers for a while."""
+_DEFAULT_TIMEOUT: Final = 10
+"""Seconds (admissionregistration/v1/types.go:MutatingWebhook.TimeoutSeconds)."""
 
 
-class Age(NamedTuple):
-    """When a registration was created, and when what it does was last changed."""
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Who may change a write: a webhook of a MutatingWebhookConfiguration, or a bound policy.
 
-    created: float = 0.0
-    changed: float = 0.0
+    name        as findings name it: of a webhook that of its configuration, a slash, and its own
+    match       the writes that it is for
+    conditions  expressions of its matchConditions
+    events      when it was created, and when what it does was changed, in seconds since the epoch
+    phase       of a genguard's webhook, see `own_phase`; "" of others
+    bindings    where a policy is in force; () of a webhook
+    text        all that the mutations of a policy are made of
+    """
 
-    @classmethod
-    def read(cls, document: Mapping[str, Any], part: str) -> "Age":
-        """Return the age of a registration; `part` is the field that says what it does.
+    name: str
+    match: Match
+    conditions: tuple[str, ...]
+    events: Sequence[tuple[float, str]] = ()
+    phase: str = ""
+    reinvoked: bool = False
+    failure_policy: str = "Fail"
+    timeout_seconds: int = _DEFAULT_TIMEOUT
+    bindings: Sequence[Match] = ()
+    text: str = ""
 
-        A new certificate in `caBundle`, a label or an annotation is no change.
-        """
-        metadata = _mapping(document.get("metadata"))
-        managers = metadata.get("managedFields")
-        changed = [
-            _seconds(one.get("time"))
-            for one in map(_mapping, managers if isinstance(managers, list) else ())
-            if _changes(_mapping(one.get("fieldsV1")).get(f"f:{part}"))
-        ]
-        return cls(_seconds(metadata.get("creationTimestamp")), max(changed, default=0.0))
+    @property
+    def configuration(self) -> str:
+        """The name of the configuration of a webhook."""
+        return self.name.partition("/")[0]
 
-    def before(self, began: float) -> tuple[float, str] | None:
+    @property
+    def webhook(self) -> str:
+        """The own name of a webhook."""
+        return self.name.partition("/")[2]
+
+    def covers(self, write: Matched) -> Truth:
+        """Whether it may act on such a write, its matchConditions aside; one binding is enough."""
+        bound = some(one.covers(write) for one in self.bindings) if self.bindings else Truth.TRUE
+        return every((self.match.covers(write), bound))
+
+    @property
+    def reads_object(self) -> bool:
+        """Whether any of its conditions may depend on the new object."""
+        return any(_READS_OBJECT.search(one) for one in self.conditions)
+
+    @property
+    def doubtful(self) -> int:
+        """How much of it a review does not show; a rule for everything is meant for nothing."""
+        selector = self.match.namespaces or {}
+        keys = {*(selector.get("matchLabels") or {})}
+        keys |= {one.get("key", "") for one in selector.get("matchExpressions") or ()}
+        wide = all(EVERYTHING in "".join(one.get("resources") or ()) for one in self.match.rules)
+        return 2 * bool(self.conditions or keys - {NAME_LABEL}) + wide
+
+    def sets(self, pointer: str) -> bool:
+        """Whether its mutations name the field at a JSON Pointer, and the top of its path."""
+        names = [token for token in from_pointer(pointer) if not token.isdigit()]
+        return bool(names) and all(_is_set(name, self.text) for name in {names[0], names[-1]})
+
+    def age(self, began: float) -> tuple[float, str] | None:
         """Return how many seconds before a loop it was last "created" or "changed".
 
         None where that was too long ago, or is not known.
         """
-        # Creating sets both times: of two that are equal the first counts.
-        known = {self.changed: "changed", self.created: "created"}
-        found = [(began - at, what) for at, what in known.items() if 0.0 < at <= began]
-        last = min(found, default=None)
-        return last if last is not None and last[0] <= YOUNG_SECONDS else None
+        # Creating is a change as well: of two that are equal it counts.
+        last = max((one for one in self.events if one[0] <= began), default=None)
+        return (
+            None if last is None or began - last[0] > YOUNG_SECONDS else (began - last[0], last[1])
+        )
+
+
+def _events(document: Mapping[str, Any], part: str) -> Iterator[tuple[float, str]]:
+    """Yield when a registration was created, and when `part` was changed, which says what it does.
+
+    A new certificate in `caBundle`, a label or an annotation is no change.
+    """
+    metadata = _mapping(document.get("metadata"))
+    managers = metadata.get("managedFields")
+    entries = map(_mapping, managers if isinstance(managers, list) else ())
+    changes = (one for one in entries if _changes(_mapping(one.get("fieldsV1")).get(f"f:{part}")))
+    found = [(one.get("time"), "changed") for one in changes]
+    found.append((metadata.get("creationTimestamp"), "created"))
+    for text, what in found:
+        if isinstance(text, str) and (at := parse_time(text)):
+            yield at.timestamp(), what
 
 
 def _changes(owned: Any) -> bool:
@@ -282,31 +345,29 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _seconds(text: Any) -> float:
-    found = parse_time(text) if isinstance(text, str) else None
-    return 0.0 if found is None else found.timestamp()
+def read_configurations(documents: Iterable[Any]) -> tuple[Registration, ...]:
+    """The webhooks of every MutatingWebhookConfiguration, in the order in which they are called."""
+    found = [
+        _read_webhook(one, hook)
+        for one in map(_mapping, documents)
+        if one.get("kind") == "MutatingWebhookConfiguration"
+        if TRACE_LABEL not in (_metadata(one).get("labels") or {})
+        for hook in one.get("webhooks") or ()
+    ]
+    return tuple(sorted(found, key=lambda one: one.configuration.encode()))
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """Who may change a write: a webhook or a policy, with its matchConditions.
-
-    name  as findings name it: of a webhook that of its configuration, a slash, and its own
-    """
-
-    name: str
-    match: Match
-    conditions: tuple[str, ...]
-    age: Age
-
-    def covers(self, write: Matched) -> Truth:
-        """Whether it may act on such a write, its matchConditions aside."""
-        return self.match.covers(write)
-
-    @property
-    def reads_object(self) -> bool:
-        """Whether any of its conditions may depend on the new object."""
-        return any(_READS_OBJECT.search(one) for one in self.conditions)
+def _read_webhook(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> Registration:
+    return Registration(
+        f"{_metadata(configuration).get('name', '')}/{hook.get('name', '')}",
+        Match.read(hook, hook.get("rules") or ()),
+        _expressions(hook.get("matchConditions")),
+        tuple(_events(configuration, "webhooks")),
+        own_phase(configuration, hook),
+        hook.get("reinvocationPolicy") == "IfNeeded",
+        hook.get("failurePolicy") or "Fail",
+        hook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
+    )
 
 
 POLICY: Final = "MutatingAdmissionPolicy"
@@ -314,74 +375,54 @@ BINDING: Final = "MutatingAdmissionPolicyBinding"
 _FORMS: Final = ("applyConfiguration", "jsonPatch")
 
 
-@dataclass(frozen=True, slots=True)
-class Policy(Registration):
-    """One policy, and where it is in force; `text` is all that its mutations are made of."""
-
-    bindings: Collection[Match]
-    text: str
-
-    def covers(self, write: Matched) -> Truth:
-        """See Registration.covers: one of its bindings is enough."""
-        return every((self.match.covers(write), some(one.covers(write) for one in self.bindings)))
-
-    def sets(self, pointer: str) -> bool:
-        """Whether its mutations name the field at a JSON Pointer, and the top of its path."""
-        names = [token for token in from_pointer(pointer) if not token.isdigit()]
-        return bool(names) and all(_is_set(name, self.text) for name in {names[0], names[-1]})
-
-
-def read_policies(documents: Iterable[Any]) -> tuple[Policy, ...]:
+def read_policies(documents: Iterable[Any]) -> tuple[Registration, ...]:
     """The policies that are bound, by name; other documents are passed over."""
     policies: dict[str, Mapping[str, Any]] = {}
     bindings: dict[str, list[Mapping[str, Any]]] = {}
     for document in map(_mapping, documents):
         if document.get("kind") == POLICY:
-            policies[(document.get("metadata") or {}).get("name", "")] = document
+            policies[_metadata(document).get("name", "")] = document
         elif document.get("kind") == BINDING:
             bindings.setdefault(_spec(document).get("policyName", ""), []).append(document)
     bound = sorted(policies.keys() & bindings.keys())
-    return tuple(_read(name, policies[name], bindings[name]) for name in bound)
+    return tuple(_read_policy(name, policies[name], bindings[name]) for name in bound)
 
 
-def expressions_of(parts: Iterable[Mapping[str, Any]] | None) -> tuple[str, ...]:
+def _expressions(parts: Iterable[Mapping[str, Any]] | None) -> tuple[str, ...]:
     """Return the CEL expressions of conditions, variables or mutations."""
     return tuple(one.get("expression", "") for one in parts or ())
+
+
+def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return document.get("metadata") or {}
 
 
 def _spec(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return document.get("spec") or {}
 
 
-def _read(name: str, policy: Mapping[str, Any], bindings: Sequence[Mapping[str, Any]]) -> Policy:
+def _read_policy(
+    name: str, policy: Mapping[str, Any], bindings: Sequence[Mapping[str, Any]]
+) -> Registration:
     spec = _spec(policy)
     parts = [*(spec.get("variables") or ())]
     parts += [one.get(form) or {} for one in spec.get("mutations") or () for form in _FORMS]
-    made, bound = Age.read(policy, "spec"), [Age.read(one, "spec") for one in bindings]
-    return Policy(
+    return Registration(
         name,
-        _resources(spec.get("matchConstraints")),
-        expressions_of(spec.get("matchConditions")),
+        Match.read(spec.get("matchConstraints")),
+        _expressions(spec.get("matchConditions")),
         # It acts once it is bound; one more binding changes it.
-        Age(
-            max(made.created, min(one.created for one in bound)),
-            max(made.changed, *(at for one in bound for at in one)),
-        ),
-        tuple(
+        tuple(event for one in (policy, *bindings) for event in _events(one, "spec")),
+        bindings=tuple(
             # Without a paramKind the reference is ignored, without a reference params is null.
-            _resources(
+            Match.read(
                 one.get("matchResources"),
                 has_params=bool(spec.get("paramKind")) and bool(one.get("paramRef")),
             )
             for one in map(_spec, bindings)
         ),
-        "\n".join(expressions_of(parts)),
+        text="\n".join(_expressions(parts)),
     )
-
-
-def _resources(found: Mapping[str, Any] | None, *, has_params: bool = False) -> Match:
-    found = found or {}
-    return Match.read(found, found.get("resourceRules") or [_ANY_WRITE], has_params=has_params)
 
 
 def _is_set(name: str, text: str) -> bool:

@@ -10,14 +10,13 @@ in a finding if its patch wrote one of the fields that the finding is about.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from genguard.admission.review import AdmissionRequest
 from genguard.audit.event import Call, Event, failed_open, read_calls, read_event
 from genguard.audit.reviewing import SHOWS_ALL, Reviewing, UnjudgedWrites
 from genguard.audit.stages import meet
 from genguard.detection.detection import Detection
-from genguard.detection.finding import Confidence, Finding
+from genguard.detection.finding import Finding
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import NOBODY, Called
 from genguard.generation.transition import Engine
@@ -43,33 +42,13 @@ class Changers(Called):
         found.calls = tuple(calls)
         return found
 
-
-class NamedSuspects(Suspects):
-    """The webhooks that the audit log names: each of them is known to have changed the object."""
-
-    each_of_several: ClassVar = Confidence.CERTAIN
-
-    def __init__(self, given: Suspects | None = None) -> None:
-        """`given`: the policies of the cluster; they leave no trace in an audit log."""
-        policies, conditions = (given.policies, given.conditions) if given else ((), None)
-        super().__init__(policies=policies, conditions=conditions)
-        self.changers: Called = NOBODY
-        """Of the event that is being judged."""
-
-    def called_in(self, request: AdmissionRequest) -> Called:
-        """Return the webhooks that changed the write."""
-        del request
-        return self.changers
-
-    def calls_about(
-        self, called: Called, pointers: Sequence[str], *, again: bool
-    ) -> tuple[Called, dict[str, object]]:
+    def about(
+        self, pointers: Sequence[str], /, *, again: bool
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Return the webhooks whose patches wrote these fields, and their calls as evidence."""
-        if not isinstance(called, Changers):
-            return called, {}
-        calls = _that_wrote(called.calls, pointers, again=again)
+        calls = _that_wrote(self.calls, pointers, again=again)
         names = tuple(dict.fromkeys(one.name for one in calls))
-        return Called(names, names), {"calls": [_described(one) for one in calls]}
+        return names, {"calls": [_described(one) for one in calls]}
 
 
 def _that_wrote(calls: Sequence[Call], pointers: Iterable[str], *, again: bool) -> Sequence[Call]:
@@ -133,7 +112,9 @@ class AuditLog:
 
     def __init__(self, engine: Engine, given: Suspects | None = None) -> None:
         """`engine` predicts generation; `given` are the cluster's webhooks and policies."""
-        self._suspects: Final = NamedSuspects(given)
+        # Policies leave no trace in an audit log, webhooks do.
+        policies, conditions = (given.policies, given.conditions) if given else ((), None)
+        self._suspects: Final = Suspects((), policies, conditions, named=NOBODY)
         self._detection: Final = Detection(self._suspects)
         self._reviewing: Final = Reviewing(engine, self._detection)
         self._unjudged: Final = UnjudgedWrites()
@@ -204,7 +185,7 @@ class AuditLog:
         if (group, reference.resource) in IGNORED or group in _NEVER_STORED:
             return
         changed = [one for one in calls if one.mutated]
-        self._suspects.changers = Changers.of([one for one in changed if not one.is_own])
+        self._suspects.named = Changers.of([one for one in changed if not one.is_own])
         self._shows_all |= event.level == SHOWS_ALL
         reason = self._reviewing.see(event, reference, changed)
         if reason is not None:

@@ -6,7 +6,8 @@ quiet    | open   | quiet                | resolved           | resolved
 resolved | open   | resolved             | resolved           | resolved
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -16,7 +17,7 @@ from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Severity
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
-from genguard.detection.suspects import Suspects, rank_of
+from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester, Write
 
 State = Literal["open", "quiet", "resolved"]
@@ -81,11 +82,13 @@ class Requesters(msgspec.Struct, gc=False):
                 sets = is_sure and suspects.sets(policy, pointers)
                 self.visible[policy, user] = self.visible.get((policy, user), 0) + sets
 
-    def actors(self, *, is_sure: bool, young: Sequence[str] = ()) -> Iterator[Actor]:
+    def actors(
+        self, *, is_sure: bool, in_order: Callable[[Iterable[str]], Sequence[str]] = sorted
+    ) -> Iterator[Actor]:
         """Yield actors, the likeliest first.
 
-        is_sure  the signals are about the intent
-        young    policies that come before others as likely as they, in this order
+        is_sure   the signals are about the intent
+        in_order  orders policies that are equally likely
         """
         # Of too many users some are gone from `writes`.
         setters = {
@@ -97,7 +100,7 @@ class Requesters(msgspec.Struct, gc=False):
         often = sorted(self.requesters, key=lambda one: -self.requesters[one])
 
         def policies(names: set[str], confidence: Confidence) -> Iterator[Actor]:
-            for name in sorted(names, key=lambda one: rank_of(one, young)):
+            for name in in_order(names):
                 yield Actor("policy", name, "", confidence)
 
         found = [
@@ -248,8 +251,8 @@ class FindingState(msgspec.Struct, gc=False):
         """Give up the examples: the values of a write, and all signs but the last."""
         self.is_brief, self.sample, self.evidence = True, b"", self.evidence[-1:]
 
-    def blame(self, sign: Signal, write: Write, suspects: Suspects) -> None:
-        """Count who may have made a sign.
+    def blame(self, sign: Signal, write: Write, called: Iterable[str], suspects: Suspects) -> None:
+        """Count who may have made a sign; `called` are webhooks.
 
         As soon as there is a write that was seen whole, only such writes count: what was not seen
         of others makes nobody less certain.
@@ -266,7 +269,7 @@ class FindingState(msgspec.Struct, gc=False):
         self.by_others += sign.blame is Blame.OTHERS
         self.by_either += sign.blame is Blame.EITHER
         if sign.blame in (Blame.OTHERS, Blame.EITHER):
-            for name in write.called.again if sign.reinvoked else write.called.first:
+            for name in called:
                 self.candidates[name] = self.candidates.get(name, 0) + 1
 
     @property
@@ -295,7 +298,7 @@ class FindingState(msgspec.Struct, gc=False):
         ]
         requesters = self.requesters.actors(
             is_sure=not self.by_either and not self.by_server,
-            young=suspects.young(self.requesters.policies, began),
+            in_order=partial(suspects.by_age, began=began),
         )
         yield from (*webhooks, *requesters) if self.by_others else (*requesters, *webhooks)
 

@@ -2,15 +2,10 @@
 
 Reads    a finding; where they are known, the registered webhooks, how genguard was installed, and
          the last writes of all objects
-Result   only steps that apply: by the detector, by genguard's mode, by the type of the actors, by
-         what they are (Argo CD, Flux, Helm, kubectl, an autoscaler), and by how sure it is. First
-         what stops the damage, then what ends the cause. Nothing is to be changed for an actor
-         that is only possible: then a step finds out who it is. Each step is tried on the last
-         writes; one that would not have ended all of them comes last
+Result   only steps that apply, by the list in fix.yaml: by the detector, by genguard's mode, by the
+         type of the actors, by what they are (Argo CD, an autoscaler), and by how sure it is. First
+         what stops the damage, then what ends the cause
 Relies   on nothing of an object's content: names and paths alone
-
-Which steps there are, when each applies, its words, commands and stanzas are in fix.yaml. A
-detector without a plan there gets the plan for others, so a new one needs nothing here.
 
 A trial says in how many of the writes that do harm the step would have ended it, and what else it
 would have changed. Of a webhook, writes do harm in which webhooks changed a field of the finding;
@@ -31,11 +26,11 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 import yaml
 
+from genguard.admission.matching import Registration
 from genguard.detection.changes import Change
 from genguard.detection.finding import Actor, Confidence, Finding, FixStep, FoundObject, Trial
 from genguard.detection.history import ObjectHistory, history_name
 from genguard.detection.sample import field_names, is_at_or_below, shown_diff
-from genguard.detection.suspects import Registered
 from genguard.detection.write import BY_HAND, ObjectKey, Write
 from genguard.formats.documents import load_document
 from genguard.generation.table import kind_of
@@ -277,7 +272,7 @@ def load_advice() -> Advice:
 
 def with_fix(
     found: Finding,
-    registered: Sequence[Registered] = (),
+    registered: Sequence[Registration] = (),
     installation: Installation = UNKNOWN_INSTALLATION,
     sample: bytes | None = None,
     histories: Mapping[str, ObjectHistory] | None = _NO_HISTORIES,
@@ -290,21 +285,8 @@ def with_fix(
     """
     diff = None if sample is None else shown_diff(sample)
     advice = load_advice()
-    plan, is_clear = advice.plan(found.detector), not found.above
-    is_own = is_clear and not plan.harmless
-    sure = [x for x in found.actors if is_own and x.confidence is not Confidence.POSSIBLE]
-    about = _About(found, plan, sure, registered, Trials(found, histories))
-    known = {
-        **about.names(),
-        **installation._asdict(),
-        "watching": installation.enforcing is False,
-        "harmless": is_clear and plan.harmless,
-        "restored": is_own and plan.restores and _is_restored(found),
-        "lost": is_own and found.state != "resolved" and found.repair,
-        "open": found.state == "open",
-        "again": found.state == "open" and not installation.enforcing,
-        "unknown": is_own and not sure,
-    }
+    about = _About(found, advice.plan(found.detector), registered, Trials(found, histories))
+    known = about.known(installation)
     steps = [
         text.filled(known | names, trial)
         for kind, texts in advice.steps.items()
@@ -322,22 +304,27 @@ def _falls_short(trial: Trial | None) -> bool:
 
 
 class _About(NamedTuple):
-    """What the steps of one finding are made from.
-
-    sure  those who are named with confidence, where somebody has to change something
-    """
+    """What the steps of one finding are made from."""
 
     found: Finding
     plan: Plan
-    sure: Sequence[Actor]
-    registered: Sequence[Registered]
+    registered: Sequence[Registration]
     trials: Trials
 
-    def names(self) -> dict[str, Any]:
+    @property
+    def sure(self) -> list[Actor]:
+        """Those who are named with confidence, where somebody has to change something."""
+        is_own = not (self.found.above or self.plan.harmless)
+        possible = Confidence.POSSIBLE
+        return [one for one in self.found.actors if is_own and one.confidence is not possible]
+
+    def known(self, installation: Installation) -> dict[str, Any]:
         """Return what the words of steps name of the finding, and what `when` asks of it."""
-        found, where = self.found, self.found.subject
+        found, plan, where = self.found, self.plan, self.found.subject
         kind, fields = kind_of(where.group, where.resource), ", ".join(map(_field, found.paths))
+        is_open, is_own = found.state == "open", not (found.above or plan.harmless)
         return {
+            **installation._asdict(),
             "group": where.group,
             "kind": kind,
             "any_kind": kind or "*",
@@ -345,18 +332,25 @@ class _About(NamedTuple):
             "object": where.name,
             "target": f"{where.resource_name}/{where.name}",
             "above": found.above,
-            "caused": found.caused_by,
             "repair": found.repair,
             "paths": ", ".join(found.paths),
             "pointers": [*found.paths],
             "field": "".join(map(_field, found.paths[:1])),
             "fields": fields or "the field",
             "owned": fields or "the object",
-            "correct_webhook": self.plan.webhook,
-            "correct_writer": self.plan.writer,
+            "correct_webhook": plan.webhook,
+            "correct_writer": plan.writer,
+            "caused": found.caused_by,
+            "harmless": plan.harmless and not found.above,
+            "watching": installation.enforcing is False,
+            "open": is_open,
+            "again": is_open and not installation.enforcing,
+            "restored": is_own and plan.restores and _is_restored(found),
+            "lost": is_own and found.state != "resolved" and found.repair,
+            "unknown": is_own and not self.sure,
             "by_webhook": any(one.type == "webhook" for one in found.actors),
             "recreation": found.detector == "recreation",
-            "scaled": self.plan.fights and _REPLICAS in found.paths,
+            "scaled": plan.fights and _REPLICAS in found.paths,
         }
 
     def subjects(self, kind: str) -> Iterator[tuple[dict[str, Any], Callable[[], Trial | None]]]:

@@ -9,7 +9,7 @@ who makes much damage would push out whatever others know.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from operator import is_
@@ -25,7 +25,7 @@ from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, FindingState
 from genguard.detection.questions.question import Blame, Signal
-from genguard.detection.suspects import NOTHING_SHARED, Shared, Suspects, share
+from genguard.detection.suspects import Shared, Suspects, share
 from genguard.detection.write import ObjectKey, Write, name_of
 
 MOST_FINDINGS: Final = 10_000
@@ -40,6 +40,8 @@ _FREED: Final = 16
 SECONDS_UNSEEN: Final = 86_400.0
 """Damage that nobody has seen for so long is dropped: without a cluster genguard sees writes only,
 and may have missed a deletion."""
+_MOST_NOTES: Final = 3
+"""About the age of actors, of one finding."""
 _SEPARATOR: Final = "\0"
 _NO_USERS: Final = "; users are not known from a watch"
 
@@ -50,7 +52,7 @@ _Key = tuple[str, ...]
 subresource."""
 
 
-_Choices = dict[tuple[str, ResourceKind, tuple[str, ...], tuple[str, ...]], Accused]
+_Choices = dict[tuple[str, ResourceKind, tuple[str, ...]], Accused]
 """Whom a choice between several webhooks accuses: equal for many findings, so it is made once."""
 
 
@@ -129,14 +131,11 @@ class Ledger:
         follows  the uids of owners whose changes the write follows, the nearest first
         """
         at = write.time + self._ahead
+        called: Sequence[str] = ()
         evidence = {"time": _rfc3339(at), "user": write.requester.user, **sign.evidence}
         if sign.blame in (Blame.OTHERS, Blame.EITHER):
-            called, calls = self._suspects.calls_about(
-                write.called, sign.paths, again=sign.reinvoked
-            )
-            if called is not write.called:
-                write = msgspec.structs.replace(write, called=called)
-                evidence |= calls
+            called, calls = write.called.about(sign.paths, again=sign.reinvoked)
+            evidence |= calls
         if write.missing:
             evidence["missing"] = list(write.missing)
         where = write.object
@@ -149,7 +148,7 @@ class Ledger:
         entry.take(sign, write, follows, evidence)
         entry.take_sample(msgspec.structs.replace(write, time=at), sign.paths)
         entry.heard = max(entry.last, self._now)
-        entry.blame(sign, write, self._suspects)
+        entry.blame(sign, write, called, self._suspects)
         self._own.add(key)
         self._put(key, entry)
         self._shrink()
@@ -415,8 +414,11 @@ class Ledger:
         return found
 
     def _notes(self, actors: Iterable[Actor], began: float) -> Iterator[dict[str, Any]]:
-        for name, text in self._suspects.notes(actors, began):
-            yield {"time": _rfc3339(began), "actor": name, "note": text}
+        """Yield what is known of the age of actors."""
+        for one in [one for one in actors if one.type != "user"][:_MOST_NOTES]:
+            if age := self._suspects.age(one.name, began):
+                note = f"{age[1]} {age[0]:.0f} s before the first sign"
+                yield {"time": _rfc3339(began), "actor": one.name, "note": note}
 
     def _accused(self, entry: FindingState, began: float, known: _Choices) -> Accused:
         """Return the webhooks that are accused; every write may change a choice between several."""
@@ -424,13 +426,13 @@ class Ledger:
         if len(names) <= 1:
             return tuple((one, Confidence.CERTAIN) for one in names)
         where = ResourceKind(entry.object.group, entry.object.resource, entry.subresource)
-        young = self._suspects.young(names, began)
-        choice = entry.detector, where, names, young
+        names = self._suspects.by_age(names, began)
+        choice = entry.detector, where, names
         if choice not in known:
             if self._sharing is None:
                 self._sharing = self._shared()
-            shared = self._sharing.get(entry.detector, NOTHING_SHARED)
-            known[choice] = tuple(self._suspects.accused(names, shared, where, young))
+            shared = self._sharing.get(entry.detector, {})
+            known[choice] = tuple(self._suspects.accused(names, shared, where))
         return known[choice]
 
     def _shared(self) -> dict[str, Shared]:

@@ -14,103 +14,48 @@ in which a webhook stands alone speaks against it everywhere.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final, NamedTuple
+from math import inf
+from typing import Final, NamedTuple
 
 from genguard.admission.matching import (
-    EVERYTHING,
-    NAME_LABEL,
-    Age,
     Conditions,
-    Match,
     Matched,
-    Policy,
     Registration,
     ResourceKind,
+    Rule,
     Writes,
-    expressions_of,
     matched,
     may_match,
 )
-from genguard.admission.review import AdmissionRequest, Phase, own_phase
-from genguard.detection.finding import Actor, Confidence
+from genguard.admission.review import AdmissionRequest, Phase
+from genguard.detection.finding import Confidence
 from genguard.detection.write import NOBODY, Acted, Called
 from genguard.objects.selectors import Truth, every
 
-TRACE_LABEL: Final = "genguard.io/trace"
-"""On the observers that `genguard trace` registers for a while."""
-_DEFAULT_TIMEOUT: Final = 10
-"""Seconds (admissionregistration/v1/types.go:MutatingWebhook.TimeoutSeconds)."""
 MOST_PLACES: Final = 2_000
 _MOST_POLICIES: Final = 8
 """Of one write."""
 _MOST_CALLED: Final = 1_000
 """Writes with the webhooks called; those of one owner are alike."""
-_MUTATING: Final = ((Phase.INTENT, "/intent"), (Phase.MUTATE, "/mutate"))
-"""The phases that a MutatingWebhookConfiguration registers, in order, with their paths."""
-_MOST_NOTES: Final = 3
-"""About the age of actors, of one finding."""
+_MUTATING: Final = (Phase.INTENT, Phase.MUTATE)
+"""The phases that a MutatingWebhookConfiguration registers, in order."""
 _FEW: Final = 2
 _TIMES: Final = 3
 
-
-@dataclass(frozen=True, slots=True)
-class Registered(Registration):
-    """One webhook of a MutatingWebhookConfiguration."""
-
-    phase: str
-    reinvoked: bool = False
-    failure_policy: str = "Fail"
-    timeout_seconds: int = _DEFAULT_TIMEOUT
-
-    @property
-    def configuration(self) -> str:
-        """The name of its configuration."""
-        return self.name.partition("/")[0]
-
-    @property
-    def webhook(self) -> str:
-        """Its own name."""
-        return self.name.partition("/")[2]
-
-    @property
-    def doubtful(self) -> int:
-        """How much of it a review does not show; a rule for everything is meant for nothing."""
-        selector = self.match.namespaces or {}
-        keys = {*(selector.get("matchLabels") or {})}
-        keys |= {one.get("key", "") for one in selector.get("matchExpressions") or ()}
-        wide = all(EVERYTHING in "".join(one.get("resources") or ()) for one in self.match.rules)
-        return 2 * bool(self.conditions or keys - {NAME_LABEL}) + wide
+Shared = Mapping[str, tuple[bool, int]]
+"""What the findings of one kind have in common: of each candidate whether it stood alone in one of
+them, and in how many it stood."""
 
 
-def read_configurations(documents: Iterable[Any]) -> tuple[Registered, ...]:
-    """The webhooks of every MutatingWebhookConfiguration, in the order in which they are called."""
-    kind = "MutatingWebhookConfiguration"
-    found = [
-        _read(one, hook)
-        for one in documents
-        if isinstance(one, Mapping) and one.get("kind") == kind and not _only_observes(one)
-        for hook in one.get("webhooks") or ()
-    ]
-    return tuple(sorted(found, key=lambda one: one.configuration.encode()))
-
-
-def _only_observes(configuration: Mapping[str, Any]) -> bool:
-    return TRACE_LABEL in ((configuration.get("metadata") or {}).get("labels") or {})
-
-
-def _read(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> Registered:
-    return Registered(
-        f"{(configuration.get('metadata') or {}).get('name', '')}/{hook.get('name', '')}",
-        Match.read(hook, hook.get("rules")),
-        expressions_of(hook.get("matchConditions")),
-        Age.read(configuration, "webhooks"),
-        own_phase(configuration, hook),
-        hook.get("reinvocationPolicy") == "IfNeeded",
-        hook.get("failurePolicy") or "Fail",
-        hook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
-    )
+def share(candidates: Iterable[Collection[str]]) -> Shared:
+    """Return what the candidates of all findings of one detector have in common."""
+    found: dict[str, tuple[bool, int]] = {}
+    for names in candidates:
+        for name in names:
+            was_alone, count = found.get(name, (False, 0))
+            found[name] = (was_alone or len(names) == 1, count + 1)
+    return found
 
 
 class Score(NamedTuple):
@@ -132,73 +77,66 @@ class Score(NamedTuple):
         return self.doubtful == other.doubtful and self.alone_in < other.alone_in
 
 
-class Shared(NamedTuple):
-    """What the findings of one kind have in common: who stood alone, and how often each stood."""
+class Acting(NamedTuple):
+    """What registrations say of the writes that they cannot tell apart.
 
-    alone: Collection[str]
-    support: Mapping[str, int]
+    called   the webhooks between genguard's two that rules and selectors call
+    unseen   phases that are not registered: nobody may change such a write, they would show nothing
+    """
 
-
-NOTHING_SHARED: Final = Shared((), Counter())
-
-
-def share(candidates: Collection[Collection[str]]) -> Shared:
-    """Return what the candidates of all findings of one detector have in common."""
-    alone = {name for names in candidates if len(names) == 1 for name in names}
-    return Shared(alone, Counter(name for names in candidates for name in {*names}))
-
-
-def rank_of(name: str, young: Sequence[str]) -> tuple[int, str]:
-    """Return what to sort a name by: the young ones come first, the youngest before all."""
-    return young.index(name) if name in young else len(young), name
+    called: Called
+    unseen: tuple[Phase, ...]
 
 
 class Suspects:
     """The present registrations, and how often each left a write unchanged."""
 
-    each_of_several: ClassVar = Confidence.POSSIBLE
-    """How sure it is of each that was there, where nothing more is known of them."""
-
     def __init__(
         self,
-        registered: Iterable[Registered] = (),
-        policies: Iterable[Policy] = (),
+        registered: Iterable[Registration] = (),
+        policies: Iterable[Registration] = (),
         conditions: Conditions | None = None,
+        named: Called | None = None,
     ) -> None:
         """Start with what is registered.
 
         conditions  evaluates matchConditions; without it each of them may hold
+        named       who is known to have changed the write that is judged, from an audit log. None:
+                    only who may have been called is known
         """
-        self.policies: tuple[Policy, ...] = tuple(policies)
-        """Those that are bound, by name."""
         self.conditions = conditions
+        self.named = named
         self._unchanged: Final[Counter[tuple[ResourceKind | bool, str]]] = Counter()
         """Writes that each webhook left unchanged, in a place, and of status or of all else."""
         self._changed: Final[set[ResourceKind]] = set()
-        self.learn(registered)
+        self.policies: tuple[Registration, ...] = tuple(policies)
+        """Those that are bound, by name."""
+        self.learn(registered=registered)
 
-    def learn(self, registered: Iterable[Registered]) -> None:
-        """Replace the registrations of webhooks."""
-        self.registered: tuple[Registered, ...] = tuple(registered)
-        self.others: tuple[Registered, ...] = tuple(_between(self.registered))
-        """Those that are called between genguard's intent and its mutate."""
-        self._have_conditions = any(one.conditions for one in self.others)
-        self._names_matter = any(
+    def learn(
+        self,
+        registered: Iterable[Registration] | None = None,
+        policies: Iterable[Registration] | None = None,
+    ) -> None:
+        """Replace the registrations of webhooks, or the bound policies; None leaves them."""
+        if registered is not None:
+            self.registered: tuple[Registration, ...] = tuple(registered)
+            self.others: tuple[Registration, ...] = tuple(_between(self.registered))
+            """Those that are called between genguard's intent and its mutate."""
+        if policies is not None:
+            self.policies = tuple(policies)
+        webhooks = [one for one in self.registered if not one.phase]
+        self._known = {one.name: one for one in (*webhooks, *self.policies)}
+        self._own: dict[str, list[Rule]] = {}
+        for one in self.registered:
+            if one.phase:
+                self._own.setdefault(one.phase, []).extend(one.match.rules)
+        self._reads_names = any(
             rule.get("resourceNames") for one in self.others for rule in one.match.rules
         )
-        self._own_rules = {
-            phase: [x for one in self.registered if one.phase == path for x in one.match.rules]
-            for phase, path in _MUTATING
-            if any(one.phase == path for one in self.registered)
-        }
-        self._called = lru_cache(_MOST_CALLED)(self.called)
-        self.learn_policies(self.policies)
-
-    def learn_policies(self, policies: Iterable[Policy]) -> None:
-        """Replace the bound policies."""
-        self.policies = tuple(policies)
-        self._known = {one.name: one for one in self._all()}
-        self._implied = lru_cache(_MOST_CALLED)(self._not_needed)
+        self._reads_labels = any(one.match.objects for one in self.others)
+        # A thread that still asks the old ones must not answer for the new ones.
+        self._acting = lru_cache(_MOST_CALLED)(self.acting)
 
     def anew(self) -> "Suspects":
         """Return the same registrations, and no evidence yet."""
@@ -209,40 +147,39 @@ class Suspects:
 
         Selectors and conditions are not read: it may name too many, and never too few.
         """
-        found = [one for one in self._all() if may_match(one.match.rules, writes)]
-        return tuple(dict.fromkeys(one.name for one in found))
+        known = self._known.items()
+        return tuple(name for name, one in known if may_match(one.match.rules, writes))
 
-    def _all(self) -> Sequence[Registration]:
-        return [*(one for one in self.registered if not one.phase), *self.policies]
+    def acting(self, write: Matched) -> Acting:
+        """Return what rules and selectors say of such a write."""
+        found = [one for one in self.others if one.covers(write) is not Truth.FALSE]
+        again = [one for one in found if one.reinvoked]
+        called = Called(tuple(one.name for one in found), tuple(one.name for one in again))
+        own = {one: self._own[f"/{one}"] for one in _MUTATING if f"/{one}" in self._own}
+        if not own or self.may_change(write.writes):
+            return Acting(called, ())
+        return Acting(
+            called, tuple(one for one, rules in own.items() if not may_match(rules, write.writes))
+        )
+
+    def _acting_on(self, request: AdmissionRequest) -> Acting:
+        write = matched(request, with_name=self._reads_names, with_labels=self._reads_labels)
+        return self._acting(write) if write.is_short else self.acting(write)
 
     def implied_before(self, phase: Phase, request: AdmissionRequest) -> tuple[Phase, ...]:
         """Return the phases before this one that would show the same, and are not registered.
 
         Only where genguard's own registrations are known, and nobody else may change such a write.
         """
-        if phase is Phase.INTENT or not self._own_rules:
+        if phase is Phase.INTENT or not self._own:
             return ()
-        wire, at = request.wire, request.wire.resource
-        writes = Writes.named(at.group, at.resource, wire.sub_resource, wire.operation.value)
-        return tuple(one for one in self._implied(writes) if one is not phase)
-
-    def _not_needed(self, writes: Writes) -> tuple[Phase, ...]:
-        if self.may_change(writes):
-            return ()
-        return tuple(one for one, rules in self._own_rules.items() if not may_match(rules, writes))
+        return tuple(one for one in self._acting_on(request).unseen if one is not phase)
 
     def called_in(self, request: AdmissionRequest) -> Called:
-        """Return the webhooks that rules and selectors call for a request."""
-        if not self.others:
-            return NOBODY
-        write = matched(request, with_name=self._names_matter)
-        return self._called(write) if write.is_short else self.called(write)
-
-    def called(self, write: Matched) -> Called:
-        """The webhooks that rules and selectors call for such a write."""
-        found = [one for one in self.others if one.covers(write) is not Truth.FALSE]
-        again = [one for one in found if one.reinvoked]
-        return Called(tuple(one.name for one in found), tuple(one.name for one in again))
+        """Return the webhooks that rules and selectors call for a request, or that are named."""
+        if self.named is not None:
+            return self.named
+        return self._acting_on(request).called if self.others else NOBODY
 
     def changed(self, where: ResourceKind) -> None:
         """Note that writes here are changed: from now on conditions are evaluated for them."""
@@ -255,29 +192,25 @@ class Suspects:
         Conditions take ten times what the rest of a review takes. So they are asked only where
         somebody has changed a write before: of the first one nobody is ruled out.
         """
-        if not self._asks_webhooks(request):
-            return ()
-        asked = [one for one in self.others if one.conditions]
-        return tuple(
-            one.name for one, _, holds in self._held(asked, request) if holds is Truth.FALSE
-        )
+        asked = self._conditional_in(request)
+        return tuple(one.name for one, _, met in self._held(asked, request) if met is Truth.FALSE)
 
     def asks_conditions(self, request: AdmissionRequest) -> bool:
         """Whether `unmet_in` or `policies_in` may have conditions evaluated, which takes long."""
-        return self._asks_webhooks(request) or any(one.conditions for one in self.policies)
+        return any(one.conditions for one in (*self.policies, *self._conditional_in(request)))
 
-    def _asks_webhooks(self, request: AdmissionRequest) -> bool:
+    def _conditional_in(self, request: AdmissionRequest) -> Sequence[Registration]:
         wire = request.wire
         place = ResourceKind(wire.resource.group, wire.resource.resource, wire.sub_resource)
-        return self._have_conditions and place in self._changed
+        return [one for one in self.others if one.conditions] if place in self._changed else ()
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """Return the policies that may have acted on a request."""
         found = [
-            Acted(one.name, every((covers, holds)) is Truth.TRUE)
-            for one, covers, holds in self._held(self.policies, request)
+            Acted(one.name, every((covers, met)) is Truth.TRUE)
+            for one, covers, met in self._held(self.policies, request)
             # What the object was before it acted is not seen.
-            if holds is not Truth.FALSE or one.reads_object
+            if met is not Truth.FALSE or one.reads_object
         ]
         return tuple(found[:_MOST_POLICIES])
 
@@ -300,13 +233,12 @@ class Suspects:
         read = [text for one, _, is_exact in asked if is_exact for text in one.conditions]
         truths = self.conditions.evaluate(read, request) if self.conditions else {}
         for one, covers, is_exact in asked:
-            holds = every(truths.get(text, Truth.UNKNOWN) for text in one.conditions)
-            yield one, covers, holds if is_exact else Truth.UNKNOWN
+            met = every(truths.get(text, Truth.UNKNOWN) for text in one.conditions)
+            yield one, covers, met if is_exact else Truth.UNKNOWN
 
     def sets(self, name: str, pointers: Iterable[str]) -> bool:
         """Whether a policy visibly sets a field at any of these JSON Pointers."""
-        found = self._known.get(name)
-        return isinstance(found, Policy) and any(found.sets(one) for one in pointers)
+        return name in self._known and any(map(self._known[name].sets, pointers))
 
     def unchanged_calls(self, name: str) -> int:
         """Return how many writes came through unchanged for which this webhook was called."""
@@ -318,73 +250,50 @@ class Suspects:
             if key in self._unchanged or len(self._unchanged) < 2 * MOST_PLACES:
                 self._unchanged[key] += 1
 
-    def young(self, names: Iterable[str], began: float) -> tuple[str, ...]:
-        """The webhooks and policies created or changed shortly before this time, youngest first."""
-        found = [(age[0], name) for name in names if (age := self._age(name, began))]
-        return tuple(name for _, name in sorted(found))
+    def age(self, name: str, began: float) -> tuple[float, str] | None:
+        """Return how old a webhook or policy was when a loop began: see Registration.age."""
+        return self._known[name].age(began) if name in self._known else None
 
-    def notes(self, actors: Iterable[Actor], began: float) -> Iterator[tuple[str, str]]:
-        """Yield names of actors of a finding, and in words what is known about them besides.
-
-        began  the time of the first signal, in seconds since the epoch
-        """
-        for one in [one for one in actors if one.type != "user"][:_MOST_NOTES]:
-            if age := self._age(one.name, began):
-                yield one.name, f"{age[1]} {age[0]:.0f} s before the first sign"
-
-    def _age(self, name: str, began: float) -> tuple[float, str] | None:
-        return self._known[name].age.before(began) if name in self._known else None
-
-    def calls_about(
-        self, called: Called, pointers: Sequence[str], *, again: bool
-    ) -> tuple[Called, dict[str, object]]:
-        """Return the webhooks that may have changed fields of a write, and evidence of that.
-
-        called    those that were called for the write: here nobody knows more
-        pointers  JSON Pointers of the fields; `again`: when they were reinvoked
-        """
-        del pointers, again
-        return called, {}
+    def by_age(self, names: Iterable[str], began: float) -> tuple[str, ...]:
+        """Return names in order: those that were young when a loop began, the youngest first."""
+        ages = {name: self.age(name, began) for name in names}
+        return tuple(sorted(ages, key=lambda name: (ages[name] or (inf, ""), name)))
 
     def accused(
-        self,
-        names: Iterable[str],
-        shared: Shared,
-        where: ResourceKind,
-        young: Sequence[str] = (),
+        self, names: Sequence[str], shared: Shared, where: ResourceKind
     ) -> Iterator[tuple[str, Confidence]]:
         """The candidates of a finding, the likeliest first: one alone is certain.
 
-        Of those who are equal, the young ones come first, in their order.
+        Those who are equal stay in their order.
         """
-        order = sorted(names)
-        if len(order) < 2 or not self.others:  # noqa: PLR2004 - nothing to choose between
-            sure = Confidence.CERTAIN if len(order) == 1 else self.each_of_several
-            yield from ((name, sure) for name in order)
+        if len(names) < 2 or not self.others:  # noqa: PLR2004 - nothing to choose between
+            is_sure = len(names) == 1 or self.named is not None
+            sure = Confidence.CERTAIN if is_sure else Confidence.POSSIBLE
+            yield from ((name, sure) for name in names)
             return
         doubts = {one.name: one.doubtful for one in self.others}
-        scores = {
-            name: Score(
-                name not in shared.alone,
+        scores = {}
+        for name in names:
+            was_alone, count = shared.get(name, (False, 0))
+            scores[name] = Score(
+                not was_alone,
                 self._unchanged[where, name],
                 self._unchanged[where.is_status, name],
                 doubts.get(name, 0),
-                -shared.support.get(name, 0),
+                -count,
             )
-            for name in order
-        }
-        first, *others = sorted(order, key=lambda one: (scores[one], *rank_of(one, young)))
+        first, *others = sorted(names, key=scores.__getitem__)
         stands_out = scores[first].stands_out_from(scores[others[0]])
         yield first, Confidence.LIKELY if stands_out else Confidence.POSSIBLE
         yield from ((one, Confidence.POSSIBLE) for one in others)
 
 
-def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:
+def _between(registered: Sequence[Registration]) -> Iterator[Registration]:
     """The webhooks called after genguard's intent and before its mutate."""
-    intents = [one.configuration for one in registered if one.phase == "/intent"]
-    mutates = [one.configuration for one in registered if one.phase == "/mutate"]
+    intents = [one.configuration.encode() for one in registered if one.phase == "/intent"]
+    mutates = [one.configuration.encode() for one in registered if one.phase == "/mutate"]
     for one in registered:
-        after = not intents or one.configuration.encode() > min(intents).encode()
-        before = not mutates or one.configuration.encode() < max(mutates).encode()
-        if not one.phase and after and before:
+        name = one.configuration.encode()
+        after = not intents or name > min(intents)
+        if not one.phase and after and (not mutates or name < max(mutates)):
             yield one

@@ -1,6 +1,7 @@
 """The record of one write, as detectors read it."""
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -80,6 +81,16 @@ class Called(NamedTuple):
 
     first: tuple[str, ...]
     again: tuple[str, ...]  # those that ask to be reinvoked
+
+    def about(
+        self, _pointers: Sequence[str], /, *, again: bool
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Return those who may have changed fields of the write, and evidence of that.
+
+        _pointers  JSON Pointers of the fields, of which nothing is known here
+        again      when they were reinvoked
+        """
+        return (self.again if again else self.first), {}
 
 
 NOBODY: Final = Called((), ())

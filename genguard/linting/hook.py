@@ -5,9 +5,17 @@ Defaults are those of admissionregistration.k8s.io/v1 (its defaults.go in kubern
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from genguard.admission.matching import (
+    EVERYTHING,
+    NAME_LABEL,
+    Rule,
+    Writes,
+    matching_resource,
+)
 from genguard.admission.review import own_phase
 from genguard.generation.table import load_rows
 from genguard.objects.selectors import Truth, matches_labels
@@ -28,45 +36,15 @@ FOLLOWED: Final = "genguard.io/registrations"
 """The annotation of a registration of genguard whose rules its server keeps (`follow`)."""
 GENGUARD: Final = "genguard"
 """The field manager of genguard's own writes."""
-_EVERYTHING: Final = "*"
 DEFAULT_TIMEOUT: Final = 10
-_BUILT_IN: Final = frozenset({_EVERYTHING, *(row.group for row in load_rows())})
+_BUILT_IN: Final = frozenset({EVERYTHING, *(row.group for row in load_rows())})
 
 
 class Target(NamedTuple):
-    """The kind of request that a rule may match; `*` means any."""
+    """Requests that a rule may match; `scope` as in rules: Namespaced or Cluster."""
 
-    group: str
-    resource: str
-    subresource: str
-    operation: str
-    namespaced: bool = True
-
-
-class Rule(NamedTuple):
-    """One entry of `rules`, and its index."""
-
-    position: int
-    groups: tuple[str, ...]
-    resources: tuple[str, ...]
-    operations: tuple[str, ...]
-    scope: str
-
-    def covers(self, target: Target) -> int | None:
-        """Return the index of the resource that matches such a request; None if none does."""
-        is_meant = _is_one_of(target.group, self.groups)
-        if not (is_meant and _is_one_of(target.operation, self.operations)):
-            return None
-        if self.scope == ("Cluster" if target.namespaced else "Namespaced"):
-            return None
-        for index, name in enumerate(self.resources):
-            resource, slash, subresource = name.partition("/")
-            if not _is_one_of(target.resource, (resource,)):
-                continue
-            # `pods` matches no subresource; `pods/*` matches pods and every subresource.
-            if subresource == _EVERYTHING or (subresource if slash else "") == target.subresource:
-                return index
-        return None
+    writes: Writes
+    scope: str = "Namespaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +83,10 @@ class Hook:
 
     @property
     def rules(self) -> Iterator[Rule]:
-        """The entries of `rules`."""
-        for index, found in enumerate(items(self.body.get("rules"))):
-            rule = mapping(found)
-            yield Rule(
-                index,
-                texts(rule.get("apiGroups")),
-                texts(rule.get("resources")),
-                texts(rule.get("operations")),
-                text(rule.get("scope")) or _EVERYTHING,
-            )
+        """The entries of `rules`, as far as they are read here."""
+        for rule in map(mapping, items(self.body.get("rules"))):
+            listed = {key: texts(rule.get(key)) for key in ("apiGroups", "resources", "operations")}
+            yield {**listed, "scope": text(rule.get("scope")) or EVERYTHING}
 
     @property
     def fails(self) -> bool:
@@ -135,7 +107,7 @@ class Hook:
     @property
     def matches_built_in(self) -> bool:
         """Whether its rules name an API group of Kubernetes itself."""
-        return any(not _BUILT_IN.isdisjoint(rule.groups) for rule in self.rules)
+        return any(not _BUILT_IN.isdisjoint(rule["apiGroups"]) for rule in self.rules)
 
     @property
     def conditional(self) -> bool:
@@ -177,7 +149,7 @@ class Hook:
 
     def selects_namespace(self, namespace: str) -> bool:
         """Whether its namespaceSelector includes a namespace that has only the default label."""
-        labels = {"kubernetes.io/metadata.name": namespace}
+        labels = {NAME_LABEL: namespace}
         selector = mapping(self.body.get("namespaceSelector"))
         try:
             return matches_labels(selector, labels, complete=True) is not Truth.FALSE
@@ -187,10 +159,11 @@ class Hook:
     def covering(self, *targets: Target) -> list[str]:
         """Return the field path of each rule that matches any of these requests, each once."""
         found = {
-            self.field(f"rules[{rule.position}].resources[{index}]"): None
+            self.field(f"rules[{position}].resources[{index}]"): None
             for target in targets
-            for rule in self.rules
-            if (index := rule.covers(target)) is not None
+            for position, rule in enumerate(self.rules)
+            if {rule["scope"], target.scope} != {"Cluster", "Namespaced"}
+            and (index := matching_resource(rule, target.writes)) is not None
         }
         return list(found)
 
@@ -229,22 +202,13 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(one for one in items(value) if isinstance(one, str))
 
 
-def _is_one_of(value: str, allowed: tuple[str, ...]) -> bool:
-    return any(_EVERYTHING in (one, value) or one == value for one in allowed)
-
-
 def targets_of(hook: Hook) -> Iterator[Target]:
     """Yield a target for each resource and operation in the rules; `*` stays `*`."""
     for rule in hook.rules:
-        for group in rule.groups:
-            for name in rule.resources:
-                resource, _, subresource = name.partition("/")
-                for operation in rule.operations:
-                    namespaced = rule.scope != "Cluster"
-                    yield Target(group, resource, subresource, operation, namespaced)
+        for one in product(rule["apiGroups"], rule["resources"], rule["operations"]):
+            yield Target(Writes(*one), "Cluster" if rule["scope"] == "Cluster" else "Namespaced")
 
 
 def overlap(one: Hook, other: Hook) -> bool:
     """Whether some request matches the rules of both webhooks."""
-    pairs = ((one, other), (other, one))
-    return any(mine.covering(target) for mine, theirs in pairs for target in targets_of(theirs))
+    return bool(one.covering(*targets_of(other)) or other.covering(*targets_of(one)))

@@ -12,9 +12,9 @@ from typing import Any, Final
 from urllib.error import URLError
 
 from genguard.admission.decode import decode_review
-from genguard.admission.matching import matched
+from genguard.admission.matching import Registration, matched, read_configurations
 from genguard.converge.chain import Document, Link, Matches, NotCalledError, Passed, run
-from genguard.detection.suspects import Registered, Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.objects.selectors import Truth
 from genguard.testing.refusals import RequestRefusedError
 
@@ -106,7 +106,7 @@ class Chain:
         if len(self._webhooks) != len(webhooks):
             raise ValueError("two webhooks have one name")
         registered = read_configurations([one.configuration for one in webhooks])
-        self._registered: Final[Mapping[str, Registered]] = {
+        self._registered: Final[Mapping[str, Registration]] = {
             one.configuration: one for one in registered
         }
         self._links: Final = [Link(one.name, one.reinvoked) for one in webhooks]

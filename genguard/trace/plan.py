@@ -1,6 +1,6 @@
 """Find the configurations that can change the object, and build those of the observers between.
 
-Relies  on genguard.detection.suspects for which webhook is called for a write. Labels of the object
+Relies  on genguard.admission.matching for which webhook is called for a write. Labels of the object
         are not known there. A write can change them, and then a configuration that was thought idle
         acts between two observers, and its neighbour would be blamed.
 
@@ -23,8 +23,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from genguard.admission.matching import Matched
-from genguard.detection.suspects import TRACE_LABEL, Registered, read_configurations
+from genguard.admission.matching import (
+    NAME_LABEL,
+    TRACE_LABEL,
+    Matched,
+    Registration,
+    read_configurations,
+)
 from genguard.objects.selectors import Truth
 from genguard.objects.served import Served
 
@@ -36,7 +41,6 @@ EXPIRES: Final = "genguard.io/trace-expires"
 OWNER: Final = "genguard.io/trace-owner"
 """The process that made it, as `webhook.cluster.tracing` writes it."""
 _TIMEOUT_SECONDS: Final = 2
-_EQUAL: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 
 LONGEST: Final = 253
 _ALNUM: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -154,7 +158,7 @@ def _versions(documents: Sequence[Mapping[str, Any]], traced: Traced) -> set[tup
     }
 
 
-def _candidates(registered: Sequence[Registered], traced: Traced) -> list[Candidate]:
+def _candidates(registered: Sequence[Registration], traced: Traced) -> list[Candidate]:
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for one in registered:
         for subresource in traced.subresources:
@@ -241,7 +245,7 @@ def _webhook(traced: Traced, url: str, ca_bundle: str) -> dict[str, Any]:
         "operations": ["UPDATE"],
         "resources": [f"{resource}/{one}".rstrip("/") for one in traced.subresources],
     }
-    names = {_EQUAL: traced.namespace} if traced.namespace else {}
+    names = {NAME_LABEL: traced.namespace} if traced.namespace else {}
     return {
         "name": "observer.trace.genguard.io",
         "clientConfig": {"url": url, "caBundle": ca_bundle},

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from genguard.admission.matching import ResourceKind
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.admission.matching import ResourceKind, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.objects.selectors import Truth
 from tests.cases_loader import load
 from tests.contract.service import Running, serving

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from genguard.detection.suspects import Registered, Suspects, read_configurations
+from genguard.admission.matching import Registration, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.objects.fields import fields_of
 from tests.contract.service import Running
 from tests.reviews import KINDS, make_review
@@ -21,7 +22,7 @@ UP = {
 }
 
 
-def registered() -> tuple[Registered, ...]:
+def registered() -> tuple[Registration, ...]:
     """genguard's own three but the validating one, and two others in between."""
     return read_configurations(
         [

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.admission.matching import read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract.service import serving
 from tests.dashboard.browser import Visitor, visiting

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from genguard.admission.matching import read_configurations
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.fix import with_fix
-from genguard.detection.suspects import read_configurations
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane

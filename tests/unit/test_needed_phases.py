@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.admission.matching import Writes, may_match
+from genguard.admission.matching import Writes, may_match, read_configurations
 from genguard.admission.review import Phase
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.needed_phases import needs_of, rules_of
 from tests.cases_loader import Case, table
 from tests.unit.detection.policies import rule

@@ -27,8 +27,9 @@ from genguard.admission.decode import UndecodableReviewError, decode_review
 from genguard.admission.matching import (
     Conditions,
     Matched,
-    Policy,
+    Registration,
     matched,
+    read_configurations,
     read_labels,
     read_policies,
 )
@@ -49,7 +50,6 @@ from genguard.converge.prepared import (
 from genguard.converge.rounds import Asked, RefusedApplyError, converge
 from genguard.converge.status_samples import status_samples
 from genguard.detection.finding import FoundObject
-from genguard.detection.suspects import Registered, read_configurations
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
 from webhook.cluster.discovery import collection_path
@@ -87,9 +87,9 @@ class Admission(NamedTuple):
     rest: Rest
     acting: Rest
     conditions: Conditions
-    registered: Mapping[str, Registered]
+    registered: Mapping[str, Registration]
     hooks: Mapping[str, Mapping[str, Any]]
-    policies: Sequence[Policy]
+    policies: Sequence[Registration]
     user: Mapping[str, Any]
 
 
@@ -193,7 +193,7 @@ class DryRuns:
         found = _read(review) if asked else None
         return [] if found is None else [one.name for one in asked if self._acts(one, *found)]
 
-    def _acts(self, one: Registered | Policy, request: AdmissionRequest, write: Matched) -> bool:
+    def _acts(self, one: Registration, request: AdmissionRequest, write: Matched) -> bool:
         # A namespace is matched by its own labels.
         labels = read_labels(write.labels) if self._is_namespace else self.namespace_labels
         covered = one.covers(msgspec.structs.replace(write, namespace_labels=labels))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from genguard.admission.matching import BINDING, POLICY, read_policies
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.admission.matching import BINDING, POLICY, read_configurations, read_policies
+from genguard.detection.suspects import Suspects
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
 from webhook.cluster.discovery import UNSERVED_SECONDS, collection_path, once_served
@@ -130,7 +130,7 @@ async def follow_cluster(
         has_facts.set()
 
     def on_webhooks(found: tuple[Mapping[str, Any], ...]) -> None:
-        suspects.learn(read_configurations(found))
+        suspects.learn(registered=read_configurations(found))
         news.learn("webhooks")
 
     # A policy acts through its bindings: a change of either is a change of both.
@@ -139,7 +139,7 @@ async def follow_cluster(
     def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
         bound[kind] = found
         if len(bound) == len(POLICY_PLURALS):
-            suspects.learn_policies(read_policies((*bound[POLICY], *bound[BINDING])))
+            suspects.learn(policies=read_policies((*bound[POLICY], *bound[BINDING])))
             news.learn("policies")
 
     def on_trouble(reason: str) -> None:

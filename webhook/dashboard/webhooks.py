@@ -18,7 +18,6 @@ from msgspec import structs
 from genguard.admission.matching import EVERYTHING, NAME_LABEL, Matched, Registration, Writes
 from genguard.admission.review import Phase
 from genguard.detection.finding import Confidence, Finding, Severity
-from genguard.detection.suspects import Registered
 from genguard.objects.selectors import Truth, matches_labels
 from webhook.cluster.registrations import Registrations
 from webhook.dashboard.page import PageContext, PageData, check_parameters, choice
@@ -189,7 +188,7 @@ def _named(findings: Iterable[Finding]) -> Mapping[str, Sequence[_Named]]:
     return found
 
 
-def _role(one: Registered, named: Sequence[_Named], *, is_between: bool) -> Role:
+def _role(one: Registration, named: Sequence[_Named], *, is_between: bool) -> Role:
     if one.phase:
         return Role.OWN
     if any(found.state != "resolved" for found, _ in named):
@@ -212,7 +211,7 @@ def _rule_text(rule: Mapping[str, Any]) -> str:
     return f"{operations} {resources} of {groups or 'the core group'}"
 
 
-def _depends(one: Registered, write: Matched) -> Iterator[str]:
+def _depends(one: Registration, write: Matched) -> Iterator[str]:
     labels = {NAME_LABEL: write.namespace} if write.namespace else {}
     if matches_labels(one.match.namespaces, labels, complete=False) is not Truth.TRUE:
         yield "labels of the namespace"

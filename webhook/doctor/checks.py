@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import certs
 from certs.inspect import explain_failure
 from certs.pem import MalformedPEMError, read_certificates
-from genguard.admission.matching import Writes
+from genguard.admission.matching import Writes, read_configurations
 from genguard.admission.review import Phase
 from genguard.detection.finding import Severity
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.generation.strategy import UnknownServerVersionError, parse_version
 from genguard.linting.checks.order import order_genguard, registrations_reverted
 from genguard.linting.hook import FOLLOWED, MUTATING, items, mapping, text

@@ -5,9 +5,9 @@ from copy import deepcopy
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from genguard.admission.matching import TRACE_LABEL
 from genguard.admission.probe import PROBE
 from genguard.admission.review import own_phase
-from genguard.detection.suspects import TRACE_LABEL
 from genguard.objects.fields import Path, to_field_path
 from genguard.objects.shown import few
 from webhook.manifest.documents import Document, title_of

@@ -63,7 +63,7 @@ def timeouts_add_up(hook: Hook, context: LintContext) -> Iterator[Problem]:
                 continue
             before, total = total, total + other.timeout
             if other == hook and before <= _REQUEST_SECONDS < total:
-                name = "/".join(filter(None, (target.resource, target.subresource)))
-                named = {"resource": name, "total": total, "most": _REQUEST_SECONDS}
+                resource = target.writes.resource
+                named = {"resource": resource, "total": total, "most": _REQUEST_SECONDS}
                 yield Problem(Level.WARNING, hook.field("timeoutSeconds"), "adds-up", named)
                 return

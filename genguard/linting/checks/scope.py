@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from genguard.admission.matching import EVERYTHING, Writes
 from genguard.linting.check import Check, Level, LintContext, Problem, webhook_check
 from genguard.linting.hook import Hook, Target, mapping, text, texts
 
 _REVIEWS: Final = (
-    Target("authentication.k8s.io", "tokenreviews", "", "CREATE", namespaced=False),
-    Target("authentication.k8s.io", "selfsubjectreviews", "", "CREATE", namespaced=False),
-    Target("authorization.k8s.io", "subjectaccessreviews", "", "CREATE", namespaced=False),
-    Target("authorization.k8s.io", "selfsubjectaccessreviews", "", "CREATE", namespaced=False),
-    Target("authorization.k8s.io", "selfsubjectrulesreviews", "", "CREATE", namespaced=False),
-    Target("authorization.k8s.io", "localsubjectaccessreviews", "", "CREATE"),
+    Target(Writes("authentication.k8s.io", "tokenreviews", "CREATE"), "Cluster"),
+    Target(Writes("authentication.k8s.io", "selfsubjectreviews", "CREATE"), "Cluster"),
+    Target(Writes("authorization.k8s.io", "subjectaccessreviews", "CREATE"), "Cluster"),
+    Target(Writes("authorization.k8s.io", "selfsubjectaccessreviews", "CREATE"), "Cluster"),
+    Target(Writes("authorization.k8s.io", "selfsubjectrulesreviews", "CREATE"), "Cluster"),
+    Target(Writes("authorization.k8s.io", "localsubjectaccessreviews", "CREATE")),
 )
 
 
@@ -36,19 +37,23 @@ def _error_if_it_fails(hook: Hook) -> Level:
 
 
 pods_binding: Final = _covering(
-    "pods-binding", Target("", "pods", "binding", "CREATE"), level=_error_if_it_fails
+    "pods-binding", Target(Writes("", "pods/binding", "CREATE")), level=_error_if_it_fails
 )
 node_leases: Final = _covering(
     "node-leases",
-    Target("coordination.k8s.io", "leases", "", "UPDATE"),
+    Target(Writes("coordination.k8s.io", "leases", "UPDATE")),
     level=_error_if_it_fails,
     applies=lambda hook: hook.selects_namespace("kube-node-lease") and not hook.selects_objects,
 )
 nodes: Final = _covering(
     "nodes",
     *(
-        Target("", "nodes", subresource, operation, namespaced=False)
-        for subresource, operation in (("", "CREATE"), ("", "UPDATE"), ("status", "UPDATE"))
+        Target(Writes("", name, operation), "Cluster")
+        for name, operation in (
+            ("nodes", "CREATE"),
+            ("nodes", "UPDATE"),
+            ("nodes/status", "UPDATE"),
+        )
     ),
     level=lambda hook: Level.ERROR if hook.fails else Level.INFO,
     applies=lambda hook: not (hook.conditional or hook.selects_objects),
@@ -60,7 +65,7 @@ auth_reviews: Final = _covering(
 )
 status_mutated: Final = _covering(
     "status-mutated",
-    Target("*", "*", "status", "UPDATE"),
+    Target(Writes(EVERYTHING, "*/status", "UPDATE")),
     level=lambda _: Level.WARNING,
     applies=lambda hook: hook.mutates and not hook.own_phase,
 )
@@ -69,16 +74,16 @@ status_mutated: Final = _covering(
 @webhook_check
 def wildcard_resources(hook: Hook, _: LintContext) -> Iterator[Problem]:
     """Report each wildcard among the resources of the rules."""
-    for rule in hook.rules:
-        for index, name in enumerate(rule.resources):
+    for position, rule in enumerate(hook.rules):
+        for index, name in enumerate(rule["resources"]):
             if name not in ("*", "*/*"):
                 continue
-            every = "*" in rule.groups
-            groups = ", ".join(group or "core" for group in rule.groups)
+            every = EVERYTHING in rule["apiGroups"]
+            groups = ", ".join(group or "core" for group in rule["apiGroups"])
             scope = "every resource of every group" if every else f"all of {groups}"
             policy = " with failurePolicy Fail" if hook.fails else ""
             level = Level.ERROR if every and hook.fails else Level.WARNING
-            field = hook.field(f"rules[{rule.position}].resources[{index}]")
+            field = hook.field(f"rules[{position}].resources[{index}]")
             named = {"name": name, "scope": scope, "policy": policy}
             yield Problem(level, field, "matches", named)
 
@@ -98,6 +103,6 @@ def match_policy_exact(hook: Hook, _: LintContext) -> Iterator[Problem]:
 def status_subresource_missing(hook: Hook, _: LintContext) -> Iterator[Problem]:
     """Report a webhook with `status` in its name or path that is never called for status."""
     names = f"{text(hook.body.get('name'))} {hook.path}".lower()
-    subresources = {name.partition("/")[2] for rule in hook.rules for name in rule.resources}
+    subresources = {name.partition("/")[2] for rule in hook.rules for name in rule["resources"]}
     if "status" in names and subresources and not subresources & {"status", "*"}:
         yield Problem(Level.WARNING, hook.field("rules"), "missing")

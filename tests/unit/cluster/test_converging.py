@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from genguard.detection.suspects import read_configurations
+from genguard.admission.matching import read_configurations
 from genguard.objects.served import Served
 from tests.cases_loader import Case, table
 from tests.unit.detection.evaluating import CONDITIONS

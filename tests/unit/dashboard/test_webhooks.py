@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from genguard.admission.matching import ResourceKind, Writes, read_policies
+from genguard.admission.matching import ResourceKind, Writes, read_configurations, read_policies
 from genguard.admission.review import Phase
 from genguard.detection.finding import Actor, Confidence
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.needed_phases import Need
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.test_suspects import OWN, hook

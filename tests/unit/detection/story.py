@@ -4,12 +4,12 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 
-from genguard.admission.matching import read_policies
+from genguard.admission.matching import read_configurations, read_policies
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge, make_review
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, rows_of, see

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from genguard.admission.matching import ResourceKind, read_policies
+from genguard.admission.matching import ResourceKind, read_configurations, read_policies
 from genguard.detection.detection import Detection
 from genguard.detection.finding_state import Requesters
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table
 from tests.unit.detection.builders import (

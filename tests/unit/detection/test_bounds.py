@@ -8,13 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from genguard.admission.decode import decode_review
+from genguard.admission.matching import read_configurations
 from genguard.admission.review import Phase
 from genguard.detection import changes, correlate, ledger
 from genguard.detection.detection import Detection
 from genguard.detection.fact import Fact
 from genguard.detection.history import MOST_LEAVES, MOST_OBJECTS, MOST_WRITES, History
 from genguard.detection.reduce import Reviewed
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.contract.hoard import ATTACKS

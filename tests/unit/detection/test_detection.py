@@ -2,12 +2,12 @@
 
 import pytest
 
-from genguard.admission.matching import ResourceKind, read_policies
+from genguard.admission.matching import ResourceKind, read_configurations, read_policies
 from genguard.detection.detection import (
     Detection,
 )
 from genguard.detection.fact import Fact
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.admission.matching import ResourceKind, read_policies
+from genguard.admission.matching import ResourceKind, read_configurations, read_policies
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Compared
 from genguard.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.detection.write import Requester
 from genguard.generation import CustomResource, StatusSubresource
 from tests.cases_loader import Case, table

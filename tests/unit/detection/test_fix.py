@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from genguard.admission.matching import read_configurations
 from genguard.detection.damage import Damage, LostValue, repair_command
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity, Trial
-from genguard.detection.fix import Installation, Trials, condition, load_advice, with_fix
+from genguard.detection.fix import Installation, condition, leaves_out, load_advice, with_fix
 from genguard.detection.questions import FINDINGS
-from genguard.detection.suspects import read_configurations
 from genguard.objects.selectors import Truth
 from tests.cases_loader import load, table
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, update
@@ -207,7 +207,7 @@ def test_the_condition_of_a_step_leaves_out_what_the_trial_says(scope, subresour
     request = reviewed(update({}, {}, subresource=subresource, name=name), MUTATE).request
     is_called = CONDITIONS.evaluate([expression], request)[expression] is Truth.TRUE
     write = SimpleNamespace(subresource=subresource, object=SimpleNamespace(name=name))
-    assert Trials(found, {}).leaves_out(scope, write) is not is_called
+    assert leaves_out(scope, where, write) is not is_called
 
 
 @table("findings/repair_commands.yaml", "object", "subresource", "lost", "writer", "command")

@@ -5,11 +5,11 @@ import json
 from msgspec.structs import replace
 
 from genguard.admission.decode import decode_review
-from genguard.admission.matching import Matched, ResourceKind, read_policies
+from genguard.admission.matching import Matched, ResourceKind, read_configurations, read_policies
 from genguard.detection.finding import Confidence
 from genguard.detection.ledger import Ledger
 from genguard.detection.questions.question import Blame, Signal
-from genguard.detection.suspects import Suspects, read_configurations, share
+from genguard.detection.suspects import Suspects, share
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
@@ -41,14 +41,14 @@ def names(found):
 
 
 def test_genguards_own_and_what_sorts_outside_of_them_are_never_suspects():
-    found = suspects(hook("0"), hook("mmm"), hook("zzzzzzz")).called(STATUS).first
+    found = suspects(hook("0"), hook("mmm"), hook("zzzzzzz")).acting(STATUS).called.first
     assert names(found) == ["mmm"]
 
 
 def test_in_round_one_only_those_who_ask_for_it_are_called():
     both = suspects(hook("aaa"), hook("bbb", reinvocationPolicy="IfNeeded"))
-    assert names(both.called(STATUS).first) == ["aaa", "bbb"]
-    assert names(both.called(STATUS).again) == ["bbb"]
+    assert names(both.acting(STATUS).called.first) == ["aaa", "bbb"]
+    assert names(both.acting(STATUS).called.again) == ["bbb"]
 
 
 @table("attribution/likeliest.yaml", "one", "other", "first", "likely")
@@ -62,7 +62,7 @@ def test_of_two_who_may_have_done_it_the_likelier_one_is_named_first(case: Case)
         )
         for name, one in given.items()
     ))  # fmt: skip
-    pair = found.called(STATUS).first
+    pair = found.acting(STATUS).called.first
     findings = [pair]
     for name, one in zip(pair, given.values(), strict=True):
         for _ in range(one.get("here", 0)):
@@ -70,7 +70,7 @@ def test_of_two_who_may_have_done_it_the_likelier_one_is_named_first(case: Case)
         for _ in range(one.get("elsewhere", 0)):
             found.record_unchanged([name], HERE._replace(resource="replicasets"))
         findings += [[name]] * one.get("alone", False) + [[name, "x"]] * one.get("more", 0)
-    (first, sure), (_, never) = found.accused(pair, share(findings), HERE, found.young(pair, BEGAN))
+    (first, sure), (_, never) = found.accused(found.by_age(pair, BEGAN), share(findings), HERE)
     likely = Confidence.LIKELY if case["likely"] else Confidence.POSSIBLE
     assert (names([first]), sure) == ([case["first"]], likely), case.because
     assert never is Confidence.POSSIBLE
@@ -96,7 +96,7 @@ def told(found: Suspects, blame: Blame, **write):
 
 def test_the_evidence_says_who_is_young():
     found = suspects(*(born(hook(f"m{number}"), BEGAN - 40) for number in range(9)))
-    actors, notes = told(found, Blame.OTHERS, called=found.called(STATUS))
+    actors, notes = told(found, Blame.OTHERS, called=found.acting(STATUS).called)
     assert notes == [(name, "created 40 s before the first sign") for name in actors[:3]]
 
 

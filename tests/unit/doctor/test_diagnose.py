@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from certs import installed_names, issue, issue_authority
+from genguard.admission.matching import read_configurations
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.suspects import Suspects
 from genguard.linting.hook import FOLLOWED
 from genguard.needed_phases import needs_of, rules_of
 from tests.cases_loader import table
