@@ -23,6 +23,7 @@ from webhook.cli.options import (
     RECURSIVE,
     Access,
     filenames,
+    formats,
     may_ask_server,
     verb,
 )
@@ -35,13 +36,7 @@ if TYPE_CHECKING:
 @verb()
 @filenames("AUDIT-LOG|-")
 @RECURSIVE
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "yaml", "json"]),
-    default="table",
-    show_default=True,
-)
+@formats("table", "yaml", "json")
 @NAMESPACE
 @may_ask_server
 @MAX_LINE

@@ -1,8 +1,8 @@
 """Declares command line flags as fields of a frozen class, and reads their values.
 
-A class whose fields are made by `flag()` is the one place where a flag is described. From it follow
-the options of click (`options_of`), the keys of a configuration file (`read_config`) and the table
-in the documents (`table_of`).
+A class whose fields are made by `flag()` is the one place where a flag is declared. From it follow
+the options of click (`options_of`), the keys of a configuration file (`read_config`) and, with the
+words of --help, the table in the documents (`table_of`).
 """
 
 import re
