@@ -79,8 +79,8 @@ class Dependents(NamedTuple):
             other = places.get((namespace, *where), places.get(("", *where)))
             if other is None:
                 made.missing[index].append(_absent(one, namespace))
-            elif other != index:
-                made.known[index].append(other)
+            else:
+                made.known[index] += [other] if other != index else []
         return made
 
 
