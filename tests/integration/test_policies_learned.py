@@ -1,8 +1,10 @@
 """MutatingAdmissionPolicies are learned from the API server, in whatever version it serves them."""
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 
@@ -14,9 +16,11 @@ from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
 from tests.waiting import patiently, until
 from webhook.cluster.connection import connected
-from webhook.cluster.following import follow_cluster, policies
+from webhook.cluster.discovery import path_if_served
+from webhook.cluster.following import follow_cluster
 from webhook.cluster.registrations import News
 from webhook.cluster.rest import Rest
+from webhook.cluster.watch import Change, ChangeKind, Collection
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
@@ -41,10 +45,20 @@ async def first(plane: ControlPlane, kind: str) -> list[str]:
     """The names of the first state that is told."""
     async with (
         connected(str(plane.kubeconfig)) as api,
-        aclosing(policies(Rest(api), Supervisor(), kind)) as states,
+        aclosing(changes_of(Rest(api), kind)) as changes,
         patiently(),
     ):
-        return [one["metadata"]["name"] for one in await anext(states)]
+        found = []
+        async for change in changes:
+            if change.what is ChangeKind.CAUGHT_UP:
+                break
+            found.append(json.loads(bytes(change.object["metadata"]))["name"])
+        return found
+
+
+def changes_of(rest: Rest, kind: str) -> AsyncGenerator[Change, None]:
+    resource = path(kind).rpartition("/")[2] + ".admissionregistration.k8s.io"
+    return Collection(rest, partial(path_if_served, rest, resource)).changes()
 
 
 async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_binding(
@@ -95,8 +109,8 @@ async def test_a_server_without_policies_is_not_asked_again_at_once() -> None:
     with ControlPlane(Options(emulated_version="1.34")) as plane:
         assert await first(plane, POLICY) == []
         async with connected(str(plane.kubeconfig)) as api:
-            states = policies(Rest(api), Supervisor(), POLICY)
-            assert await anext(states) == ()
+            changes = changes_of(Rest(api), POLICY)
+            assert (await anext(changes)).what is ChangeKind.CAUGHT_UP
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.5):  # meant: nothing comes
-                    await anext(states)
+                    await anext(changes)

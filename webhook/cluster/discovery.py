@@ -10,8 +10,6 @@ from genguard.status.kinds.cluster import SILENT_KINDS
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, UnreadableError, if_there
 
 _AT_ONCE: Final = 8
-UNSERVED_SECONDS: Final = 600.0
-"""Until a server that does not have a kind is asked for it again; it may be upgraded meanwhile."""
 
 
 async def discover(rest: Rest) -> list[Served]:
@@ -67,13 +65,9 @@ async def collection_path(rest: Rest, resource: str) -> str:
     )
 
 
-async def once_served(rest: Rest, resource: str) -> str:
-    """Return the same path as soon as the API server has the resource."""
-    while True:
-        path = await if_there(collection_path(rest, resource))
-        if path is not None:
-            return path
-        await asyncio.sleep(UNSERVED_SECONDS)
+async def path_if_served(rest: Rest, resource: str) -> str | None:
+    """Return the same path, None where the API server does not have the resource."""
+    return await if_there(collection_path(rest, resource))
 
 
 async def owned_kinds(

@@ -7,7 +7,7 @@ admission answer waits for any of this.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,18 +18,18 @@ from genguard.admission.matching import BINDING, POLICY, read_configurations, re
 from genguard.detection.suspects import Suspects
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
-from webhook.cluster.discovery import UNSERVED_SECONDS, collection_path, once_served
-from webhook.cluster.rest import Rest, if_there
+from webhook.cluster.discovery import path_if_served
+from webhook.cluster.rest import Rest
 from webhook.cluster.watch import (
     Change,
     ChangeKind,
     Collection,
-    follow,
+    Locate,
     informing,
-    watch_collection,
+    keeping,
 )
 from webhook.tasks.clock import CLOCK
-from webhook.tasks.supervisor import Run, Supervisor
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 if TYPE_CHECKING:  # verbs that follow a cluster have none of these
@@ -50,22 +50,6 @@ _FIRST_FACTS_SECONDS: Final = 10.0
 async def definitions(rest: Rest) -> list[dict[str, Any]]:
     """Return every CustomResourceDefinition. Raises RefusedError or one of UNREACHED."""
     return await rest.list_all(_DEFINITIONS)
-
-
-async def policies(
-    rest: Rest, supervisor: Supervisor, kind: str
-) -> AsyncIterator[tuple[dict[str, Any], ...]]:
-    """Yield all MutatingAdmissionPolicies, or their bindings, by `kind`, at each change.
-
-    Where no version of them is served, there are none until one is: v1 since 1.36.
-    """
-    path = await if_there(collection_path(rest, f"{POLICY_PLURALS[kind]}.{ADMISSION}"))
-    if path is None:
-        yield ()
-        await asyncio.sleep(UNSERVED_SECONDS)
-        return
-    async for known in watch_collection(rest, path, dict, supervisor):
-        yield known
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -92,16 +76,6 @@ def _versions(definition: dict[str, Any]) -> tuple[CustomResource, ...]:
         return ()  # accepted by the API server, but not readable here: an unknown resource
 
 
-_Facts = tuple[str, tuple[CustomResource, ...]]
-
-
-async def _facts(rest: Rest, supervisor: Supervisor) -> AsyncIterator[_Facts]:
-    """Yield version and custom resources at each change of these."""
-    version = await server_version(rest)
-    async for known in watch_collection(rest, _DEFINITIONS, _versions, supervisor):
-        yield version, tuple(one for versions in known for one in versions)
-
-
 @asynccontextmanager
 async def follow_cluster(
     rest: Rest,
@@ -118,9 +92,15 @@ async def follow_cluster(
     down, since the API server may be waiting for the webhook.
     """
     has_facts = asyncio.Event()
+    version = ""
 
-    def on_facts(found: _Facts) -> None:
-        version, custom = found
+    async def definitions_path() -> str:
+        nonlocal version
+        version = await server_version(rest)
+        return _DEFINITIONS
+
+    def on_definitions(found: tuple[tuple[CustomResource, ...], ...]) -> None:
+        custom = tuple(one for versions in found for one in versions)
         for resource, reason in setup.learn(version, custom).items():
             about = {"resource": resource, "reason": reason}
             LOGGER.warning("status is not flipped", extra={"facts": about})
@@ -142,22 +122,20 @@ async def follow_cluster(
             suspects.learn(policies=read_policies((*bound[POLICY], *bound[BINDING])))
             news.learn("policies")
 
-    def on_trouble(reason: str) -> None:
-        LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
-
     metrics.gauge("genguard_cluster_known", lambda: float(has_facts.is_set()))
-    facts = partial(_facts, rest, supervisor)
-    webhooks = partial(watch_collection, rest, _WEBHOOKS, dict, supervisor)
-    following: dict[str, Run] = {
-        "watch of custom resources": partial(follow, facts, on_facts, on_trouble),
-        "watch of webhooks": partial(follow, webhooks, on_webhooks, on_trouble),
+    followed: dict[str, tuple[str | Locate, Callable[[Change], None]]] = {
+        "custom resources": (definitions_path, keeping(_versions, on_definitions, supervisor)),
+        "webhooks": (_WEBHOOKS, keeping(dict, on_webhooks, supervisor)),
     }
-    for kind, plural in POLICY_PLURALS.items():
-        states = partial(policies, rest, supervisor, kind)
-        following[f"watch of {plural}"] = partial(
-            follow, states, partial(on_policies, kind), on_trouble
-        )
-    async with supervisor.running(following):
+    for kind, plural in POLICY_PLURALS.items():  # v1 is served since 1.36
+        served = partial(path_if_served, rest, f"{plural}.{ADMISSION}")
+        followed[plural] = served, keeping(dict, partial(on_policies, kind), supervisor)
+    async with AsyncExitStack() as stack:
+        for what, (path, on_change) in followed.items():
+            found, message = Collection(rest, path), "cluster not reached"
+            await stack.enter_async_context(
+                informing(f"watch of {what}", found, on_change, supervisor, message=message)
+            )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_FACTS_SECONDS):
                 await has_facts.wait()
@@ -186,7 +164,7 @@ async def watching_versions(
     """
     async with AsyncExitStack() as stack:
         for one in (*SENT_TO_NO_WEBHOOK, *resources):
-            found = Collection(rest, partial(once_served, rest, one))
+            found = Collection(rest, partial(path_if_served, rest, one))
             seen = partial(see_versions, one, versions, supervisor)
             watched = informing(f"versions of {one}", found, seen, supervisor)
             await stack.enter_async_context(watched)

@@ -18,15 +18,15 @@ While the API server does not answer, no label changes, and those behind the Ser
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, if_there
-from webhook.cluster.watch import follow, watch_collection
-from webhook.tasks.supervisor import Run, Supervisor
+from webhook.cluster.watch import Collection, informing, keeping
+from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 ACTIVE: Final = "genguard.io/active"
@@ -87,7 +87,7 @@ def pod_of(identity: str) -> str:
     return identity.rpartition("_")[0]
 
 
-def may_take(pods: Collection[Pod], own: str, holder: str, *, is_free: bool) -> bool:
+def may_take(pods: Iterable[Pod], own: str, holder: str, *, is_free: bool) -> bool:
     """Whether `own` takes the Lease: it can answer, and its holder cannot or holds it no more.
 
     A holder with the name of `own` is the process that ran in this pod before. Where no other pod
@@ -170,18 +170,13 @@ class StandbyElection(LeaseElection):
     @asynccontextmanager
     async def taking_part(self, supervisor: Supervisor) -> AsyncIterator[None]:
         """Take part, and follow the pods, while the context is entered."""
-
-        def states() -> AsyncIterator[tuple[Pod, ...]]:
-            return watch_collection(self._rest, self._pods_path, read_pod, supervisor, **OURS)
-
-        def on_trouble(reason: str) -> None:
-            LOGGER.warning("own pods not watched", extra={"facts": {"reason": reason}})
-
-        following: Mapping[str, Run] = {
-            "watch of own pods": lambda: follow(states, self.see, on_trouble),
-            "connections to other pods": self._stay_connected,
-        }
-        async with supervisor.running(following), super().taking_part(supervisor):
+        pods = Collection(self._rest, self._pods_path, **OURS)
+        on_change = keeping(read_pod, self.see, supervisor)
+        async with (
+            informing("watch of own pods", pods, on_change, supervisor),
+            supervisor.running({"connections to other pods": self._stay_connected}),
+            super().taking_part(supervisor),
+        ):
             yield
 
     def see(self, pods: tuple[Pod, ...]) -> None:

@@ -43,9 +43,12 @@ _LOST: Final = frozenset({HTTPStatus.GONE, HTTPStatus.NOT_FOUND})
 """The list is too old to watch from, or the resource has moved: list again."""
 _SHORTEST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
+_UNSERVED_SECONDS: Final = 600.0
+"""Until a server that does not have a kind is asked for it again; it may be upgraded meanwhile."""
 _WELL_SECONDS: Final = 30.0
 """What went on for so long has worked: the next pause is short again."""
 _NOTHING: Final[Fields] = {}
+Locate = Callable[[], Awaitable[str | None]]
 
 
 class ChangeKind(Enum):
@@ -71,10 +74,10 @@ class Change(NamedTuple):
 class Collection:
     """A collection and how far it was followed: `changes` may be called again and again."""
 
-    def __init__(
-        self, rest: Rest, path: str | Callable[[], Awaitable[str]], kind: str = "", **chosen: str
-    ) -> None:
-        """`path`, such as /apis/apps/v1/deployments, or what returns it before each list.
+    def __init__(self, rest: Rest, path: str | Locate, kind: str = "", **chosen: str) -> None:
+        """`path`, such as /apis/apps/v1/deployments, or what returns it at each call of `changes`.
+
+        Where that returns None, the collection is empty until it is served.
 
         kind    of the objects, where it is known: others are an error
         chosen  labelSelector and fieldSelector, for a part of the collection
@@ -97,6 +100,15 @@ class Collection:
         Raises RefusedError or one of UNREACHED; after status 410 the next call lists again.
         """
         try:
+            path = self._locate if isinstance(self._locate, str) else await self._locate()
+            if path is None:
+                self._version = ""
+                while self._known:
+                    yield Change(ChangeKind.GONE, self._known.pop())
+                yield Change(ChangeKind.CAUGHT_UP)
+                await asyncio.sleep(_UNSERVED_SECONDS)
+                return
+            self._path = path
             if self._version:
                 async for change in self._watch(is_caught_up=False):
                     yield change
@@ -112,7 +124,6 @@ class Collection:
             raise
 
     async def _list(self) -> AsyncIterator[Change]:
-        self._path = self._locate if isinstance(self._locate, str) else await self._locate()
         listed: set[str] = set()
         version = ""
         async for page, cut in self._rest.pages(self._path, self._chosen, kind=self._kind):
@@ -197,19 +208,21 @@ def informing(
     collection: Collection,
     on_change: Callable[[Change], Awaitable[None] | None],
     supervisor: Supervisor,
+    *,
     on_trouble: Callable[[], object] = bool,
+    message: str = "objects not watched",
 ) -> AbstractAsyncContextManager[None]:
     """Call `on_change` with each change while the context is entered.
 
     what        names the task; the last word is the resource
-    on_trouble  called when changes do not arrive any more
+    on_trouble  called when changes do not arrive any more; `message` is logged then
 
     After a failure of `on_change` everything is listed again.
     """
     about = {"resource": what.rpartition(" ")[2]}
 
     def warn(reason: str) -> None:
-        LOGGER.warning("objects not watched", extra={"facts": {**about, "reason": reason}})
+        LOGGER.warning(message, extra={"facts": {**about, "reason": reason}})
         on_trouble()
 
     def failed() -> None:
@@ -220,32 +233,32 @@ def informing(
     return supervisor.running(run, on_failure=failed)
 
 
-async def watch_collection(
-    rest: Rest,
-    path: str,
+def keeping(
     read: Callable[[dict[str, Any]], T],
+    on_state: Callable[[tuple[T, ...]], object],
     supervisor: Supervisor,
-    **chosen: str,
-) -> AsyncIterator[tuple[T, ...]]:
-    """Yield a small collection, sorted by name, now and after each event, until the watch ends.
+) -> Callable[[Change], None]:
+    """Return the `on_change` of a small collection: `on_state` gets all of it, sorted by name.
 
     What is nested too deep to decode is null in an object. `supervisor` counts what `read` raises
-    for; it is left out. `chosen` as for Collection.
+    for; it is left out.
     """
     known: dict[str, tuple[str, T]] = {}
     has_all = False
 
-    async for what, uid, found, _ in Collection(rest, path, **chosen).changes():
-        if what is ChangeKind.SEEN:
-            known.pop(uid, None)
+    def on_change(change: Change) -> None:
+        nonlocal has_all
+        before = known.pop(change.uid, None)
+        if change.what is ChangeKind.SEEN:
             with supervisor.guard("objects of a cluster"):
-                whole = {key: decode_cut(raw) for key, raw in found.items()}
-                known[uid] = (whole["metadata"]["name"], read(whole))
-        elif what is ChangeKind.GONE:
-            known.pop(uid, None)
-        has_all = has_all or what is ChangeKind.CAUGHT_UP
-        if has_all:
-            yield tuple(value for _, value in sorted(known.values(), key=lambda one: one[0]))
+                whole = {key: decode_cut(raw) for key, raw in change.object.items()}
+                known[change.uid] = (whole["metadata"]["name"], read(whole))
+        has_all = has_all or change.what is ChangeKind.CAUGHT_UP
+        is_same = bool(change.uid) and known.get(change.uid) == before
+        if has_all and not is_same:
+            on_state(tuple(value for _, value in sorted(known.values(), key=lambda one: one[0])))
+
+    return on_change
 
 
 class _Event(msgspec.Struct):

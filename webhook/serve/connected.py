@@ -88,7 +88,8 @@ class ConnectedCluster:
             found = Collection(rest, partial(collection_path, rest, one))
             lost = partial(watching.current, one, is_current=False)
             on_change = partial(_show, watching, one)
-            await self._enter(informing(f"watch {one}", found, on_change, supervisor, lost))
+            informed = informing(f"watch {one}", found, on_change, supervisor, on_trouble=lost)
+            await self._enter(informed)
         place = app.rules.place
         if place is not None and place.configmap:
             where = place.namespace or self._namespace

@@ -8,8 +8,9 @@ import aiohttp
 import pytest
 
 from tests.unit.cluster.api import DEEP, PATH, Api, event, failure, item, serving
+from webhook.cluster import watch
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.watch import Collection, follow, watch_collection
+from webhook.cluster.watch import Collection, follow, keeping
 from webhook.tasks.supervisor import Supervisor
 
 
@@ -103,11 +104,31 @@ async def test_an_object_that_cannot_be_read_is_counted_and_left_out(api):
     def read(one: dict[str, Any]) -> int:
         return 2 // (one["metadata"]["name"] != "bad")
 
+    found: list[tuple[int, ...]] = []
+    on_change = keeping(read, found.append, supervisor)
     api.lists, api.watches = [[item("good", 1), item("bad", 2)]], [[event("ADDED", "bad", 101)]]
     async with serving(api) as rest:
-        found = [one async for one in watch_collection(rest, PATH, read, supervisor)]
-    assert found == [(2,), (2,)]
+        async for change in Collection(rest, PATH).changes():
+            on_change(change)
+    assert found == [(2,)], "the second time nothing is another than before"
     assert supervisor.left_out == {"objects of a cluster": 2}
+
+
+async def test_what_is_not_served_is_empty_and_what_was_known_of_it_is_gone(api, monkeypatch):
+    monkeypatch.setattr(watch, "_UNSERVED_SECONDS", 0.0)
+    paths = iter([None, PATH, None, PATH])
+
+    async def locate() -> str | None:
+        return next(paths)
+
+    api.lists, api.watches = [[item("a", 1)]], [[]]
+    async with serving(api) as rest:
+        collection = Collection(rest, locate)
+        assert await told(collection) == ["caught up"]
+        assert await told(collection) == ["seen a", "caught up"]
+        assert await told(collection) == ["gone a", "caught up"]
+        api.lists, api.watches = [[item("a", 1)]], [[]]
+        assert await told(collection) == ["seen a", "caught up"]
 
 
 async def test_trouble_is_told_and_waited_out_longer_each_time_until_it_goes_well():
