@@ -152,6 +152,7 @@ def _created(
     suspects: Suspects,
 ) -> Fact:
     fields, key = _without_status(new.content), fact.key
+    acting = suspects.acting_in(fact.phase, request)
     called: Called | None = None
     policies: tuple[Acted, ...] = ()
     if not known.was_refused:
@@ -161,7 +162,7 @@ def _created(
         if fact.phase is Phase.INTENT:
             policies = suspects.policies_in(request)
         else:
-            called = suspects.called_in(request)
+            called = acting.called
     attempt = compared.after
     if key.resource_version:
         attempt = NO_DIGEST  # what a controller makes after one template, whatever differs
@@ -175,7 +176,7 @@ def _created(
         called=called,
         policies=policies,
         owner=key.resource_version,
-        implied=suspects.implied_before(fact.phase, request),
+        implied=acting.implied_before(fact.phase),
         attempt=attempt,
         likeness=_likeness(new, key),
     )
@@ -186,7 +187,8 @@ def _updated(
 ) -> Fact:
     request, prediction, status = reviewed
     phase, old, new, shows = fact.phase, taken.old, taken.new, taken.shows
-    implied = suspects.implied_before(phase, request)
+    acting = suspects.acting_in(phase, request)
+    implied = acting.implied_before(phase)
     facts = known.facts
     if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
         facts = ()  # it begins a write, whatever else has its key
@@ -235,7 +237,7 @@ def _updated(
         states=_states(request.subresource, old, new, compared) if is_last else None,
         generation=new.metadata.stored_generation,
         predicted=prediction.generation,
-        called=suspects.called_in(request) if is_asked else same.called,
+        called=acting.called if is_asked else same.called,
         unmet=suspects.unmet_in(request) if is_new and phase is not Phase.OUTCOME else None,
         policies=same.policies if is_new else None,
         implied=implied,

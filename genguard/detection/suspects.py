@@ -84,8 +84,15 @@ class Acting(NamedTuple):
     unseen   phases that are not registered: nobody may change such a write, they would show nothing
     """
 
-    called: Called
-    unseen: tuple[Phase, ...]
+    called: Called = NOBODY
+    unseen: tuple[Phase, ...] = ()
+
+    def implied_before(self, phase: Phase) -> tuple[Phase, ...]:
+        """Return the phases before this one that would show the same, and are not registered."""
+        return tuple(one for one in self.unseen if one is not phase)
+
+
+NOBODY_ACTS: Final = Acting()
 
 
 class Suspects:
@@ -162,24 +169,17 @@ class Suspects:
             called, tuple(one for one, rules in own.items() if not may_match(rules, write.writes))
         )
 
-    def _acting_on(self, request: AdmissionRequest) -> Acting:
-        write = matched(request, with_name=self._reads_names, with_labels=self._reads_labels)
-        return self._acting(write) if write.is_short else self.acting(write)
+    def acting_in(self, phase: Phase, request: AdmissionRequest) -> Acting:
+        """Return what rules and selectors say of a request, or who is named; of an intent nothing.
 
-    def implied_before(self, phase: Phase, request: AdmissionRequest) -> tuple[Phase, ...]:
-        """Return the phases before this one that would show the same, and are not registered.
-
-        Only where genguard's own registrations are known, and nobody else may change such a write.
+        Phases are unseen only where genguard's own registrations are known.
         """
-        if phase is Phase.INTENT or not self._own:
-            return ()
-        return tuple(one for one in self._acting_on(request).unseen if one is not phase)
-
-    def called_in(self, request: AdmissionRequest) -> Called:
-        """Return the webhooks that rules and selectors call for a request, or that are named."""
         if self.named is not None:
-            return self.named
-        return self._acting_on(request).called if self.others else NOBODY
+            return Acting(self.named)
+        if phase is Phase.INTENT or not (self.others or self._own):
+            return NOBODY_ACTS
+        write = matched(request, with_name=self._reads_names, with_labels=self._reads_labels)
+        return (self._acting if write.is_short else self.acting)(write)
 
     def changed(self, where: ResourceKind) -> None:
         """Note that writes here are changed: from now on conditions are evaluated for them."""

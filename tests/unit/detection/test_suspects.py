@@ -13,7 +13,7 @@ from genguard.detection.suspects import Suspects, share
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
-from tests.unit.detection.builders import OUTCOME, joined, spec, update
+from tests.unit.detection.builders import MUTATE, OUTCOME, joined, spec, update
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import BEGAN, binding, born, policy, rule
 
@@ -133,7 +133,7 @@ def test_who_is_called_for_one_name_alone_is_told_by_the_name():
     for name, called in (("web", ["mmm"]), ("other", []), ("web", ["mmm"])):
         asked = make_review("UPDATE", "deployments", {}, {}, name=name)
         request = decode_review(json.dumps(asked).encode())
-        assert names(found.called_in(request).first) == called
+        assert names(found.acting_in(MUTATE, request).called.first) == called
 
 
 def test_conditions_are_not_asked_in_another_version_of_the_object():
