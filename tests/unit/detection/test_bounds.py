@@ -164,6 +164,7 @@ def test_findings_of_usual_length_are_bounded_in_number():
 
 def test_who_is_called_is_remembered_within_bytes():
     hook = {"name": "a", "rules": [{"apiGroups": ["*"], "resources": ["*"], "operations": ["*"]}]}
+    hook["objectSelector"] = {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}
     document = {
         "kind": "MutatingWebhookConfiguration", "metadata": {"name": "a"}, "webhooks": [hook]
     }  # fmt: skip
