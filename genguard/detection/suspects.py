@@ -13,7 +13,7 @@ in which a webhook stands alone speaks against it everywhere.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 from typing import Final, NamedTuple
@@ -116,9 +116,13 @@ class Suspects:
         self._unchanged: Final[Counter[tuple[ResourceKind | bool, str]]] = Counter()
         """Writes that each webhook left unchanged, in a place, and of status or of all else."""
         self._changed: Final[set[ResourceKind]] = set()
-        self.policies: tuple[Registration, ...] = tuple(policies)
+        self.policies: tuple[Registration, ...] = ()
         """Those that are bound, by name."""
-        self.learn(registered=registered)
+        self.on_change: Callable[[], object] = bool
+        """Called when something was learnt."""
+        self._unlearnt: set[str] = set()
+        self.learn(registered, policies)
+        self._unlearnt = {"webhooks", "policies"}
 
     def learn(
         self,
@@ -127,10 +131,12 @@ class Suspects:
     ) -> None:
         """Replace the registrations of webhooks, or the bound policies; None leaves them."""
         if registered is not None:
+            self._unlearnt.discard("webhooks")
             self.registered: tuple[Registration, ...] = tuple(registered)
             self.others: tuple[Registration, ...] = tuple(_between(self.registered))
             """Those that are called between genguard's intent and its mutate."""
         if policies is not None:
+            self._unlearnt.discard("policies")
             self.policies = tuple(policies)
         webhooks = [one for one in self.registered if not one.phase]
         self._known = {one.name: one for one in (*webhooks, *self.policies)}
@@ -144,6 +150,12 @@ class Suspects:
         self._reads_labels = any(one.match.objects for one in self.others)
         # A thread that still asks the old ones must not answer for the new ones.
         self._acting = lru_cache(_MOST_CALLED)(self.acting)
+        self.on_change()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether both webhooks and policies were learnt of a cluster."""
+        return not self._unlearnt
 
     def anew(self) -> "Suspects":
         """Return the same registrations, and no evidence yet."""

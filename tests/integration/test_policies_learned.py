@@ -18,7 +18,6 @@ from tests.waiting import patiently, until
 from webhook.cluster.connection import connected
 from webhook.cluster.discovery import path_if_served
 from webhook.cluster.following import follow_cluster
-from webhook.cluster.registrations import News
 from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection
 from webhook.tasks.supervisor import Supervisor
@@ -71,9 +70,7 @@ async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_bindi
 
     async with (
         connected(str(apiserver.kubeconfig)) as api,
-        follow_cluster(
-            Rest(api), setup, suspects, News(), metrics=metrics, supervisor=Supervisor()
-        ),
+        follow_cluster(Rest(api), setup, suspects, metrics=metrics, supervisor=Supervisor()),
     ):
         await asyncio.to_thread(create, apiserver, "learned")
         await until(lambda: known() == ["learned"])

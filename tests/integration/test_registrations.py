@@ -24,7 +24,7 @@ from tests.unit.cluster.objects import Leads
 from tests.unit.manifest_files import registrations
 from webhook.cluster.connection import connected
 from webhook.cluster.reconcile import Reconciler
-from webhook.cluster.registrations import Follower, News
+from webhook.cluster.registrations import Follower
 from webhook.cluster.rest import Rest
 from webhook.manifest.documents import path_of
 from webhook.tasks.supervisor import Supervisor
@@ -59,14 +59,12 @@ def following(plane: ControlPlane) -> Iterator[Follower]:
 
     async def run() -> None:
         async with connected(str(plane.kubeconfig)) as api:
-            news = News()
-            news.learn("webhooks")
-            news.learn("policies")
+            suspects = Suspects()
+            suspects.learn((), ())
             made.append(
                 Follower(
                     Rest(api),
-                    news,
-                    Suspects(),
+                    suspects,
                     Leads(is_leader=True),
                     enforcing=False,
                     refused=lambda _: False,

@@ -34,7 +34,6 @@ from webhook.telemetry.logs import LOGGER
 
 if TYPE_CHECKING:  # verbs that follow a cluster have none of these
     from genguard.review_setup import ReviewSetup
-    from webhook.cluster.registrations import News
     from webhook.telemetry.metrics import Metrics
 
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -81,7 +80,6 @@ async def follow_cluster(
     rest: Rest,
     setup: "ReviewSetup",
     suspects: Suspects,
-    news: "News",
     *,
     metrics: "Metrics",
     supervisor: Supervisor,
@@ -111,7 +109,6 @@ async def follow_cluster(
 
     def on_webhooks(found: tuple[Mapping[str, Any], ...]) -> None:
         suspects.learn(registered=read_configurations(found))
-        news.learn("webhooks")
 
     # A policy acts through its bindings: a change of either is a change of both.
     bound: dict[str, tuple[Mapping[str, Any], ...]] = {}
@@ -120,7 +117,6 @@ async def follow_cluster(
         bound[kind] = found
         if len(bound) == len(POLICY_PLURALS):
             suspects.learn(policies=read_policies((*bound[POLICY], *bound[BINDING])))
-            news.learn("policies")
 
     metrics.gauge("genguard_cluster_known", lambda: float(has_facts.is_set()))
     followed: dict[str, tuple[str | Locate, Callable[[Change], None]]] = {

@@ -56,25 +56,6 @@ _OPERATIONS: Final = {"POST": "CREATE", "PUT": "UPDATE", "PATCH": "UPDATE", "APP
 _CODES: Final = frozenset({"400", "403", "409", "422", "500"})
 
 
-class News:
-    """Says when webhooks or policies of the cluster change, and whether both are known."""
-
-    def __init__(self) -> None:
-        self.changed: Callable[[], object] = bool
-        """Called when something has changed."""
-        self._learnt: Final[set[str]] = set()
-
-    @property
-    def is_known(self) -> bool:
-        """Whether webhooks and policies have been read."""
-        return len(self._learnt) == 2  # noqa: PLR2004 - both of `learn`
-
-    def learn(self, what: str) -> None:
-        """Note that `webhooks` or `policies` were read, or have changed."""
-        self._learnt.add(what)
-        self.changed()
-
-
 class Registrations(NamedTuple):
     """What is registered, and why.
 
@@ -98,7 +79,6 @@ class Follower:
     """
 
     calls: Rest
-    news: News
     suspects: Suspects
     leadership: Leadership
     enforcing: bool
@@ -122,7 +102,7 @@ class Follower:
 
     async def step(self) -> float:
         """Look, if webhooks and policies are known. Raises as `look` does."""
-        if self.news.is_known:
+        if self.suspects.is_known:
             await self.look()
         return LOOK_SECONDS
 

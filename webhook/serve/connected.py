@@ -22,7 +22,7 @@ from webhook.cluster.healing import Healing, Rechecking
 from webhook.cluster.installation import enforcing_command
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.reconcile import NEVER, Reconciler
-from webhook.cluster.registrations import Follower, News, RefusedWrites
+from webhook.cluster.registrations import Follower, RefusedWrites
 from webhook.cluster.rest import Rest, if_there
 from webhook.cluster.saved_findings import FindingsConfigMap
 from webhook.cluster.standby import StandbyElection
@@ -62,7 +62,6 @@ class ConnectedCluster:
         self._app: Final = app
         self._rest: Final = rest
         self._namespace: Final = default_namespace(kubeconfig)
-        self._news: Final = News()
         self.lease: Final = LeaseElection(rest, self._namespace, _NAME, server_identity())
         self.create_event: Final = event_creator(rest)
         self.tokens: Final = TokenReviews(rest)
@@ -80,9 +79,7 @@ class ConnectedCluster:
         app, rest = self._app, self._rest
         metrics, supervisor, watching = app.metrics, app.supervisor, app.watching
         await self._enter(
-            follow_cluster(
-                rest, app.setup, app.suspects, self._news, metrics=metrics, supervisor=supervisor
-            )
+            follow_cluster(rest, app.setup, app.suspects, metrics=metrics, supervisor=supervisor)
         )
         for one in tuple(watching.states()):
             found = Collection(rest, partial(collection_path, rest, one))
@@ -185,7 +182,6 @@ class ConnectedCluster:
         enforcing = not app.settings.audit_only
         follower = Follower(
             self._rest,
-            self._news,
             app.suspects,
             leadership,
             enforcing=enforcing,
@@ -195,7 +191,7 @@ class ConnectedCluster:
         reverted = "genguard_registrations_reverted"
         app.metrics.gauge(reverted, lambda: float(bool(follower.registered.reverted_by)))
         following = Reconciler("registrations that follow need", follower.step)
-        self._news.changed = refused.changed = following.wake
+        app.suspects.on_change = refused.changed = following.wake
         await self._run(following)
         if not enforcing:  # enforcing, each write has its /mutate
             await self._run(Reconciler("look at refused writes", refused.step, leadership))

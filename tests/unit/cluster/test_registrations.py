@@ -14,7 +14,6 @@ from webhook.cluster.registrations import (
     LEFT_SECONDS,
     LOOK_SECONDS,
     Follower,
-    News,
 )
 from webhook.cluster.rest import RefusedError
 from webhook.manifest.documents import path_of
@@ -57,14 +56,13 @@ class Api:
 
 
 class Scene:
-    def __init__(self, *, enforcing=False, is_leader=True, news=None) -> None:
+    def __init__(self, *, enforcing=False, is_leader=True) -> None:
         self.now = 0.0
         self.api, self.suspects, self.leads = Api(), Suspects(), Leads(is_leader=is_leader)
         self.refused: set[Writes] = set()
         self.whole = deepcopy(self.api.found)
         self.follower = Follower(
             self.api,
-            news or News(),
             self.suspects,
             self.leads,
             enforcing=enforcing,
@@ -144,13 +142,12 @@ def test_an_installation_that_proves_all_phases_again_is_no_revert():
 
 
 def test_nothing_is_looked_at_before_webhooks_and_policies_are_known():
-    news, woken = News(), list[bool]()
-    scene = Scene(news=news)
-    news.changed = lambda: woken.append(True)
-    news.learn("webhooks")
+    scene, woken = Scene(), list[bool]()
+    scene.suspects.on_change = lambda: woken.append(True)
+    scene.suspects.learn(registered=())
     assert asyncio.run(scene.follower.step()) == LOOK_SECONDS
     assert not scene.follower.registered.needs
-    news.learn("policies")
+    scene.suspects.learn(policies=())
     asyncio.run(scene.follower.step())
     assert scene.follower.registered.needs
     assert woken == [True, True]
