@@ -7,9 +7,8 @@ import msgspec
 
 from genguard.admission.review import Phase
 from genguard.detection.diff import (
-    NO_DIFF,
     NOTHING_DIFFERS,
-    Compared,
+    Diff,
     PartDiffs,
     between,
     diff_of,
@@ -38,7 +37,7 @@ def assemble(
     has_outcome, of_status = last.phase is Phase.OUTCOME, last.compared_status
     # Of an unknown custom resource. With a subresource the strategy would have put the stored
     # status back by now.
-    takes_status = has_outcome and of_status is not None and of_status.diff.differs
+    takes_status = has_outcome and bool(of_status)
     phases = [one for one in (intent, *mutates, last) if one is not None]
     if takes_status:
         phases = [_with_status(one) for one in phases]
@@ -116,34 +115,31 @@ def _metadata(
     if len(stored) != 1:
         return NOTHING_DIFFERS, None, None  # or nobody knows from what they differ
     (at,) = stored
-    *rounds, left = [Compared(at, at, NO_DIFF) if one is None else one for one in shown]
+    *rounds, left = [Diff(at, at) if one is None else one for one in shown]
     asked = rounds.pop(0) if has_intent else None
     return _joined(asked, rounds, left), at, left.after
 
 
-def _joined(asked: Compared | None, rounds: Sequence[Compared], last: Compared) -> PartDiffs:
+def _joined(asked: Diff | None, rounds: Sequence[Diff], admitted: Diff) -> PartDiffs:
     """Join what each phase of one write shows of one part; `asked` is None without an intent.
 
     Two mutate calls are its rounds. More are several writes of one user, for there is no third
     round; and so may be two, without an intent.
     """
-    admitted = last.diff
     requested = webhook = reinvocation = None
     if asked is not None:
-        requested = admitted if asked.same_as(last) else asked.diff
+        requested = admitted if asked.same_as(admitted) else asked
         webhook = between(asked, rounds[0]) if rounds else None
     if asked is not None and len(rounds) == ROUNDS:
         reinvocation = between(*rounds)
     # genguard itself repairs what round 1 changed.
-    again = tuple(
-        [
-            one
-            for one in reinvocation or ()
-            if one.before is not None or one.key[-1] != "observedGeneration"
-        ]
+    again = diff_of(
+        one
+        for one in reinvocation or ()
+        if one.before is not None or one.key[-1] != "observedGeneration"
     )
-    made = PartDiffs(requested, webhook, diff_of(again), admitted)
-    return made if made.diffs() else made.without_leaves()
+    made = PartDiffs(requested, webhook, again, admitted)
+    return made if made.weight else made.without_leaves()
 
 
 def _called(before: Sequence[Fact], last: Fact) -> Called:

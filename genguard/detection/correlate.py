@@ -523,4 +523,4 @@ def _same(one: Fact, other: Fact) -> bool:
 
 def _leaves_of(fact: Fact) -> dict[Path, Digest | None]:
     """Return what a call would make of the leaves that it changes."""
-    return {one.key: one.after for part in fact.parts if part is not None for one in part.diff}
+    return {one.key: one.after for part in fact.parts if part is not None for one in part}

@@ -109,7 +109,7 @@ def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
     digests: dict[Path, Digest | None] = {}
     if damage.fields:
         raw = {} if status is None else {_STATUS: status}
-        digests = {one.key: one.after for one in changes({}, raw, (_STATUS,))}
+        digests = {one.key: one.after for one in changes({}, raw)}
     return any(digests.get(one.key) == one.left for one in damage.fields)
 
 

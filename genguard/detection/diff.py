@@ -1,47 +1,41 @@
 """What differs between two states of an object: digests of both, and the leaves that differ.
 
-Two comparisons that start from the same stored object can be compared with each other without the
-objects: a leaf that only one of them names differs between their results, and so does a leaf that
-both name with different digests. Nothing else does.
+Two differences from the same stored object can be compared with each other without the objects: a
+leaf that only one of them names differs between their results, and so does a leaf that both name
+with different digests. Nothing else does.
 """
 
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Final
 
 import msgspec
 
-from genguard.detection.changes import (
-    MOST_LEAVES,
-    Change,
-    Leaves,
-    Part,
-    differing,
-    leaves_of,
-    weight_of,
-)
+from genguard.detection.changes import MOST_LEAVES, Change, Leaves, by_pointer, changes
 from genguard.detection.values import NO_DIGEST, Digest, Shows, added, as_digest, as_number
 from genguard.objects.fields import Fields, Path
 
 _MOST_SEEDS: Final = 256
 _DIGESTS: Final = 2**32
-_pointer: Final = attrgetter("pointer")
+_LONG: Final = 128
+"""Characters of a path for which a leaf weighs as much as another leaf."""
 
 
 class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What differs between two states; true where their bytes differ.
 
-    differs  their bytes differ; in order or notation alone there are no changes
-    changes  the leaves that differ, by pointer; MOST_LEAVES at most
+    before, after  digests of both
+    changes  the leaves that differ, by pointer, MOST_LEAVES at most; none where states differ in
+             order or notation alone
     """
 
-    differs: bool
-    changes: Leaves
+    before: Digest = NO_DIGEST
+    after: Digest = NO_DIGEST
+    changes: Leaves = ()
 
     def __bool__(self) -> bool:
-        return self.differs
+        return self.before != self.after
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -55,10 +49,13 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return len(self.changes) < MOST_LEAVES
 
     @property
+    def weight(self) -> int:
+        """Return how many leaves it counts as in the bounds: more if their paths are long."""
+        return sum([1 + len(one.pointer) // _LONG for one in self.changes])
+
+    @property
     def content_hash(self) -> Digest | None:
         """Return a hash of the leaves and their new values without times; None without leaves."""
-        if not self.changes:
-            return None
         parts = [
             one.salt * (1 if one.after is None else as_number(one.after))
             for one in self.changes
@@ -66,34 +63,22 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
         ]
         return as_digest(sum(parts) % _DIGESTS) if parts else None
 
-
-NO_DIFF: Final = Diff(differs=False, changes=())
-NOTATION: Final = Diff(differs=True, changes=())
-
-
-def diff_of(changes: Leaves, *, differs: bool = False) -> Diff:
-    """Return the difference that consists of these leaves; `differs`: even without any.
-
-    Without leaves it is one of two constants, for all writes.
-    """
-    if not changes:
-        return NOTATION if differs else NO_DIFF
-    return Diff(differs=True, changes=changes)
-
-
-class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The fields that a write is about: digests of their bytes, and what differs between them."""
-
-    before: Digest
-    after: Digest
-    diff: Diff
-
-    def same_as(self, other: "Compared") -> bool:
+    def same_as(self, other: "Diff") -> bool:
         """Whether both show the same bytes: the API server writes an object the same way twice."""
         return self.before == other.before and self.after == other.after
 
 
-NOTHING_COMPARED: Final = Compared(NO_DIGEST, NO_DIGEST, NO_DIFF)
+NO_DIFF: Final = Diff()
+NOTATION: Final = Diff(NO_DIGEST, as_digest(1))
+"""Something differs; what it was is not known any more, or it was no leaf."""
+
+
+def diff_of(
+    changes: Iterable[Change], before: Digest = NO_DIGEST, after: Digest = NOTATION.after
+) -> Diff:
+    """Return the difference that consists of these leaves; without any there is none."""
+    leaves = tuple(changes)
+    return Diff(before, after, leaves) if leaves else NO_DIFF
 
 
 class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -129,23 +114,21 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
         found = () if self.webhook is None else self.admitted.changes
         return [one.key for one in found if one.has_grown and one.key not in asked]
 
-    def diffs(self) -> list[Diff]:
-        """Return the differences that have leaves, each once."""
-        found: list[Diff] = []
-        for one in (self.admitted, self.requested, self.webhook, self.reinvocation):
-            if one is not None and one.changes and not any(one is other for other in found):
-                found.append(one)
-        return found
-
     @property
     def weight(self) -> int:
-        """Return how many leaves it counts as in the bounds."""
-        return sum([weight_of(one.changes) for one in self.diffs()])
+        """Return how many leaves it counts as in the bounds; equal differences are kept once."""
+        several = (self.admitted, self.requested, self.webhook, self.reinvocation)
+        return sum({id(one): one.weight for one in several if one}.values())
 
     def without_leaves(self) -> "PartDiffs":
         """Return what is kept where there are no leaves, or no room for them."""
-        asked, made = (one and NOTATION for one in (self.requested, self.webhook))
-        again, admitted = (one and NOTATION for one in (self.reinvocation, self.admitted))
+        asked, made = (
+            None if one is None else NOTATION if one else NO_DIFF
+            for one in (self.requested, self.webhook)
+        )
+        again, admitted = (
+            NOTATION if one else NO_DIFF for one in (self.reinvocation, self.admitted)
+        )
         return _once(PartDiffs(asked, made, again, admitted))
 
 
@@ -187,36 +170,32 @@ def _seed(key: str) -> int:
 def compare(
     stored: Fields,
     sent: Fields,
-    earlier: Sequence[Compared] = (),
+    earlier: Sequence[Diff] = (),
     *,
     shows: Shows = Shows.NOTHING,
-    read: Callable[[Iterable[Part], Shows], Leaves] = leaves_of,
-) -> Compared:
+    read: Callable[[Fields, Fields, Shows], Leaves] = changes,
+) -> Diff:
     """Return what differs between the stored and the sent fields of an object.
 
-    Of `earlier` comparisons of the same write, the one that shows the same is returned.
-    `shows`: which values are kept beside digests. `read` finds the leaves below such fields.
+    Of `earlier` differences of the same write, the one that shows the same is returned.
+    `shows`: which values are kept beside digests. `read` finds the leaves that differ.
     Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
     """
     before, after = digests(stored, sent)
     for one in earlier:
         if one.before == before and one.after == after:
             return one
-    if before == after:
-        return Compared(before, after, NO_DIFF)
-    changed = read(differing(stored, sent, {**stored, **sent}), shows)
-    return Compared(before, after, diff_of(changed, differs=True))
+    return Diff(before, after, read(stored, sent, shows) if before != after else ())
 
 
-def together(one: Compared, other: Compared) -> Compared:
-    """Join the comparisons of different fields of one object."""
-    changes = tuple(sorted((*one.diff, *other.diff), key=_pointer)[:MOST_LEAVES])
-    diff = diff_of(changes, differs=one.diff.differs or other.diff.differs)
-    return Compared(added(one.before, other.before), added(one.after, other.after), diff)
+def together(one: Diff, other: Diff) -> Diff:
+    """Join the differences in different fields of one object."""
+    leaves = tuple(sorted((*one, *other), key=by_pointer)[:MOST_LEAVES])
+    return Diff(added(one.before, other.before), added(one.after, other.after), leaves)
 
 
-def between(one: Compared, other: Compared) -> Diff | None:
-    """Return what differs from the result of one comparison to that of the other.
+def between(one: Diff, other: Diff) -> Diff | None:
+    """Return what differs from the result of one difference to that of the other.
 
     None where the two start from different objects, or where more leaves differ than are kept.
     An item of a list that only one side has moved is named by its index on the other side.
@@ -225,27 +204,21 @@ def between(one: Compared, other: Compared) -> Diff | None:
         return None
     if one.after == other.after:
         return NO_DIFF
-    left, right = _by_key(one), _by_key(other)
-    if left is None or right is None:
-        return None
-    steps = [_step(left.get(key), right.get(key)) for key in left | right]
-    return diff_of(tuple(sorted([one for one in steps if one is not None], key=_pointer)))
-
-
-def _by_key(one: Compared) -> dict[Path, Change] | None:
-    found = {change.key: change for change in one.diff}
+    left, right = ({change.key: change for change in side} for side in (one, other))
     # A field may have the name that an item of the list had which it replaced.
-    return found if one.diff.is_whole and len(found) == len(one.diff) else None
-
-
-def _step(left: Change | None, right: Change | None) -> Change | None:
-    """Return the change of a leaf from the left result to the right; unchanged it is as stored."""
-    at = left if right is None or (left is not None and right.removed) else right
-    assert at is not None  # noqa: S101 - one of them names the leaf
-    stored = at.before, at.shown_before
-    before = (left.after, left.shown_after) if left is not None else stored
-    after = (right.after, right.shown_after) if right is not None else stored
-    if before[0] == after[0]:
+    if len(left) < len(one) or len(right) < len(other) or not (one.is_whole and other.is_whole):
         return None
-    shown = before[1], after[1]
-    return Change(at.key, at.pointer, before[0], after[0], at.salt, *shown)
+    steps = []
+    at_end = {key: change for key, change in right.items() if not change.removed}
+    for key, at in (right | left | at_end).items():
+        # What a side does not name is there as it is stored.
+        (before, shown_before), (after, shown_after) = (
+            (change.after, change.shown_after)
+            if (change := side.get(key))
+            else (at.before, at.shown_before)
+            for side in (left, right)
+        )
+        if before != after:
+            shown = shown_before, shown_after
+            steps.append(Change(key, at.pointer, before, after, at.salt, *shown))
+    return diff_of(sorted(steps, key=by_pointer), one.after, other.after)

@@ -16,14 +16,13 @@ from genguard.admission.review import (
     Operation,
     Phase,
 )
-from genguard.detection.changes import weight_of
-from genguard.detection.diff import NOTHING_COMPARED, Compared
+from genguard.detection.diff import NO_DIFF, Diff
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import BYTES_OF_RECORD, Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.observed import NOTHING_OBSERVED, Observed
 
-VERSION: Final = 9
+VERSION: Final = 10
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
@@ -85,18 +84,18 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
                      equal where one parent makes objects after one template
     """
 
-    version: Literal[9]
+    version: Literal[10]
     phase: Phase
     time: Seconds
     key: JoinKey
     served_as: str
     manager: str
-    compared: Compared = NOTHING_COMPARED
+    compared: Diff = NO_DIFF
     operation: Operation = Operation.UPDATE
     process: str = ""
     status: StatusSubresource = StatusSubresource.UNKNOWN
     writes_status: bool = False
-    compared_status: Compared | None = None
+    compared_status: Diff | None = None
     touches_status: bool = False
     touches_more: bool = False
     states: States | None = None
@@ -109,7 +108,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called: Called | None = None
     unmet: tuple[str, ...] | None = None
     policies: tuple[Acted, ...] | None = None
-    compared_metadata: Compared | None = None
+    compared_metadata: Diff | None = None
     owner: str = ""
     gates: tuple[Digest, ...] | None = None
     implied: tuple[Phase, ...] = ()
@@ -119,14 +118,14 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     likeness: int = 0
 
     @property
-    def parts(self) -> tuple[Compared | None, ...]:
+    def parts(self) -> tuple[Diff | None, ...]:
         """Return the fields, the status and the metadata that it shows."""
         return self.compared, self.compared_status, self.compared_metadata
 
     @property
     def leaves(self) -> int:
         """Return how many leaves it counts as in the bounds."""
-        leaves = sum([weight_of(one.diff.changes) for one in self.parts if one is not None])
+        leaves = sum([one.weight for one in self.parts if one is not None])
         return leaves + (self.observed.size + self.observed_before.size) // BYTES_OF_RECORD
 
     def shows_same_as(self, other: "Fact") -> bool:

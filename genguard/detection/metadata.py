@@ -6,7 +6,7 @@ an index, means nothing. The rest of metadata is the API server's (resourceVersi
 managedFields, times) or never changes (name). What components write for themselves is left out.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib import resources
 from typing import Final
 
@@ -14,26 +14,24 @@ import msgspec
 
 from genguard.detection.changes import (
     MOST_LEAVES,
-    Change,
-    Item,
+    ROOT,
     Leaves,
-    Part,
-    PathNode,
-    change_at,
-    place_of,
-    value_digest,
+    below,
+    by_pointer,
+    changes,
+    item_name,
 )
-from genguard.detection.diff import Compared, compare
-from genguard.detection.values import Shows, shown
+from genguard.detection.diff import Diff, compare
+from genguard.detection.values import Shows
 from genguard.formats.documents import load_document
-from genguard.objects.fields import Fields
+from genguard.objects.fields import Fields, Path, fields_of, to_pointer
 from genguard.objects.metadata import ObjectMeta, read_owners
 
-_METADATA: Final = "metadata"
 LABELS: Final = "labels"
 ANNOTATIONS: Final = "annotations"
 FINALIZERS: Final = "finalizers"
 OWNERS: Final = "ownerReferences"
+_TEXTS: Final = (LABELS, ANNOTATIONS)
 
 BOOKKEEPING: Final = msgspec.convert(
     load_document(resources.files("genguard.detection").joinpath("bookkeeping.yaml").read_bytes()),
@@ -46,9 +44,9 @@ def compare_metadata(
     old: ObjectMeta,
     new: ObjectMeta,
     *,
-    earlier: Iterable[Compared | None],
+    earlier: Iterable[Diff | None],
     shows: Shows = Shows.NOTHING,
-) -> Compared | None:
+) -> Diff | None:
     """Compare the metadata of an object, as stored and as sent; None where it is equal.
 
     `earlier`: of the same write. `shows`: which values are kept beside digests.
@@ -61,8 +59,7 @@ def compare_metadata(
     ):
         return None
     known = [one for one in earlier if one is not None]
-    stored, sent = _fields(old), _fields(new)
-    return compare(stored, sent, known, shows=shows, read=_read)
+    return compare(_fields(old), _fields(new), known, shows=shows, read=_read)
 
 
 def _fields(metadata: ObjectMeta) -> Fields:
@@ -80,92 +77,41 @@ def _fields(metadata: ObjectMeta) -> Fields:
     return found
 
 
-_texts_decoder: Final = msgspec.json.Decoder(dict[str, str | None] | None)
+def _read(old: Fields, new: Fields, shows: Shows) -> Leaves:
+    """Return the leaves that differ; raises msgspec.MsgspecError for values of another type."""
+    at = below(ROOT, "metadata")
+    both = ({key: one[key] for key in _TEXTS if key in one} for one in (old, new))
+    texts = changes(*both, shows, at)
+    is_cut = len(texts) == MOST_LEAVES
+    # That an item of a set is there may be told, but of a Secret.
+    marks = shows if shows is Shows.NOTHING else Shows.ALL
+    items = changes(*(_sets(one, shows) for one in (old, new)), marks, at)
+    found = [one for one in texts if is_cut or _is_told(one.key)]
+    found += [msgspec.structs.replace(one, pointer=to_pointer(one.key[:2])) for one in items]
+    return tuple(sorted(found, key=by_pointer)[:MOST_LEAVES])
+
+
 _names_decoder: Final = msgspec.json.Decoder(tuple[str, ...] | None)
 
 
-def _read(parts: Iterable[Part], shows: Shows) -> Leaves:
-    """Return the leaves that differ; raises msgspec.MsgspecError for values of another type."""
-    found: list[Change] = []
-    for name, *raw in parts:
-        decode, field = _DECODED[name]
-        old, new = (decode(one or b"null") for one in raw)
-        at = place_of(_METADATA)[name]
-        for key in {**old, **new}:
-            before, after = old.get(key), new.get(key)
-            if before == after or (not field and _is_bookkeeping(key)):
-                continue
-            if len(found) >= MOST_LEAVES:
-                break
-            if field:
-                found.append(_item(at, (field, key, 0), before, after, shows))
-            else:
-                grew = _has_grown(before or "", after or "")
-                found.append(change_at(at[key], before, after, shows, has_grown=grew))
-    found.sort(key=lambda one: (one.pointer, one.key))
-    return tuple(found)
+def _sets(fields: Fields, shows: Shows) -> Fields:
+    """Return finalizers and owners as objects by what tells them apart.
 
-
-def _item(at: PathNode, item: Item, before: str | None, after: str | None, shows: Shows) -> Change:
-    """Return the change of an item of a set; all of them are at the pointer of the list.
-
-    An item is shown as `true`: it is there or not.
+    The value of an item is its name where all may be shown, `true` elsewhere.
     """
-    below = at[item]
-    old, new = (_item_shown(one, str(item[1]), shows) for one in (before, after))
-    digests = value_digest(before), value_digest(after)
-    return Change(below.path, at.pointer, *digests, below.salt, old, new)
+    is_named = shows is Shows.ALL
+    names = _names_decoder.decode(fields.get(FINALIZERS, b"null")) or ()
+    owners = read_owners(fields.get(OWNERS, b"null"))
+    finalizers = {item_name("name", name): name if is_named else True for name in names}
+    uids = {
+        item_name("uid", one.uid): "controller" if one.controller else one.uid if is_named else True
+        for one in owners
+    }
+    return fields_of({FINALIZERS: finalizers or None, OWNERS: uids or None})
 
 
-def _item_shown(value: str | None, name: str, shows: Shows) -> str | None:
-    if value is None or shows is Shows.NOTHING:
-        return None
-    if value:  # "controller", of an owner
-        return f'"{value}"'
-    return shown(name if shows is Shows.ALL else True, (), shows)
-
-
-def _texts(raw: bytes) -> dict[str, str | None]:
-    return _texts_decoder.decode(raw) or {}
-
-
-def _finalizers(raw: bytes) -> dict[str, str | None]:
-    return dict.fromkeys(_names_decoder.decode(raw) or (), "")
-
-
-def _owners(raw: bytes) -> dict[str, str | None]:
-    return {one.uid: "controller" if one.controller else "" for one in read_owners(raw)}
-
-
-_DECODED: Final[dict[str, tuple[Callable[[bytes], dict[str, str | None]], str]]] = {
-    LABELS: (_texts, ""),
-    ANNOTATIONS: (_texts, ""),
-    FINALIZERS: (_finalizers, "name"),
-    OWNERS: (_owners, "uid"),
-}
-"""How each field is read, and what tells the items of a set apart."""
-
-
-def _is_bookkeeping(key: str) -> bool:
-    domain, slash, _ = key.partition("/")
-    return key in BOOKKEEPING or domain + slash in BOOKKEEPING
-
-
-def _has_grown(old: str, new: str) -> bool:
-    """Whether the new value is the old one with something added at one place."""
-    if not 0 < len(old) < len(new):
-        return False
-    same = _same_beginning(old, new)
-    return new.endswith(old[same:])
-
-
-def _same_beginning(old: str, new: str) -> int:
-    """Return how many characters two texts have in common at their beginning."""
-    low, high = 0, len(old)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if new.startswith(old[low:middle], low):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def _is_told(key: Path) -> bool:
+    """Whether a leaf is a label or an annotation, and no bookkeeping."""
+    _, _, *name = map(str, key)
+    domain, slash, _ = "".join(name).partition("/")
+    return bool(name) and name[0] not in BOOKKEEPING and domain + slash not in BOOKKEEPING

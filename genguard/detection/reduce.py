@@ -18,7 +18,7 @@ from genguard.admission.review import (
     Phase,
     ReviewedObject,
 )
-from genguard.detection.diff import NOTATION, Compared, compare, digests
+from genguard.detection.diff import Diff, compare, digests
 from genguard.detection.fact import VERSION, Fact, States
 from genguard.detection.metadata import compare_metadata
 from genguard.detection.suspects import Suspects
@@ -156,7 +156,7 @@ def _created(
     called: Called | None = None
     policies: tuple[Acted, ...] = ()
     if not known.was_refused:
-        compared = Compared(*digests({}, fields), NOTATION)
+        compared = Diff(*digests({}, fields))
     else:
         compared = compare({}, fields)
         if fact.phase is Phase.INTENT:
@@ -205,7 +205,7 @@ def _updated(
     same = next((one for one in facts if one.parts == parts), None)
     is_new = same is None
     if same is None:
-        asks = compared.diff.differs or may_take_status or metadata is not None
+        asks = bool(compared) or may_take_status or metadata is not None
         before = after = NOTHING_OBSERVED
         if may_take_status:
             before, after = old.observed or NOTHING_OBSERVED, new.observed or NOTHING_OBSERVED
@@ -337,9 +337,7 @@ def _with_annotations(reviewed: ReviewedObject, fields: Fields) -> Fields:
     return {**fields, _METADATA: raw}
 
 
-def _states(
-    subresource: str, old: ReviewedObject, new: ReviewedObject, compared: Compared
-) -> States:
+def _states(subresource: str, old: ReviewedObject, new: ReviewedObject, compared: Diff) -> States:
     if subresource != _STATUS:
         return States(*digests(old.content, new.content))
     # A digest of all is the sum of its parts, and of status there is one already.

@@ -10,6 +10,7 @@ A digest says whether two values are equal, and nothing else about the values.
 
 import re
 import zlib
+from bisect import bisect
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -143,3 +144,11 @@ def is_condition_type(text: str) -> bool:
 def _is_camel_case(text: str) -> bool:
     """Whether a text is made of words: at most half of its letters are capitals."""
     return _REASON.fullmatch(text) is not None and 2 * sum(map(str.isupper, text)) <= len(text)
+
+
+def has_grown(old: str, new: str) -> bool:
+    """Whether the new text is the old one with something added at one place."""
+    if not 0 < len(old) < len(new):
+        return False
+    same = bisect(range(len(old)), 0, key=lambda end: not new.startswith(old[: end + 1]))
+    return new.endswith(old[same:])

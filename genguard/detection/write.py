@@ -159,12 +159,12 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def changed_something(self) -> bool:
         """Whether the write changes anything but metadata."""
-        return self.content.admitted.differs
+        return bool(self.content.admitted)
 
     @property
     def changed_metadata(self) -> bool:
         """Whether the write changes metadata."""
-        return self.metadata.admitted.differs
+        return bool(self.metadata.admitted)
 
     @property
     def changed_anything(self) -> bool:

@@ -114,7 +114,7 @@ def _effects(before: Fields, after: Fields, subresource: str, *, status: bool) -
         {key: msgspec.json.decode(raw) for key, raw in one.items()} for one in (before, after)
     )
     found: Effects = {}
-    for change in changes(before, after, sorted(before.keys() | after.keys())):
+    for change in changes(before, after):
         values = _at(old, change.key), _at(new, change.key)
         discarded = _discarded(str(change.key[0]), subresource, status=status)
         clobber = ""

@@ -199,7 +199,7 @@ class Refused(Question):
     def _unanswered(self, write: Write, asked: tuple[Digest, Digest]) -> Signal | None:
         """Take in a write without an outcome."""
         is_creation = write.operation is Operation.CREATE
-        if not is_creation and (asked[0] == asked[1] or not write.content.admitted.differs):
+        if not is_creation and (asked[0] == asked[1] or not write.content.admitted):
             return None  # nothing is asked for, or nothing would be stored
         # Whatever is asked for: had it been stored, the stored fields would differ by now.
         found = self._count(_place(write), asked, write.time)

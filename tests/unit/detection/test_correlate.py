@@ -15,7 +15,7 @@ from genguard.detection.correlate import (
     SECONDS_WITHOUT_OUTCOMES,
     Correlator,
 )
-from genguard.detection.diff import NO_DIFF, Compared
+from genguard.detection.diff import NO_DIFF, Diff
 from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge
 from tests.unit.detection.builders import (
@@ -82,9 +82,9 @@ def test_what_genguard_repaired_itself_is_no_change_of_round_one(first, second, 
     ("first", "second", "joined", "because"),
     [
         (None, None, True, "the same content"),
-        (Compared(1, 2, NO_DIFF), Compared(1, 2, NO_DIFF), True, "the same status, too"),
-        (Compared(1, 2, NO_DIFF), Compared(1, 3, NO_DIFF), False, "another status"),
-        (Compared(1, 2, NO_DIFF), None, True, "one of them shows no status, as the outcome does"),
+        (Diff(1, 2), Diff(1, 2), True, "the same status, too"),
+        (Diff(1, 2), Diff(1, 3), False, "another status"),
+        (Diff(1, 2), None, True, "one of them shows no status, as the outcome does"),
     ],
 )
 def test_an_outcome_is_joined_with_an_intent_that_shows_the_same_status(
@@ -124,7 +124,7 @@ def test_of_two_writes_at_once_each_call_is_joined_with_the_one_that_it_shows(
     shown = [(phase, update(one if "spec" in one else spec(**one), OLD)) for phase, one in calls]
     begun = (INTENT, update(NEW, OLD)), (INTENT, update(OTHER, OLD))
     write = joined(EARLIER, *begun, *shown)[1]
-    wanted = None if asked is None else fact(INTENT, update(asked, OLD)).compared.diff
+    wanted = None if asked is None else fact(INTENT, update(asked, OLD)).compared
     assert write.content.requested == wanted, because
 
 
@@ -272,7 +272,7 @@ def test_a_write_that_begins_before_the_outcome_of_another_is_joined_with_its_ow
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = EARLIER, (INTENT, first), (MUTATE, first), (INTENT, second)
     _, *writes = joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second))
-    asked = [fact(INTENT, one).compared.diff for one in (first, second)]
+    asked = [fact(INTENT, one).compared for one in (first, second)]
     assert [write.content.requested for write in writes] == asked
 
 
@@ -280,7 +280,7 @@ def test_a_mutate_call_without_an_intent_is_not_joined_with_the_intent_of_anothe
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = EARLIER, (MUTATE, first), (INTENT, second), (OUTCOME, first)
     _, *writes = joined(*begun, (MUTATE, second), (OUTCOME, second))
-    asked = fact(INTENT, second).compared.diff
+    asked = fact(INTENT, second).compared
     assert [write.content.requested for write in writes] == [None, asked]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from genguard.admission.matching import ResourceKind, read_configurations, read_policies
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.diff import Compared
+from genguard.detection.diff import Diff
 from genguard.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Requester
@@ -96,7 +96,7 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
         for phase in Phase:
             found = Detection(suspects).fact(phase, reviewed(one, phase), 100.0)
             assert found is not None
-            assert found.compared.diff
+            assert found.compared
             raw = encode_fact(found)
             assert CONTENT.encode() not in raw
             assert b"aaa/h.example.org" in raw  # it is called, and its condition is not met
@@ -188,10 +188,10 @@ def test_what_the_server_may_take_of_a_write_is_compared(case: Case):
     assert (found.observes, found.observed.own) == ((True, 4) if is_observed else (False, None))
 
 
-def _told(compared: Compared) -> list[str]:
+def _told(compared: Diff) -> list[str]:
     """The fields that differ, with a + where there was none, and a - where there is none now."""
     signs = {(True, False): "+", (False, True): "-"}
-    found = ((one, one.pointer.split("/")[1]) for one in compared.diff)
+    found = ((one, one.pointer.split("/")[1]) for one in compared)
     return list(dict.fromkeys(signs.get((one.added, one.removed), "") + at for one, at in found))
 
 
@@ -221,4 +221,4 @@ def test_annotations_of_a_deployment_are_compared_for_they_count(resource, told)
         {"metadata": {"annotations": {"a": value}, "labels": {"b": value}}} for value in "xy"
     )
     found = fact(OUTCOME, make_review("UPDATE", resource, new, old))
-    assert [one.pointer for one in found.compared.diff] == told
+    assert [one.pointer for one in found.compared] == told
