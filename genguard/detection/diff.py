@@ -6,7 +6,7 @@ with different digests. Nothing else does.
 """
 
 import zlib
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -16,7 +16,6 @@ from genguard.detection.changes import MOST_LEAVES, Change, Leaves, by_pointer, 
 from genguard.detection.values import NO_DIGEST, Digest, Shows, added, as_digest, as_number
 from genguard.objects.fields import Fields, Path
 
-_MOST_SEEDS: Final = 256
 _DIGESTS: Final = 2**32
 _LONG: Final = 128
 """Characters of a path for which a leaf weighs as much as another leaf."""
@@ -116,20 +115,14 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def weight(self) -> int:
-        """Return how many leaves it counts as in the bounds; equal differences are kept once."""
-        several = (self.admitted, self.requested, self.webhook, self.reinvocation)
-        return sum({id(one): one.weight for one in several if one}.values())
+        """Return how many leaves it counts as in the bounds; a difference is kept once."""
+        return sum({id(one): one.weight for one in msgspec.structs.astuple(self) if one}.values())
 
     def without_leaves(self) -> "PartDiffs":
         """Return what is kept where there are no leaves, or no room for them."""
-        asked, made = (
-            None if one is None else NOTATION if one else NO_DIFF
-            for one in (self.requested, self.webhook)
-        )
-        again, admitted = (
-            NOTATION if one else NO_DIFF for one in (self.reinvocation, self.admitted)
-        )
-        return _once(PartDiffs(asked, made, again, admitted))
+        diffs = msgspec.structs.astuple(self)
+        known = [one if one is None else NOTATION if one else NO_DIFF for one in diffs]
+        return _once(PartDiffs(*known))
 
 
 @lru_cache
@@ -144,27 +137,15 @@ NOTHING_DIFFERS: Final = PartDiffs(NO_DIFF, NO_DIFF)
 """Of metadata that every phase of a write shows as it is stored."""
 
 
-def digests(old: Fields, new: Fields, left_out: Container[str] = ()) -> tuple[Digest, Digest]:
+def digests(old: Fields, new: Fields) -> tuple[Digest, Digest]:
     """Return one digest of all fields before and one after, in any order of fields; 0 for none."""
-    before = after = 0
-    for key, one in old.items():
-        if key not in left_out:
-            other = new.get(key)
-            part = zlib.crc32(one, _seed(key))
-            before += part
-            if one == other:
-                after += part
-            elif other is not None:
-                after += zlib.crc32(other, _seed(key))
-    for key, other in new.items():
-        if key not in old and key not in left_out:
-            after += zlib.crc32(other, _seed(key))
-    return as_digest(before), as_digest(after)
+    before = {key: _digest(key, raw) for key, raw in old.items()}
+    after = [before[key] if old.get(key) == raw else _digest(key, raw) for key, raw in new.items()]
+    return as_digest(sum(before.values())), as_digest(sum(after))
 
 
-@lru_cache(_MOST_SEEDS)
-def _seed(key: str) -> int:
-    return zlib.crc32(key.encode())
+def _digest(key: str, raw: msgspec.Raw) -> int:
+    return zlib.crc32(raw, zlib.crc32(key.encode()))
 
 
 def compare(

@@ -8,7 +8,8 @@ managedFields, times) or never changes (name). What components write for themsel
 
 from collections.abc import Iterable
 from importlib import resources
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 
@@ -32,6 +33,8 @@ ANNOTATIONS: Final = "annotations"
 FINALIZERS: Final = "finalizers"
 OWNERS: Final = "ownerReferences"
 _TEXTS: Final = (LABELS, ANNOTATIONS)
+_TOLD: Final = (*_TEXTS, OWNERS, FINALIZERS)
+_told: Final = attrgetter("labels", "annotations", "owner_references", "finalizers")
 
 BOOKKEEPING: Final = msgspec.convert(
     load_document(resources.files("genguard.detection").joinpath("bookkeeping.yaml").read_bytes()),
@@ -51,30 +54,17 @@ def compare_metadata(
 
     `earlier`: of the same write. `shows`: which values are kept beside digests.
     """
-    if (
-        old.annotations == new.annotations
-        and old.labels == new.labels
-        and old.finalizers == new.finalizers
-        and old.owner_references == new.owner_references
-    ):
+    stored, sent = _told(old), _told(new)
+    if stored == sent:
         return None
     known = [one for one in earlier if one is not None]
-    return compare(_fields(old), _fields(new), known, shows=shows, read=_read)
+    return compare(_fields(stored), _fields(sent), known, shows=shows, read=_read)
 
 
-def _fields(metadata: ObjectMeta) -> Fields:
-    found = {
-        name: raw
-        for name, raw in (
-            (LABELS, metadata.labels),
-            (ANNOTATIONS, metadata.annotations),
-            (OWNERS, metadata.owner_references),
-        )
-        if not isinstance(raw, msgspec.UnsetType)
-    }
-    if metadata.finalizers:
-        found[FINALIZERS] = msgspec.Raw(msgspec.json.encode(metadata.finalizers))
-    return found
+def _fields(told: tuple[Any, ...]) -> Fields:
+    *raws, finalizers = told
+    names = msgspec.Raw(msgspec.json.encode(finalizers)) if finalizers else None
+    return {name: raw for name, raw in zip(_TOLD, (*raws, names), strict=True) if raw}
 
 
 def _read(old: Fields, new: Fields, shows: Shows) -> Leaves:

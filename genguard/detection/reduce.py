@@ -41,7 +41,6 @@ from genguard.objects.observed import NOTHING_OBSERVED
 _METADATA: Final = "metadata"
 _SCALE: Final = "scale"
 _STATUS: Final = "status"
-_NOT_STATUS: Final = frozenset({_STATUS})
 _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
 """Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
 
@@ -341,7 +340,7 @@ def _states(subresource: str, old: ReviewedObject, new: ReviewedObject, compared
     if subresource != _STATUS:
         return States(*digests(old.content, new.content))
     # A digest of all is the sum of its parts, and of status there is one already.
-    before, after = digests(old.content, new.content, _NOT_STATUS)
+    before, after = digests(_without_status(old.content), _without_status(new.content))
     return States(added(before, compared.before), added(after, compared.after))
 
 

@@ -110,49 +110,32 @@ _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(WriteDiff)
 
 
-class Letters:
-    """Names hidden values: in one field, A for the first value, B for another one."""
-
-    def __init__(self) -> None:
-        self._by_field: Final[dict[Path, dict[Digest, str]]] = {}
-
-    def value(self, key: Path, cell: "_Cell | None") -> ShownValue | None:
-        """Return what is shown of a value; None where it is not known."""
-        if cell is None:
-            return None
-        digest, text = cell
-        if digest is None:
-            return ShownValue(absent=True)
-        if text is not None:
-            return ShownValue(msgspec.json.decode(text))
-        known = self._by_field.setdefault(key, {})
-        return ShownValue(hidden=known.setdefault(digest, _letter(len(known))))
-
-
-def _letter(number: int) -> str:
-    """0 → A, 25 → Z, 26 → AA."""
-    text = ""
-    number += 1
-    while number:
-        number, rest = divmod(number - 1, 26)
-        text = chr(ord("A") + rest) + text
-    return text
-
-
+Letters = dict[Path, dict[Digest, str]]
+"""Names of hidden values, by field: in one field, A for the first value, B for another one."""
 _Cell = tuple[Digest | None, str | None]
 """A value: its digest, None where it is absent, and its JSON where it may be shown."""
 
 
+def _shown(key: Path, cell: _Cell | None, letters: Letters) -> ShownValue | None:
+    """Return what is shown of a value; None where it is not known."""
+    if cell is None:
+        return None
+    digest, text = cell
+    if digest is None:
+        return ShownValue(absent=True)
+    if text is not None:
+        return ShownValue(msgspec.json.decode(text))
+    known = letters.setdefault(key, {})
+    rounds, number = divmod(len(known), 26)
+    letter = chr(ord("A") + number) * (rounds + 1)
+    return ShownValue(hidden=known.setdefault(digest, letter))
+
+
 def is_complete(write: Write) -> bool:
     """Whether all four states of a write are known."""
-    return (
-        write.has_outcome
-        and write.content.requested is not None
-        and write.content.webhook is not None
-        and write.content.requested.is_whole
-        and write.content.webhook.is_whole
-        and write.content.admitted.is_whole
-    )
+    content = write.content
+    diffs = content.requested, content.webhook, content.admitted
+    return write.has_outcome and all(one is not None and one.is_whole for one in diffs)
 
 
 def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
@@ -161,7 +144,7 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
     first  JSON Pointers: these fields, and what is below them, come first
     """
     pointers = frozenset(first)
-    found = sorted(values_of(write, Letters()), key=lambda one: _rank(one, pointers))
+    found = sorted(values_of(write, {}), key=lambda one: _rank(one, pointers))
     kept: list[ShownField] = []
     size = _BYTES_OF_HEAD
     for one in found[:MOST_FIELDS]:
@@ -198,15 +181,17 @@ def values_of(write: Write, letters: Letters) -> Iterator[ShownField]:
     """Yield each field that differs in a write, at any time, with its four values."""
     known: set[Path] = set()
     for part in (write.content, write.metadata):
-        for key, row in _rows(part, letters, is_stored=write.has_outcome):
+        for key, pointer, cells in _rows(part, is_stored=write.has_outcome):
             if key not in known:  # the annotations of a Deployment are in both parts
                 known.add(key)
-                yield row
+                states = [_shown(key, cell, letters) for cell in cells]
+                yield ShownField(field_name(key, pointer), pointer, *states)
 
 
 def _rows(
-    part: PartDiffs, letters: Letters, *, is_stored: bool
-) -> Iterator[tuple[Path, ShownField]]:
+    part: PartDiffs, *, is_stored: bool
+) -> Iterator[tuple[Path, str, tuple[_Cell | None, ...]]]:
+    """Yield each leaf that differs with its values before, asked, left and stored."""
     diffs = part.admitted, part.requested, part.webhook, part.reinvocation
     came, asked, *rounds = [
         None if one is None or not one.is_whole else {change.key: change for change in one}
@@ -216,21 +201,17 @@ def _rows(
         named = [one[key] for one in (asked, came, *rounds) if one and key in one]
         at = came[key] if came and key in came else named[0]
         before = named[0].before, named[0].shown_before
-        sent = _next(asked, key, before)
-        left = sent
+        sent = left = _next(asked, key, before)
         for one in rounds:
             left = _next(one, key, left)
-        stored = _next(came, key, before) if is_stored else None
-        values = [letters.value(key, cell) for cell in (before, sent, left, stored)]
-        yield key, ShownField(field_name(key, at.pointer), at.pointer, *values)
+        yield key, at.pointer, (before, sent, left, _next(came, key, before) if is_stored else None)
 
 
 def _next(side: dict[Path, Change] | None, key: Path, before: _Cell | None) -> _Cell | None:
     """Return the value after one comparison; what it does not name has stayed as it was."""
     if side is None:
         return None
-    found = side.get(key)
-    return before if found is None else (found.after, found.shown_after)
+    return (side[key].after, side[key].shown_after) if key in side else before
 
 
 def field_name(key: Path, pointer: str) -> str:

@@ -188,11 +188,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return is_asked_known and Phase.MUTATE not in self.missing
 
     @property
-    def is_changed(self) -> bool:
-        """Whether other webhooks changed anything but its metadata."""
-        return self.content.is_mutated
-
-    @property
     def is_mutated(self) -> bool:
         """Whether other webhooks changed it or its metadata."""
         return self.content.is_mutated or self.metadata.is_mutated

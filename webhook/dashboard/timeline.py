@@ -118,7 +118,7 @@ def steps(known: ObjectHistory, ahead: float = 0.0) -> tuple[Step, ...]:
     ahead  by how many seconds the time of day is ahead of their times
     """
     stored = {id(one) for one in known.stored}
-    letters = Letters()
+    letters: Letters = {}
     return tuple(_step(one, letters, ahead, is_stored=id(one) in stored) for one in known.writes)
 
 
