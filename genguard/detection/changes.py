@@ -122,10 +122,8 @@ An item that no field tells from others has "" and its index."""
 @lru_cache(MOST_PLACES)
 def below(at: Place, token: str | _Item, index: int = 0) -> Place:
     """Return the place of a field, or of an item with its index in the list."""
-    if isinstance(token, str):
-        name = step = _short(token)
-    else:
-        name, step = item_name(*token), index
+    name = _short(token) if isinstance(token, str) else item_name(*token)
+    step = name if isinstance(token, str) else index
     path = (*at.path, name)
     return Place(
         path,
@@ -202,11 +200,11 @@ def changes(
                 continue
             left, right = _opened(old), _opened(new)
             if left and right:  # most of their fields are equal to the byte
-                both = (
+                old_fields, new_fields = (
                     {name: _decode(raw) for name, raw in one.items() if other.get(name) != raw}
                     for one, other in ((left, right), (right, left))
                 )
-                _walk(below(at, key), *both, found)
+                _walk(below(at, key), old_fields, new_fields, found)
             else:
                 _walk(at, {key: _decode(old)}, {key: _decode(new)}, found)
     return tuple(sorted(found, key=by_pointer))
@@ -270,8 +268,8 @@ def _note_order(at: Place, old: Iterable[_Item], new: Iterable[_Item], found: _F
     both = {*old} & {*new} if [*old] != [*new] else ()
     before, after = ([name for name in one if name in both] for one in (old, new))
     if before != after and len(found) < MOST_LEAVES:
-        digests = (digest_of(_encode([name for _, name in one])) for one in (before, after))
-        found.append(Change((*at.path, ORDER), at.pointer, *digests, at.salt))
+        was, now = (digest_of(_encode([name for _, name in one])) for one in (before, after))
+        found.append(Change((*at.path, ORDER), at.pointer, was, now, at.salt))
 
 
 def identities(values: list[Any]) -> tuple[str, Sequence[str | int]]:

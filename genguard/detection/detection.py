@@ -14,14 +14,9 @@ import msgspec
 
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Operation, Phase
+from genguard.detection.assemble import assemble
 from genguard.detection.causes import followed
-from genguard.detection.correlate import (
-    MOST_RESOURCES,
-    Correlator,
-    Unanswered,
-    assemble,
-    join_key,
-)
+from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered, join_key
 from genguard.detection.damage import survives
 from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding

@@ -8,7 +8,7 @@ with different digests. Nothing else does.
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -121,7 +121,9 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def without_leaves(self) -> "PartDiffs":
         """Return what is kept where there are no leaves, or no room for them."""
         diffs = msgspec.structs.astuple(self)
-        known = [one if one is None else NOTATION if one else NO_DIFF for one in diffs]
+        known: Iterable[Any] = (
+            one if one is None else NOTATION if one else NO_DIFF for one in diffs
+        )
         return _once(PartDiffs(*known))
 
 

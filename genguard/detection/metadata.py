@@ -70,12 +70,14 @@ def _fields(told: tuple[Any, ...]) -> Fields:
 def _read(old: Fields, new: Fields, shows: Shows) -> Leaves:
     """Return the leaves that differ; raises msgspec.MsgspecError for values of another type."""
     at = below(ROOT, "metadata")
-    both = ({key: one[key] for key in _TEXTS if key in one} for one in (old, new))
-    texts = changes(*both, shows, at)
+    old_texts, new_texts = (
+        {key: raw for key, raw in one.items() if key in _TEXTS} for one in (old, new)
+    )
+    texts = changes(old_texts, new_texts, shows, at)
     is_cut = len(texts) == MOST_LEAVES
     # That an item of a set is there may be told, but of a Secret.
     marks = shows if shows is Shows.NOTHING else Shows.ALL
-    items = changes(*(_sets(one, shows) for one in (old, new)), marks, at)
+    items = changes(_sets(old, shows), _sets(new, shows), marks, at)
     found = [one for one in texts if is_cut or _is_told(one.key)]
     found += [msgspec.structs.replace(one, pointer=to_pointer(one.key[:2])) for one in items]
     return tuple(sorted(found, key=by_pointer)[:MOST_LEAVES])
