@@ -21,7 +21,6 @@ from webhook.cluster.lease import LeaseElection
 from webhook.cluster.reconcile import Reconciler
 from webhook.cluster.rest import Rest
 from webhook.cluster.status_publisher import StatusPublisher
-from webhook.cluster.stored_objects import event_creator
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
@@ -75,7 +74,7 @@ async def _run(
 
 
 async def _publisher(rest: Rest, targets: Sequence[WatchTarget]) -> StatusPublisher:
-    publisher = StatusPublisher(rest, event_creator(rest))
+    publisher = StatusPublisher(rest)
     for one in targets:
         await publisher.learn(one.served)
     return publisher

@@ -7,10 +7,11 @@ finding.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from cachetools import LRUCache
 
@@ -18,6 +19,9 @@ from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.objects.shown import printable
 from webhook.alerts.change import Change, Transition
 from webhook.telemetry.logs import LOGGER
+
+if TYPE_CHECKING:  # it loads the Kubernetes client
+    from webhook.cluster.rest import Rest
 
 CLUSTER_NAMESPACE: Final = "default"
 """The namespace of Events about objects that have none."""
@@ -27,13 +31,12 @@ _OBJECTS: Final = 4_096
 _LONGEST_MESSAGE: Final = 512  # bytes
 _LONGEST_NOTE: Final = 1_024  # bytes, as Go counts (pkg/apis/core/validation/events.go)
 
-CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
-"""Creates an events.k8s.io/v1 Event in a namespace; raises if that fails."""
 _SECONDS: Final = 5.0
+_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
 async def tell(
-    create: CreateEvent,
+    calls: "Rest",
     at: datetime,
     controller: str,
     *,
@@ -68,9 +71,10 @@ async def tell(
         "note": cut(printable(note), _LONGEST_NOTE),
         "regarding": regarding,
     }
+    namespace = regarding.get("namespace") or CLUSTER_NAMESPACE
     try:
         async with asyncio.timeout(_SECONDS):
-            await create(regarding.get("namespace") or CLUSTER_NAMESPACE, body)
+            await calls.call("POST", _EVENTS.format(quote(namespace, safe="")), body)
     except Exception as error:  # noqa: BLE001 - whatever the client raises, its caller goes on
         facts = {**about, "reason": type(error).__name__}
         LOGGER.warning("event not created", extra={"facts": facts})
@@ -89,7 +93,7 @@ class KubeEventSink:
     clock    gives the time in UTC
     """
 
-    create: CreateEvent
+    calls: "Rest"
     kind_of: Callable[[FoundObject], str]
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     _buckets: LRUCache[str, tuple[float, float]] = field(default_factory=lambda: LRUCache(_OBJECTS))
@@ -117,7 +121,7 @@ class KubeEventSink:
         message = cut(printable(finding.message), _LONGEST_MESSAGE)
         note = f"{finding.detector} {transition}: {message} ({finding.count}x). By: {actors}"
         await tell(
-            self.create,
+            self.calls,
             now,
             "genguard.io/detection",
             action=transition.value.capitalize(),

@@ -24,7 +24,7 @@ from cachetools import LRUCache
 from genguard.detection.damage import Damage, is_broken, repair_patch
 from genguard.detection.finding import FoundObject
 from genguard.detection.ledger import Damaged, Ledger
-from webhook.cluster.event import CreateEvent, tell
+from webhook.cluster.event import tell
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.cluster.stored_objects import StoredObjects
 from webhook.election.leader import Leadership
@@ -105,13 +105,11 @@ class _Attempts(NamedTuple):
 class Healing:
     """The Healer of Rechecking. Rechecks are limited in number, and so are its patches.
 
-    create  creates an Event
-    clock   gives monotonic seconds
+    clock  gives monotonic seconds
     """
 
     objects: StoredObjects
     leadership: Leadership
-    create: CreateEvent
     clock: Callable[[], float] = time.monotonic
     _attempts: LRUCache[str, _Attempts] = field(default_factory=lambda: LRUCache(_MOST_REMEMBERED))
     _counts: Counter[str] = field(default_factory=lambda: Counter({one.value: 0 for one in Result}))
@@ -179,7 +177,7 @@ class Healing:
         LOGGER.info("status healed", extra={"facts": facts})
         restored = ", ".join(f"{field}={value}" for field, value in values.items())
         await tell(
-            self.create,
+            self.objects.calls,
             datetime.now(UTC),
             "genguard.io/healing",
             action="Heal",

@@ -32,7 +32,7 @@ from genguard.status.published import (
     read_stored,
     verdicts,
 )
-from webhook.cluster.event import CreateEvent, tell
+from webhook.cluster.event import tell
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there
 from webhook.telemetry.logs import LOGGER
 
@@ -69,12 +69,10 @@ class _Object:
 class StatusPublisher:
     """Keeps the conditions of all objects that have opted in. It forgets those that are gone.
 
-    create  creates an Event
-    clock   gives monotonic seconds, `now` the time in UTC
+    clock  gives monotonic seconds, `now` the time in UTC
     """
 
     calls: Rest
-    create: CreateEvent
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _schemas: dict[Served, frozenset[str]] = field(default_factory=dict)
@@ -152,7 +150,7 @@ class StatusPublisher:
         metadata = found.document["metadata"]
         note = f"{who} changed the condition {name} back: genguard does not publish it any more."
         await tell(
-            self.create,
+            self.calls,
             self.now(),
             "genguard.io/publish-status",
             action="Publish",

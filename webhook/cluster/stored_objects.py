@@ -1,4 +1,4 @@
-"""Looks up and reads stored objects, patches their status, and creates Events about them."""
+"""Looks up and reads stored objects, and patches their status."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,6 @@ import msgspec
 
 from genguard.detection.finding import FoundObject
 from genguard.formats.nesting import decode_cut
-from webhook.cluster.event import CreateEvent
 from webhook.cluster.rest import JSON_PATCH, PARTIAL, UNREACHED, RefusedError, Rest, if_there
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
@@ -17,7 +16,6 @@ from webhook.telemetry.logs import LOGGER
 _MANAGER: Final = "genguard"
 _ELSEWHERE: Final = frozenset({".", ".."})
 """Not the name of anything; in a path they lead elsewhere."""
-_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
 @dataclass(slots=True)
@@ -92,12 +90,3 @@ def object_path(thing: FoundObject) -> str | None:
     # A forged review may contain any text in each part: none may lead elsewhere.
     parts = (*group, thing.version, *where, thing.resource, thing.name)
     return "".join(f"/{quote(part, safe='')}" for part in parts)
-
-
-def event_creator(rest: Rest) -> CreateEvent:
-    """Return a function that creates an events.k8s.io/v1 Event in a namespace."""
-
-    async def create(namespace: str, event: dict[str, Any]) -> None:
-        await rest.call("POST", _EVENTS.format(quote(namespace, safe="")), event)
-
-    return create

@@ -221,7 +221,7 @@ class App:
         settings, cluster = self.settings, self.cluster
         receivers: dict[str, Sink] = {"log": LogSink()}
         if cluster is not None and settings.events:
-            receivers["events"] = KubeEventSink(cluster.create_event, self.setup.kind_of)
+            receivers["events"] = KubeEventSink(cluster.rest, self.setup.kind_of)
         if settings.alertmanager:
             urls = settings.alertmanager
             receivers["alertmanager"] = AlertmanagerSink(urls, settings.runbooks)

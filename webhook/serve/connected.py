@@ -26,7 +26,7 @@ from webhook.cluster.registrations import Follower, RefusedWrites
 from webhook.cluster.rest import Rest, if_there
 from webhook.cluster.saved_findings import FindingsConfigMap
 from webhook.cluster.standby import StandbyElection
-from webhook.cluster.stored_objects import StoredObjects, event_creator
+from webhook.cluster.stored_objects import StoredObjects
 from webhook.cluster.watch import Change, ChangeKind, Collection, informing
 from webhook.election.leader import Leadership
 from webhook.server.certificate import files_of
@@ -51,19 +51,17 @@ _NAME: Final = "genguard"
 class ConnectedCluster:
     """A cluster that the server of `app` follows, and what the server does there until it ends.
 
-    lease         elects one of the replicas
-    create_event  creates a Kubernetes Event
-    tokens        asks the API server whose token it is, and what it may do
-    objects       reads stored objects
-    is_own        the server runs in a pod of this cluster
+    lease   elects one of the replicas
+    tokens  asks the API server whose token it is, and what it may do
+    objects reads stored objects
+    is_own  the server runs in a pod of this cluster
     """
 
     def __init__(self, app: "App", rest: Rest, kubeconfig: str) -> None:
         self._app: Final = app
-        self._rest: Final = rest
+        self.rest: Final = rest
         self._namespace: Final = default_namespace(kubeconfig)
         self.lease: Final = LeaseElection(rest, self._namespace, _NAME, server_identity())
-        self.create_event: Final = event_creator(rest)
         self.tokens: Final = TokenReviews(rest)
         self.objects: Final = StoredObjects(rest)
         self.is_own: Final = kubeconfig == IN_CLUSTER
@@ -76,7 +74,7 @@ class ConnectedCluster:
 
     async def follow(self) -> None:
         """Follow its version, definitions, webhooks and watched objects, and the rules."""
-        app, rest = self._app, self._rest
+        app, rest = self._app, self.rest
         metrics, supervisor, watching = app.metrics, app.supervisor, app.watching
         await self._enter(
             follow_cluster(rest, app.setup, app.suspects, metrics=metrics, supervisor=supervisor)
@@ -97,7 +95,7 @@ class ConnectedCluster:
         used: list[Any] = []
 
         async def read() -> float:
-            found = await if_there(self._rest.get(path))
+            found = await if_there(self.rest.get(path))
             texts = None if found is None else found.get("data") or {}
             if used != [texts]:
                 await in_thread(self._app.rules.take, texts)
@@ -111,7 +109,7 @@ class ConnectedCluster:
         # With a shared store every pod that the leader reaches answers, not the leader alone.
         all_answer = self._app.replicas is not None
         return StandbyElection(
-            self._rest, self._namespace, _NAME, server_identity(), all_answer=all_answer
+            self.rest, self._namespace, _NAME, server_identity(), all_answer=all_answer
         )
 
     async def certificate(self, secret: str, leadership: Leadership) -> HeldPair:
@@ -126,7 +124,7 @@ class ConnectedCluster:
         lifetime = timedelta(seconds=settings.cert_lifetime)
         held = HeldPair(f"{secret} -n {self._namespace}", files_of(settings))
         renewed = Certificates(
-            self._rest,
+            self.rest,
             self._namespace,
             secret,
             names,
@@ -149,7 +147,7 @@ class ConnectedCluster:
         """Restore the findings of a ConfigMap, and save them there."""
         settings = self._app.settings
         show = detecting.show if settings.standby or settings.shares else None
-        place = FindingsConfigMap(self._rest, self._namespace, name)
+        place = FindingsConfigMap(self.rest, self._namespace, name)
         ledger = detecting.detection.ledger
         persister = Persister(ledger, place, leadership, detecting.take_over, show)
         await persister.load()
@@ -162,7 +160,7 @@ class ConnectedCluster:
         """
         app, leader, healing = self._app, self._app.leader, None
         if app.settings.heal and leader is not None:
-            healing = Healing(self.objects, leader, self.create_event)
+            healing = Healing(self.objects, leader)
             app.metrics.counts("genguard_heals_total", healing.counts)
         pods = app.pods
         rechecking = Rechecking(
@@ -174,14 +172,14 @@ class ConnectedCluster:
         )
         await self._run(Reconciler("look at damaged objects", rechecking.recheck, leader))
         versions = Versions(lambda: app.setup.dependencies.engine, detecting.see_version)
-        await self._enter(watching_versions(self._rest, fights, versions, app.supervisor))
+        await self._enter(watching_versions(self.rest, fights, versions, app.supervisor))
 
     async def follow_registrations(self, leadership: Leadership) -> Follower:
         """Keep the registrations as narrow as what they can show."""
-        app, refused = self._app, RefusedWrites(self._rest)
+        app, refused = self._app, RefusedWrites(self.rest)
         enforcing = not app.settings.audit_only
         follower = Follower(
-            self._rest,
+            self.rest,
             app.suspects,
             leadership,
             enforcing=enforcing,
@@ -202,7 +200,7 @@ class ConnectedCluster:
         known = [""]
 
         async def read() -> float:
-            known[0] = await enforcing_command(self._rest, self._namespace)
+            known[0] = await enforcing_command(self.rest, self._namespace)
             return NEVER
 
         await self._run(Reconciler("look at the own installation", read))

@@ -8,7 +8,7 @@ import pytest
 
 from genguard.detection.finding import FoundObject
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.stored_objects import StoredObjects, event_creator
+from webhook.cluster.stored_objects import StoredObjects
 from webhook.telemetry.logs import LOGGER
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "uid-1")
@@ -79,9 +79,3 @@ async def test_a_right_that_is_not_there_is_told_once_for_each_resource(caplog):
     for name in ("a", "b"):
         await existing.exists(FoundObject("apps", "v1", "deployments", "shop", name, ""))
     assert [one.message for one in caplog.records] == ["objects may not be read"]
-
-
-async def test_a_namespace_that_is_no_name_leads_an_event_nowhere_else():
-    api = Api(b"{}")
-    await event_creator(api)("../../pods", {})
-    assert api.asked == ["/apis/events.k8s.io/v1/namespaces/..%2F..%2Fpods/events"]

@@ -43,13 +43,9 @@ class Scene:
         self.api, self.findings = Api(), Findings(known)
         self.api.put(WEB)
         self.leads = Leads(is_leader=is_leader)
-        self.events: list[tuple[str, dict[str, Any]]] = []
         objects = StoredObjects(self.api)
-        self.healing = Healing(objects, self.leads, self._create, lambda: self.now)
+        self.healing = Healing(objects, self.leads, lambda: self.now)
         self.rechecking = Rechecking(self.findings, objects, self.healing, lambda: self.now)
-
-    async def _create(self, namespace: str, event: dict[str, Any]) -> None:
-        self.events.append((namespace, event))
 
     async def turn(self, seconds: float = 0.0) -> None:
         self.now += seconds
@@ -88,7 +84,7 @@ async def test_a_lost_value_is_put_back_told_and_counted(caplog):
         "writer": "deployment-controller",
         "set": {"status.observedGeneration": 3},
     }
-    ((namespace, event),) = scene.events
+    ((namespace, event),) = scene.api.events
     assert namespace == "shop"
     assert (event["reason"], event["type"], event["action"]) == ("StatusHealed", "Normal", "Heal")
     assert event["note"] == (
@@ -173,7 +169,7 @@ async def test_a_webhook_that_clears_it_each_time_makes_no_loop(caplog):
         "status is not healed any more until it changes",
     ]
     assert scene.findings.seen[-1] == ("f1", True), "it is still looked at"
-    assert not scene.events
+    assert not scene.api.events
 
 
 async def test_what_was_given_up_is_tried_again_when_its_damage_is_another():

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from genguard.detection.finding import Actor, Confidence, Severity
 from tests.unit.alerts.findings import CANARY, Clock, change, on
@@ -20,7 +21,9 @@ class Cluster:
     def __init__(self) -> None:
         self.events: list[tuple[str, dict]] = []
 
-    async def create(self, namespace, event):
+    async def call(self, method, path, event):
+        assert method == "POST"
+        namespace = path.removeprefix("/apis/events.k8s.io/v1/namespaces/").removesuffix("/events")
         self.events.append((namespace, event))
 
     @property
@@ -40,7 +43,7 @@ def clock():
 
 @pytest.fixture
 def sink(cluster, clock):
-    return KubeEventSink(cluster.create, lambda where: "Deployment", clock)
+    return KubeEventSink(cluster, lambda where: "Deployment", clock)
 
 
 async def tell(sink, *changes: Change):
@@ -118,15 +121,14 @@ async def test_a_note_is_no_longer_than_the_api_server_allows(sink, cluster, let
 
 
 async def test_an_event_that_is_refused_is_logged_and_the_next_one_is_made(clock, caplog):
-    cluster = Cluster()
+    class Refusing(Cluster):
+        async def call(self, method, path, event):
+            await super().call(method, path, event)
+            if len(self.events) == 1:
+                raise PermissionError(CANARY)
 
-    async def create(namespace, event):
-        if not cluster.events:
-            cluster.events.append((namespace, event))
-            raise PermissionError(CANARY)
-        await cluster.create(namespace, event)
-
-    sink = KubeEventSink(create, lambda where: "", clock)
+    cluster = Refusing()
+    sink = KubeEventSink(cluster, lambda where: "", clock)
     await tell(sink, change(Transition.OPENED), change(Transition.OPENED, id="other"))
     assert len(cluster.events) == 2
     (line,) = caplog.records
@@ -138,14 +140,21 @@ async def test_an_api_server_that_hangs_holds_up_the_other_sinks_once_and_not_fo
     clock, caplog, monkeypatch
 ):
     monkeypatch.setattr(kube_event, "_SECONDS", 0.05)
-    asked = []
 
-    async def create(namespace, event):
-        asked.append(event)
-        await asyncio.sleep(3_600)
+    class Hanging(Cluster):
+        async def call(self, method, path, event):
+            await super().call(method, path, event)
+            await asyncio.sleep(3_600)
 
-    sink = KubeEventSink(create, lambda where: "", clock)
+    cluster = Hanging()
+    sink = KubeEventSink(cluster, lambda where: "", clock)
     async with patiently():
         await tell(sink, *(change(Transition.OPENED, object=on(str(n))) for n in range(100)))
-    assert len(asked) == 1
+    assert len(cluster.events) == 1
     assert [line.message for line in caplog.records] == ["event not created", "events not created"]
+
+
+async def test_a_namespace_that_is_no_name_leads_an_event_nowhere_else(sink, cluster):
+    there = structs.replace(on("web"), namespace="../../pods")
+    await tell(sink, change(Transition.OPENED, object=there))
+    assert [namespace for namespace, _ in cluster.events] == ["..%2F..%2Fpods"]

@@ -35,7 +35,6 @@ class Cluster:
 
     def __init__(self) -> None:
         self.objects, self.configmaps = Api(), ConfigMaps()
-        self.events: list[dict[str, Any]] = []
 
     async def read(self, path: str) -> bytes:
         return await self.objects.read(path)
@@ -48,16 +47,12 @@ class Cluster:
     async def get(self, path: str) -> Any:
         raise RefusedError(404, f"{path}: no kinds are discovered here")
 
-    async def create(self, namespace: str, event: dict[str, Any]) -> None:
-        self.events.append(event)
-
 
 @asynccontextmanager
 async def in_cluster(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ConnectedCluster]:
     """A connection of one pod, which leads."""
-    monkeypatch.setattr(connected, "event_creator", lambda _: cluster.create)
     monkeypatch.setattr(connected, "default_namespace", lambda _: "genguard-system")
     metrics, supervisor = Metrics(lambda *_: False), Supervisor()
     async with AsyncExitStack() as stack:
