@@ -8,6 +8,7 @@ import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tests.controlplane.granting import granted
 from tests.controlplane.plane import ControlPlane
-from webhook.cluster.connection import TokenReviews, connected
+from webhook.cluster.connection import connected, review_token
 from webhook.cluster.rest import Rest
 from webhook.server.access import ByToken, Part, ReviewedTokens, TokenFile, Tokens
 
@@ -135,7 +136,7 @@ FORGED: dict[str, Callable[[Claims, Key], str]] = {
 @pytest.fixture
 async def by_cluster(apiserver: ControlPlane, rights: None) -> AsyncIterator[Tokens]:
     async with connected(str(apiserver.kubeconfig)) as api:
-        yield ReviewedTokens(TokenReviews(Rest(api)).review)
+        yield ReviewedTokens(partial(review_token, Rest(api)))
 
 
 @pytest.fixture

@@ -223,35 +223,28 @@ def _subject(token: Path) -> str:
     return subject if isinstance(subject, str) else ""
 
 
-class TokenReviews:
-    """Asks the API server who has a token, and what that user may do.
+async def review_token(rest: Rest, token: str, verb: str, path: str) -> tuple[str, bool] | None:
+    """Return the user of a token, "" for an invalid one, and whether access is allowed.
+
+    None when the API server cannot be asked: it takes the right to create both reviews, which the
+    ClusterRole system:auth-delegator grants.
 
     Source: k8s.io/api authentication/v1/types.go:TokenReview, authorization/v1/types.go:
-    SubjectAccessReview; the ClusterRole system:auth-delegator grants both.
+    SubjectAccessReview
     """
-
-    def __init__(self, rest: Rest) -> None:
-        """`rest` must have the right to create both reviews."""
-        self._rest: Final = rest
-
-    async def review(self, token: str, verb: str, path: str) -> tuple[str, bool] | None:
-        """Return the user of a token and whether access is allowed.
-
-        The user is "" for an invalid token. None when the API server cannot be asked.
-        """
-        try:
-            found = await ask(self._rest, "TokenReview", {"token": token})
-            if found.get("authenticated") is not True:
-                return "", False
-            user = {key: found["user"].get(key) for key in ("uid", "groups", "extra")}
-            name = str(found["user"]["username"])
-            at = {"path": path, "verb": verb}
-            spec = {**user, "user": name, "nonResourceAttributes": at}
-            access = await ask(self._rest, "SubjectAccessReview", spec)
-        except (RefusedError, AttributeError, KeyError, *UNREACHED) as error:
-            # Not the error's text: an API server may repeat in it what it was sent.
-            status = error.status if isinstance(error, RefusedError) else None
-            facts = {"reason": type(error).__name__, "status": status}
-            LOGGER.warning("token not reviewed", extra={"facts": facts})
-            return None
-        return name, access.get("allowed") is True
+    try:
+        found = await ask(rest, "TokenReview", {"token": token})
+        if found.get("authenticated") is not True:
+            return "", False
+        user = {key: found["user"].get(key) for key in ("uid", "groups", "extra")}
+        name = str(found["user"]["username"])
+        at = {"path": path, "verb": verb}
+        spec = {**user, "user": name, "nonResourceAttributes": at}
+        access = await ask(rest, "SubjectAccessReview", spec)
+    except (RefusedError, AttributeError, KeyError, *UNREACHED) as error:
+        # Not the error's text: an API server may repeat in it what it was sent.
+        status = error.status if isinstance(error, RefusedError) else None
+        facts = {"reason": type(error).__name__, "status": status}
+        LOGGER.warning("token not reviewed", extra={"facts": facts})
+        return None
+    return name, access.get("allowed") is True

@@ -278,7 +278,7 @@ class App:
             facts = {"action": "--ops-tls"}
             LOGGER.warning("tokens are sent in plain text", extra={"facts": facts})
         if self.cluster is not None and settings.token_file is None:
-            return ByToken(ReviewedTokens(self.cluster.tokens.review))
+            return ByToken(ReviewedTokens(self.cluster.review_token))
         return ByToken(TokenFile(settings.token_file or Path()))
 
 

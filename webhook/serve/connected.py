@@ -11,9 +11,9 @@ from genguard.versions import Versions
 from webhook.cluster.certificates import Certificates
 from webhook.cluster.connection import (
     IN_CLUSTER,
-    TokenReviews,
     connected,
     default_namespace,
+    review_token,
     server_identity,
 )
 from webhook.cluster.discovery import collection_path
@@ -52,7 +52,6 @@ class ConnectedCluster:
     """A cluster that the server of `app` follows, and what the server does there until it ends.
 
     lease   elects one of the replicas
-    tokens  asks the API server whose token it is, and what it may do
     objects reads stored objects
     is_own  the server runs in a pod of this cluster
     """
@@ -62,7 +61,7 @@ class ConnectedCluster:
         self.rest: Final = rest
         self._namespace: Final = default_namespace(kubeconfig)
         self.lease: Final = LeaseElection(rest, self._namespace, _NAME, server_identity())
-        self.tokens: Final = TokenReviews(rest)
+        self.review_token: Final = partial(review_token, rest)
         self.objects: Final = StoredObjects(rest)
         self.is_own: Final = kubeconfig == IN_CLUSTER
 
