@@ -1,9 +1,9 @@
 """Changes of findings, and the sink that logs each as one line, with its actors."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from genguard.detection.finding import Finding, Severity
 from webhook.telemetry.logs import LOGGER, is_heard
@@ -42,11 +42,8 @@ class Change(NamedTuple):
     finding: Finding
 
 
-class Sink(Protocol):
-    """One receiver of findings. Nothing waits for a slow or failing sink."""
-
-    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Report changes, given all findings. Called after each comparison."""
+Sink = Callable[[tuple[Change, ...], tuple[Finding, ...]], Awaitable[None]]
+"""Reports changes to one receiver, given all findings. Nothing waits for a slow or failing one."""
 
 
 class TransitionTracker:
@@ -84,31 +81,28 @@ class TransitionTracker:
         return Transition.ESCALATED if _ORDER[finding.severity] > _ORDER[severity] else None
 
 
-class LogSink:
-    """Writes to the logger `genguard`."""
-
-    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Log one line for each change."""
-        del findings
-        for transition, finding in changes:
-            level = logging.INFO if transition in ENDS else _LEVELS[finding.severity]
-            if not is_heard(level, _MESSAGE):
-                continue
-            where = finding.object
-            facts = {
-                "id": finding.id,
-                "detector": finding.detector,
-                "severity": finding.severity,
-                "resource": where.resource,
-                "group": where.group,
-                "namespace": where.namespace,
-                "name": where.name,
-                "paths": finding.paths,
-                "actors": [f"{one.type} {one.name} ({one.confidence})" for one in finding.actors],
-                "count": finding.count,
-                "what": finding.message,
-                **({"causedBy": finding.caused_by} if finding.caused_by else {}),
-                **({"partOf": finding.part_of} if finding.part_of else {}),
-                **({"objects": finding.objects.count} if finding.objects else {}),
-            }
-            LOGGER.log(level, _MESSAGE, transition, extra={"facts": facts})
+async def log_changes(changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+    """Log one line for each change."""
+    del findings
+    for transition, finding in changes:
+        level = logging.INFO if transition in ENDS else _LEVELS[finding.severity]
+        if not is_heard(level, _MESSAGE):
+            continue
+        where = finding.object
+        facts = {
+            "id": finding.id,
+            "detector": finding.detector,
+            "severity": finding.severity,
+            "resource": where.resource,
+            "group": where.group,
+            "namespace": where.namespace,
+            "name": where.name,
+            "paths": finding.paths,
+            "actors": [f"{one.type} {one.name} ({one.confidence})" for one in finding.actors],
+            "count": finding.count,
+            "what": finding.message,
+            **({"causedBy": finding.caused_by} if finding.caused_by else {}),
+            **({"partOf": finding.part_of} if finding.part_of else {}),
+            **({"objects": finding.objects.count} if finding.objects else {}),
+        }
+        LOGGER.log(level, _MESSAGE, transition, extra={"facts": facts})

@@ -1,6 +1,6 @@
 """What a change of a finding passes on its way to a receiver: a queue, who leads, what exists.
 
-`QueuedSink(VerifiedSink(receiver))`, the same for each receiver.
+`QueuedSink(verification.before(receiver))`, the same for each receiver.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class QueuedSink:
         self._changes.clear()
         try:
             async with asyncio.timeout(SINK_SECONDS):
-                await self._sink.tell(tuple(change for _, change in taken), self._findings)
+                await self._sink(tuple(change for _, change in taken), self._findings)
         except BaseException:
             # They wait again, before those that came meanwhile.
             later = tuple(self._changes.values())
@@ -139,7 +139,21 @@ class Verification:
         self._reported: Final[LRUCache[str, None]] = LRUCache(_OBJECTS)
         self._window = (0.0, 0)
 
-    async def passed(self, finding: Finding, *, is_end: bool = False) -> Finding | None:
+    def before(self, sink: Sink) -> Sink:
+        """Return a sink that passes on what is verified, and the end of what it passed on."""
+
+        async def tell(changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+            passed = [
+                Change(transition, found)
+                for transition, finding in changes
+                if (found := await self._passed(finding, is_end=transition in ENDS)) is not None
+            ]
+            known = [one for each in findings if (one := await self._passed(each)) is not None]
+            await sink(tuple(passed), tuple(known))
+
+        return tell
+
+    async def _passed(self, finding: Finding, *, is_end: bool = False) -> Finding | None:
         """Return a finding as it may be reported, None where it may not.
 
         is_end  it is over: that is reported if the finding was
@@ -177,21 +191,3 @@ class Verification:
             self._window = now, MOST_LOOKUPS  # the next lookup would wait as long
         self._known[thing] = verdict, now
         return verdict
-
-
-class VerifiedSink:
-    """Tells a receiver of verified findings, and of the end of those it was told of."""
-
-    def __init__(self, sink: Sink, verification: Verification) -> None:
-        self._sink: Final = sink
-        self._passed: Final = verification.passed
-
-    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Pass on what is verified."""
-        passed = [
-            Change(transition, found)
-            for transition, finding in changes
-            if (found := await self._passed(finding, is_end=transition in ENDS)) is not None
-        ]
-        known = [one for finding in findings if (one := await self._passed(finding)) is not None]
-        await self._sink.tell(tuple(passed), tuple(known))

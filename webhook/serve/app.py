@@ -16,8 +16,8 @@ from genguard.detection.values import Shows
 from genguard.review_setup import ReviewSetup
 from genguard.status.tracking import Tracking
 from webhook.alerts.alertmanager import AlertmanagerSink
-from webhook.alerts.change import LogSink, Sink
-from webhook.alerts.pipeline import Verification, VerifiedSink
+from webhook.alerts.change import Sink, log_changes
+from webhook.alerts.pipeline import Verification
 from webhook.cel.evaluator import Evaluator
 from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.page import Forwarding, Sources
@@ -219,17 +219,17 @@ class App:
     def _sinks(self) -> dict[str, Sink]:
         """Who is told about findings: the log, Kubernetes Events and Alertmanagers."""
         settings, cluster = self.settings, self.cluster
-        receivers: dict[str, Sink] = {"log": LogSink()}
+        receivers: dict[str, Sink] = {"log": log_changes}
         if cluster is not None and settings.events:
-            receivers["events"] = KubeEventSink(cluster.rest, self.setup.kind_of)
+            receivers["events"] = KubeEventSink(cluster.rest, self.setup.kind_of).tell
         if settings.alertmanager:
             urls = settings.alertmanager
-            receivers["alertmanager"] = AlertmanagerSink(urls, settings.runbooks)
+            receivers["alertmanager"] = AlertmanagerSink(urls, settings.runbooks).tell
         if cluster is not None and settings.client_ca_file is None:
             # Any client that reaches the port may have sent the reviews behind a finding.
             verification = Verification(cluster.objects.exists, self.supervisor)
             for name, sink in receivers.items():
-                receivers[name] = VerifiedSink(sink, verification)
+                receivers[name] = verification.before(sink)
         return receivers
 
     async def _keep_findings(self, detecting: Detecting) -> None:

@@ -23,7 +23,7 @@ class Told:
 class Replica:
     def __init__(self) -> None:
         self.now, self.ballot, self.told = 100.0, Ballot(), Told()
-        self.sink = QueuedSink("log", self.told, self.ballot, lambda: self.now)
+        self.sink = QueuedSink("log", self.told.tell, self.ballot, lambda: self.now)
 
     async def look(self, *changes: Change) -> None:
         self.sink.put(changes, tuple(one.finding for one in changes))

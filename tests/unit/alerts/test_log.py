@@ -7,7 +7,7 @@ import pytest
 
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import CANARY, change
-from webhook.alerts.change import LogSink, Transition
+from webhook.alerts.change import Transition, log_changes
 from webhook.telemetry.logs import JSONFormatter
 
 
@@ -17,7 +17,7 @@ def everything(caplog):
 
 
 async def test_a_line_says_what_where_and_who(caplog):
-    await LogSink().tell((change(Transition.ESCALATED),), ())
+    await log_changes((change(Transition.ESCALATED),), ())
     (record,) = caplog.records
     line = json.loads(JSONFormatter().format(record))
     del line["time"]
@@ -41,7 +41,7 @@ async def test_a_line_says_what_where_and_who(caplog):
 async def test_nothing_out_of_the_object_is_logged(caplog):
     told = change(Transition.OPENED)
     assert CANARY in str(told.finding.evidence)
-    await LogSink().tell((told,), (told.finding,))
+    await log_changes((told,), (told.finding,))
     assert CANARY not in JSONFormatter().format(caplog.records[0])
 
 
@@ -57,7 +57,7 @@ async def test_nothing_out_of_the_object_is_logged(caplog):
     ],
 )
 async def test_the_level_is_the_severity_and_good_news_is_info(caplog, severity, turn, level):
-    await LogSink().tell((change(turn, severity=severity),), ())
+    await log_changes((change(turn, severity=severity),), ())
     assert [(line.levelno, line.getMessage()) for line in caplog.records] == [
         (level, f"finding {turn.value}")
     ]
@@ -65,7 +65,7 @@ async def test_the_level_is_the_severity_and_good_news_is_info(caplog, severity,
 
 async def test_what_follows_from_another_finding_names_it_and_is_no_warning(caplog):
     folded = change(Transition.FOLDED, severity=Severity.INFO, caused_by="fedcba9876543210")
-    await LogSink().tell((folded,), ())
+    await log_changes((folded,), ())
     (record,) = caplog.records
     line = json.loads(JSONFormatter().format(record))
     assert (line["level"], line["message"]) == ("info", "finding folded")

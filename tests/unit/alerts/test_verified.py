@@ -15,7 +15,6 @@ from webhook.alerts.pipeline import (
     UNVERIFIED,
     WINDOW_SECONDS,
     Verification,
-    VerifiedSink,
 )
 from webhook.tasks.supervisor import Supervisor
 
@@ -27,14 +26,14 @@ class Api:
         self.verdict, self.asked, self.now = verdict, [], 100.0
         self.told = Told()
         self.verification = Verification(self.look, Supervisor(), lambda: self.now)
-        self.sink = VerifiedSink(self.told, self.verification)
+        self.sink = self.verification.before(self.told.tell)
 
     async def look(self, thing: FoundObject) -> bool | None:
         self.asked.append(thing)
         return self.verdict
 
     async def tell(self, *changes: Change) -> tuple[Change, ...]:
-        await self.sink.tell(changes, tuple(one.finding for one in changes))
+        await self.sink(changes, tuple(one.finding for one in changes))
         return self.told.calls[-1]
 
 
@@ -103,7 +102,7 @@ async def test_an_api_that_hangs_holds_alerts_up_once(monkeypatch):
         await asyncio.Event().wait()
         return True
 
-    api.sink = VerifiedSink(api.told, Verification(hang, Supervisor(), lambda: api.now))
+    api.sink = Verification(hang, Supervisor(), lambda: api.now).before(api.told.tell)
     flood = [change(Transition.OPENED, id=str(n), object=on(f"o{n}")) for n in range(9)]
     assert len(await api.tell(*flood)) == 9
     assert len(asked) == 1

@@ -68,7 +68,7 @@ def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
 async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_other(monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.02)
     broken, told = Told(fails=True), Told()
-    detecting = Detecting(Detection(), {"broken": broken, "told": told}, Tracking())
+    detecting = Detecting(Detection(), {"broken": broken.tell, "told": told.tell}, Tracking())
     detecting.start()
     for version in range(5):
         for phase, verdict in clobbered_write(version):
@@ -179,7 +179,7 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
 async def test_what_another_replica_has_told_is_no_news(monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.01)
     told = Told()
-    detecting = Detecting(Detection(), {"told": told}, Tracking())
+    detecting = Detecting(Detection(), {"told": told.tell}, Tracking())
     detecting.start()
     detecting.take_over(rows_of(looping().ledger))
     await asyncio.sleep(0.1)
