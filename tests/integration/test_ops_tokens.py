@@ -22,7 +22,7 @@ from tests.controlplane.granting import granted
 from tests.controlplane.plane import ControlPlane
 from webhook.cluster.connection import connected, review_token
 from webhook.cluster.rest import Rest
-from webhook.server.access import ByToken, Part, ReviewedTokens, TokenFile, Tokens
+from webhook.server.access import Part, ReviewedTokens, TokenFile, Tokens, by_token
 
 _NAMESPACE = "genguard-system"
 _ACCOUNTS = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts"
@@ -217,6 +217,6 @@ async def test_no_other_scheme_carries_a_token(
 ) -> None:
     header = sent.format(issued(apiserver, "viewer"))
     request = make_mocked_request("GET", "/", headers={"Authorization": header})
-    refusal = await ByToken(by_cluster).refuses(request, Part.OBSERVED)
+    refusal = await by_token(by_cluster)(request, Part.OBSERVED)
     assert refusal is not None
     assert refusal.status == 401

@@ -25,11 +25,11 @@ from webhook.dashboard.routes import Dashboard
 from webhook.files.rules import ServerRules, parse_place
 from webhook.server.access import (
     Access,
-    ByToken,
     ReviewedTokens,
     TokenFile,
-    WithinHost,
+    by_token,
     is_loopback,
+    within_host,
 )
 from webhook.server.admission import AdmissionHandler
 from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
@@ -273,13 +273,13 @@ class App:
         """Who may see what the ops port shows; raises BadTokenFileError."""
         settings = self.settings
         if settings.ops_auth == LOOPBACK:
-            return WithinHost()
+            return within_host
         if not settings.ops_tls and not is_loopback(settings.ops_address):
             facts = {"action": "--ops-tls"}
             LOGGER.warning("tokens are sent in plain text", extra={"facts": facts})
         if self.cluster is not None and settings.token_file is None:
-            return ByToken(ReviewedTokens(self.cluster.review_token))
-        return ByToken(TokenFile(settings.token_file or Path()))
+            return by_token(ReviewedTokens(self.cluster.review_token))
+        return by_token(TokenFile(settings.token_file or Path()))
 
 
 @asynccontextmanager

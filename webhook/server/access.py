@@ -53,23 +53,25 @@ class Refusal(NamedTuple):
     asks: bool = False
 
 
-class WithinHost:
-    """Metrics for all, the rest for loopback connections; without tokens."""
+Access = Callable[[web.BaseRequest, Part], Awaitable[Refusal | None]]
+"""Decides which requests may be answered. Never raises."""
 
-    async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
-        """Both ends of the connection count, and so does the name that was dialled.
 
-        A page of another site can have its own name lead to 127.0.0.1 and so read these pages
-        (DNS rebinding), but it cannot make the browser say another Host.
-        """
-        if part is Part.METRICS:
-            return None
-        transport, ends = request.transport, ("peername", "sockname")
-        if transport is None or not all(_loops(transport.get_extra_info(end)) for end in ends):
-            return Refusal(403, _ELSEWHERE)
-        if not _is_local_name(request.headers.get("Host", "")):
-            return Refusal(403, _OTHER_NAME)
+async def within_host(request: web.BaseRequest, part: Part) -> Refusal | None:
+    """Show metrics to all, and the rest to loopback connections; without tokens.
+
+    Both ends of the connection count, and so does the name that was dialled. A page of another site
+    can have its own name lead to 127.0.0.1 and so read these pages (DNS rebinding), but it cannot
+    make the browser say another Host.
+    """
+    if part is Part.METRICS:
         return None
+    transport, ends = request.transport, ("peername", "sockname")
+    if transport is None or not all(_loops(transport.get_extra_info(end)) for end in ends):
+        return Refusal(403, _ELSEWHERE)
+    if not _is_local_name(request.headers.get("Host", "")):
+        return Refusal(403, _OTHER_NAME)
+    return None
 
 
 def bearer(authorization: str) -> str:
@@ -236,19 +238,12 @@ Tokens = ReviewedTokens | TokenFile
 """Decide who the user of a token is, and what that user may see. Never raise."""
 
 
-class ByToken:
+def by_token(tokens: Tokens) -> Access:
     """Everything but the probes takes a token, loopback included."""
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens: Final = tokens
-
-    async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
-        """None for a good token; without one, in UTF-8, the refusal says which kinds there are."""
+    async def refuses(request: web.BaseRequest, part: Part) -> Refusal | None:
         token = bearer(request.headers.get("Authorization", ""))
-        if not token:
-            return Refusal(401, _TAKES_ONE, asks=True)
-        return await self._tokens.refuses(token, part)
+        # Without one, in UTF-8, the refusal says which kinds there are.
+        return await tokens.refuses(token, part) if token else Refusal(401, _TAKES_ONE, asks=True)
 
-
-Access = WithinHost | ByToken
-"""Decide which requests may be answered. Never raise."""
+    return refuses

@@ -21,7 +21,7 @@ from aiohttp import web
 from certs.inspect import CertificateFacts
 from genguard.detection.detection import Completeness
 from webhook import __version__
-from webhook.server.access import Access, WithinHost
+from webhook.server.access import Access, within_host
 from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper, Clients
 from webhook.server.collectors import FindingMetrics
@@ -101,7 +101,7 @@ class AdmissionService:
         supervisor: Supervisor | None = None,
         pair: HeldPair | None = None,
     ) -> None:
-        """`handler` answers reviews. `access`: to the ops port, if not WithinHost.
+        """`handler` answers reviews. `access`: to the ops port, if not within_host.
 
         `pair`: the certificate, if it is in a Secret. Raises certs.CertificateError or OSError when
         there is no usable one.
@@ -110,7 +110,7 @@ class AdmissionService:
         self._handler: Final = handler
         self._supervisor: Final = supervisor or Supervisor()
         self._pages: Final = pages
-        self._access: Final = access or WithinHost()
+        self._access: Final = access or within_host
         self._keeper: Final = CertificateKeeper(settings, pair)
         self._lag: Final = LoopLag()
         refuse, serving = handler.metrics.refuse, self._keeper.serving

@@ -89,7 +89,7 @@ def _guard(access: Access) -> Middleware:
             crowded.force_close()
             return crowded
         part = Part.METRICS if request.path == _METRICS else Part.OBSERVED
-        refusal = await access.refuses(request, part)
+        refusal = await access(request, part)
         if refusal is None:
             return None
         response = web.Response(status=refusal.status, text=refusal.why)

@@ -5,7 +5,7 @@ import base64
 from aiohttp.test_utils import make_mocked_request
 
 from tests.cases_loader import Case, table
-from webhook.server.access import Part, WithinHost, bearer
+from webhook.server.access import Part, bearer, within_host
 
 
 class Ends:
@@ -26,14 +26,14 @@ def request(host="localhost:8080", peer="127.0.0.1", own="127.0.0.1", **headers)
 @table("server/connections.yaml", "peer", "own", "may")
 async def test_only_connections_within_the_host_see_objects(case: Case) -> None:
     asked = request(peer=case["peer"], own=case["own"])
-    refusal = await WithinHost().refuses(asked, Part.OBSERVED)
+    refusal = await within_host(asked, Part.OBSERVED)
     assert (refusal is None) is case["may"], case.because
     assert refusal is None or (refusal.status == 403 and "port-forward" in refusal.why)
 
 
 @table("server/hosts.yaml", "host", "may")
 async def test_a_name_that_others_can_lead_here_is_refused(case: Case) -> None:
-    refusal = await WithinHost().refuses(request(case["host"]), Part.OBSERVED)
+    refusal = await within_host(request(case["host"]), Part.OBSERVED)
     assert (refusal is None) is case["may"], case.because
 
 
