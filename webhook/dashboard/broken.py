@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Final, NamedTuple, Self
+from typing import Final
 
 import msgspec
 
@@ -120,45 +120,28 @@ def is_broken(one: Finding, now: float) -> bool:
     return one.state == "quiet" or shown_severity(one, now) in _BROKEN
 
 
-class _Active(NamedTuple):
-    """What unresolved findings say.
+def _read(
+    findings: Iterable[Finding], now: float
+) -> tuple[list[Finding], frozenset[str], set[str], list[float], list[float]]:
+    """Return what unresolved findings say; up to 100 ms for the maximum: run it in a thread.
 
-    ranked   all of them, those first that are to blame for what they are about
-    about    uids of the objects whose damage is there
-    broken   names of the objects that are broken
-    red      how many findings say that something is broken
-    since    the times at which that began
-    ends     when those that would say so, but only wait to be resolved, will be
+    All of them, those first that are to blame for what they are about; uids of the objects whose
+    damage is there; names of the objects that are broken; when each of those that say so began; and
+    when those that would say so, but only wait to be resolved, will be.
     """
-
-    ranked: tuple[Finding, ...]
-    about: frozenset[str]
-    broken: frozenset[str]
-    red: int
-    since: tuple[float, ...]
-    ends: tuple[float, ...]
-
-    @classmethod
-    def read(cls, findings: Iterable[Finding], now: float) -> Self:
-        """Read findings; up to 100 ms for the maximum: run it in a thread."""
-        active = [one for one in findings if one.state != "resolved"]
-        red = [one for one in active if is_broken(one, now)]
-        reds = {one.id for one in red}
-        ending = [
-            one for one in active if shown_severity(one, now) == ENDING and not one.is_whole(now)
-        ]
-        return cls(
-            tuple(sorted(active, key=blame_rank)),
-            damaged_objects(active),
-            frozenset(
-                one.object.identity
-                for one in active
-                if one.objects is None and (one.id in reds or one.part_of in reds)
-            ),
-            len(red),
-            tuple(parse_time(one.first_seen) for one in red),
-            tuple(parse_time(one.last_seen) + one.resolves_after for one in ending),
-        )
+    active = [one for one in findings if one.state != "resolved"]
+    red = {one.id: parse_time(one.first_seen) for one in active if is_broken(one, now)}
+    ends = [
+        parse_time(one.last_seen) + one.resolves_after
+        for one in active
+        if shown_severity(one, now) == ENDING and not one.is_whole(now)
+    ]
+    broken = {
+        one.object.identity
+        for one in active
+        if one.objects is None and (one.id in red or one.part_of in red)
+    }
+    return sorted(active, key=blame_rank), damaged_objects(active), broken, [*red.values()], ends
 
 
 async def find_broken(
@@ -166,35 +149,35 @@ async def find_broken(
 ) -> Broken:
     """Return what is broken at a time. Reads all objects that are not settled, in batches."""
     tracking = sources.detecting.tracking
-    active = await queue.in_thread(lambda: _Active.read(findings, now))
-    families = await _families(tracking, active.about, now)
+    active, about, broken, red, ends = await queue.in_thread(lambda: _read(findings, now))
+    families = await _families(tracking, about, now)
     stuck = [one for one in families.values() if one.stuck_since is not None]
     waits = [one for one in families.values() if one.stuck_since is None]
     shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
     proceeding = heapq.nsmallest(MOST_SHOWN, waits, key=lambda one: one.waiting_since)
     blames = Blames(tracking)
-    ranked = iter(active.ranked if families else ())
+    ranked = iter(active if families else ())
     while batch := list(islice(ranked, _BATCH_SIZE)):
         for one in batch:
             blames.add(one)
         await asyncio.sleep(0)
-    began = [*active.since, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
+    began = [*red, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
     missing = tuple(_missing(sources, now))
     verdict = Verdict.UNKNOWN if missing else Verdict.GOOD
-    if active.ends:
+    if ends:
         verdict = Verdict.ENDING
     return Broken(
         verdict=Verdict.BROKEN if began else verdict,
         since=stamp_exactly(min(began)) if began else None,
-        objects=len({one.root_uid for one in stuck} | active.broken),
-        findings=active.red,
+        objects=len({one.root_uid for one in stuck} | broken),
+        findings=len(red),
         stuck=len(stuck),
         in_progress=len(waits),
         not_settled=tuple(_show(one, blames) for one in shown),
         proceeding=tuple(_show(one, blames) for one in proceeding),
         missing=missing,
-        ending=len(active.ends),
-        ends_at=stamp_exactly(max(active.ends)) if active.ends else None,
+        ending=len(ends),
+        ends_at=stamp_exactly(max(ends)) if ends else None,
     )
 
 
