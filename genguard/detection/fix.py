@@ -74,6 +74,8 @@ class Trials:
         self._writes: Final[Sequence[Write]] = [write for one in own for write in one.writes]
         self._found: Final = found
         self._paths: Final = frozenset(found.paths)
+        self._harmed: Final = [w for w in self._writes if self._harms(_by_webhooks(w))]
+        """The writes in which webhooks changed a field of the finding."""
 
     def not_called(self, scope: ScopeName, policy: str = "") -> Trial:
         """Try to call a webhook for less, or the policy that is named."""
@@ -81,10 +83,9 @@ class Trials:
         if policy:
             acted = [w for w in self._writes if any(one.name == policy for one in w.policies)]
             return self._trial(acted, ends)
-        harmed = [w for w in self._writes if self._harms(_by_webhooks(w))]
         if scope == "again":
-            return self._trial(harmed, lambda w: not self._harms(_changed_anew(w)))
-        return self._trial(harmed, ends, self._also(scope))
+            return self._trial(self._harmed, lambda w: not self._harms(_changed_anew(w)))
+        return self._trial(self._harmed, ends, self._also(scope))
 
     def left_alone(self, actors: Collection[Actor]) -> Trial | None:
         """Try to have writers leave the fields of the finding to others; None without writers."""
@@ -93,12 +94,11 @@ class Trials:
         harmed = self._sent_by(actors)
         if any(one.policies for one in harmed):
             return _MAY_BE_OF_OTHERS
-        return self._trial(harmed, lambda w: not any(map(self._is_fought_over(w), _sent(w))))
+        return self._trial(harmed, lambda w: not self._fights_more(w))
 
     def restored(self) -> Trial:
         """Try to restore each observedGeneration that is cleared, as genguard does enforcing."""
-        harmed = [w for w in self._writes if self._harms(_by_webhooks(w))]
-        return self._trial(harmed or self._sent_by(self._found.actors), _is_cleared)
+        return self._trial(self._harmed or self._sent_by(self._found.actors), _is_cleared)
 
     def _trial(
         self, harmed: Sequence[Write], ends: Callable[[Write], bool], also: tuple[str, ...] = ()
@@ -123,11 +123,12 @@ class Trials:
         at = change.pointer
         return is_at_or_below(at, self._paths) or any(x.startswith(f"{at}/") for x in self._paths)
 
-    def _is_fought_over(self, write: Write) -> Callable[[Change], bool]:
-        """Return whether somebody else writes a field as well that is none of the finding."""
+    def _fights_more(self, write: Write) -> bool:
+        """Whether it sets a field that somebody else sets as well, and that is none of these."""
         others = [w for w in self._writes if w.requester.writer != write.requester.writer]
         theirs = {one.key for other in others for one in _sent(other)}
-        return lambda one: one.key in theirs and not one.holds_time and not self._is_in_paths(one)
+        mine = (one for one in _sent(write) if one.key in theirs and not one.holds_time)
+        return not all(map(self._is_in_paths, mine))
 
     def _also(self, scope: ScopeName) -> tuple[str, ...]:
         """Return which other fields webhooks changed in writes for which it is not called."""
@@ -418,22 +419,21 @@ class _About(NamedTuple):
         Each is tested before: an index may be another one by now.
         """
         within = [one for one in self.registered if one.configuration == configuration]
-        at = next((n for n, one in enumerate(within) if one.webhook == webhook), None)
         status = {f"{self.found.subject.resource}/status", "*/status"}
         operations: list[dict[str, Any]] = []
-        for number, rule in [] if at is None else reversed([*enumerate(within[at].match.rules)]):
-            named, path = list(rule.get("resources") or ()), f"/webhooks/{at}/rules/{number}"
-            rest = [one for one in named if one not in status]
-            if rest != named:
-                below = f"{path}/resources"
-                operations.append({"op": "test", "path": below, "value": named})
-                operations.append(
-                    {"op": "replace", "path": below, "value": rest}
-                    if rest
-                    else {"op": "remove", "path": path}
-                )
-        name = {"op": "test", "path": f"/webhooks/{at}/name", "value": webhook}
-        return [name, *operations] if operations else []
+        for at, one in enumerate(within):
+            rules = enumerate(one.match.rules) if one.webhook == webhook else ()
+            for number, rule in reversed([*rules]):
+                path, named = f"/webhooks/{at}/rules/{number}", list(rule.get("resources") or ())
+                below, rest = f"{path}/resources", [each for each in named if each not in status]
+                replaced = {"op": "replace", "path": below, "value": rest}
+                if rest != named:
+                    operations.append({"op": "test", "path": below, "value": named})
+                    operations.append(replaced if rest else {"op": "remove", "path": path})
+            if operations:
+                name = {"op": "test", "path": f"/webhooks/{at}/name", "value": webhook}
+                return [name, *operations]
+        return []
 
 
 def _names(actors: Iterable[Actor]) -> str:
