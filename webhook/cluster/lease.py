@@ -103,12 +103,11 @@ class LeaseElection:
             LOGGER.info("leading" if self._led else "following")
         return max(due - time.monotonic(), _SHORTEST_SECONDS)
 
-    async def tick(self) -> None:
-        """Read the Lease, and take or renew it if that is due. Never raises."""
-        await self.renew()
+    async def tick(self) -> bool:
+        """Read the Lease, and take or renew it if that is due. Never raises.
 
-    async def renew(self) -> bool:
-        """Do the same; return whether this replica holds it now, by the API server's answer."""
+        Returns whether this replica holds it now, by the API server's answer.
+        """
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 try:

@@ -202,11 +202,13 @@ class StandbyElection(LeaseElection):
             self._reached[pod.name] = found
             self._taking.wake()
 
-    async def tick(self) -> None:
+    async def tick(self) -> bool:
         """Take or renew the Lease if that is due; as its holder, put the labels right."""
         led = self.is_leader
-        if await self.renew():
+        holds = await super().tick()
+        if holds:
             await self._mark(reads=not led)
+        return holds
 
     async def _is_free(self, holder: str, *, has_run_out: bool) -> bool:
         is_free, named = not holder or has_run_out, pod_of(holder)

@@ -69,9 +69,10 @@ async def within_host(request: web.BaseRequest, part: Part) -> Refusal | None:
     transport, ends = request.transport, ("peername", "sockname")
     if transport is None or not all(_loops(transport.get_extra_info(end)) for end in ends):
         return Refusal(403, _ELSEWHERE)
-    if not _is_local_name(request.headers.get("Host", "")):
-        return Refusal(403, _OTHER_NAME)
-    return None
+    host = _HOST.fullmatch(request.headers.get("Host", ""))
+    # That it can only mean this host: RFC 6761 section 6.3 of `localhost`.
+    is_own = host is not None and is_loopback(host[1] or host[2])
+    return None if is_own else Refusal(403, _OTHER_NAME)
 
 
 def bearer(authorization: str) -> str:
@@ -104,12 +105,6 @@ def is_loopback(text: str) -> bool:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return address.is_loopback
-
-
-def _is_local_name(host: str) -> bool:
-    """Whether a Host header can only mean this host (RFC 6761 section 6.3 of `localhost`)."""
-    found = _HOST.fullmatch(host)
-    return found is not None and is_loopback(found[1] or found[2])
 
 
 _ELSEWHERE: Final = """\
