@@ -29,7 +29,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.detection.changes import Change
 from genguard.detection.finding import Confidence, Finding, FoundObjects, Severity
 from genguard.detection.finding_state import LOOP_COUNT, MOST_EVIDENCE, MOST_PATHS, FindingState
 from genguard.detection.history import History, ObjectHistory
@@ -43,11 +42,9 @@ _SECONDS: Final = 60.0
 """Writes before this are not looked at."""
 _MOST_WRITES: Final = 12
 _SECONDS_AFTER: Final = 3.0
-"""A controller that follows an owner writes so soon after it, or before the owner moves again."""
+"""A controller that follows an owner makes a new state so soon after it."""
 _SECONDS_LATER: Final = 10.0
 """Some loops are known only after more writes than what follows from them."""
-_MOST_FOR_EACH: Final = 4
-"""Writes for one change of the owner. More are a loop of its own, unless each is a new step."""
 _OFTEN: Final = 0.8
 _FEW: Final = 0.1
 _STALLED: Final = "observed-generation-stalled"
@@ -86,83 +83,62 @@ def _moves(past: ObjectHistory, now: float, *, with_metadata: bool = False) -> l
 
 
 def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
-    """Whether a user is the controller that writes an object after its owner was changed."""
-    moves, recorded = _moves(above, now, with_metadata=True), _moves(below, now)
-    writes = recorded[-_MOST_WRITES:]
-    mine = [one for one in writes if one.requester.user == user]
-    causes = [one for one in moves if one.requester.user != user]
-    if not mine or not causes or len(mine) < _OFTEN * len(writes):
-        return False
+    """Whether a user is the controller that writes an object after its owner was changed.
+
+    Each of its writes makes a state that was not made since the last change of the owner: a rollout
+    takes many steps, and they come again with the next rollout. A loop of its own comes back to its
+    states while the owner is quiet, or makes new ones.
+    """
+    writes = _moves(below, now)
+    moves = _moves(above, now, with_metadata=True)
+    causes = [one for one in reversed(moves) if one.requester.user != user]
     reporters = {one.requester.user for one in above.writes if one.touches_status}
-    if reporters and user not in reporters:
-        return False
-    if sum(_is_step(one, recorded, causes) for one in mine) < _OFTEN * len(mine):
-        recent = sum(one.time > mine[0].time - _SECONDS_AFTER for one in causes)
-        before = (mine[0].time, *(one.time for one in mine))
-        after = sum(
-            _comes_after(one, last, causes) for last, one in zip(before, mine, strict=False)
-        )
-        if after < _OFTEN * len(mine) or len(mine) > _MOST_FOR_EACH * recent:
-            return False
-    all_mine = [one for one in recorded if one.requester.user == user]
-    return bool(reporters) or _is_result(all_mine, causes)
-
-
-def _changes(write: Write) -> tuple[Change, ...]:
-    """Return the leaves that a write changed, those of metadata too, without bookkeeping."""
-    wanted = (one for one in write.content.admitted if one.key[0] not in _NOT_WANTED)
-    return (*wanted, *write.metadata.admitted)
-
-
-def _is_step(write: Write, recorded: Sequence[Write], causes: Sequence[Write]) -> bool:
-    """Whether it makes a state that came before, but not since the last change of the owner.
-
-    A rollout takes many steps, and they come again with the next rollout. A loop of its own comes
-    back to its states while the owner is quiet.
-    """
-    changed = max((one.time for one in causes if one.time <= write.time), default=None)
-    if changed is None:
-        return False
-    before = [one for one in recorded if one.time < write.time]
-    latest = max((one.time for one in before if one.state_after == write.state_after), default=None)
-    return latest is not None and latest <= changed
-
-
-def _comes_after(write: Write, last: float, causes: Sequence[Write]) -> bool:
-    """Whether the owner was changed since the last write, or shortly before this one."""
-    since = min(write.time - _SECONDS_AFTER, last)
-    return any(since < one.time <= write.time for one in causes)
-
-
-def _is_result(mine: Sequence[Write], causes: Sequence[Write]) -> bool:
-    """Whether equal states of the owner lead to equal states: nobody else tells that it follows.
-
-    Of the writes after one change the first is compared: the others may be further steps.
-    """
     first: dict[float, tuple[Write, Write]] = {}
-    for one in mine:
-        cause = next((it for it in reversed(causes) if it.time <= one.time), None)
-        # The first write after an older change may be forgotten already.
-        if cause is not None and cause.time > mine[0].time:
-            first.setdefault(cause.time, (cause, one))
-    pairs = first.values()
+    made: dict[Hashable, float] = {}
+    steps: list[bool] = []
+    for one in writes:
+        if one.requester.user == user:
+            cause = next((it for it in causes if it.time <= one.time), None)
+            since = made.get(one.state_after, one.time - _SECONDS_AFTER)
+            steps.append(cause is not None and since <= cause.time)
+            if cause is not None:
+                first.setdefault(cause.time, (cause, one))
+        made[one.state_after] = one.time
+    mine = [one for one in writes if one.requester.user == user]
+    # The owner's changes before these may be forgotten already.
+    latest = steps[-_MOST_WRITES:]
+    if not mine or sum(latest) < _OFTEN * len(latest) or len(mine) < _OFTEN * len(writes):
+        return False
+    if reporters:
+        return user in reporters
+    # The first write after an older change may be forgotten already.
+    return _is_result([pair for at, pair in first.items() if at > mine[0].time])
+
+
+def _is_result(pairs: Sequence[tuple[Write, Write]]) -> bool:
+    """Whether equal changes, or states, of the owner led to equal ones: else nobody tells it."""
     values = [(_values(cause), _values(one)) for cause, one in pairs]
-    states = [(cause.state_after, one.state_after) for cause, one in pairs]
-    return _is_function([one for one in values if None not in one]) or _is_function(states)
+    for told in (
+        [one for one in values if None not in one],
+        [(cause.state_after, one.state_after) for cause, one in pairs],
+    ):
+        results: dict[Hashable, Hashable] = {}
+        same = sum(results.setdefault(cause, result) == result for cause, result in told)
+        if len(results) < len(told) and same >= _OFTEN * len(told):
+            return True
+    return False
 
 
 def _values(write: Write) -> Hashable:
-    """Return the leaves that a write changed and their values; None where they are forgotten."""
-    if write.changed_something and not write.content.admitted.changes:
+    """Return the leaves that a write changed and their values; None where they are forgotten.
+
+    Those of metadata too, without bookkeeping.
+    """
+    made = write.content.admitted
+    if write.changed_something and not made.changes:
         return None
-    return tuple((one.key, one.after) for one in _changes(write))
-
-
-def _is_function(pairs: Sequence[tuple[Hashable, Hashable]]) -> bool:
-    """Whether the first of each pair tells the second, where some come again."""
-    results: dict[Hashable, Hashable] = {}
-    same = sum(results.setdefault(cause, result) == result for cause, result in pairs)
-    return len(results) < len(pairs) and same >= _OFTEN * len(pairs)
+    wanted = (one for one in made if one.key[0] not in _NOT_WANTED)
+    return tuple((one.key, one.after) for one in (*wanted, *write.metadata.admitted))
 
 
 def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
@@ -205,9 +181,9 @@ def _may_cause(one: FindingState) -> bool:
 
 
 def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> FindingState | None:
-    user = one.only_requester
-    if user is None:
+    if len(one.users) != 1 or one.blames != {Blame.REQUESTER}:
         return None
+    (user,) = one.users
     if one.detector == _STALLED:
         observed = {str(it.get(_OBSERVED)) for it in one.evidence}
         names = [name_of(one.object)] if len(observed) > 1 else []
@@ -221,7 +197,7 @@ def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> 
     for cause in (cause for name in names for cause in by_name.get(name, ())):
         is_later = cause.first > one.first + _SECONDS_LATER
         is_over = one.last > cause.last + cause.quiet_needed()
-        if not (is_later or is_over or cause.id == one.id or user in cause.requesters.users):
+        if not (is_later or is_over or cause.id == one.id or user in cause.users):
             return cause
     return None
 

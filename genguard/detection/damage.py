@@ -6,10 +6,9 @@ is needed to look again: numbers, types of conditions and digests, never a value
 """
 
 import json
-import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -83,14 +82,12 @@ def lost_values(sent: Observed, stored: Observed) -> tuple[LostValue, ...]:
     Of status.observedGeneration itself also one that is stored lower than it was sent: another
     replica had only the older value to put back.
     """
-    found = []
-    if sent.own and (stored.own is None or _is_lower(stored.own, sent.own)):
-        found.append(LostValue(None, sent.own, stored.own))
-    wanted = _of_conditions(sent)
-    for kind, value in _of_conditions(stored).items():
-        lost = wanted.get(kind)
-        if value is None and lost:
-            found.append(LostValue(kind, lost))
+    wanted, found = _values(sent), []
+    for condition, value in _values(stored).items():
+        lost = wanted.get(condition)
+        is_lower = condition is None and type(value) is type(lost) is int and value < lost
+        if lost and (value is None or is_lower):
+            found.append(LostValue(condition, lost, value))
     return tuple(found[:MOST_LOST])
 
 
@@ -104,33 +101,32 @@ def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
     observed = read_observed(status)
     if observed is None:
         return False  # what cannot be read as a status is no longer what was damaged
-    if _is_wrong(damage, generation if type(generation) is int else 0, observed):
-        return True
-    digests: dict[Path, Digest | None] = {}
-    if damage.fields:
-        raw = {} if status is None else {_STATUS: status}
-        digests = {one.key: one.after for one in changes({}, raw)}
-    return any(digests.get(one.key) == one.left for one in damage.fields)
+    raw = {} if status is None else {_STATUS: status}
+    values = {one.key: one.after for one in changes({}, raw)}
+    number = generation if type(generation) is int else 0
+    return _is_left(damage, number, observed, lambda one: values.get(one.key))
 
 
 def survives(damage: Damage, write: Write) -> bool:
     """Whether the damage is still there after a write of status, as far as the write shows it."""
-    if _is_wrong(damage, write.generation_after, write.observed_after):
-        return True
-    if not damage.fields:
-        return False
-    made = {change.key: change.after for change in write.content.admitted}
-    return any(made.get(one.key, one.left) == one.left for one in damage.fields)
+    made = {one.key: one.after for one in write.content.admitted}
+    number, observed = write.generation_after, write.observed_after
+    return _is_left(damage, number, observed, lambda one: made.get(one.key, one.left))
 
 
-def _is_wrong(damage: Damage, generation: int, observed: Observed) -> bool:
-    """Whether an observedGeneration is lost, behind or ahead."""
-    if any(_is_lost(one, observed) for one in damage.lost):
-        return True
+def _is_left(
+    damage: Damage,
+    generation: int,
+    observed: Observed,
+    value_of: Callable[[LostField], Digest | None],
+) -> bool:
     own = generation_number(observed.own) or 0
-    if damage.ahead and generation and own > generation:
-        return True
-    return damage.behind is not None and own + damage.behind < generation
+    return (
+        any(_lost_still(damage, observed))
+        or (damage.ahead and 0 < generation < own)
+        or (damage.behind is not None and own + damage.behind < generation)
+        or any(value_of(one) == one.left for one in damage.fields)
+    )
 
 
 def repair_patch(damage: Damage, stored: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -142,15 +138,13 @@ def repair_patch(damage: Damage, stored: Mapping[str, Any]) -> list[dict[str, An
     """
     version = get(stored, "metadata", "resourceVersion")
     generation = get(stored, "metadata", "generation")
-    if not damage.writer or not isinstance(version, str) or type(generation) is not int:
+    is_known = isinstance(version, str) and type(generation) is int
+    if not damage.writer or not is_known or stored.get(_STATUS) is None:
         return None
-    if stored.get(_STATUS) is None:
-        return None
-    operations: list[dict[str, Any]] = []
-    observed = read_observed(_raw_status(stored)) or NOTHING_OBSERVED
-    for one in damage.lost:
+    operations = [_operation("test", ("metadata", "resourceVersion"), version)]
+    for one in _lost_still(damage, read_observed(_raw_status(stored)) or NOTHING_OBSERVED):
         # Findings may come from a shared store: what is no generation is not put back.
-        if not _is_lost(one, observed) or not 0 < (generation_number(one.value) or 0) <= generation:
+        if not 0 < (generation_number(one.value) or 0) <= generation:
             continue
         where: Path = (_STATUS,)
         if one.condition is not None:
@@ -158,29 +152,22 @@ def repair_patch(damage: Damage, stored: Mapping[str, Any]) -> list[dict[str, An
             where = (_STATUS, "conditions", types.index(one.condition))
             operations.append(_operation("test", (*where, "type"), one.condition))
         operations.append(_operation("add", (*where, "observedGeneration"), one.value))
-    if not operations:
-        return None
-    return [_operation("test", ("metadata", "resourceVersion"), version), *operations]
+    return operations if len(operations) > 1 else None
 
 
-def _is_lost(one: LostValue, stored: Observed) -> bool:
-    if one.condition is None:
-        return stored.own == one.left
-    return _of_conditions(stored).get(one.condition, one.value) is None
+def _lost_still(damage: Damage, stored: Observed) -> Iterator[LostValue]:
+    values = _values(stored)
+    return (one for one in damage.lost if values.get(one.condition, one.value) == one.left)
 
 
-def _is_lower(one: Generation, other: Generation) -> bool:
-    return type(one) is int and type(other) is int and one < other
+def _values(observed: Observed) -> dict[str | None, Generation | None]:
+    """By the type of the condition, None for the status itself.
 
-
-def _of_conditions(observed: Observed) -> dict[str, Generation | None]:
-    """By type; conditions without a type, or with a repeated one, cannot be told apart."""
+    Conditions without a type, or with a repeated one, cannot be told apart.
+    """
     kinds = Counter(one.type for one in observed.conditions)
-    return {
-        one.type: one.observed
-        for one in observed.conditions
-        if one.type is not None and kinds[one.type] == 1
-    }
+    told = (one for one in observed.conditions if one.type is not None and kinds[one.type] == 1)
+    return {None: observed.own, **{one.type: one.observed for one in told}}
 
 
 def _raw_status(stored: Mapping[str, Any]) -> msgspec.Raw | None:
@@ -192,11 +179,6 @@ def _operation(op: str, path: Path, value: object) -> dict[str, Any]:
     return {"op": op, "path": to_pointer(path), "value": value}
 
 
-_DIGITS: Final = re.compile(r"[0-9]{1,19}")
-_TYPE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,314}[A-Za-z0-9])?")
-"""The type of a condition, as apimachinery pkg/apis/meta/v1/types.go:Condition allows it."""
-
-
 def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
     """A command line for a shell that puts lost values back into an object's status.
 
@@ -206,42 +188,27 @@ def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
     A JSON Patch names a condition by its index, which may be another one by now. So conditions
     are found by their type, by jq, and the object is replaced with the resourceVersion it had.
     """
-    values = list(_values(damage.lost))
-    if not damage.writer or not values or not _is_pasted_safely(where):
+    # Whoever forges a review chooses names: none may be a flag, or steer a terminal.
+    names = (where.group, where.resource, where.namespace, where.name)
+    is_safe = all(part.isprintable() and not part.startswith("-") for part in names)
+    lost = [one for one in damage.lost if generation_number(one.value) is not None]
+    if not damage.writer or not lost or not is_safe:
         return ""
-    target = [
-        where.resource_name,
-        where.name,
-        *(("-n", where.namespace) if where.namespace else ()),
-    ]
+    namespace = ("-n", where.namespace) if where.namespace else ()
+    target = [where.resource_name, where.name, *namespace]
     flags = ["--subresource=status"] if subresource else []
-    if [condition for condition, _ in values] == [None]:
-        patch = json.dumps({"status": {"observedGeneration": values[0][1]}}, separators=(",", ":"))
+    if [one.condition for one in lost] == [None]:
+        patch = json.dumps({"status": {"observedGeneration": lost[0].value}}, separators=(",", ":"))
         return shlex.join(["kubectl", "patch", *target, *flags, "--type=merge", "-p", patch])
-    filters = " | ".join(
-        f"{_field(condition)} = {json.dumps(value)}" for condition, value in values
-    )
+    filters = " | ".join(f"{_field(one.condition)} = {json.dumps(one.value)}" for one in lost)
     return (
         f"{shlex.join(['kubectl', 'get', *target, '-o', 'json'])} | {shlex.join(['jq', filters])}"
         f" | {shlex.join(['kubectl', 'replace', *flags, '-f', '-'])}"
     )
 
 
-def _values(lost: Sequence[LostValue]) -> Iterator[tuple[str | None, int | str]]:
-    """Conditions and values that may stand in a command: numbers and digits, nothing else."""
-    for one in lost:
-        is_number = type(one.value) is int or _DIGITS.fullmatch(str(one.value)) is not None
-        if is_number and (one.condition is None or _TYPE.fullmatch(one.condition)):
-            yield one.condition, one.value
-
-
 def _field(condition: str | None) -> str:
+    """In JSON, which jq reads as what it says: no type of a condition becomes a filter."""
     if condition is None:
         return ".status.observedGeneration"
-    return f'(.status.conditions[] | select(.type == "{condition}")).observedGeneration'
-
-
-def _is_pasted_safely(where: FoundObject) -> bool:
-    """Whoever forges a review chooses names: none may be a flag, or steer a terminal."""
-    parts = (where.group, where.resource, where.namespace, where.name)
-    return all(part.isprintable() and not part.startswith("-") for part in parts)
+    return f"(.status.conditions[] | select(.type == {json.dumps(condition)})).observedGeneration"

@@ -229,9 +229,9 @@ class Detection:
         self.judge()
         self.settle(now)
 
-    def settle(self, now: float) -> tuple[Finding, ...]:
-        """Resolve findings without a signal for long enough, and return them."""
-        return tuple(self.ledger.settle(now))
+    def settle(self, now: float) -> None:
+        """Resolve findings without a signal for long enough."""
+        self.ledger.settle(now)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return every finding, oldest first."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from genguard.detection.sample import WriteDiff
+from genguard.detection.write import ObjectKey
 
 SETTLES_SECONDS: Final = 5.0
 """A finding whose damage is gone waits for its end from so long after its last sign: its writer may
@@ -68,15 +69,8 @@ class Actor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return f"{kind}{self.name} ({self.confidence}{processes})"
 
 
-class FoundObject(msgspec.Struct, frozen=True):
+class FoundObject(ObjectKey, frozen=True, array_like=False):
     """The object it happens to."""
-
-    group: str
-    version: str
-    resource: str
-    namespace: str
-    name: str
-    uid: str
 
     @property
     def api_version(self) -> str:
@@ -226,38 +220,30 @@ class Finding(
         """The object, or the first of many."""
         return self.object if self.objects is None else self.objects.examples[0]
 
-    def quiet_for(self, now: float) -> float:
-        """Return the seconds since its last sign, at a time in Unix seconds."""
-        return max(0.0, now - datetime.fromisoformat(self.last_seen).timestamp())
+    @property
+    def ends(self) -> tuple[float, float]:
+        """When it begins to wait to be resolved, and when it is whole; inf: nobody knows.
+
+        In Unix seconds, if no sign comes. It only waits where nothing is left of it and no sign
+        comes any more. It is whole where what was wrong is right again, and its next sign overdue.
+        """
+        if (
+            self.state != "open"
+            or self.incomplete_since
+            or not (self.repaired or self.resolves_after)
+        ):
+            return inf, inf
+        first, last = (
+            datetime.fromisoformat(at).timestamp() for at in (self.first_seen, self.last_seen)
+        )
+        overdue = last + _OVERDUE * (last - first) / max(self.count - 1, 1)
+        if self.repaired:
+            return last + SETTLES_SECONDS, max(last + SETTLES_SECONDS, overdue)
+        return max(last + self.resolves_after / _ENDING_PART, overdue), inf
 
     def is_ending(self, now: float) -> bool:
-        """Whether it only waits to be resolved: nothing is left, and no sign comes any more."""
-        return self.ends_in(now) <= 0
-
-    def ends_in(self, now: float) -> float:
-        """Return the seconds until it only waits to be resolved, if no sign comes."""
-        can_end = self.repaired or self.resolves_after
-        if self.state != "open" or self.incomplete_since or not can_end:
-            return inf
-        patience = SETTLES_SECONDS
-        if not self.repaired:
-            patience = max(self.resolves_after / _ENDING_PART, self._overdue_after)
-        return patience - self.quiet_for(now)
-
-    def is_whole(self, now: float) -> bool:
-        """Whether what was wrong is right again, and its next sign is overdue."""
-        return self.whole_in(now) <= 0
-
-    def whole_in(self, now: float) -> float:
-        """Return the seconds until `is_whole`, if no sign comes."""
-        overdue = self._overdue_after - self.quiet_for(now)
-        return max(self.ends_in(now), overdue) if self.repaired else inf
-
-    @property
-    def _overdue_after(self) -> float:
-        """The seconds after its last sign from which on the next one is overdue."""
-        first, last = map(datetime.fromisoformat, (self.first_seen, self.last_seen))
-        return _OVERDUE * (last - first).total_seconds() / max(self.count - 1, 1)
+        """Whether it only waits to be resolved, at a time in Unix seconds."""
+        return self.ends[0] <= now
 
     @property
     def labels(self) -> dict[str, str]:

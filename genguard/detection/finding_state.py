@@ -6,8 +6,8 @@ quiet    | open   | quiet                | resolved           | resolved
 resolved | open   | resolved             | resolved           | resolved
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester, Write
+from genguard.objects.metadata import rfc3339
 
 State = Literal["open", "quiet", "resolved"]
 Event = Literal["a sign", "at rest, damage left", "at rest, none left", "damage gone"]
@@ -40,111 +41,42 @@ QUIET_SECONDS: Final = 60.0
 """The shortest quiet after which a finding is resolved; longer for loops that turn slowly."""
 MOST_PATHS: Final = 20
 MOST_EVIDENCE: Final = 5
-_MOST_FOLLOWED: Final = 4
+SECONDS_UNSEEN: Final = 86_400.0
+"""Damage that nobody has seen for so long is dropped: without a cluster genguard sees writes only,
+and may have missed a deletion."""
 SECONDS_BETWEEN_SAMPLES: Final = 60.0
 """A loop of a thousand writes shows the same in each: one a minute is kept."""
-_MOST: Final = 4
+_MOST_COUNTED: Final = 16
+_MOST_NAMED: Final = 4
+"""Users of one finding, and processes of one of them."""
+_ASKED: Final = (Blame.REQUESTER, Blame.EITHER)
+_MADE: Final = (Blame.OTHERS, Blame.EITHER)
 _Name = TypeVar("_Name")
 
 Accused = tuple[tuple[str, Confidence], ...]
 """Webhooks, the likeliest first."""
 
 
-class Requesters(msgspec.Struct, gc=False):
-    """The requesters of one finding, and the policies on their writes; bounded.
+class Account(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Who may have made a sign, as its write shows: many signs of a loop have the same account.
 
-    writes     by user
-    matched    by policy and user; `visible`: those in which the policy sets the field
-    processes  by user and process
+    requesters  who are blamed; the first one wrote
+    policies    that acted on what was asked, and whether each visibly sets one of the fields
+    webhooks    that were called, of a sign about what they made
+    is_whole    the write was seen whole
     """
 
-    requesters: dict[Requester, int] = {}
-    writes: dict[str, int] = {}
-    matched: dict[tuple[str, str], int] = {}
-    visible: dict[tuple[str, str], int] = {}
-    processes: dict[tuple[str, str], int] = {}
-
-    def blame(self, requesters: Iterable[Requester]) -> None:
-        """Count the requesters whom a signal blames."""
-        for each in requesters:
-            _count(self.requesters, Requester(each.user, each.manager))
-            if each.process:
-                _count(self.processes, (each.user, each.process))
-
-    def look(self, write: Write, paths: Iterable[str], suspects: Suspects) -> None:
-        """Count the policies that acted on a write, for a signal about its intent."""
-        user = write.requester.user
-        if not _count(self.writes, user):
-            return
-        pointers = tuple(paths)
-        for policy, is_sure in write.policies:
-            if _count(self.matched, (policy, user), _MOST * _MOST):
-                sets = is_sure and suspects.sets(policy, pointers)
-                self.visible[policy, user] = self.visible.get((policy, user), 0) + sets
-
-    def actors(
-        self, *, is_sure: bool, in_order: Callable[[Iterable[str]], Sequence[str]] = sorted
-    ) -> Iterator[Actor]:
-        """Yield actors, the likeliest first.
-
-        is_sure   the signals are about the intent
-        in_order  orders policies that are equally likely
-        """
-        # Of too many users some are gone from `writes`.
-        setters = {
-            (policy, user)
-            for (policy, user), count in self.visible.items()
-            if is_sure and user in self.writes and 2 * count > self.writes[user]
-        }
-        likely = {policy for policy, _ in setters}
-        often = sorted(self.requesters, key=lambda one: -self.requesters[one])
-
-        def policies(names: set[str], confidence: Confidence) -> Iterator[Actor]:
-            for name in in_order(names):
-                yield Actor("policy", name, "", confidence)
-
-        found = [
-            *policies(likely, Confidence.LIKELY),
-            *(self._user(one, setters, is_sure=is_sure) for one in often),
-            *policies(self.policies - likely, Confidence.POSSIBLE),
-        ]
-        yield from sorted(found, key=lambda one: one.confidence.rank) if is_sure else found
-
-    @property
-    def are_managers(self) -> bool:
-        """Whether users are not known, and field managers stand for them."""
-        return any(one.is_manager for one in self.requesters)
-
-    @property
-    def users(self) -> set[str]:
-        """Return the users who are blamed."""
-        return {one.user for one in self.requesters}
-
-    @property
-    def policies(self) -> set[str]:
-        """Return the policies that acted on any of the writes."""
-        return {policy for policy, _ in self.matched}
-
-    def _user(self, one: Requester, setters: set[tuple[str, str]], *, is_sure: bool) -> Actor:
-        confidence = Confidence.CERTAIN
-        if not is_sure or one.user in {user for _, user in setters}:
-            confidence = Confidence.POSSIBLE
-        elif one.user in {user for _, user in self.matched}:
-            confidence = Confidence.LIKELY
-        if one.is_manager:  # the entry of managedFields may be that of an earlier write
-            surest = max(confidence, Confidence.LIKELY, key=lambda found: found.rank)
-            return Actor("manager", one.manager, "", surest)
-        processes = sorted(process for user, process in self.processes if user == one.user)
-        several = tuple(processes) if len(processes) > 1 else ()
-        return Actor("user", one.user, one.manager, confidence, several)
+    blame: Blame
+    requesters: tuple[Requester, ...]
+    policies: tuple[tuple[str, bool], ...]
+    webhooks: tuple[str, ...]
+    is_whole: bool
 
 
-def _count(counts: dict[_Name, int], name: _Name, most: int = _MOST) -> bool:
-    """Count a name, if it is known or there is room for it; return whether it was counted."""
-    if name not in counts and len(counts) >= most:
-        return False
-    counts[name] = counts.get(name, 0) + 1
-    return True
+def _count(counts: dict[_Name, int], name: _Name) -> None:
+    """Count a name, if it is known or there is room for it."""
+    if name in counts or len(counts) < _MOST_COUNTED:
+        counts[name] = counts.get(name, 0) + 1
 
 
 class FindingState(msgspec.Struct, gc=False):
@@ -156,12 +88,14 @@ class FindingState(msgspec.Struct, gc=False):
     missed_since  since when reviews of the object have been missed, so that signs may be unseen
     missed        when one was last missed; 0 of these three: never
     heard         when its last sign was read, or it was restored: it is quiet from then on
-    is_clear      who is blamed comes from writes that were seen whole alone
+    accounts      who may have made its signs, and how many; only those of writes that were seen
+                  whole, once there is one
     sample        one of its writes, field by field (genguard/detection/sample.py); `sampled` is the
                   time of that write, `is_whole`: all its phases were seen
     is_brief      its examples gave way to other findings
     pace          seconds between two turns, of a loop that is slow; 0 of others
     follows       owners by uid, the nearest first, and how many signals came of their changes
+    size          what it counts as in the ledger; `is_own`: it has had a sign since it was restored
     """
 
     id: str
@@ -180,15 +114,10 @@ class FindingState(msgspec.Struct, gc=False):
     missed_since: Seconds = 0.0
     missed: Seconds = 0.0
     heard: Seconds = 0.0
-    is_clear: bool = False
     reopened: int = 0
     message: str = ""
     paths: dict[str, None] = {}
-    requesters: Requesters = msgspec.field(default_factory=Requesters)
-    by_others: int = 0
-    by_either: int = 0
-    by_server: int = 0
-    candidates: dict[str, int] = {}
+    accounts: dict[Account, int] = {}
     evidence: list[dict[str, Any]] = []
     sample: bytes = b""
     sampled: Seconds = 0.0
@@ -196,6 +125,8 @@ class FindingState(msgspec.Struct, gc=False):
     is_brief: bool = False
     pace: Seconds = 0.0
     follows: dict[str, int] = {}
+    size: int = 0
+    is_own: bool = False
 
     def next(self, event: Event) -> None:
         """Go to the next state."""
@@ -204,15 +135,34 @@ class FindingState(msgspec.Struct, gc=False):
             self.damage = None
         self.repaired = event == "damage gone" or (self.repaired and event != "a sign")
 
-    def left(self, *, in_doubt: bool) -> Damage | None:
-        """Return the damage of what is not resolved; `in_doubt`, also what was averted."""
-        damage = self.damage or (self.averted if in_doubt else None)
-        return None if self.state == "resolved" else damage
+    @property
+    def harm(self) -> Damage | None:
+        """The damage of what is not resolved, or what was averted: a write may pass unseen."""
+        return None if self.state == "resolved" else self.damage or self.averted
+
+    def miss(self, now: Seconds) -> None:
+        """Note that a review of its object was not seen: it may go on unseen."""
+        if self.state != "resolved":
+            self.missed_since = self.missed_since or now
+            self.missed = max(self.missed, now)
+
+    def settle(self, now: Seconds) -> None:
+        """Go on to the state at rest, once there was no sign for long enough, nor one missed."""
+        needed = self.quiet_needed()
+        if now - self.missed >= needed:
+            self.missed_since = 0.0
+        if not self.missed_since and now - self.heard >= needed:
+            is_known = now - max(self.last, self.looked) < SECONDS_UNSEEN
+            is_left = self.damage and is_known
+            self.next("at rest, damage left" if is_left else "at rest, none left")
 
     def take(
-        self, sign: Signal, write: Write, follows: Iterable[str], evidence: dict[str, Any]
+        self, sign: Signal, write: Write, follows: Iterable[str], suspects: Suspects, ahead: float
     ) -> None:
-        """Count a sign; whom it blames, `blame` counts."""
+        """Count a sign of a write, and who may have made it.
+
+        ahead  by how many seconds the time of day is ahead of the times of writes
+        """
         # By the times of writes alone: when it was settled differs from replica to replica.
         self.reopened += write.time - self.last >= self.quiet_needed()
         self.next("a sign")
@@ -230,15 +180,30 @@ class FindingState(msgspec.Struct, gc=False):
             if len(self.paths) < MOST_PATHS:
                 self.paths[path] = None
         for owner in follows:
-            _count(self.follows, owner, _MOST_FOLLOWED)
+            _count(self.follows, owner)
+        about: dict[str, Any] = {}
+        asked = write.policies if sign.blame in _ASKED else ()
+        policies = ((x.name, x.is_sure and suspects.sets(x.name, sign.paths)) for x in asked)
+        webhooks: tuple[str, ...] = ()
+        if sign.blame in _MADE:
+            webhooks, about = write.called.about(sign.paths, again=sign.reinvoked)
+        is_clear, is_whole = any(one.is_whole for one in self.accounts), write.is_seen_whole
+        if is_whole and not is_clear:
+            # What was not seen of others makes nobody less certain.
+            self.accounts = {}
+        if is_whole or not is_clear:
+            account = Account(sign.blame, sign.requesters, tuple(policies), webhooks, is_whole)
+            _count(self.accounts, account)
+        if write.missing:
+            about = {**about, "missing": list(write.missing)}
+        write = msgspec.structs.replace(write, time=write.time + ahead)
+        user = {"time": rfc3339(write.time), "user": write.requester.user}
         most = 1 if self.is_brief else MOST_EVIDENCE
-        self.evidence = [*self.evidence, evidence][-most:]
+        self.evidence = [*self.evidence, {**user, **sign.evidence, **about}][-most:]
+        self._take_sample(write, sign.paths)
 
-    def take_sample(self, write: Write, first: Sequence[str]) -> None:
-        """Keep the values of a write, unless one that shows as much was kept a moment ago.
-
-        first  the fields to be shown first; the write has the time of day
-        """
+    def _take_sample(self, write: Write, first: Sequence[str]) -> None:
+        """Keep the values of a write, unless one that shows as much was kept a moment ago."""
         is_whole = is_complete(write)
         is_news = is_whole and write.time - self.sampled >= SECONDS_BETWEEN_SAMPLES
         if self.is_brief or (self.sample and not (is_news or is_whole > self.is_whole)):
@@ -251,56 +216,65 @@ class FindingState(msgspec.Struct, gc=False):
         """Give up the examples: the values of a write, and all signs but the last."""
         self.is_brief, self.sample, self.evidence = True, b"", self.evidence[-1:]
 
-    def blame(self, sign: Signal, write: Write, called: Iterable[str], suspects: Suspects) -> None:
-        """Count who may have made a sign; `called` are webhooks.
-
-        As soon as there is a write that was seen whole, only such writes count: what was not seen
-        of others makes nobody less certain.
-        """
-        if write.is_seen_whole and not self.is_clear:
-            self.is_clear, self.requesters, self.candidates = True, Requesters(), {}
-            self.by_others = self.by_either = self.by_server = 0
-        if self.is_clear and not write.is_seen_whole:
-            return
-        self.requesters.blame(sign.requesters)
-        if sign.blame in (Blame.REQUESTER, Blame.EITHER):
-            self.requesters.look(write, sign.paths, suspects)
-        self.by_server += sign.blame is Blame.SERVER
-        self.by_others += sign.blame is Blame.OTHERS
-        self.by_either += sign.blame is Blame.EITHER
-        if sign.blame in (Blame.OTHERS, Blame.EITHER):
-            for name in called:
-                self.candidates[name] = self.candidates.get(name, 0) + 1
+    @property
+    def blames(self) -> set[Blame]:
+        """Return between which phases the signs happened."""
+        return {one.blame for one in self.accounts}
 
     @property
-    def only_requester(self) -> str | None:
-        """Return the only user who can have done it; None where others may have."""
-        users = self.requesters.users
-        is_alone = len(users) == 1 and not (self.by_others or self.by_either or self.by_server)
-        return next(iter(users)) if is_alone else None
+    def users(self) -> set[str]:
+        """Return the users who are blamed."""
+        return {each.user for one in self.accounts for each in one.requesters}
 
     @property
     def webhooks(self) -> tuple[str, ...]:
         """Return the webhooks that may have done it, by name."""
+        called = [{*one.webhooks} for one in self.accounts if one.blame in _MADE]
+        names = set().union(*called)
         # A candidate that was not there for every sign cannot be the only one to blame.
-        signs = self.by_others + self.by_either
-        always = [name for name, count in self.candidates.items() if count == signs]
-        return tuple(sorted(always or self.candidates))
+        return tuple(sorted(names.intersection(*called) or names))
 
-    def actors(self, accused: Accused, suspects: Suspects, began: float) -> Iterator[Actor]:
-        """Yield the actors, the likeliest first; `accused` are webhooks.
+    def actors(self, accused: Accused, suspects: Suspects, began: float) -> tuple[Actor, ...]:
+        """Return the actors, the likeliest first; `accused` are webhooks.
 
         began  when it did, as the time of day
         """
-        webhooks = [
-            Actor("webhook", name, "", confidence if self.by_others else Confidence.POSSIBLE)
-            for name, confidence in accused
+        often, writes, sets = Counter[Requester](), Counter[str](), Counter[tuple[str, str]]()
+        for account, count in self.accounts.items():
+            writer = account.requesters[0].user if account.requesters else ""
+            writes[writer] += count * (account.blame in _ASKED)
+            for policy, is_set in account.policies:
+                sets[policy, writer] += count * is_set
+            for each in account.requesters:
+                often[Requester(each.user, each.manager)] += count
+        blames, blamed = self.blames, [x for one in self.accounts for x in one.requesters]
+        is_sure = blames.isdisjoint((Blame.EITHER, Blame.SERVER))
+        setters = {pair for pair, n in sets.items() if is_sure and 2 * n > writes[pair[1]]}
+        likely, names = ({policy for policy, _ in some} for some in (setters, sets))
+        policies = [
+            Actor("policy", name, "", Confidence.LIKELY if name in likely else Confidence.POSSIBLE)
+            for name in sorted(suspects.by_age(names, began), key=lambda name: name not in likely)
         ]
-        requesters = self.requesters.actors(
-            is_sure=not self.by_either and not self.by_server,
-            in_order=partial(suspects.by_age, began=began),
-        )
-        yield from (*webhooks, *requesters) if self.by_others else (*requesters, *webhooks)
+        users = []
+        for one, _ in often.most_common(_MOST_NAMED):
+            confidence = Confidence.CERTAIN
+            if not is_sure or one.user in {user for _, user in setters}:
+                confidence = Confidence.POSSIBLE
+            elif one.is_manager or one.user in {user for _, user in sets}:
+                # The entry of managedFields may be that of an earlier write.
+                confidence = Confidence.LIKELY
+            processes = {x.process for x in blamed if x.user == one.user} - {""}
+            several = sorted(processes)[:_MOST_NAMED] if len(processes) > 1 else ()
+            kind, name = ("manager", one.manager) if one.is_manager else ("user", one.user)
+            manager = "" if one.is_manager else one.manager
+            users.append(Actor(kind, name, manager, confidence, tuple(several)))
+        found = [*policies[: len(likely)], *users, *policies[len(likely) :]]
+        requesters = sorted(found, key=lambda one: one.confidence.rank)
+        webhooks = [
+            Actor("webhook", name, "", sure if Blame.OTHERS in blames else Confidence.POSSIBLE)
+            for name, sure in accused
+        ]
+        return (*webhooks, *requesters) if Blame.OTHERS in blames else (*requesters, *webhooks)
 
     @property
     def severity(self) -> Severity:

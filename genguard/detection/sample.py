@@ -11,7 +11,6 @@ would let readers test guesses of a value.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import chain, zip_longest
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from genguard.detection.metadata import FINALIZERS, OWNERS
 from genguard.detection.values import Digest, is_condition_type
 from genguard.detection.write import Write
 from genguard.objects.fields import Path, from_pointer
+from genguard.objects.metadata import rfc3339
 from genguard.objects.shown import listed
 
 MOST_FIELDS: Final = 20
@@ -154,8 +154,7 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
         kept.append(one)
     if not kept:
         return None
-    time = datetime.fromtimestamp(write.time, UTC).isoformat().replace("+00:00", "Z")
-    by, more = write.requester, len(found) - len(kept)
+    time, by, more = rfc3339(write.time), write.requester, len(found) - len(kept)
     return _encoder.encode(WriteDiff(time, by.user[:256], by.manager, tuple(kept), more=more))
 
 

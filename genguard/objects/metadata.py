@@ -4,7 +4,7 @@ Source of times: apimachinery pkg/apis/meta/v1/time.go and micro_time.go.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -137,6 +137,11 @@ def parse_time(text: str) -> datetime | None:
     except ValueError:
         return None
     return time if time.tzinfo is not None else None
+
+
+def rfc3339(seconds: float) -> str:
+    """Unix seconds as RFC 3339 in UTC, as exact as they are."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def same_instant(a: object, b: object) -> bool:

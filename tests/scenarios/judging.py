@@ -88,8 +88,10 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
         assert all(one["type"] == "review" for one in told), told
         now, where, is_stored = _written(json.loads(line))
         begun = now if begun is None else begun
-        for finding in run._detection.settle(now):
-            result.resolved.setdefault(finding.id, now)
+        run._detection.settle(now)
+        for finding in run._detection.findings():
+            if finding.state == "resolved":
+                result.resolved.setdefault(finding.id, now)
         if where is not None:
             start, count = seen.get(where, (now, 0))
             seen[where] = start, count + is_stored

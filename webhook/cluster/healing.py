@@ -32,19 +32,14 @@ from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
-AGAIN_SECONDS: Final = 5.0
+AGAIN_SECONDS: Final = 2.0
 """The pause between two reads of one object: within 10 s the dashboard shows that it is whole."""
-AGAIN_IN_DOUBT_SECONDS: Final = 2.0
-"""The same while a write may have passed unseen."""
 FRESH_SECONDS: Final = 5.0
 """An object is left alone for so long after its last signal: its writer is often about to write
 again. Controllers answer a conflict or a change of their own within a second or two, and a value
 that the writer itself sends needs no repair."""
 MOST_READS: Final = 10
 """In a second, so that genguard does not load the API server."""
-DOUBT_SECONDS: Final = 10.0
-"""How long restored values are read again after a replica was lost: kube-proxy learns of it a
-second later, and calls that wait for it end by timeoutSeconds."""
 _TICK_SECONDS: Final = 1.0
 MOST_ATTEMPTS: Final = 5
 """After so many patches that were undone, a finding is left alone until its damage changes: a
@@ -197,11 +192,9 @@ class Healing:
 
 @dataclass(slots=True)
 class Rechecking:
-    """Rechecks damaged objects.
+    """Rechecks damaged objects, and those of which damage was averted: a write may pass unseen.
 
-    clock    gives the time of findings
-    lost_at  when a replica that answered was lost, in monotonic seconds: writes may have passed
-             unseen
+    clock  gives the time of findings
     """
 
     findings: Ledger
@@ -209,30 +202,22 @@ class Rechecking:
     healer: Healing | None = None
     clock: Callable[[], float] = CLOCK.now
     supervisor: Supervisor = field(default_factory=Supervisor)
-    lost_at: Callable[[], float] | None = None
-    _doubted: float = float("-inf")
-    """The loss after which restored values were taken for damaged."""
     _read_at: dict[FoundObject, float] = field(default_factory=dict)
 
     async def recheck(self) -> float:
-        """Read the objects that are due, those first that were not read for longest.
+        """Read the objects that are due: the damaged ones first, and who waits for longest.
 
         Raises one of UNREACHED.
         """
-        lost_at = float("-inf") if self.lost_at is None else self.lost_at()
-        in_doubt = time.monotonic() < lost_at + DOUBT_SECONDS
-        if in_doubt and lost_at != self._doubted:
-            self.findings.doubt()
-            self._doubted = lost_at
         damaged: dict[FoundObject, list[Damaged]] = {}
-        for one in self.findings.damaged(in_doubt=in_doubt):
+        for one in self.findings.damaged():
             damaged.setdefault(one.object, []).append(one)
         # Times of objects that are no longer damaged are removed: memory is bounded by findings.
         self._read_at = {thing: at for thing, at in self._read_at.items() if thing in damaged}
         now = self.clock()
-        pause = AGAIN_IN_DOUBT_SECONDS if in_doubt else AGAIN_SECONDS
-        due = [one for one, several in damaged.items() if self._is_due(one, several, now, pause)]
-        due.sort(key=lambda thing: self._read_at.get(thing, 0.0))
+        due = [one for one, several in damaged.items() if self._is_due(one, several, now)]
+        whole = {one: not any(each.is_known for each in damaged[one]) for one in due}
+        due.sort(key=lambda thing: (whole[thing], self._read_at.get(thing, 0.0)))
         for thing in due[:MOST_READS]:
             self._read_at[thing] = self.clock()
             unreached: Exception | None = None
@@ -242,10 +227,10 @@ class Rechecking:
                 raise unreached  # the next read would wait as long
         return _TICK_SECONDS
 
-    def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float, pause: float) -> bool:
+    def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float) -> bool:
         if now - max(one.last for one in damaged) < FRESH_SECONDS:
             return False
-        return now - self._read_at.get(thing, 0.0) >= pause
+        return now - self._read_at.get(thing, 0.0) >= AGAIN_SECONDS
 
     async def _recheck(self, thing: FoundObject, damaged: list[Damaged]) -> Exception | None:
         """Read an object, and have it healed; return why the API server was not reached."""
@@ -270,7 +255,7 @@ class Rechecking:
         def remains(damage: Damage) -> bool:
             return stored is not None and is_broken(damage, stored)
 
-        self.findings.look(thing, remains, self.clock(), in_doubt=True)
+        self.findings.look(thing, remains, self.clock())
 
 
 def _facts(one: Damaged) -> dict[str, Any]:

@@ -146,8 +146,6 @@ class StandbyElection(LeaseElection):
         """Pods that were connected to, and the last answer of `connects`. One that never was says
         nothing: a firewall may refuse it."""
         self._is_failing = False
-        self.lost_at = float("-inf")
-        """When the label was last taken from a pod, in monotonic seconds."""
 
     @property
     def keeps_clients(self) -> bool:
@@ -263,9 +261,6 @@ class StandbyElection(LeaseElection):
         found = await if_there(self._rest.call("PATCH", path, body, content_type=MERGE_PATCH))
         if found is None and pod.name == self._own:
             raise RefusedError(HTTPStatus.NOT_FOUND, f"there is no pod {pod.name}")
-        if pod.is_active:
-            # A write whose calls still wait for that pod may be stored seconds later.
-            self.lost_at = time.monotonic()
         if self._all_answer and pod.can_answer:
             done = "removed from" if pod.is_active else "added to"
             LOGGER.info(f"replica {done} the Service", extra={"facts": {"pod": pod.name}})

@@ -24,6 +24,7 @@ from genguard.blame.stuck import (
     stuck_since,
 )
 from genguard.detection.finding import Finding, Severity
+from genguard.objects.metadata import rfc3339
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
@@ -34,7 +35,6 @@ from webhook.dashboard.rendering import (
     shown_severity,
     span,
     stamp,
-    stamp_exactly,
 )
 
 MOST_SHOWN: Final = 100
@@ -134,7 +134,7 @@ def _read(
     ends = [
         parse_time(one.last_seen) + one.resolves_after
         for one in active
-        if shown_severity(one, now) == ENDING and not one.is_whole(now)
+        if shown_severity(one, now) == ENDING and one.ends[1] > now
     ]
     broken = {
         one.object.identity
@@ -168,7 +168,7 @@ async def find_broken(
         verdict = Verdict.ENDING
     return Broken(
         verdict=Verdict.BROKEN if began else verdict,
-        since=stamp_exactly(min(began)) if began else None,
+        since=rfc3339(min(began)) if began else None,
         objects=len({one.root_uid for one in stuck} | broken),
         findings=len(red),
         stuck=len(stuck),
@@ -177,7 +177,7 @@ async def find_broken(
         proceeding=tuple(_show(one, blames) for one in proceeding),
         missing=missing,
         ending=len(ends),
-        ends_at=stamp_exactly(max(ends)) if ends else None,
+        ends_at=rfc3339(max(ends)) if ends else None,
     )
 
 
@@ -261,7 +261,7 @@ def _show(family: Family, blames: Blames) -> NotSettled:
         name=state.name,
         uid=root.uid,
         health=max((root.state.health, shown.state.health), key=tuple(Health).index),
-        since=stamp_exactly(since),
+        since=rfc3339(since),
         blocks=shown.state.blocked_by,
         blocked_object="" if is_root else f"{shown.kind.kind} {shown.state.name}",
         more=family.count - len({shown.uid, root.uid}),

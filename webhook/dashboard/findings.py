@@ -1,6 +1,6 @@
 """The home page and the findings: filtered, in groups, and as JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Final
 
@@ -112,16 +112,14 @@ def home(
         "states": STATES,
         "detectors": DETECTORS,
         "severities": SEVERITIES,
-        "again": min((left for one in known for left in _changes_in(one, now)), default=""),
+        "again": _again(known, now),
     }
     return PageData(arrange(found, known, asked, broken.not_settled, kind_of), values)
 
 
-def _changes_in(one: Finding, now: float) -> Iterator[float]:
-    """Yield the seconds until it is shown otherwise, though nothing happens."""
-    for left in (one.ends_in(now), one.whole_in(now)):
-        if 0 < left < inf:
-            yield left
+def _again(some: Iterable[Finding], now: float) -> float | str:
+    """Return the seconds until one of them is shown otherwise, though nothing happens."""
+    return min((at - now for one in some for at in one.ends if now < at < inf), default="")
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
@@ -134,7 +132,7 @@ async def load_all(context: PageContext, query: Mapping[str, str], now: float) -
     return PageData(page, {})
 
 
-async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+async def load_finding(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return one finding by its id; raises MissingError."""
     known = context.sources.detecting.findings()
     for found in known:
@@ -144,6 +142,7 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
             sources = context.sources
             mode, enforce = sources.about().get("mode", ""), sources.enforce()
             values: dict[str, Any] = {
+                "again": _again((found,), now),
                 "cause": cause,
                 "follows": by_cause(known).get(found.id, ()),
                 "page": runbook_of(whole, mode, enforce),

@@ -10,6 +10,7 @@ import msgspec
 
 from genguard.blame.stuck import damaged_objects, stuck_since
 from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.objects.metadata import rfc3339
 from genguard.status.tracked_state import TrackedState
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
@@ -23,7 +24,7 @@ from webhook.dashboard.page import (
     number,
     time_range,
 )
-from webhook.dashboard.rendering import ENDING, shown_severity, stamp_exactly
+from webhook.dashboard.rendering import ENDING, shown_severity
 
 _FILTERS: Final = ("group", "kind", "namespace", "name", "uid", "health", "q")
 _PARAMETERS: Final = (*_FILTERS, "since", "limit", "continue")
@@ -236,8 +237,8 @@ def show(found: Tracked, at: float, findings: OpenFindings | None = None) -> Tra
         state.ready,
         state.settled,
         state.health,
-        stamp_exactly(state.changed_at),
-        stamp_exactly(state.intent_at) if state.intent_seen else None,
+        rfc3339(state.changed_at),
+        rfc3339(state.intent_at) if state.intent_seen else None,
         _since_intent(state, state.observed_at),
         _since_intent(state, state.settled_at),
         len(state.flips_since(at)),

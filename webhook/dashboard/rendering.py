@@ -108,9 +108,9 @@ def word(name: str) -> str:
 def state(one: Finding, now: float) -> str:
     """Say how a finding stands: `waiting: no sign for 26 s, fine in 34 s if it stays so`."""
     if one.is_ending(now):
-        quiet = one.quiet_for(now)
+        quiet = max(now - parse_time(one.last_seen), 0.0)
         left = span(max(one.resolves_after - quiet, 0.0) // 1)
-        if one.is_whole(now):
+        if one.ends[1] <= now:
             return f"repaired, resolved in {left} if it stays so"
         why = "repaired" if one.repaired else f"no sign for {span(quiet // 1)}"
         return f"waiting: {why}, fine in {left} if it stays so"
@@ -128,11 +128,6 @@ def stamp(at: str | float) -> str:
 def parse_time(at: str | float) -> float:
     """Return the Unix seconds of a time: RFC 3339, or Unix seconds already."""
     return at if isinstance(at, float) else datetime.fromisoformat(at).timestamp()
-
-
-def stamp_exactly(at: float) -> str:
-    """Format Unix seconds as RFC 3339 with microseconds."""
-    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def seconds(at: str | None) -> float:

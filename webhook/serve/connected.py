@@ -161,13 +161,8 @@ class ConnectedCluster:
         if app.settings.heal and leader is not None:
             healing = Healing(self.objects, leader)
             app.metrics.counts("genguard_heals_total", healing.counts)
-        pods = app.pods
         rechecking = Rechecking(
-            detecting.detection.ledger,
-            self.objects,
-            healing,
-            supervisor=app.supervisor,
-            lost_at=None if pods is None else lambda: pods.lost_at,
+            detecting.detection.ledger, self.objects, healing, supervisor=app.supervisor
         )
         await self._run(Reconciler("look at damaged objects", rechecking.recheck, leader))
         versions = Versions(lambda: app.setup.dependencies.engine, detecting.see_version)

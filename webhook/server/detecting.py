@@ -175,7 +175,6 @@ class Detecting:
         Raises msgspec.MsgspecError, ValueError or RecursionError.
         """
         self.know(self.detection.ledger.restore(rows, keeps_own=True))
-        self.detection.ledger.doubt()  # until this replica led, writes may have been lost
 
     def show(self, rows: Iterable[Row]) -> None:
         """Show what the leader has saved; raises the same."""

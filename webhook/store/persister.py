@@ -135,7 +135,7 @@ class Persister:
             if isinstance(error, _UNREADABLE):
                 raise DamagedStoreError(f"{self.place}: a row cannot be read") from error
             raise
-        self._saved = {one.name: one.mark for one in self.findings.snapshot()}
+        self._saved = {one.id: one.mark for one in self.findings.snapshot()}
         if rows:
             facts = {"place": str(self.place), "findings": len(rows)}
             LOGGER.info("findings restored", extra={"facts": facts})
@@ -211,16 +211,16 @@ class Persister:
 
     async def _save(self, *, is_last: bool) -> None:
         found = [one async for one in _by_and_by(self.findings.snapshot())]
-        marks = {one.name: one.mark for one in found}
+        marks = {one.id: one.mark for one in found}
         if not self._is_due(marks, is_last=is_last):
             return
-        rows = [(one.name, one.content()) async for one in _by_and_by(found)]
+        rows = [(one.id, one.content()) async for one in _by_and_by(found)]
         brief = rows
         if sum(len(content) for _, content in rows) > self.place.room:
             contents = dict(rows)
-            order = [one for one in self.findings.snapshot(self.place.room) if one.name in contents]
-            rows = [(one.name, contents[one.name]) for one in order]
-            brief = [(one.name, one.content(is_brief=True)) async for one in _by_and_by(order)]
+            order = [one for one in self.findings.snapshot(self.place.room) if one.id in contents]
+            rows = [(one.id, contents[one.id]) for one in order]
+            brief = [(one.id, one.content(is_brief=True)) async for one in _by_and_by(order)]
         left_out = await self.place.save(rows, brief)
         if self._is_failing:
             LOGGER.info("findings are saved again")
@@ -238,7 +238,7 @@ class Persister:
         if saved is None or is_last or self.clock() - self._saved_at >= self.place.seconds:
             return True
         return marks.keys() != saved.keys() or any(
-            mark.news != saved[name].news for name, mark in marks.items()
+            mark[0] != saved[name][0] for name, mark in marks.items()
         )
 
     def _warn(self, message: str, error: Exception) -> None:

@@ -122,14 +122,11 @@ class Findings:
         self.restored: dict[str, Damaged] = {}
         self.seen: list[tuple[str, bool]] = []
 
-    def doubt(self) -> None:
-        self.known |= self.restored
-        self.restored = {}
+    def damaged(self):
+        yield from self.known.values()
+        yield from [one._replace(is_known=False) for one in self.restored.values()]
 
-    def damaged(self, *, in_doubt: bool = False):
-        yield from list((self.known | self.restored if in_doubt else self.known).values())
-
-    def look(self, where, is_broken, now: float, *, in_doubt: bool = False) -> None:
+    def look(self, where, is_broken, now: float) -> None:
         for finding, damaged in (self.known | self.restored).items():
             if damaged.object == where:
                 self.seen.append((finding, is_broken(damaged.damage)))

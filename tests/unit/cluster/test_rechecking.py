@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from contextlib import suppress
 
 import aiohttp
@@ -12,9 +11,7 @@ from genguard.detection.ledger import Damaged
 from tests.unit.cluster.objects import Api, Findings, deployment, lost
 from webhook.cluster import healing as module
 from webhook.cluster.healing import (
-    AGAIN_IN_DOUBT_SECONDS,
     AGAIN_SECONDS,
-    DOUBT_SECONDS,
     FRESH_SECONDS,
     MOST_READS,
     Rechecking,
@@ -38,13 +35,7 @@ class Scene:
         self.api, self.findings = Api(), Findings(*known)
         for one in known:
             self.api.put(one.object)
-        self.lost_at = float("-inf")
-        self.rechecking = Rechecking(
-            self.findings,
-            StoredObjects(self.api),
-            clock=lambda: self.now,
-            lost_at=lambda: self.lost_at,
-        )
+        self.rechecking = Rechecking(self.findings, StoredObjects(self.api), clock=lambda: self.now)
 
     async def turn(self, seconds: float = 0.0) -> list[str]:
         """One turn after so many seconds; the names that were looked at."""
@@ -90,20 +81,17 @@ async def test_what_cannot_be_looked_at_stays_as_it_is_known(trouble):
     assert scene.findings.seen == [("f1", True)]
 
 
-async def test_what_was_restored_is_read_again_after_a_replica_was_lost():
+async def test_what_was_restored_is_read_again_but_after_what_is_damaged():
     scene = Scene(damaged())
     scene.api.put(WEB, observedGeneration=3)
-    assert await scene.turn() == ["web"]
-    assert await scene.turn(AGAIN_SECONDS) == [], "it is whole"
-    scene.lost_at = time.monotonic()
-    assert await scene.turn() == ["web"]
+    for _ in range(2):
+        assert await scene.turn(AGAIN_SECONDS) == ["web"]
+    scene.findings.known["f2"] = damaged("db", "f2")
+    scene.api.put(DB)
+    assert await scene.turn(AGAIN_SECONDS) == ["db", "web"]
     scene.api.put(WEB, observedGeneration=0)
-    assert await scene.turn(AGAIN_IN_DOUBT_SECONDS) == ["web"], "a call may have waited for it"
-    assert list(scene.findings.known) == ["f1"]
-    scene.api.put(WEB, observedGeneration=3)
-    scene.lost_at -= DOUBT_SECONDS
-    assert await scene.turn(AGAIN_SECONDS) == ["web"]
-    assert await scene.turn(AGAIN_SECONDS) == []
+    await scene.turn(AGAIN_SECONDS)
+    assert sorted(scene.findings.known) == ["f1", "f2"], "a write has passed unseen"
 
 
 async def test_an_object_that_is_being_written_is_left_alone_for_a_moment():

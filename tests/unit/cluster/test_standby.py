@@ -209,13 +209,11 @@ async def test_with_a_shared_store_all_are_behind_the_service_but_who_is_not_rea
     await connections.made_by("a", b=True, c=said)
     await cluster.tick("a")
     assert cluster.active == ["a", "b", "c"], "c was never reached: a firewall may refuse it"
-    assert pods.lost_at < 0
     await connections.made_by("a", c=True)
     await connections.made_by("a", c=said)
     assert pods._taking._due.is_set()
     await cluster.tick("a", "b", "c")
     assert cluster.active == ["a", "b"]
-    assert pods.lost_at > 0
     await connections.made_by("a", c=True)
     await cluster.tick("a")
     assert cluster.active == ["a", "b", "c"]
@@ -260,7 +258,6 @@ async def test_a_node_that_vanishes_is_followed_when_the_lease_has_run_out():
     assert cluster.active == ["a"]
     await cluster.pass_time(2 * TICK_SECONDS, "b")
     assert cluster.active == ["b"], "its pod still says that it is ready, and loses the label"
-    assert cluster.each["b"].lost_at > 0, "writes whose calls wait for it may be stored later"
     await cluster.pass_time(60, "a", "b")
     assert cluster.leaders == ["b"]
 

@@ -8,6 +8,7 @@ from msgspec import structs
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.fact import Fact
+from genguard.detection.finding import Finding
 from genguard.detection.ledger import Ledger, Row
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
@@ -98,6 +99,13 @@ def status(**fields: Any) -> dict[str, Any]:
     return {"status": fields}
 
 
+def settled(known: Ledger | Detection, now: float) -> list[Finding]:
+    """Settle, and return what is resolved by that."""
+    before = {one.id for one in known.findings() if one.state == "resolved"}
+    known.settle(now)
+    return [x for x in known.findings() if x.state == "resolved" and x.id not in before]
+
+
 def rows_of(ledger: Ledger) -> list[Row]:
     """All findings as they are saved."""
-    return [(one.name, one.content()) for one in ledger.snapshot()]
+    return [(one.id, one.content()) for one in ledger.snapshot()]

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from genguard.admission.matching import ResourceKind, read_configurations, read_policies
 from genguard.detection.detection import Detection
-from genguard.detection.finding_state import Requesters
+from genguard.detection.ledger import Ledger
+from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table
@@ -164,9 +165,10 @@ def test_a_review_is_slow_where_conditions_may_be_evaluated(documents, place, is
     [(1, 3, "possible"), (1, 2, "possible"), (2, 3, "likely"), (3, 3, "likely")],
 )
 def test_a_policy_comes_before_its_requester_where_it_acted_on_most_writes(acted, writes, told):
-    requesters, pins = Requesters(), suspects(policy(), binding())
+    ledger, sign = Ledger(suspects(policy(), binding())), Blame.REQUESTER
     for number in range(writes):
         policies = (Acted("pins", is_sure=True),) if number < acted else ()
-        write = replace(WRITE, requester=Requester("user", "kubectl"), policies=policies)
-        requesters.look(write, ("/spec/replicas",), pins)
-    assert [one.confidence.value for one in requesters.actors(is_sure=True)] == [told]
+        one = replace(WRITE, requester=Requester("user", "kubectl"), policies=policies)
+        ledger.add("x", Signal(sign, ("/spec/replicas",), "", (one.requester,)), one)
+    (found,) = ledger.findings()
+    assert [x.confidence.value for x in found.actors if x.type == "policy"] == [told]

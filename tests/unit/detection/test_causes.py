@@ -5,8 +5,9 @@ import pytest
 
 from genguard.detection.causes import beneath_causes, root_causes
 from genguard.detection.finding import Finding
-from genguard.detection.finding_state import FindingState
+from genguard.detection.finding_state import Account, FindingState
 from genguard.detection.ledger import Ledger
+from genguard.detection.questions.question import Blame
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester
 from tests.cases_loader import Case, load, table
@@ -64,7 +65,8 @@ def test_a_row_of_an_older_version_is_read_and_stands_alone():
 def state(detector: str, *users: str, last: float = 100.0) -> FindingState:
     where = ObjectKey("example.org", "v1", "widgets", "default", "parent", "uid-of-parent")
     made = FindingState(detector, detector, where, "", 50.0, last, 10, minor=False)
-    made.requesters.blame([Requester(user, "") for user in users])
+    blamed = tuple(Requester(user, "") for user in users)
+    made.accounts = {Account(Blame.REQUESTER, blamed, (), (), is_whole=True): 10}
     made.paths = {"/spec/size": None}
     return made
 

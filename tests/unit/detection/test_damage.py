@@ -20,8 +20,7 @@ from genguard.detection.damage import (
 )
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding, Severity
-from genguard.detection.finding_state import QUIET_SECONDS
-from genguard.detection.ledger import SECONDS_UNSEEN
+from genguard.detection.finding_state import QUIET_SECONDS, SECONDS_UNSEEN
 from genguard.objects.observed import Observed, read_observed
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
@@ -33,6 +32,7 @@ from tests.unit.detection.builders import (
     fact,
     feed,
     joined,
+    settled,
     update,
 )
 
@@ -139,7 +139,7 @@ def test_a_finding_stays_quiet_while_its_value_is_lost():
     detection = clobbered()
     assert only(detection).state == "open"
     for later in (0.0, 1.0):
-        assert detection.settle(102.0 + QUIET_SECONDS + later) == ()
+        assert settled(detection, 102.0 + QUIET_SECONDS + later) == []
         assert only(detection).state == "quiet"
 
 
@@ -164,7 +164,7 @@ def test_a_value_that_comes_back_early_still_waits_for_quiet():
     sent = {"observedGeneration": 1}
     write_status(detection, 110.0, sent, sent, sent)
     assert only(detection).state == "open"
-    (resolved,) = detection.settle(102.0 + QUIET_SECONDS)
+    (resolved,) = settled(detection, 102.0 + QUIET_SECONDS)
     assert resolved.state == "resolved"
 
 
@@ -173,8 +173,8 @@ def test_a_value_that_was_repaired_on_its_way_is_no_damage():
     sent = {"observedGeneration": 1}
     for number in range(3):
         write_status(detection, 100.0 + number, sent, {}, sent)
-    assert not list(detection.ledger.damaged())
-    (resolved,) = detection.settle(102.0 + QUIET_SECONDS)
+    assert not any(one.is_known for one in detection.ledger.damaged())
+    (resolved,) = settled(detection, 102.0 + QUIET_SECONDS)
     assert resolved.count == 3
 
 
@@ -191,8 +191,8 @@ def test_a_look_at_the_object_resolves_a_quiet_finding_or_makes_it_a_warning():
 
 def test_damage_that_nobody_looked_at_for_a_day_is_not_told_of_any_more():
     detection = clobbered()
-    assert detection.settle(102.0 + SECONDS_UNSEEN - 1) == ()
-    (resolved,) = detection.settle(102.0 + SECONDS_UNSEEN)
+    assert settled(detection, 102.0 + SECONDS_UNSEEN - 1) == []
+    (resolved,) = settled(detection, 102.0 + SECONDS_UNSEEN)
     assert resolved.state == "resolved"
 
 

@@ -80,7 +80,7 @@ def test_a_tenant_crowds_nobody_out_of_what_is_saved_for_the_standby(attack):
         enter(ledger, namespace(number), f"mine-{number}", sign(), 10, 11)
     found = list(ledger.snapshot(MOST_BYTES_OF_BLOCK))
     whole, brief = (
-        [(one.name, one.content(is_brief=is_brief)) for one in found] for is_brief in (False, True)
+        [(one.id, one.content(is_brief=is_brief)) for one in found] for is_brief in (False, True)
     )
     block, left_out = pack(whole, brief)
     assert left_out
@@ -93,7 +93,7 @@ def test_a_tenant_crowds_nobody_out_of_what_is_saved_for_the_standby(attack):
 def test_what_is_resolved_goes_first_then_info_and_damage_last(monkeypatch):
     ledger = Ledger(Suspects())
     enter(ledger, "a", "resolved", costly(), 1, 2, 3)
-    list(ledger.settle(10_000.0))
+    ledger.settle(10_000.0)
     enter(ledger, "a", "damaged", with_damage(costly()), 10_000)
     enter(ledger, "a", "warning", costly(), 10_001, 10_002, 10_003)
     enter(ledger, "a", "info", costly(), 10_004)

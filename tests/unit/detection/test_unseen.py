@@ -20,6 +20,7 @@ from tests.unit.detection.builders import (
     feed,
     joined,
     rows_of,
+    settled,
     spec,
     status,
     update,
@@ -67,12 +68,12 @@ def missed_in(ledger: Ledger, *seconds: float, subresource: str = "") -> None:
 def test_a_finding_is_not_resolved_while_reviews_of_its_object_are_missed():
     ledger = ledger_of((SIGN, WHOLE))
     missed_in(ledger, 10, 60, 110)
-    assert not [*ledger.settle(START + 110 + QUIET_SECONDS - 1)]
+    assert not settled(ledger, START + 110 + QUIET_SECONDS - 1)
     (found,) = ledger.findings()
     assert found.incomplete_since == "1970-01-01T00:16:50Z"
     assert found.state == "open"
     assert not found.is_ending(START + 110), "nobody knows whether it ends"
-    (resolved,) = ledger.settle(START + 110 + QUIET_SECONDS)
+    (resolved,) = settled(ledger, START + 110 + QUIET_SECONDS)
     assert (resolved.state, resolved.incomplete_since) == ("resolved", "")
 
 
@@ -80,21 +81,21 @@ def test_reviews_of_another_subresource_or_object_say_nothing_of_a_finding():
     ledger = ledger_of((SIGN, WHOLE))
     missed_in(ledger, 50, subresource="status")
     ledger.miss(replace(WHOLE.object, name="other", uid="other"), "", START + 50)
-    assert [*ledger.settle(START + QUIET_SECONDS)]
+    assert settled(ledger, START + QUIET_SECONDS)
 
 
 def test_a_scale_is_a_view_of_the_object_itself():
     ledger = ledger_of((SIGN, WHOLE))
     missed_in(ledger, 50, subresource="scale")
-    assert not [*ledger.settle(START + QUIET_SECONDS)]
+    assert not settled(ledger, START + QUIET_SECONDS)
 
 
 def test_a_review_of_nobody_knows_which_object_holds_all_findings():
     ledger = ledger_of((SIGN, WHOLE))
     ledger.miss(None, "", START + 30)
-    assert not [*ledger.settle(START + QUIET_SECONDS)]
+    assert not settled(ledger, START + QUIET_SECONDS)
     assert ledger.findings()[0].incomplete_since
-    assert [*ledger.settle(START + 30 + QUIET_SECONDS)]
+    assert settled(ledger, START + 30 + QUIET_SECONDS)
 
 
 def test_a_finding_that_goes_on_being_seen_is_complete_again_after_a_while():
@@ -102,7 +103,7 @@ def test_a_finding_that_goes_on_being_seen_is_complete_again_after_a_while():
     missed_in(ledger, 1)
     for second in range(2, 70):
         ledger.add("spec-fight", SIGN, replace(WHOLE, time=START + second))
-        assert not [*ledger.settle(START + second)]
+        assert not settled(ledger, START + second)
     assert ledger.findings()[0].incomplete_since == ""
 
 
@@ -110,7 +111,7 @@ def test_a_restored_finding_knows_since_when_it_is_not_fully_seen():
     ledger, other = ledger_of((SIGN, WHOLE)), Ledger(Suspects())
     missed_in(ledger, 5)
     other.restore(rows_of(ledger))
-    assert not [*other.settle(START + QUIET_SECONDS)]
+    assert not settled(other, START + QUIET_SECONDS)
     assert other.findings() == ledger.findings()
 
 

@@ -18,6 +18,7 @@ from tests.unit.detection.builders import rows_of
 from tests.unit.detection.test_ledger import looping
 from tests.waiting import until
 from webhook.alerts.change import Change, Transition
+from webhook.dashboard.rendering import parse_time
 from webhook.server import detecting as module
 from webhook.server.detecting import Detecting
 from webhook.server.options import Limits
@@ -255,7 +256,7 @@ async def test_a_loop_goes_on_through_a_jump_of_the_clock_and_ends_in_its_usual_
         assert server.is_going_on
     (found,) = cleared(server.detecting)
     assert (found.id, found.first_seen) == (begun.id, begun.first_seen)
-    quiet(server.detecting, times, QUIET_SECONDS - found.quiet_for(times.wall) - 1)
+    quiet(server.detecting, times, QUIET_SECONDS - (times.wall - parse_time(found.last_seen)) - 1)
     assert [state for state, _ in server.known] == ["open"]
     quiet(server.detecting, times, 4)  # a write without an outcome is judged some seconds later
     assert [state for state, _ in server.known] == [after]

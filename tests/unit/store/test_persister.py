@@ -4,6 +4,7 @@ import base64
 import logging
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -71,7 +72,7 @@ async def next_pod(api: ConfigMaps, *, stands_by: bool = False) -> Pod:
 
 
 def saved(api: ConfigMaps) -> list[str]:
-    return [name.split("\0")[3] for name, _ in api.rows]
+    return [msgspec.msgpack.decode(content)["object"][5] for _, content in api.rows]
 
 
 @pytest.mark.parametrize("later", ["opened", "more severe", "resolved"])
@@ -84,7 +85,7 @@ async def test_what_is_new_is_saved_at_the_next_look(later):
     elif later == "more severe":
         pod.sign("a", times=2)
     else:
-        list(pod.ledger.settle(QUIET_SECONDS))
+        pod.ledger.settle(QUIET_SECONDS)
     assert await pod.turn()
     assert saved(pod.api) == {"opened": ["a", "b"], "more severe": ["a"], "resolved": []}[later]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from genguard.detection.finding import Severity
-from genguard.detection.ledger import Ledger, Mark, Row, Saved
+from genguard.detection.ledger import Ledger, Row, Saved
 from webhook.store.address import BadStoreError
 from webhook.store.persister import (
     DAMAGED,
@@ -104,7 +104,7 @@ class Words(Ledger):
 
     def snapshot(self, room: int = 0) -> Iterator[Saved]:
         for word, times in self.said.items():
-            mark = Mark(("open", Severity.INFO, None), (times, 0.0))
+            mark = ("open", Severity.INFO, None), (times, 0.0)
             yield Saved(word, mark, lambda times=times: b"%d" % times)
 
     def restore(self, rows: Iterable[Row], *, keeps_own: bool = False) -> set[str]:
