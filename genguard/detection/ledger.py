@@ -203,18 +203,20 @@ class Ledger:
         shared = {detector: share(several) for detector, several in blamed.items()}
 
         @cache
-        def accused(detector: str, where: ResourceKind, names: tuple[str, ...]) -> Accused:
+        def choose(detector: str, where: ResourceKind, names: tuple[str, ...]) -> Accused:
             return tuple(self._suspects.accused(names, shared.get(detector, {}), where))
 
         for one in entries:
-            where = one.object
-            names = self._suspects.by_age(one.webhooks, one.first + self._ahead)
-            kind = ResourceKind(where.group, where.resource, one.subresource)
-            made_of = causes.get(one.id, ""), accused(one.detector, kind, names)
-            self._is_told = self._is_told and len(names) <= 1
-            told = self._told.get(one.id)
-            if told is None or told[:2] != made_of:
-                told = self._told[one.id] = *made_of, self._finding(one, *made_of)
+            accused: Accused = ()
+            if names := one.webhooks:
+                where = one.object
+                kind = ResourceKind(where.group, where.resource, one.subresource)
+                names = self._suspects.by_age(names, one.first + self._ahead)
+                accused = choose(one.detector, kind, names)
+                self._is_told = self._is_told and len(names) <= 1
+            told, cause = self._told.get(one.id), causes.get(one.id, "")
+            if told is None or told[:2] != (cause, accused):
+                told = self._told[one.id] = cause, accused, self._finding(one, cause, accused)
             found.append(told[2])
         if found != self._each:
             self._each, self._folded = found, fold(tuple(found))
