@@ -25,7 +25,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from heapq import nlargest
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -210,54 +210,39 @@ _EXAMPLES: Final = 5
 _STATES: Final = ("open", "quiet", "resolved")
 
 
-class _Harm(NamedTuple):
-    """What findings of one culprit have in common."""
-
-    detector: str
-    subresource: str
-    type: str
-    name: str
-    field: str
+_Harm = tuple[str, str, str, str, str]
+"""What findings of one culprit have in common: their detector and subresource, the type and name of
+the actor, and the field."""
 
 
 def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return these findings and those of culprits, oldest first."""
     groups: dict[_Harm, list[Finding]] = {}
     for one in findings:
-        harm = _harm_of(one)
-        if harm is not None:
+        sure = [actor for actor in one.actors if actor.confidence is not Confidence.POSSIBLE]
+        if len(sure) == 1 and one.paths and not one.caused_by:
+            who = sure[0].type, sure[0].name
+            harm = one.detector, one.subresource, *who, _field(one.paths[0])
             groups.setdefault(harm, []).append(one)
     wholes: dict[str, Finding] = {}
     for harm, some in groups.items():
-        parts = _episode(some) if len(some) >= LEAST else ()
+        if len(some) < LEAST:
+            continue
+        # Those that go on, and those that were resolved since the first of these began.
+        began = min((one.first_seen for one in some if one.state != "resolved"), default="")
+        parts = [one for one in some if one.state != "resolved" or one.last_seen >= began]
         if len(parts) >= LEAST:
             wholes |= dict.fromkeys([one.id for one in parts], _whole(harm, parts))
     if not wholes:
         return findings
     found: dict[str, Finding] = {}
     for one in findings:
-        whole = wholes.get(one.id)
-        if whole is None:
-            found[one.id] = one
-            continue
-        found.setdefault(whole.id, whole)  # it comes before the first of its parts
-        found[one.id] = msgspec.structs.replace(one, part_of=whole.id, severity=Severity.INFO)
+        whole, part = wholes.get(one.id), one
+        if whole is not None:
+            found.setdefault(whole.id, whole)  # it comes before the first of its parts
+            part = msgspec.structs.replace(one, part_of=whole.id, severity=Severity.INFO)
+        found[one.id] = part
     return tuple(found.values())
-
-
-def _episode(some: Sequence[Finding]) -> Sequence[Finding]:
-    """Return those that go on, and those that were resolved since the first of these began."""
-    began = min((one.first_seen for one in some if one.state != "resolved"), default="")
-    return [one for one in some if one.state != "resolved" or one.last_seen >= began]
-
-
-def _harm_of(one: Finding) -> _Harm | None:
-    """Return what it has in common with others; None where nobody is sure."""
-    sure = [actor for actor in one.actors if actor.confidence is not Confidence.POSSIBLE]
-    if len(sure) != 1 or one.caused_by or not one.paths:
-        return None
-    (actor,) = sure
-    return _Harm(one.detector, one.subresource, actor.type, actor.name, _field(one.paths[0]))
 
 
 @lru_cache(1_024)
@@ -267,11 +252,12 @@ def _field(pointer: str) -> str:
 
 
 def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
+    detector, subresource, kind, name, _ = harm
     newest = max(parts, key=lambda one: one.last_seen)
     first = min(parts, key=lambda one: one.first_seen)
     notes = [one for one in first.evidence if "note" in one]
-    ages = [one["note"] for one in notes if one["actor"] == harm.name and harm.type != "user"]
-    who = f"{harm.name}, {ages[0]}," if ages else harm.name
+    ages = [one["note"] for one in notes if one["actor"] == name and kind != "user"]
+    who = f"{name}, {ages[0]}," if ages else name
     alive = [one for one in parts if one.state != "resolved"]
     kinds = Counter(one.object.resource for one in parts)
     examples = tuple(one.object for one in parts[:_EXAMPLES])
@@ -280,13 +266,13 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
     identity = "\0".join(("culprit", *harm)).encode()
     return Finding(
         id=hashlib.blake2b(identity, digest_size=8).hexdigest(),
-        detector=harm.detector,
-        severity=_severity(harm.detector, parts, alive),
+        detector=detector,
+        severity=_severity(detector, parts, alive),
         state=min((one.state for one in parts), key=_STATES.index),
         objects=objects,
-        subresource=harm.subresource,
+        subresource=subresource,
         paths=tuple(dict.fromkeys(path for one in parts for path in one.paths))[:MOST_PATHS],
-        actors=tuple(one for one in newest.actors if one.name == harm.name),
+        actors=tuple(one for one in newest.actors if one.name == name),
         count=sum(one.count for one in parts),
         first_seen=first.first_seen,
         last_seen=newest.last_seen,

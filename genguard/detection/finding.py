@@ -20,30 +20,27 @@ _OVERDUE: Final = 4 / 3
 """Of its pace: a loop that turns once a minute is overdue after 80 s."""
 
 
-class Severity(StrEnum):
+class _Ranked(StrEnum):
+    @property
+    def rank(self) -> int:
+        """Its place in the order: the worst severity has the largest, the surest the smallest."""
+        return _RANKS[self]
+
+
+class Severity(_Ranked):
     """Once is an anomaly; the same again on one object is a loop."""
 
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
 
-    @property
-    def rank(self) -> int:
-        """Its place in the order of severities: the worst has the largest."""
-        return _RANKS[self]
 
-
-class Confidence(StrEnum):
+class Confidence(_Ranked):
     """How sure it is that an actor did it."""
 
     CERTAIN = "certain"
     LIKELY = "likely"
     POSSIBLE = "possible"
-
-    @property
-    def rank(self) -> int:
-        """Its place in the order of confidence: the surest has the smallest."""
-        return _RANKS[self]
 
 
 _RANKS: Final = {one: rank for kind in (Severity, Confidence) for rank, one in enumerate(kind)}

@@ -176,9 +176,7 @@ class FindingState(msgspec.Struct, gc=False):
         self.damage = sign.damage if write.has_outcome or write.missing else None
         self.averted = sign.averted
         self.pace = sign.pace
-        for path in sign.paths[:MOST_PATHS]:
-            if len(self.paths) < MOST_PATHS:
-                self.paths[path] = None
+        self.paths = dict.fromkeys([*self.paths | dict.fromkeys(sign.paths)][:MOST_PATHS])
         for owner in follows:
             _count(self.follows, owner)
         about: dict[str, Any] = {}

@@ -86,7 +86,6 @@ class AlertmanagerSink:
 
     def _alert(self, finding: Finding, now: datetime) -> dict[str, Any]:
         """Return an alert, firing or ended: one that follows from another finding does not fire."""
-        is_over = finding.state == "resolved" or finding.severity not in _ALERTED
         where = finding.object
         actors = finding.actor_labels
         target = f"{where.namespace}/{where.name}" if where.namespace else where.name
@@ -102,7 +101,7 @@ class AlertmanagerSink:
             "annotations": {key: printable(text) for key, text in annotations.items()},
             # After the clock was set back, first_seen may lie ahead: Alertmanager refuses such.
             "startsAt": min(finding.first_seen, _text(now)),
-            "endsAt": _text(now if is_over else now + LIFETIME),
+            "endsAt": _text(now + LIFETIME if _is_open(finding) else now),
         }
 
 

@@ -14,7 +14,6 @@ _LEVELS: Final = {
     Severity.WARNING: logging.WARNING,
     Severity.CRITICAL: logging.ERROR,
 }
-_ORDER: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class Transition(StrEnum):
@@ -54,15 +53,14 @@ class TransitionTracker:
 
     def since(self, findings: tuple[Finding, ...]) -> tuple[Change, ...]:
         """Return the changes since the last call."""
-        found: list[Change] = []
-        seen: dict[str, tuple[str, Severity]] = {}
-        for finding in findings:
-            transition = self._transition(finding)
-            if transition is not None:
-                found.append(Change(transition, finding))
-            seen[finding.id] = (finding.state, finding.severity)
-        self._seen = seen
-        return tuple(found)
+        found = tuple(
+            Change(transition, finding)
+            for finding in findings
+            if (transition := self._transition(finding)) is not None
+        )
+        self._seen = {}
+        self.know(findings)
+        return found
 
     def know(self, findings: Iterable[Finding]) -> None:
         """Take these findings as reported: another replica has reported them."""
@@ -76,9 +74,9 @@ class TransitionTracker:
         # From open to quiet and back is not reported: the damage was there all the time.
         if (state == "resolved") != (finding.state == "resolved"):
             return Transition.RESOLVED if finding.state == "resolved" else Transition.REOPENED
-        if finding.above and _ORDER[finding.severity] < _ORDER[severity]:
+        if finding.above and finding.severity.rank < severity.rank:
             return Transition.FOLDED
-        return Transition.ESCALATED if _ORDER[finding.severity] > _ORDER[severity] else None
+        return Transition.ESCALATED if finding.severity.rank > severity.rank else None
 
 
 async def log_changes(changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:

@@ -74,9 +74,9 @@ class FindingFilter(NamedTuple):
         return beneath_causes(one for one in findings if self._is_meant(one, now))
 
     def _is_meant(self, one: Finding, now: float) -> bool:
-        least = list(Severity).index(Severity(self.severity)) if self.severity else 0
+        least = Severity(self.severity or Severity.INFO)
         return (
-            list(Severity).index(one.severity) >= least
+            one.severity.rank >= least.rank
             and (self.object is None or self.object(one.object))
             and self.name in ("", one.object.name)
             and all(
