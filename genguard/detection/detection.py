@@ -23,6 +23,7 @@ from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
 from genguard.detection.questions import ALL
+from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.question import Found, Lived, Questions, Stale
@@ -71,10 +72,9 @@ class Detection:
         self.ledger: Final = Ledger(self._suspects)
         self._lives: Final = Lives()
         self._refused: Final = Refused(self._lives, self.history)
-        numbers = Numbers()
-        self.honesty: Final = numbers.honesty
-        others = [one() for one in ALL if one not in {Lives, Refused, Numbers}]
-        asked = *others, numbers, self._lives, self._refused
+        self.honesty: Final = Numbers()
+        others = [one() for one in ALL if one not in {Lives, Refused, Numbers, Chases}]
+        asked = *others, self.honesty, self._lives, self._refused, Chases(self.history)
         self._questions: Final = Questions(asked, only)
         self._completed: list[Write | Unanswered | Lived | Stale] = []
         self._shows: Final = shows

@@ -10,16 +10,14 @@ alternation, too), several objects by one actor, and three that move by turns: t
 third. Where labels and annotations are all that is written, times alone prove nothing.
 """
 
-from collections import OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
 from statistics import correlation, fmean, median, pstdev
 from typing import ClassVar, Final, NamedTuple
 
-import msgspec
-
 from genguard.admission.review import Phase
-from genguard.detection.history import ObjectHistory, history_name
+from genguard.detection.history import History, ObjectHistory, history_name
 from genguard.detection.questions.question import (
     Answers,
     Blame,
@@ -30,7 +28,8 @@ from genguard.detection.questions.question import (
     signal,
 )
 from genguard.detection.values import Digest, digest_of
-from genguard.detection.write import ObjectKey, Requester, Write
+from genguard.detection.write import ObjectKey, Write
+from genguard.objects.bounded import Bounded
 
 LOOP: Final = Declared(
     "cross-object-loop",
@@ -66,102 +65,145 @@ _OFTEN: Final = 0.7
 MOST_MOVING: Final = 400
 MOST_MOVES: Final = 24
 _MOVES_BEFORE: Final = 4
-"""An object with so many moves by one actor is followed from then on."""
+"""An object with so many writes is followed from then on; so many moves of it are one actor's."""
 _SECONDS_BETWEEN: Final = 60.0
 """Moves that are further apart are not the same loop."""
 _TURNS: Final = 3
 """Two objects that moved by turns so often are looked at; for most it is chance."""
 _MOST_LOOKED_BACK: Final = 64
 _MOST_LEAVES_OF_MOVE: Final = 4
-_LONGEST_VERSION: Final = 64
 _RECORDS: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
 """Their writers record what happens elsewhere, and nobody is led by them."""
 
 
-class Move(NamedTuple):
-    """One move of an object.
-
-    base        the resourceVersion that it was written upon
-    generation  the generation afterwards
-    made        digests of the first new values
-    is_of_metadata  it changes metadata alone
-    """
-
-    time: float
-    base: str
-    generation: int
-    made: tuple[Digest, ...]
-    is_of_metadata: bool = False
-
-
-class MovingObject(msgspec.Struct, frozen=True, gc=False):
-    """An object, the only actor that moves it, the uid of its owner, and its latest moves."""
+class _Moving(NamedTuple):
+    """An object that moves, and how often each of the others moved just once between its moves."""
 
     object: ObjectKey
-    requester: Requester
-    owner: str
-    moves: tuple[Move, ...]
+    turns: dict[str, int]
 
 
-_Turns = tuple[Sequence[Move], Sequence[Move]]
-"""The latest moves of mine, and of theirs between them, the oldest first."""
+class Chases(Question):
+    """See the module.
+
+    It remembers which objects move; those that have not moved for longest go first.
+    """
+
+    findings: ClassVar = (LOOP,)
+
+    def __init__(self, history: History) -> None:
+        self._history: Final = history
+        self._moving: Final[Bounded[str, _Moving]] = Bounded(MOST_MOVING)
+        self._latest: Final[deque[str]] = deque(maxlen=_MOST_LOOKED_BACK)
+
+    def ask(self, event: Event) -> Answers:
+        """Ask whether a write is one of a chase."""
+        if not isinstance(event, Seen) or not _is_move(event.write):
+            return
+        write, past = event
+        if Phase.OUTCOME in write.missing or len(past.writes) < _MOVES_BEFORE:
+            return
+        often = self._in_turn_with(write.object)
+        if often and len(mine := _moves(past)) >= _MOVES_BEFORE:
+            moves = [(one, _moves(one)) for one in often]
+            found = [(one, each) for one, each in moves if len(each) >= _MOVES_BEFORE]
+            others = _unrelated(past, [one for one, _ in found])
+            if len(others) == 1:
+                (theirs,) = (each for one, each in found if one is others[0])
+                yield from _chased(write, mine, theirs)
+
+    def _in_turn_with(self, key: ObjectKey) -> list[ObjectHistory]:
+        """Return the objects that have moved in turn with one that has just moved."""
+        name = history_name(key)
+        since = Counter(takewhile(lambda one: one != name, reversed(self._latest)))
+        before = self._moving.get(name) or _Moving(key, {})
+        once = ((one, self._moving.get(one)) for one, count in since.items() if count == 1)
+        others = {one: moving.object for one, moving in once if moving is not None}
+        turns = {one: before.turns.get(one, 0) + 1 for one in others}
+        self._moving.put(name, _Moving(key, turns))
+        self._latest.append(name)
+        often = [self._history.find(others[one]) for one, count in turns.items() if count >= _TURNS]
+        return [one for one in often if one is not None]
 
 
-def _chased(write: Write, mine: MovingObject, some: Sequence[MovingObject]) -> Answers:
-    others = _unrelated(mine, some)
-    if len(others) != 1 or others[0].requester.user == mine.requester.user:
-        return
-    (theirs,) = others
-    turns = _by_turns(mine.moves, theirs.moves)
-    # It is told of the object whose name is the first.
-    if _place(mine.object) < _place(theirs.object) and _is_chase(turns):
-        other, user = _told(theirs.object), theirs.requester.user
-        said = f"{mine.requester.user} and {user} chase each other: the one writes"
-        said += f" {_told(mine.object)}, the other {other}, {len(turns[1])} times by turns"
-        requesters, evidence = (
-            (mine.requester, theirs.requester),
-            {"other": other, "otherUser": user},
-        )
-        more = {"requesters": requesters, "evidence": evidence}
-        yield signal(LOOP, write, Blame.REQUESTER, write.all_pointers(), said, **more)
+def _is_move(write: Write) -> bool:
+    """Whether it changes more than times, other than of status."""
+    if not write.writes_more or write.object.resource in _RECORDS:
+        return False
+    changes = write.content.admitted.changes
+    if _moves_state(write) and (not changes or not all(one.holds_time for one in changes)):
+        return True
+    return any(not one.holds_time for one in write.metadata.admitted)
 
 
-def _unrelated(mine: MovingObject, others: Sequence[MovingObject]) -> list[MovingObject]:
+def _moves_state(write: Write) -> bool:
+    """Whether it changes more than metadata."""
+    return write.touches_more and write.state_before != write.state_after
+
+
+def _moves(past: ObjectHistory) -> list[Write]:
+    """Return the latest moves by the actor of the newest, oldest first, if nobody came between.
+
+    Of two writes upon one version only one was stored.
+    """
+    found: list[Write] = []
+    for one in filter(_is_move, reversed(past.writes)):
+        if not found:
+            found.append(one)
+        elif one.base != found[-1].base:
+            is_other = one.requester.user != found[-1].requester.user
+            if is_other or found[-1].time - one.time > _SECONDS_BETWEEN or len(found) >= MOST_MOVES:
+                break
+            found.append(one)
+    return found[::-1]
+
+
+def _unrelated(mine: ObjectHistory, others: Sequence[ObjectHistory]) -> list[ObjectHistory]:
     """Return the others without family of mine, and without what one of the others owns.
 
     What is owned by an object that moves as well follows that one: it chases nobody. What has the
     same owner is written by that one's controller.
     """
-    uids = {one.object.uid for one in others}
+    uids = {one.writes[-1].object.uid for one in others}
     if mine.owner and mine.owner in uids:
         return []
-    owners = {*uids, mine.object.uid, mine.owner}
+    owners = {*uids, mine.writes[-1].object.uid, mine.owner}
     return [one for one in others if not one.owner or one.owner not in owners]
 
 
-def _by_turns(mine: Sequence[Move], theirs: Sequence[Move]) -> _Turns:
-    """Return the latest moves, as far back as each moves once after the other, and steadily."""
+def _chased(write: Write, mine: Sequence[Write], theirs: Sequence[Write]) -> Answers:
+    """Yield a signal for two objects that chase each other, of the one whose name is the first."""
+    one, other = write.requester, theirs[-1].requester
+    if one.user == other.user or _place(write.object) >= _place(theirs[-1].object):
+        return
+    run = _by_turns(mine, theirs)
+    if _is_chase(run):
+        where = _told(theirs[-1].object)
+        said = f"{one.user} and {other.user} chase each other: the one writes"
+        said += f" {_told(write.object)}, the other {where}, {len(run) // 2} times by turns"
+        evidence = {"other": where, "otherUser": other.user}
+        more = {"requesters": (one, other), "evidence": evidence}
+        yield signal(LOOP, write, Blame.REQUESTER, write.all_pointers(), said, **more)
+
+
+def _by_turns(mine: Sequence[Write], theirs: Sequence[Write]) -> list[Write]:
+    """Return the latest moves, as far back as each moves once after the other, and steadily.
+
+    The first and the last are mine, the second is theirs, and so on.
+    """
     before = [(one.time, 1, one) for one in theirs if one.time < mine[-1].time]
     both = sorted([*before, *((one.time, 0, one) for one in mine)], key=lambda one: one[:2])
     run = [both.pop()]
     while both and both[-1][1] != run[-1][1]:
         run.append(both.pop())
-    if len(run) % 2 == 0:
-        run.pop()
-    moves = [move for *_, move in reversed(run)]
-    steady = min(map(_steady, _gaps((moves[::2], moves[1::2]))))
-    moves = moves[-2 * steady - 1 :]
-    return moves[::2], moves[1::2]
+    moves = [move for *_, move in run[len(run) % 2 - 2 :: -1]]
+    gaps = _gaps(moves)
+    return moves[-2 * min(_steady(gaps[::2]), _steady(gaps[1::2])) - 1 :]
 
 
-def _gaps(turns: _Turns) -> tuple[list[float], list[float]]:
-    """Return the seconds from each move of mine to theirs, and from each of theirs to mine."""
-    mine, theirs = turns
-    return _seconds(mine, theirs), _seconds(theirs, mine[1:])
-
-
-def _seconds(moves: Sequence[Move], after: Sequence[Move]) -> list[float]:
-    return [later.time - one.time for one, later in zip(moves, after, strict=False)]
+def _gaps(moves: Sequence[Write]) -> list[float]:
+    """Return the seconds between moves: from mine to theirs, from theirs to mine, and so on."""
+    return [later.time - one.time for one, later in pairwise(moves)]
 
 
 def _steady(gaps: Sequence[float]) -> int:
@@ -171,62 +213,64 @@ def _steady(gaps: Sequence[float]) -> int:
     return len([*steady])
 
 
-def _is_chase(turns: _Turns) -> bool:
-    (mine, theirs), (to_them, to_me) = turns, _gaps(turns)
-    if len(theirs) < _TURNS_WRITTEN or not _is_new(mine) or not _is_new(theirs):
+def _is_chase(run: Sequence[Write]) -> bool:
+    gaps, made = _gaps(run), [_made(one) for one in run]
+    to_them, to_me = gaps[::2], gaps[1::2]
+    if len(to_me) < _TURNS_WRITTEN or not (_is_new(made[::2]) and _is_new(made[1::2])):
         return False
-    longest = max(*to_them, *to_me)
-    if longest <= _SECONDS_WRITTEN and _write_what_they_saw(turns):
+    if max(gaps) <= _SECONDS_WRITTEN and _write_what_they_saw(run, made):
         return True
-    if any(one.is_of_metadata for one in (*mine, *theirs)):
+    if not all(map(_moves_state, run)):
         return False  # heartbeats, leases and passes of many tools are there
-    if len(theirs) < _TURNS_TIMED or longest > _SECONDS_TIMED:
+    if len(to_me) < _TURNS_TIMED or max(gaps) > _SECONDS_TIMED:
         return False
     usual = sorted((median(to_them), median(to_me)))
     return (
         usual[1] <= _ALIKE * usual[0]
-        and not (_is_timer(mine) or _is_timer(theirs))
+        and not (_is_timer(run[::2]) or _is_timer(run[1::2]))
         and _goes_with(to_them, to_me)
         and _goes_with(to_me[:-1], to_them[1:])
     )
 
 
-def _is_new(moves: Sequence[Move]) -> bool:
+_Digests = Sequence[Sequence[Digest]]
+
+
+def _made(move: Write) -> list[Digest]:
+    """Return its first new values."""
+    changes = (*move.content.admitted, *move.metadata.admitted)
+    made = [one.after for one in changes if one.after is not None and not one.holds_time]
+    return made[:_MOST_LEAVES_OF_MOVE]
+
+
+def _is_new(made: _Digests) -> bool:
     """Whether no value came back, of those that were compared."""
-    made = [one.made for one in moves if one.made]
-    return len(made) >= _COMPARED and len(set(made)) == len(made)
+    compared = [tuple(one) for one in made if one]
+    return len(compared) >= _COMPARED and len({*compared}) == len(compared)
 
 
-def _write_what_they_saw(turns: _Turns) -> bool:
-    """Whether each writes the generation, or each the resourceVersion, that the other reached."""
-    mine, theirs = turns
-    by_me = list(zip(theirs, (*theirs[1:], None), mine[1:], strict=True))
-    by_them = [
-        (one, after, move) for (one, after), move in zip(pairwise(mine), theirs, strict=True)
-    ]
+def _write_what_they_saw(run: Sequence[Write], made: _Digests) -> bool:
+    """Whether each writes the generation, or each the resourceVersion, that the other reached.
+
+    The generation as a number or as a text. The version is the one that the next move is upon.
+    """
+    numbers = [str(one.generation_after).encode() for one in run]
+    generations = [(digest_of(one), digest_of(b'"%b"' % one)) for one in numbers]
+    versions = [(digest_of(b'"%b"' % one.base.encode()),) for one in run[2:]]
     return any(
-        all(
-            sum(bool(reached(one, after).intersection(move.made)) for one, after, move in each)
-            >= max(_OFTEN * sum(bool(move.made) for *_, move in each), _COMPARED)
-            for each in (by_me, by_them)
-        )
-        for reached in (_generation, _version)
+        all(_are_often_in(reached[each::2], made[each + 1 :: 2]) for each in (0, 1))
+        for reached in (generations, versions)
     )
 
 
-def _generation(move: Move, _: Move | None) -> set[Digest]:
-    """Return digests of the generation that a move has reached, as a number and as a text."""
-    number = str(move.generation).encode()
-    return {digest_of(number), digest_of(b'"%b"' % number)}
+def _are_often_in(reached: _Digests, made: _Digests) -> bool:
+    pairs = [(set(one), other) for one, other in zip(reached, made, strict=False) if other]
+    compared = [not one.isdisjoint(other) for one, other in pairs]
+    return sum(compared) >= max(_OFTEN * len(compared), _COMPARED)
 
 
-def _version(_: Move, after: Move | None) -> set[Digest]:
-    """Return the digest of the resourceVersion that it has reached: the next is written upon it."""
-    return set() if after is None else {digest_of(b'"%b"' % after.base.encode())}
-
-
-def _is_timer(moves: Sequence[Move]) -> bool:
-    periods = _seconds(moves, moves[1:])
+def _is_timer(moves: Sequence[Write]) -> bool:
+    periods = _gaps(moves)
     usual = fmean(periods)
     return usual > _SECONDS_OF_TIMERS and pstdev(periods) < _CLOCKWORK * usual
 
@@ -246,127 +290,3 @@ def _place(where: ObjectKey) -> tuple[str, str, str, str]:
 def _told(where: ObjectKey) -> str:
     names = "/".join(one for one in (where.namespace, where.name) if one)
     return f"{where.resource} {names}"
-
-
-class Chases(Question):
-    """See the module.
-
-    It remembers objects that one actor moves; those that have not moved for longest go first.
-    """
-
-    findings: ClassVar = (LOOP,)
-
-    def __init__(self) -> None:
-        self._moving: Final[OrderedDict[str, MovingObject]] = OrderedDict()
-        self._turns: Final[dict[str, dict[str, int]]] = {}
-        """Of each object the others that moved just once between its moves, and how often."""
-        self._latest: Final[deque[str]] = deque(maxlen=_MOST_LOOKED_BACK)
-
-    def ask(self, event: Event) -> Answers:
-        """Ask whether a write is one of a chase."""
-        if isinstance(event, Seen) and Phase.OUTCOME not in event.write.missing:
-            mine = self._move(event.write, event.past)
-            if mine is not None:
-                yield from _chased(event.write, mine, self._in_turn_with(mine))
-
-    def _move(self, write: Write, past: ObjectHistory) -> MovingObject | None:
-        """Take in the newest write of an object; return the object if it goes on moving."""
-        if not _is_move(write):
-            return None
-        name = history_name(write.object)
-        known = self._moving.get(name)
-        if known is None and len(past.writes) < _MOVES_BEFORE:
-            return None
-        if known is not None and not _goes_on(known, write):
-            self._drop(name)
-            known = None
-        moves = (*_without_rival(known, write), _move(write)) if known else _moves_of(past.writes)
-        if len(moves) < _MOVES_BEFORE:
-            return None
-        mine = MovingObject(write.object, write.requester, past.owner, moves[-MOST_MOVES:])
-        self._moving[name] = mine
-        self._moving.move_to_end(name)
-        return mine
-
-    def _in_turn_with(self, mine: MovingObject) -> list[MovingObject]:
-        """Return the objects that have moved in turn with one that has just moved."""
-        name = history_name(mine.object)
-        turns = self._turns_of(name)
-        self._latest.append(name)
-        while len(self._moving) > MOST_MOVING:
-            self._drop(next(iter(self._moving)))
-        often = [one for one, count in turns.items() if count >= _TURNS]
-        return [self._moving[one] for one in often if one in self._moving]
-
-    def _turns_of(self, name: str) -> dict[str, int]:
-        """Count the others that have moved just once since the last move of this object."""
-        since: dict[str, int] = {}
-        for one in reversed(self._latest):
-            if one == name:
-                break
-            since[one] = since.get(one, 0) + 1
-        before = self._turns.get(name, {})
-        turns = {
-            one: before.get(one, 0) + 1
-            for one, count in since.items()
-            if count == 1 and one in self._moving
-        }
-        self._turns[name] = turns
-        return turns
-
-    def _drop(self, name: str) -> None:
-        del self._moving[name]
-        self._turns.pop(name, None)
-
-
-def _is_move(write: Write) -> bool:
-    if not write.writes_more or write.object.resource in _RECORDS:
-        return False
-    changes = write.content.admitted.changes
-    if _moves_state(write) and (not changes or not all(one.holds_time for one in changes)):
-        return True
-    return any(not one.holds_time for one in write.metadata.admitted)
-
-
-def _moves_state(write: Write) -> bool:
-    return write.touches_more and write.state_before != write.state_after
-
-
-def _goes_on(known: MovingObject, write: Write) -> bool:
-    return (
-        known.requester.user == write.requester.user
-        and write.time - known.moves[-1].time <= _SECONDS_BETWEEN
-    )
-
-
-def _without_rival(known: MovingObject, write: Write) -> tuple[Move, ...]:
-    """Return the earlier moves; of two writes upon one version only one was stored."""
-    return (
-        known.moves[:-1] if known.moves[-1].base == write.base[:_LONGEST_VERSION] else known.moves
-    )
-
-
-def _moves_of(past: Sequence[Write]) -> tuple[Move, ...]:
-    """Return the latest moves by the actor of the newest one, without anybody else's between."""
-    found: list[Write] = []
-    newest = past[-1]
-    for one in reversed(past):
-        if not _is_move(one) or (found and one.base == found[-1].base):
-            continue
-        later = found[-1].time if found else one.time
-        if one.requester.user != newest.requester.user or later - one.time > _SECONDS_BETWEEN:
-            break
-        found.append(one)
-    return tuple(map(_move, reversed(found)))
-
-
-def _move(write: Write) -> Move:
-    changes = (*write.content.admitted, *write.metadata.admitted)
-    made = [one.after for one in changes if one.after is not None and one.salt]
-    return Move(
-        write.time,
-        write.base[:_LONGEST_VERSION],
-        write.generation_after,
-        tuple(made[:_MOST_LEAVES_OF_MOVE]),
-        not _moves_state(write),
-    )

@@ -20,7 +20,7 @@ from genguard.detection.questions.question import (
     signal,
 )
 from genguard.detection.values import digest_of
-from genguard.detection.write import NODE_USER, Write
+from genguard.detection.write import NODE_USER, PODS, Write
 from genguard.generation.table import counted_since, has_observed_generation
 from genguard.objects.bounded import Bounded
 from genguard.objects.observed import Observed, generation_number
@@ -154,11 +154,9 @@ def _ahead(write: Write, _: ObjectHistory) -> Answers:
         by_others = write.content.webhook is not None and is_changed
         blame = Blame.OTHERS if by_others else Blame.REQUESTER
         said = f"observedGeneration {after} is ahead of generation {generation}"
-        evidence, damage = (
-            {"observedGeneration": after, "generation": generation},
-            Damage(ahead=True),
-        )
-        yield signal(AHEAD, write, blame, _PATH, said, evidence=evidence, damage=damage)
+        evidence = {"observedGeneration": after, "generation": generation}
+        more = {"evidence": evidence, "damage": Damage(ahead=True)}
+        yield signal(AHEAD, write, blame, _PATH, said, **more)
 
 
 def _mismatched(write: Write, _: ObjectHistory) -> Answers:
@@ -230,8 +228,8 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     if write.gates is None or not write.writes_status:
         return
     keys = [one.key for one in write.content.sent if one.key[0] == "status" and len(one.key) > 1]
-    items = [str(key[2]) for key in keys if key[1] == "conditions" and key[2:]]
-    types = {one.removeprefix(_TYPE) for one in items if one.startswith(_TYPE)}
+    conditions = (str(key[2]) for key in keys if key[1] == "conditions" and key[2:])
+    types = {one.removeprefix(_TYPE) for one in conditions}
     blame, user = blame_of(write.content), write.requester.user
     there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
     unobserved = tuple(
@@ -265,26 +263,9 @@ _REGULAR: Final = 0.5
 _OBSERVED: Final = "observedGeneration"
 _CONDITION_WORDS: Final = ("status", "reason")
 _PHASES: Final = frozenset({"/status/phase", "/status/state"})
-_PODS: Final = ("", "pods")
 
 HOW: Final = ("raised", "early", "late", "never", "backwards")
 """The fields of WriterHonesty that count."""
-
-
-class Numbers(Question):
-    """See the module."""
-
-    findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
-    seen: ClassVar = (_stalled, _ahead, _of_pod, _mismatched)
-
-    def __init__(self) -> None:
-        self.honesty: Final = Honesty()
-
-    def ask(self, event: Event) -> Answers:
-        """Ask about the writes of many objects as well."""
-        yield from super().ask(event)
-        if isinstance(event, Seen) and event.write.has_outcome:
-            yield from self.honesty.see(event.write, event.past)
 
 
 class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
@@ -317,10 +298,9 @@ class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
         return ""
 
 
-class Honesty:
-    """Whether controllers raise observedGeneration when their status is about the new spec.
+def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
+    """Yield how a write of an object, the newest, handles the number, and which write is meant.
 
-    From the stored writes of each object, in their order, it counts by writer and kind:
       early      it is raised alone, and within a minute, at the same generation, the same writer
                  changes a condition or the phase: until then they spoke of the old spec
       late       it is raised alone, after the same writer has changed the rest of the status at
@@ -331,59 +311,20 @@ class Honesty:
     The convention is that observedGeneration says of which spec the status was made (api
     conventions, sig-architecture/api-conventions.md). Numbers that change, as those of replicas, do
     not say that a status was of the old spec: a rollout goes on. Nor do the conditions of a Pod,
-    which follow its containers. Bounded: who was not seen for longest is forgotten first.
+    which follow its containers. Where status makes generations, no number is that of the spec.
     """
-
-    def __init__(self) -> None:
-        self._writers: Final[Bounded[tuple[str, ...], WriterHonesty]] = Bounded(MOST_WRITERS)
-
-    def writers(self) -> list[WriterHonesty]:
-        """Return all writers, those who are wrong most often first."""
-        return sorted(
-            self._writers.values(),
-            key=lambda one: (-(one.early + one.never + one.backwards), -one.late, one.user),
-        )
-
-    def see(self, write: Write, past: ObjectHistory) -> Answers:
-        """Take in a write with an outcome, the newest of its history."""
-        for judged, how in _judged(write, past):
-            who, where = judged.requester, judged.object
-            key = who.user, who.manager, where.group, where.resource
-            example = FoundObject(*msgspec.structs.astuple(where))
-            known = self._writers.get(key) or WriterHonesty(*key, example)
-            more = {how: getattr(known, how) + 1, "example": example}
-            one = msgspec.structs.replace(known, **more)
-            self._writers.put(key, one)
-            if what := one.told(how):
-                # Who waits for it takes an old status for the new one, or waits for ever.
-                said = f"{who.user} {what}"
-                evidence = {"raised": one.raised, "early": one.early, "never": one.never}
-                evidence["generation"] = judged.generation_after
-                more = {"evidence": evidence, "of": judged}
-                yield signal(DISHONEST, judged, Blame.REQUESTER, _PATH, said, **more)
-
-
-def _judged(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
-    """Yield what is to be counted: the write that it is about, and the field of WriterHonesty."""
-    group, resource = write.object.group, write.object.resource
-    # Where status makes generations of its own, no number is that of the spec.
-    if write.status_counts or (group, resource) == _PODS:
+    where = write.object.group, write.object.resource
+    if write.status_counts or where == PODS:
         return
-    if write.counted and has_observed_generation(group, resource):
+    if write.counted and has_observed_generation(*where):
         last = next(_status_writes(past, write.generation_before), None)
         if last is not None and not _is_at(last.observed_after, last):
             yield last, "never"
-    if write.touches_status:
-        yield from ((write, one) for one in _how(write, past))
-
-
-def _how(write: Write, past: ObjectHistory) -> Iterator[str]:
-    """Yield how a status write handles the number."""
-    before, after = _number(write.observed_before), _number(write.observed_after)
-    if not after:
+    after = _number(write.observed_after)
+    if not write.touches_status or not after:
         return
-    if after < before:
-        yield "backwards"
+    if after < _number(write.observed_before):
+        yield write, "backwards"
         return
     of_it = list(_status_writes(past, write.generation_after))
     mine = [one for one in of_it if one.requester.user == write.requester.user]
@@ -391,14 +332,14 @@ def _how(write: Write, past: ObjectHistory) -> Iterator[str]:
     if _raises(write) and not any(
         _raises(one) or _is_at(one.observed_before, one) for one in of_it
     ):
-        yield "raised"
-        if _is_alone(write) and any(_speaks(one) for one in mine):
-            yield "late"
+        yield write, "raised"
+        if _is_alone(write) and any(map(_speaks, mine)):
+            yield write, "late"
     elif after >= write.generation_after and _speaks(write):
         earlier = [one for one in mine if _raises(one) or _speaks(one)]
         raised = [one for one in earlier if _raises(one) and _is_alone(one)]
         if len(earlier) == len(raised) == 1 and write.time - raised[0].time <= _EARLY_SECONDS:
-            yield "early"
+            yield write, "early"
 
 
 def _status_writes(past: ObjectHistory, generation: int) -> Iterator[Write]:
@@ -432,3 +373,44 @@ def _speaks(write: Write) -> bool:
         or (one.pointer.startswith("/status/conditions/") and one.key[-1] in _CONDITION_WORDS)
         for one in write.content.admitted
     )
+
+
+class Numbers(Question):
+    """See the module. Who has not been seen for longest is forgotten first."""
+
+    findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
+    seen: ClassVar = (_stalled, _ahead, _of_pod, _mismatched)
+
+    def __init__(self) -> None:
+        self._writers: Final[Bounded[tuple[str, ...], WriterHonesty]] = Bounded(MOST_WRITERS)
+
+    def writers(self) -> list[WriterHonesty]:
+        """Return who raises observedGeneration, those who are wrong most often first."""
+        return sorted(
+            self._writers.values(),
+            key=lambda one: (-(one.early + one.never + one.backwards), -one.late, one.user),
+        )
+
+    def ask(self, event: Event) -> Answers:
+        """Ask about the writes of many objects as well."""
+        yield from super().ask(event)
+        if isinstance(event, Seen) and event.write.has_outcome:
+            for write, how in _handled(*event):
+                yield from self._count(write, how)
+
+    def _count(self, write: Write, how: str) -> Answers:
+        """Count what a writer does; who waits takes an old status for new, or waits for ever."""
+        who, where = write.requester, write.object
+        key, example = (
+            (who.user, who.manager, where.group, where.resource),
+            FoundObject(*msgspec.structs.astuple(where)),
+        )
+        known = self._writers.get(key) or WriterHonesty(*key, example)
+        counted = {how: getattr(known, how) + 1, "example": example}
+        one = msgspec.structs.replace(known, **counted)
+        self._writers.put(key, one)
+        if what := one.told(how):
+            evidence = {"raised": one.raised, "early": one.early, "never": one.never}
+            evidence["generation"] = write.generation_after
+            more = {"evidence": evidence, "of": write}
+            yield signal(DISHONEST, write, Blame.REQUESTER, _PATH, f"{who.user} {what}", **more)
