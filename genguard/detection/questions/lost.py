@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from genguard.detection.changes import Change
+from genguard.detection.changes import OFF, Change
 from genguard.detection.damage import MOST_LOST, Damage, LostField, lost_values
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
@@ -19,11 +19,11 @@ from genguard.detection.questions.question import (
     signal,
     values,
 )
+from genguard.detection.questions.turned import WEBHOOK, fighters, turns_of
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
 from genguard.detection.write import Write
-from genguard.objects.fields import Path, to_pointer
-from genguard.objects.observed import Observed, Restoration, restorations
+from genguard.objects.fields import Path
 
 CLEARED: Final = Declared(
     "observed-generation-cleared",
@@ -59,65 +59,6 @@ NOT_KEPT: Final = Declared(
 
 
 _OBSERVED: Final = "observedGeneration"
-
-
-def _cleared(write: Write, past: ObjectHistory) -> Answers:
-    """An observedGeneration that was set is cleared (KEP-5067, misbehaving mutating webhooks).
-
-    Other webhooks are blamed for what was asked and gone at /mutate; a requester only for what
-    somebody else had set, since controllers write old and empty values of their own. Where the
-    intent was not seen either may have done it; a value that the server or genguard had to put
-    back was then cleared by one of them. A value that is not stored is damage.
-    """
-    if not write.writes_status:
-        return
-    user, before, after = write.requester.user, write.observed_before, write.observed_after
-    asked = write.observed_asked
-    if write.content.webhook is not None:
-        gone = list(restorations(asked, write.observed_sent))
-        if gone:
-            said = (
-                f"another webhook cleared {len(gone)} observedGeneration value(s) that {user} sent"
-            )
-            damage = _damage_of_values(asked, after, user)
-            averted = _damage_of_values(asked, write.observed_sent, user)
-            more = {"evidence": {"asked": gone[0].value}, "damage": damage, "averted": averted}
-            yield signal(CLEARED, write, Blame.OTHERS, _pointers(gone), said, **more)
-            return
-    gone = list(restorations(before, asked))
-    leaves = [(one, _leaf_of(one, asked)) for one in gone if past.several_wrote_status]
-    theirs = [one for one, leaf in leaves if past.last_setter_but(user, leaf)]
-    if theirs:
-        said = (
-            f"{user} cleared {len(theirs)} observedGeneration value(s) that somebody else had set"
-        )
-        evidence, damage = {"stored": theirs[0].value}, _damage_of_values(before, after)
-        blame, paths = blame_of(write.content), _pointers(theirs)
-        yield signal(CLEARED, write, blame, paths, said, evidence=evidence, damage=damage)
-    elif write.content.requested is None and len(gone) > len([*restorations(before, after)]):
-        said = f"a write of {user} lost {len(gone)} observedGeneration value(s), put back since"
-        evidence, paths = {"stored": gone[0].value}, _pointers(gone)
-        yield signal(CLEARED, write, Blame.EITHER, paths, said, evidence=evidence, requesters=())
-
-
-def _pointers(gone: Sequence[Restoration]) -> list[str]:
-    return [to_pointer(one.path) for one in gone]
-
-
-def _damage_of_values(sent: Observed, left: Observed, writer: str = "") -> Damage | None:
-    """The values that are not there any more."""
-    lost = lost_values(sent, left)
-    return Damage(lost=lost, writer=writer) if lost else None
-
-
-def _leaf_of(one: Restoration, found: Observed) -> Path:
-    """Return the leaf of a value: that of a condition is known by its type."""
-    if "conditions" not in one.path:
-        return "status", _OBSERVED
-    _, _, index, _ = one.path
-    return "status", "conditions", f"type={found.conditions[int(index)].type}", _OBSERVED
-
-
 _SECONDS: Final = 20.0
 _KEY: Final = ("status", "terminatingReplicas")
 _OTHER_FINDINGS: Final = frozenset({_OBSERVED, "terminatingReplicas"})
@@ -128,60 +69,80 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
 
     Other webhooks are blamed for leaves that were sent and are changed or gone; a requester whose
     round trip drops leaves that somebody else had set (kubernetes-sigs/kueue#2878,
-    kubernetes/kubernetes#96688; of terminatingReplicas, KEP-3973: absent is not 0). Users who
-    approve take fields of a status away as well (kubectl argo rollouts promote), but not every few
-    seconds.
+    kubernetes/kubernetes#96688; KEP-3973: absent is not 0; KEP-5067: an observedGeneration of 0 is
+    cleared). Controllers write old and empty values of their own. Users who approve take fields of
+    a status away as well (kubectl argo rollouts promote), but not every few seconds.
     """
     others, user = write.content.webhook or (), write.requester.user
-    for found in (CLOBBERED, TERMINATING) if write.writes_status else ():
+    for found in (CLEARED, CLOBBERED, TERMINATING) if write.writes_status else ():
+        what = "observedGeneration value(s)" if found is CLEARED else "status field(s)"
         lost = [one for one in _meant(found, others) if not one.added]
         if lost:
-            said = f"another webhook changed {len(lost)} status field(s) that {user} sent"
-            damage = _damage_of_status(lost, write) if found is CLOBBERED else None
-            yield signal(found, write, Blame.OTHERS, lost, said, damage=damage)
+            did = "cleared" if found is CLEARED else "changed"
+            said = f"another webhook {did} {len(lost)} {what} that {user} sent"
+            yield signal(found, write, Blame.OTHERS, lost, said, **_damage(found, lost, write))
         elif past.several_wrote_status:
-            removed = [one for one in _meant(found, write.content.sent) if one.removed]
-            setters = [(one, past.last_setter_but(user, one.key)) for one in removed]
+            gone = _meant(found, write.content.sent, is_gone=True)
+            setters = [(one, past.last_setter_but(user, one.key)) for one in gone]
             theirs = {one: setter.user for one, setter in setters if setter is not None}
             if theirs:
                 users = " and ".join(dict.fromkeys(theirs.values()))
-                said = f"{user} dropped {len(theirs)} status field(s) that {users} had set"
+                said = f"{user} dropped {len(theirs)} {what} that {users} had set"
                 # People approve now and then, loops hurry.
                 before = own(write, past.earlier, _SECONDS)
-                hurries = any(
-                    one.removed for it in before for one in _meant(found, it.content.sent)
-                )
-                minor = found is CLOBBERED and not hurries
-                yield signal(found, write, blame_of(write.content), theirs, said, minor=minor)
+                hurries = any(_meant(found, one.content.sent, is_gone=True) for one in before)
+                more: dict[str, Any] = {"minor": found is CLOBBERED and not hurries}
+                if found is CLEARED:
+                    lost_of = lost_values(write.observed_before, write.observed_after)
+                    more["damage"] = Damage(lost=lost_of) or None
+                yield signal(found, write, blame_of(write.content), theirs, said, **more)
 
 
-def _meant(found: Declared, changes: Iterable[Change]) -> list[Change]:
-    """Return those that a finding is about; an empty list that is filled is a leaf that goes."""
+def _meant(found: Declared, changes: Iterable[Change], *, is_gone: bool = False) -> list[Change]:
+    """Return those that a finding is about; an empty list that is filled is a leaf that goes.
+
+    is_gone  no value is left
+    """
     if found is TERMINATING:
         return [one for one in changes if one.removed and one.key == _KEY]
+    if found is CLEARED:
+        # Of a condition that is gone as a whole, the type is gone as well.
+        removed = {one.key for one in changes if one.removed}
+        return [
+            one
+            for one in sorted(changes, key=lambda one: len(one.key))
+            if (one.key[0], one.key[-1]) == ("status", _OBSERVED)
+            and (one.before not in OFF and one.after in OFF)
+            and (*one.key[:-1], "type") not in removed
+        ]
     added = [one.key for one in changes if one.added]
     return [
         one
         for one in changes
         if one.key[0] == "status"
         and one.key[-1] not in _OTHER_FINDINGS
+        and (one.removed or not is_gone)
         and not (one.removed and any(key[: len(one.key)] == one.key for key in added))
     ]
 
 
-def _damage_of_status(lost: Sequence[Change], write: Write) -> Damage | None:
-    """Conditions and removed fields that were not repaired before the write was stored.
+def _damage(found: Declared, lost: Sequence[Change], write: Write) -> dict[str, Damage | None]:
+    """Return what is wrong because webhooks changed leaves, and what would be without genguard.
 
-    Another field with another value is not damage: webhooks normalise values, and their writers
-    accept that.
+    Conditions and removed fields that were not repaired before the write was stored. Another field
+    with another value is not damage: webhooks normalise values, and their writers accept that.
     """
+    if found is CLEARED:
+        user, asked = write.requester.user, write.observed_asked
+        left = {"damage": write.observed_after, "averted": write.observed_sent}
+        return {key: Damage(lost_values(asked, one), user) or None for key, one in left.items()}
     # What a write stores as it was is no change of it.
     unchanged = {one.key: one.before for one in write.content.requested or ()}
     stored = unchanged | values(write.content.admitted)
     meant = [one for one in lost if one.removed or one.key[1:2] == ("conditions",)]
-    left = [(one, stored.get(one.key, one.before)) for one in meant[:MOST_LOST]]
-    fields = tuple(LostField(one.key, value) for one, value in left if value != one.before)
-    return Damage(fields=fields) if fields else None
+    ends = [(one, stored.get(one.key, one.before)) for one in meant[:MOST_LOST]]
+    fields = tuple(LostField(one.key, end) for one, end in ends if end != one.before)
+    return {"damage": Damage(fields=fields) or None}
 
 
 def _lost_of_metadata(write: Write, past: ObjectHistory) -> Answers:
@@ -220,35 +181,21 @@ def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> 
 
 
 def _turned_back(write: Write, past: ObjectHistory) -> dict[Change, str]:
-    """What webhooks turned back although the write does not ask for it, and who had set it."""
+    """What webhooks turned back once more although the write does not ask for it, and whose."""
     asked, net = values(write.metadata.requested), values(write.metadata.admitted)
-    setters = {
-        made: _set_again(made, past)
-        for made in write.metadata.webhook or ()
-        if made.key in net and made.key not in asked and made.before is not None
-        if not (made.removed and made.key[1] == ANNOTATIONS)
+    made = [
+        one
+        for one in write.metadata.webhook or ()
+        if one.key in net and one.key not in asked and one.before is not None
+        if not (one.removed and one.key[1] == ANNOTATIONS)
+    ]
+    turns = turns_of(made, (*past.stored, write), webhooks=True) if made else {}
+    fought = {one: fighters(turns.get(one.key, ())) for one in made}
+    return {
+        one: next(setter.user for setter in each if setter is not WEBHOOK)
+        for one, each in fought.items()
+        if WEBHOOK in each
     }
-    return {made: setter for made, setter in setters.items() if setter}
-
-
-def _set_again(made: Change, past: ObjectHistory) -> str:
-    """Who set the value that is turned back now, and had set it before it was turned back before.
-
-    "" where this is the first time.
-    """
-    setter, is_turned = "", False
-    for earlier in reversed(past.stored):
-        asked, left = values(earlier.metadata.requested), values(earlier.metadata.admitted)
-        if made.key not in left:
-            continue
-        if left[made.key] == made.before and asked.get(made.key) == made.before:
-            user = earlier.requester.user
-            if is_turned and user == setter:
-                return setter
-            setter = setter or user
-        elif setter and left[made.key] == made.after and made.key not in asked:
-            is_turned = True
-    return ""
 
 
 _EARLIER: Final = 5
@@ -329,7 +276,6 @@ class Lost(Question):
         NOT_KEPT,
     )
     seen: ClassVar = (
-        _cleared,
         _lost_of_status,
         _lost_of_metadata,
         _dropped_by_server,
