@@ -180,18 +180,16 @@ def test_who_is_called_is_remembered_within_bytes():
 
 
 @pytest.mark.slow
-def test_a_tree_of_places_is_bounded_while_it_grows():
-    tree = changes.PathTree()
-
+def test_places_are_bounded_while_more_come():
     def go_down(number: int) -> None:
-        place = tree.root()
+        place = changes.ROOT
         for level in range(changes.DEEPEST):
-            place = place[f"{number}-{level}-\N{PILE OF POO}"]
+            place = changes.below(place, f"{number}-{level}-\N{PILE OF POO}")
 
     def grow(_: int) -> None:
-        below = tree.root()["spec"]
+        spec = changes.below(changes.ROOT, "spec")
         for number in range(10_000):
-            _ = below[f"{number}-\N{PILE OF POO}{'x' * 300}"]
+            changes.below(spec, f"{number}-\N{PILE OF POO}{'x' * 300}")
 
     most = 6 * 1024 * changes.MOST_PLACES
     assert traced(go_down, 500) < most
