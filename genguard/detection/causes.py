@@ -79,7 +79,9 @@ def _owners(user: str, below: ObjectHistory, now: float, history: History) -> It
 def _moves(past: ObjectHistory, now: float, *, with_metadata: bool = False) -> list[Write]:
     """Return the latest writes that changed more than status, the oldest first."""
     lately = [one for one in past.writes if one.writes_more and now - _SECONDS < one.time <= now]
-    return [one for one in lately if one.touches_more or (with_metadata and one.changed_metadata)]
+    return [
+        one for one in lately if one.touches_more or (with_metadata and bool(one.metadata.admitted))
+    ]
 
 
 def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:

@@ -225,7 +225,10 @@ def _walk(at: Place, old: dict[Any, Any], new: dict[Any, Any], found: _Found) ->
         if before is after or (before == after and _same(before, after)):
             continue
         place = below(at, token) if type(token) is str else below(at, token, index)
-        _compare(place, before, after, found)
+        if type(after) in _CONTAINERS or type(before) in _CONTAINERS:
+            _compare(place, before, after, found)
+        else:
+            found.note(place, before, after)
     if not old.keys() <= new.keys():
         for index, (token, before) in enumerate(old.items()):
             if token not in new:

@@ -133,8 +133,6 @@ def _once(diffs: PartDiffs) -> PartDiffs:
     return diffs
 
 
-NOT_SEEN: Final = PartDiffs()
-"""Of a write of which no phase is known."""
 NOTHING_DIFFERS: Final = PartDiffs(NO_DIFF, NO_DIFF)
 """Of metadata that every phase of a write shows as it is stored."""
 

@@ -246,13 +246,10 @@ def shown_diff(raw: bytes) -> WriteDiff | None:
         sample = _decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    patch = tuple(_operation(one) for one in sample.fields if _has_operation(one))
+    changed = [one for one in sample.fields if one.is_changed_by_webhooks]
+    # Of an item of a set no operation can be told.
+    patch = tuple(_operation(one) for one in changed if one.path not in _SETS)
     return msgspec.structs.replace(sample, patch=patch)
-
-
-def _has_operation(one: ShownField) -> bool:
-    """Whether webhooks changed it; of an item of a set no operation can be told."""
-    return one.is_changed_by_webhooks and one.path not in _SETS
 
 
 def _operation(one: ShownField) -> PatchedField:

@@ -162,14 +162,9 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return bool(self.content.admitted)
 
     @property
-    def changed_metadata(self) -> bool:
-        """Whether the write changes metadata."""
-        return bool(self.metadata.admitted)
-
-    @property
     def changed_anything(self) -> bool:
         """Whether the write changes anything."""
-        return self.changed_something or self.changed_metadata
+        return bool(self.content.admitted or self.metadata.admitted)
 
     @property
     def requested_nothing(self) -> bool:
