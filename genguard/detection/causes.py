@@ -76,12 +76,10 @@ def _owners(user: str, below: ObjectHistory, now: float, history: History) -> It
         below = above
 
 
-def _moves(past: ObjectHistory, now: float, *, with_metadata: bool = False) -> list[Write]:
+def _moves(past: ObjectHistory, now: float) -> list[Write]:
     """Return the latest writes that changed more than status, the oldest first."""
-    lately = [one for one in past.writes if one.writes_more and now - _SECONDS < one.time <= now]
-    return [
-        one for one in lately if one.touches_more or (with_metadata and bool(one.metadata.admitted))
-    ]
+    lately = (one for one in past.writes if now - _SECONDS < one.time <= now)
+    return [one for one in lately if one.touches_more or bool(one.metadata.admitted)]
 
 
 def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
@@ -92,8 +90,7 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
     states while the owner is quiet, or makes new ones.
     """
     writes = _moves(below, now)
-    moves = _moves(above, now, with_metadata=True)
-    causes = [one for one in reversed(moves) if one.requester.user != user]
+    causes = [one for one in reversed(_moves(above, now)) if one.requester.user != user]
     reporters = {one.requester.user for one in above.writes if one.touches_status}
     first: dict[float, tuple[Write, Write]] = {}
     made: dict[Hashable, float] = {}
@@ -106,15 +103,14 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
             if cause is not None:
                 first.setdefault(cause.time, (cause, one))
         made[one.state_after] = one.time
-    mine = [one for one in writes if one.requester.user == user]
     # The owner's changes before these may be forgotten already.
     latest = steps[-_MOST_WRITES:]
-    if not mine or sum(latest) < _OFTEN * len(latest) or len(mine) < _OFTEN * len(writes):
+    if not steps or sum(latest) < _OFTEN * len(latest) or len(steps) < _OFTEN * len(writes):
         return False
     if reporters:
         return user in reporters
-    # The first write after an older change may be forgotten already.
-    return _is_result([pair for at, pair in first.items() if at > mine[0].time])
+    # The first write after the oldest change may be forgotten already.
+    return _is_result([*first.values()][1:])
 
 
 def _is_result(pairs: Sequence[tuple[Write, Write]]) -> bool:
