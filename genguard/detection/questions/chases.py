@@ -104,13 +104,10 @@ class Chases(Question):
         if Phase.OUTCOME in write.missing or len(past.writes) < _MOVES_BEFORE:
             return
         often = self._in_turn_with(write.object)
-        if often and len(mine := _moves(past)) >= _MOVES_BEFORE:
-            moves = [(one, _moves(one)) for one in often]
-            found = [(one, each) for one, each in moves if len(each) >= _MOVES_BEFORE]
-            others = _unrelated(past, [one for one, _ in found])
-            if len(others) == 1:
-                (theirs,) = (each for one, each in found if one is others[0])
-                yield from _chased(write, mine, theirs)
+        moving = [one for one in often if len(_moves(one)) >= _MOVES_BEFORE]
+        others = _unrelated(past, moving)
+        if len(others) == 1:
+            yield from _chased(write, _moves(past), _moves(others[0]))
 
     def _in_turn_with(self, key: ObjectKey) -> list[ObjectHistory]:
         """Return the objects that have moved in turn with one that has just moved."""

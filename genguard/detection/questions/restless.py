@@ -58,7 +58,7 @@ def _chased(write: Write, past: ObjectHistory) -> Answers:
         if sum(not one.touches_more for one in mine) >= _CHASES:
             what = "moves generation by writing status; there is no status subresource"
             yield storm(write, what, minor=True)
-    elif write.generation_before in made:
+    else:
         steps = [one for one in chases if one.generation_before in made]
         if len(steps) >= _CHASES - 1:
             yield storm(write, "chases generation: each status write moves it")
@@ -109,15 +109,13 @@ def _asks(write: Write) -> bool:
 def _asked_again(write: Write, past: ObjectHistory) -> list[Write]:
     """Return the latest of its user that asked for the same, newest first; none if they are few.
 
-    Writes of which it was not seen what they asked for are passed over. So are rivals: of several
-    writes upon one resourceVersion all but one are refused, and tried again.
+    Rivals are passed over: of several writes upon one resourceVersion all but one are refused, and
+    tried again.
     """
     if len(past.writes) < _ASKED_AGAIN or write.content_hash is None:
         return []
-    is_known = write.content.requested is not None
     mine = (one for one in own(write, past.writes, _SECONDS) if _asks(one))
-    seen = (one for one in mine if one.content.requested is not None or not is_known)
-    same = [*takewhile(lambda one: one.content_hash == write.content_hash, seen)]
+    same = [*takewhile(lambda one: one.content_hash == write.content_hash, mine)]
     if len(same) < _ASKED_AGAIN:
         return []
     rivals = Counter(one.base for one in past.writes if one.changed_something)

@@ -157,8 +157,8 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
     meant: dict[Declared, list[Change]] = {}
     for one, who in turned(write):
         part = _PARTS.get(str(one.key[0]), SPEC)
-        is_ever = not (one.added or one.removed) if part is OSCILLATION else not one.holds_time
-        if who is not WEBHOOK and (is_ever or part is SPEC):
+        is_meant = not (one.added or one.removed) if part is OSCILLATION else not one.holds_time
+        if who is not WEBHOOK and is_meant:
             meant.setdefault(part, []).append(one)
     slow = past.slow.writes
     for part, changes in meant.items():
@@ -249,10 +249,9 @@ _AT_ONCE: Final = 8
 """So many times in a row an annotation is set again so soon after it was taken away: no question is
 asked so often."""
 _NO_SOONER: Final = 3
-_AS_SOON: Final = 1.25
-"""So many times in a row, in the median, who asks is not slower than who answers, within so much.
-Questions are asked at leisure, and answered at once. This holds at any pace, and one long pause
-changes nothing."""
+"""So many times in a row, in the median, who asks is not slower than who answers. Questions are
+asked at leisure, and answered at once. This holds at any pace, and one long pause changes
+nothing."""
 
 
 def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
@@ -270,7 +269,7 @@ def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
     if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
         return False
     return min(len(asked), len(answered)) < _NO_SOONER or (
-        median(asked[-_NO_SOONER:]) > _AS_SOON * median(answered[-_NO_SOONER:])
+        median(asked[-_NO_SOONER:]) > median(answered[-_NO_SOONER:])
     )
 
 
@@ -318,7 +317,7 @@ def _alone(
     A condition or phase that it flips, too fast to be true. A mark of the owner to which it gives
     two values by turns; what has an owner in the cluster is marked as that one is. A field of spec
     that it walks back and forth, a template to which it gives a new value in each of its writes,
-    and a list that it puts in another order and changes nothing else. What is switched on and off
+    and a list that it puts in another order each time. What is switched on and off
     beside spec is what happens to others: endpoints come and go.
     """
     user = write.requester.user
@@ -363,8 +362,7 @@ def _churned(write: Write, meant: Sequence[Change], recent: Sequence[Write]) -> 
     latest = mine[:_ROLLOUTS][::-1]
     if len(latest) < _ROLLOUTS:
         return []
-    is_order = all(change.is_order for one in latest for change in one.content.admitted)
-    may_churn = [one for one in meant if one.key[:2] == _TEMPLATE or (one.is_order and is_order)]
+    may_churn = [one for one in meant if one.key[:2] == _TEMPLATE or one.is_order]
     return [
         one
         for one, turns in _own_turns(may_churn, latest)
