@@ -83,7 +83,7 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
     if not (_lags(write) and _speaks_of_status(write)):
         return
     # A PATCH that meets another write is tried again: only writes that were stored count.
-    recent = (one for one in (write, *reversed(past.stored)) if _speaks_of_status(one))
+    recent = (one for one in (write, *reversed(past.stored)) if _is_known(one))
     observed, cleared = _number(write.observed_after), _is_cleared(write)
     stall = [*takewhile(lambda one: _lags(one) and _number(one.observed_after) == observed, recent)]
     if len(stall) < _WRITES:
@@ -110,6 +110,12 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
 def _number(observed: Observed) -> int:
     """Return observedGeneration, 0 without any."""
     return generation_number(observed.own) or 0
+
+
+def _is_known(write: Write) -> bool:
+    """Whether a write is about status, and what was seen of it says whether it lags."""
+    is_vague = write.missing and not _number(write.observed_after) and not _lags(write)
+    return _speaks_of_status(write) and not is_vague
 
 
 def _speaks_of_status(write: Write) -> bool:

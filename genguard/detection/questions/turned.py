@@ -11,7 +11,7 @@ a mark by which it claims the object for two owners. Nor is what follows:
   who comes hours after the other, by a timetable, and a switch that is turned for days
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar, Final, NamedTuple
@@ -89,17 +89,21 @@ WEBHOOK: Final = Requester("", "")
 """Stands for all other webhooks."""
 
 
-def turned(write: Write) -> Iterator[tuple[Change, Requester]]:
+def turned(
+    write: Write, keys: Collection[Path] | None = None
+) -> Iterator[tuple[Change, Requester]]:
     """Yield each leaf that a write changed, with who changed it: the requester or webhooks.
 
+    keys  only these leaves
     What a requester sets and webhooks rewrite is the requester's. The annotations of a Deployment
     count as spec does; here they are metadata.
     """
     for part in (write.content, write.metadata):
-        made = (*(part.webhook or ()), *part.reinvocation) if part.is_mutated else ()
+        found = [one for one in part.admitted.changes if keys is None or one.key in keys]
+        made = (*(part.webhook or ()), *part.reinvocation) if found and part.is_mutated else ()
         theirs = {one.key for one in made}
         theirs -= {one.key for one in part.sent if theirs and one.after is not None}
-        for one in part.admitted:
+        for one in found:
             if part is write.metadata or one.key[0] != "metadata":
                 yield one, WEBHOOK if one.key in theirs else write.requester
 
@@ -113,10 +117,10 @@ def turns_of(
     """
     turns: dict[Path, list[Turn]] = {one.key: [] for one in meant[:_MOST_LEAVES]}
     for write in reversed(writes) if turns else ():
-        for change, who in turned(write):
-            some = turns.get(change.key)
-            if some is not None and len(some) < _MOST_TURNS and (webhooks or who is not WEBHOOK):
-                some.append(Turn(change.before, change.after, who, write.time))
+        for change, who in turned(write, turns):
+            if len(turns[change.key]) < _MOST_TURNS and (webhooks or who is not WEBHOOK):
+                turn = Turn(change.before, change.after, who, write.time)
+                turns[change.key].append(turn)
     return {key: some[::-1] for key, some in turns.items()}
 
 
@@ -334,11 +338,14 @@ def _alone(
             said = f"{user} writes it {what}"
             yield signal(part, write, blame_of(write.metadata), claimed, said)
     elif write.counted and not write.content.webhook:
+        mine = [one for one in own(write, recent, _ROLLOUT_SECONDS) if one.counted]
+        if len(mine) < _ROLLOUTS:
+            return
         may_walk = [one for one in meant if one.key[0] == "spec" or not one.is_switch]
         walked = [one for one, turns in _own_turns(may_walk, recent) if _is_to_and_fro(turns)]
         if walked:
             yield storm(write, f"walks {field_names(walked)} back and forth", walked)
-        elif churned := _churned(write, meant, recent):
+        elif churned := _churned(meant, mine[_ROLLOUTS - 1 :: -1]):
             what = f"gives {field_names(churned)} a new value in each of its writes"
             if all(one.is_order for one in churned):
                 what = f"puts {field_names(churned)} in another order in each of its writes"
@@ -353,15 +360,11 @@ def storm(
     return signal(STORM, write, Blame.REQUESTER, changed, said, evidence=evidence, **more)
 
 
-def _churned(write: Write, meant: Sequence[Change], recent: Sequence[Write]) -> list[Change]:
+def _churned(meant: Sequence[Change], latest: Sequence[Write]) -> list[Change]:
     """Return the leaves that each of the latest writes has changed, to a value that is new.
 
     Of a list that is put in order the values come back, as there are few orders.
     """
-    mine = [one for one in own(write, recent, _ROLLOUT_SECONDS) if one.counted]
-    latest = mine[:_ROLLOUTS][::-1]
-    if len(latest) < _ROLLOUTS:
-        return []
     may_churn = [one for one in meant if one.key[:2] == _TEMPLATE or one.is_order]
     return [
         one
