@@ -74,9 +74,10 @@ class Account(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def _count(counts: dict[_Name, int], name: _Name) -> None:
-    """Count a name, if it is known or there is room for it."""
-    if name in counts or len(counts) < _MOST_COUNTED:
-        counts[name] = counts.get(name, 0) + 1
+    """Count a name. Of too many the rarest gives way, so that nobody fills the room for others."""
+    if name not in counts and len(counts) >= _MOST_COUNTED:
+        del counts[min(counts, key=counts.__getitem__)]
+    counts[name] = counts.get(name, 0) + 1
 
 
 class FindingState(msgspec.Struct, gc=False):
