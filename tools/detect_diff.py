@@ -38,10 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--of", default="", help="only what is named so, as 'reviews/'")
     flags = parser.parse_args(arguments)
     found = {name: sorted(play()) for name, play in _all() if name.startswith(flags.of)}
+    known = json.loads(KEPT.read_text())
+    kept = {name: some for name, some in known.items() if name.startswith(flags.of)}
     if flags.write:
-        KEPT.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
+        others = {name: some for name, some in known.items() if name not in kept}
+        KEPT.write_text(json.dumps(others | found, indent=0, sort_keys=True) + "\n")
         return 0
-    kept = {k: v for k, v in json.loads(KEPT.read_text()).items() if k.startswith(flags.of)}
     differing = list(differences(kept, found))
     print("\n".join([*differing, f"{len(found)} played, {len(differing)} differences"]))
     return 1 if differing else 0

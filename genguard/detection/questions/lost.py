@@ -23,7 +23,8 @@ from genguard.detection.questions.turned import WEBHOOK, fighters, turns_of
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
 from genguard.detection.write import Write
-from genguard.objects.fields import Path
+from genguard.objects.fields import Path, to_pointer
+from genguard.objects.observed import restorations
 
 CLEARED: Final = Declared(
     "observed-generation-cleared",
@@ -71,7 +72,8 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
     round trip drops leaves that somebody else had set (kubernetes-sigs/kueue#2878,
     kubernetes/kubernetes#96688; KEP-3973: absent is not 0; KEP-5067: an observedGeneration of 0 is
     cleared). Controllers write old and empty values of their own. Users who approve take fields of
-    a status away as well (kubectl argo rollouts promote), but not every few seconds.
+    a status away as well (kubectl argo rollouts promote), but not every few seconds. Where nobody
+    saw what was asked, a value that was gone and is stored again was cleared by somebody.
     """
     others, user = write.content.webhook or (), write.requester.user
     for found in (CLEARED, CLOBBERED, TERMINATING) if write.writes_status else ():
@@ -81,8 +83,9 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
             did = "cleared" if found is CLEARED else "changed"
             said = f"another webhook {did} {len(lost)} {what} that {user} sent"
             yield signal(found, write, Blame.OTHERS, lost, said, **_damage(found, lost, write))
-        elif past.several_wrote_status:
-            gone = _meant(found, write.content.sent, is_gone=True)
+        else:
+            sent = write.content.sent if past.several_wrote_status else ()
+            gone = _meant(found, sent, is_gone=True)
             setters = [(one, past.last_setter_but(user, one.key)) for one in gone]
             theirs = {one: setter.user for one, setter in setters if setter is not None}
             if theirs:
@@ -96,6 +99,13 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
                     lost_of = lost_values(write.observed_before, write.observed_after)
                     more["damage"] = Damage(lost=lost_of) or None
                 yield signal(found, write, blame_of(write.content), theirs, said, **more)
+            elif found is CLEARED and write.content.requested is None:
+                ends = write.observed_asked, write.observed_after
+                back, left = ([*restorations(write.observed_before, one)] for one in ends)
+                if len(back) > len(left):
+                    said = f"a write of {user} lost {len(back)} {what}, put back since"
+                    paths = [to_pointer(one.path) for one in back]
+                    yield signal(found, write, Blame.EITHER, paths, said, requesters=())
 
 
 def _meant(found: Declared, changes: Iterable[Change], *, is_gone: bool = False) -> list[Change]:
