@@ -28,8 +28,9 @@ from tools.published import current
 from tools.template_tree import Choice, Lines, Template, When, merged, template
 from tools.wheel import ROOT
 from webhook.cli.install import install
+from webhook.cli.options import TOLD
 from webhook.manifest.documents import arguments_of
-from webhook.server.flags import FILE, FOLDER, NAMES, name_of
+from webhook.server.flags import FILE, FOLDER, NAMES, name_of, said_of
 from webhook.server.settings import Settings
 
 _ICON = ROOT / "webhook" / "dashboard" / "static" / "icon.svg"
@@ -148,8 +149,8 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
             schema = {"type": "array", "items": _TEXT}
         else:
             schema = _TEXT
-        shown = flag["shown"] or ("off" if default is False else default or "none")
-        yield name_of(declared).removeprefix("--"), schema, f"{flag['help']} [default: {shown}]"
+        text, shown = said_of(declared, TOLD["serve"].flags)
+        yield name_of(declared).removeprefix("--"), schema, f"{text} [default: {shown.strip('`')}]"
 
 
 # The objects.

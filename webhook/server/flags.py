@@ -67,18 +67,24 @@ def name_of(declared: Field[Any]) -> str:
     return "--" + declared.name.replace("_", "-")
 
 
+def said_of(declared: Field[Any], texts: Mapping[str, str]) -> tuple[str, str]:
+    """What a flag does, and its default; `texts` are of --help."""
+    default = declared.metadata["default"]
+    nothing = "off" if default is False else "none"
+    text, _, shown = texts[name_of(declared)].removesuffix("]").partition(" [default: ")
+    return text, shown or (nothing if _is_nothing(default) else f"`{default}`")
+
+
 def table_of(settings: type[Any], texts: Mapping[str, str]) -> list[str]:
     """The rows of the Markdown table that describes the flags of a class; `texts` are of --help."""
     rows = ["| flag | default | what it does |", "| --- | --- | --- |"]
     for declared in fields(settings):
-        one, default = declared.metadata, declared.metadata["default"]
-        kind, metavar = one["option"].get("type"), one["option"].get("metavar", "")
+        option = declared.metadata["option"]
+        kind, metavar = option.get("type"), option.get("metavar", "")
         if isinstance(kind, click.Choice):
             metavar = "|".join(kind.choices)
         name = f"{name_of(declared)} {metavar}".strip().replace("|", r"\|")
-        nothing = "off" if default is False else "none"
-        text, _, shown = texts[name_of(declared)].removesuffix("]").partition(" [default: ")
-        shown = shown or (nothing if _is_nothing(default) else f"`{default}`")
+        text, shown = said_of(declared, texts)
         rows.append(f"| `{name}` | {shown} | {text} |")
     return rows
 
