@@ -16,7 +16,7 @@ from genguard.detection.diff import (
 )
 from genguard.detection.fact import NO_STATES, Fact
 from genguard.detection.values import Digest
-from genguard.detection.write import NOBODY, Called, Write
+from genguard.detection.write import NOBODY, Called, Outcome, Write
 from genguard.generation.custom import StatusSubresource
 
 ROUNDS: Final = 2
@@ -75,7 +75,7 @@ def assemble(
         # What the requester of a creation asked for stands for what was stored.
         state_before=(asking.states or states or NO_STATES).before,
         state_after=(states or NO_STATES).after,
-        has_outcome=has_outcome,
+        outcome=_outcome(last, missing),
         generation_before=last.generation_before,
         # Before the strategy has run an object still shows the generation that it comes from.
         generation_after=last.generation
@@ -98,6 +98,14 @@ def assemble(
         owner=last.owner,
         gates=asking.gates,
     )
+
+
+def _outcome(last: Fact, missing: tuple[str, ...]) -> Outcome:
+    if last.is_stale:
+        return Outcome.STALE
+    if last.phase is Phase.OUTCOME:
+        return Outcome.ADMITTED
+    return Outcome.REFUSED if Phase.OUTCOME in missing else Outcome.UNSEEN
 
 
 def _with_status(fact: Fact) -> Fact:

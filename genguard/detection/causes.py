@@ -65,7 +65,7 @@ def followed(signal: Signal, write: Write, history: History) -> tuple[str, ...]:
 
 def _owners(user: str, below: ObjectHistory, now: float, history: History) -> Iterator[str]:
     for _ in range(_MOST_LEVELS):
-        above = history.find_uid(below.owner) if below.owner else None
+        above = history.find(below.owner) if below.owner else None
         if above is None or not _follows(user, below, above, now):
             return
         yield below.owner

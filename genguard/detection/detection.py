@@ -7,16 +7,21 @@ the leader alone takes them.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator
+from typing import Final
 
 import msgspec
 
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Operation, Phase
-from genguard.detection.assemble import assemble
 from genguard.detection.causes import followed
-from genguard.detection.correlate import MOST_RESOURCES, Correlator, Unanswered, join_key
+from genguard.detection.correlate import (
+    MOST_RESOURCES,
+    Completeness,
+    Correlator,
+    Joined,
+    join_key,
+)
 from genguard.detection.damage import survives
 from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
@@ -26,25 +31,14 @@ from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
-from genguard.detection.questions.question import Found, Lived, Questions, Stale
+from genguard.detection.questions.question import Found, Questions
 from genguard.detection.questions.refused import Refused
 from genguard.detection.reduce import EarlierFacts, Reviewed, key_of, reduce
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
-from genguard.detection.write import Write
+from genguard.detection.write import Outcome, Write
 
-
-class Completeness(NamedTuple):
-    """How many writes were seen, and how completely.
-
-    joined      writes with an outcome
-    incomplete  those of them that lacked an earlier phase
-    missing     how many writes lacked each phase; of those without an outcome some were refused
-    """
-
-    joined: int
-    incomplete: int
-    missing: Mapping[Phase, int]
+_NEVER_STORED: Final = frozenset({Outcome.REFUSED, Outcome.STALE})
 
 
 class Detection:
@@ -76,7 +70,7 @@ class Detection:
         others = [one() for one in ALL if one not in {Lives, Refused, Numbers, Chases}]
         asked = *others, self.honesty, self._lives, self._refused, Chases(self.history)
         self._questions: Final = Questions(asked, only)
-        self._completed: list[Write | Unanswered | Lived | Stale] = []
+        self._completed: list[Joined | Fact] = []
         self._shows: Final = shows
         self.unreadable = 0
         """How many objects could not be decoded, or a part of them."""
@@ -86,8 +80,7 @@ class Detection:
     @property
     def completeness(self) -> Completeness:
         """Return how many writes were seen in all phases, and which phases the others lacked."""
-        seen = self._correlator
-        return Completeness(seen.joined, seen.incomplete_joined, seen.incomplete)
+        return self._correlator.completeness
 
     @property
     def dropped(self) -> int:
@@ -158,10 +151,6 @@ class Detection:
     def _take(self, fact: Fact) -> None:
         correlator = self._correlator
         self._refused.call(fact)
-        if fact.is_stale:
-            write = assemble(None, (), fact, fact.time, (Phase.OUTCOME,))
-            self._completed.append(Stale(write, fact))
-            return
         if fact.operation is Operation.UPDATE:
             if fact.phase is Phase.MUTATE:
                 self._note(fact)
@@ -169,22 +158,7 @@ class Detection:
                 self._lives.write_node(fact)
         elif fact.phase is Phase.OUTCOME:
             correlator.expect_outcomes(fact.key.group, fact.key.resource)
-        for one in correlator.see(fact):
-            if one.operation is Operation.UPDATE:
-                self._completed.append(one)
-            elif one.has_outcome:  # no other write than that of the fact has one now
-                self._completed.append(Lived(one, fact))
-        if correlator.unanswered or correlator.unseen:
-            self._take_unanswered()
-
-    def _take_unanswered(self) -> None:
-        correlator = self._correlator
-        found, correlator.unanswered = correlator.unanswered, []
-        if correlator.is_whole:
-            self._completed += found
-        unseen, correlator.unseen = correlator.unseen, []
-        for fact in unseen:
-            self.ledger.miss(fact.key, fact.key.subresource, fact.time)
+        self._completed += correlator.see(fact)
 
     def miss(self, name: ObjectName | None, now: float) -> None:
         """Note that a review was answered and not judged; None: nobody knows of which object."""
@@ -203,13 +177,7 @@ class Detection:
         completed, self._completed = iter(self._completed), []
         try:
             for one in completed:
-                if isinstance(one, Write):
-                    self._judge(one)
-                    continue
-                if isinstance(one, Lived) and one.fact.operation is Operation.DELETE:
-                    # What was wrong with the object is gone with it.
-                    self.ledger.look(one.fact.key, lambda _: False, one.fact.time)
-                self._enter(self._questions.ask(one))
+                self._judge(one)
         finally:
             self._completed = [*completed, *self._completed]
 
@@ -218,14 +186,7 @@ class Detection:
 
         is_whole  each outcome was shown, so that a creation which still waits was refused
         """
-        self._completed += self._correlator.finish()
-        if not is_whole:
-            self._correlator.unanswered = [
-                one
-                for one in self._correlator.unanswered
-                if one.write.operation is not Operation.CREATE
-            ]
-        self._take_unanswered()
+        self._completed += self._correlator.finish(is_whole=is_whole)
         self.judge()
         self.settle(now)
 
@@ -243,7 +204,23 @@ class Detection:
         if known and not known[-1].shows_same_as(fact):
             self._suspects.changed(_kind_of(fact.key))
 
-    def _judge(self, write: Write) -> None:
+    def _judge(self, one: Joined | Fact) -> None:
+        if isinstance(one, Fact):
+            self.ledger.miss(one.key, one.key.subresource, one.time)
+            return
+        write, fact = one
+        if write.operation is Operation.UPDATE and write.outcome not in _NEVER_STORED:
+            self._judge_update(write)
+        elif write.outcome is not Outcome.REFUSED or self.completeness.is_whole:
+            if write.operation is Operation.DELETE:
+                # What was wrong with the object is gone with it.
+                self.ledger.look(fact.key, lambda _: False, fact.time)
+            self._enter(self._questions.ask(one))
+
+    def _judge_update(self, write: Write) -> None:
+        past = self.history.find(write.object) if write.missing else None
+        if past is not None and past.shows(write):
+            return  # an API server calls again after a broken connection
         if write.is_mutated:
             self._suspects.changed(write.kind)
         elif write.content.requested and write.content.webhook is not None:

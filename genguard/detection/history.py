@@ -9,14 +9,14 @@ those that were not written for longest before others: a loop of several writers
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from genguard.admission.review import JoinKey
-from genguard.detection.write import NOBODY, ObjectKey, Requester, Write
+from genguard.detection.write import NOBODY, ObjectKey, Outcome, Requester, Write
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Path
 
@@ -28,43 +28,6 @@ SLOW_WRITES_OF_AN_OBJECT: Final = 16
 _MOST_LEAVES_OF_SLOW: Final = 20
 
 
-class SlowWrites(NamedTuple):
-    """What is known of one object.
-
-    writer  the user who wrote it last
-    writes  its writes, oldest first, as long as several users write it
-    """
-
-    writer: str = ""
-    writes: tuple[Write, ...] = ()
-
-    def adding(self, write: Write) -> "SlowWrites":
-        """Return the same with a write that is known to have been stored."""
-        user = write.requester.user
-        is_contested = bool(self.writes) or self.writer not in ("", user)
-        leaves = len(write.content.admitted) + len(write.metadata.admitted)
-        if not is_contested or not 0 < leaves <= _MOST_LEAVES_OF_SLOW:
-            return self._replace(writer=user)
-        kept = [one for one in self.writes if one.time > write.time - SECONDS_SLOW]
-        if kept and _is_like(kept[-1], write):
-            kept.pop()
-        return SlowWrites(user, (*kept[1 - SLOW_WRITES_OF_AN_OBJECT :], write))
-
-
-NO_SLOW_WRITES: Final = SlowWrites()
-
-
-def _is_like(one: Write, other: Write) -> bool:
-    """Whether one user changed the same fields."""
-    if one.requester.user != other.requester.user:
-        return False
-    mine, theirs = (
-        {change.key for diff in (it.content.admitted, it.metadata.admitted) for change in diff}
-        for it in (one, other)
-    )
-    return mine == theirs
-
-
 MOST_OBJECTS: Final = 100_000
 MOST_WRITES: Final = 500_000
 """With objects: each counts as one more, and a large status as several."""
@@ -73,6 +36,8 @@ WRITES_OF_AN_OBJECT: Final = 40
 LEAVES_OF_AN_OBJECT: Final = 10_000
 """Its newest write is remembered whatever it takes."""
 SECONDS_KEPT: Final = 3_600.0
+SECONDS_AT_ONCE: Final = 2.0
+"""An API server calls again so soon after a broken connection."""
 
 
 class ObjectHistory(msgspec.Struct, gc=False):
@@ -85,7 +50,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
     writer, status_writer  who wrote the first time: the rest, and status
     several_wrote, several_wrote_status  whether somebody else has written it since
     owner   the uid of its owner, "" without one
-    slow    writes of the last days, of an object that several write
+    slow    the stored writes of the last days, of an object that several write
     """
 
     writes: tuple[Write, ...] = ()
@@ -97,7 +62,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
     several_wrote: bool = False
     several_wrote_status: bool = False
     owner: str = ""
-    slow: SlowWrites = NO_SLOW_WRITES
+    slow: tuple[Write, ...] = ()
 
     @property
     def seen(self) -> float:
@@ -153,23 +118,13 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     def _drop(self, place: int) -> None:
         dropped = self.writes[place]
-        self.writes = self.writes[:place] + self.writes[place + 1 :]
         self.leaves -= dropped.leaves
         self.records -= dropped.records
-        self.stored = _without(self.stored, dropped)
+        self._set_writes(self.writes[:place] + self.writes[place + 1 :])
 
     def forget_leaves(self) -> None:
         """Drop the leaves of all writes; who, when, digests and numbers stay."""
-        bare = {
-            id(one): msgspec.structs.replace(
-                one,
-                content=one.content.without_leaves(),
-                metadata=one.metadata.without_leaves(),
-            )
-            for one in self.writes
-        }
-        self.writes = tuple(bare.values())
-        self.stored = tuple([bare[id(one)] for one in self.stored])
+        self._set_writes(one.without_leaves() for one in self.writes)
         self.leaves = 0
 
     def confirm(self, now: Write) -> Write | None:
@@ -182,14 +137,29 @@ class ObjectHistory(msgspec.Struct, gc=False):
             return None
         last = self.writes[-1].base
         rivals = [one for one in self.writes if one.base == last and one.changed_anything]
-        if any(one is known for one in rivals for known in self.stored):
+        if any(one.outcome is Outcome.STORED for one in rivals):
             return None  # it is known already
         if len(rivals) > 1:
             rivals = [one for one in rivals if _is_kept(one, now)]
         if not rivals or any(one.metadata_after != rivals[0].metadata_after for one in rivals):
             return None
-        self.stored += (rivals[0],)
-        return rivals[0]
+        found = msgspec.structs.replace(rivals[0], outcome=Outcome.STORED)
+        self._set_writes([found if one is rivals[0] else one for one in self.writes])
+        return found
+
+    def shows(self, write: Write) -> bool:
+        """Whether the same came of the same requester upon the same version a moment ago."""
+        return any(
+            one.requester == write.requester
+            and (one.base, one.subresource, one.state_after, one.metadata_after)
+            == (write.base, write.subresource, write.state_after, write.metadata_after)
+            and write.time - one.time < SECONDS_AT_ONCE
+            for one in self.writes
+        )
+
+    def _set_writes(self, writes: Iterable[Write]) -> None:
+        self.writes = tuple(writes)
+        self.stored = tuple([one for one in self.writes if one.outcome is Outcome.STORED])
 
     @property
     def unconfirmed(self) -> Write | None:
@@ -212,11 +182,9 @@ class ObjectHistory(msgspec.Struct, gc=False):
         return None
 
 
-def _without(writes: tuple[Write, ...], dropped: Write) -> tuple[Write, ...]:
-    """Leave out a write, which is nearly always the oldest."""
-    if writes and writes[0] is dropped:
-        return writes[1:]
-    return tuple([one for one in writes if one is not dropped])
+_Slow = tuple[str, tuple[Write, ...]]
+"""The user who wrote an object last, and its writes, as long as several users write it."""
+_NEVER_WRITTEN: Final[_Slow] = "", ()
 
 
 class History:
@@ -237,7 +205,7 @@ class History:
         self._most_objects: Final = most_objects
         self._most_writes: Final = most_writes
         self._most_leaves: Final = most_leaves
-        self._slow: Final[Bounded[str, SlowWrites]] = Bounded(MOST_SLOW_OBJECTS, MOST_SLOW_LEAVES)
+        self._slow: Final[Bounded[str, _Slow]] = Bounded(MOST_SLOW_OBJECTS, MOST_SLOW_LEAVES)
         self.records = 0
         self.leaves = 0
 
@@ -249,15 +217,16 @@ class History:
         name = history_name(key)
         found = self._objects.get(name)
         if found is None:
-            found = self._objects[name] = ObjectHistory(slow=self._slow.get(name) or NO_SLOW_WRITES)
+            _, slow = self._slow.get(name) or _NEVER_WRITTEN
+            found = self._objects[name] = ObjectHistory(slow=slow)
             self.records += found.records
         else:
             self._objects.move_to_end(name)
         return found
 
-    def find(self, key: ObjectKey | JoinKey) -> ObjectHistory | None:
-        """Return the history of an object, if there is one; this keeps it no longer."""
-        return self._objects.get(history_name(key))
+    def find(self, key: ObjectKey | JoinKey | str) -> ObjectHistory | None:
+        """Return the history of an object, or of a uid, if there is one; it is kept no longer."""
+        return self._objects.get(key if isinstance(key, str) else history_name(key))
 
     def snapshot(self) -> dict[str, ObjectHistory]:
         """Return all histories by `history_name`, as another thread may read them.
@@ -272,10 +241,6 @@ class History:
         if stored is not None and stored.writes_more:
             past.slow = self._add_slow(history_name(stored.object), stored)
         return stored
-
-    def find_uid(self, uid: str) -> ObjectHistory | None:
-        """Return the history of the object of this uid, if there is one."""
-        return self._objects.get(uid)
 
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Add a write to the history of its object, and drop what is over the bounds."""
@@ -295,11 +260,18 @@ class History:
             self.records -= oldest.records
             self.leaves -= oldest.leaves
 
-    def _add_slow(self, name: str, write: Write) -> SlowWrites:
+    def _add_slow(self, name: str, write: Write) -> tuple[Write, ...]:
         """Remember a write that is known to have been stored; return what is known with it."""
-        found = (self._slow.get(name) or NO_SLOW_WRITES).adding(write)
-        self._slow.put(name, found, sum([one.records + one.leaves for one in found.writes]))
-        return found
+        writer, slow = self._slow.get(name) or _NEVER_WRITTEN
+        user, leaves = write.requester.user, _leaves_of(write)
+        if (slow or writer not in {"", user}) and 0 < len(leaves) <= _MOST_LEAVES_OF_SLOW:
+            kept = [one for one in slow if one.time > write.time - SECONDS_SLOW]
+            if kept and kept[-1].requester.user == user and _leaves_of(kept[-1]) == leaves:
+                kept.pop()
+            slow = (*kept[1 - SLOW_WRITES_OF_AN_OBJECT :], write)
+        size = sum([one.records + one.leaves for one in slow])
+        self._slow.put(name, (user, slow), size)
+        return slow
 
     def _forget_leaves_but_of(self, name: str, past: ObjectHistory) -> None:
         """Forget the leaves that are over the bound, never those of the object just written."""
@@ -317,6 +289,10 @@ class History:
         if len(self) > self._most_objects or self.records > self._most_writes:
             return True
         return next(iter(self._objects.values())).seen <= oldest
+
+
+def _leaves_of(write: Write) -> set[Path]:
+    return {one.key for diff in (write.content.admitted, write.metadata.admitted) for one in diff}
 
 
 def _interned(where: ObjectKey) -> ObjectKey:

@@ -1,6 +1,7 @@
 """The record of one write, as detectors read it."""
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -95,6 +96,17 @@ class Called(NamedTuple):
 
 NOBODY: Final = Called((), ())
 
+
+class Outcome(Enum):
+    """What came of a write."""
+
+    ADMITTED = "its outcome was seen, and it may have been stored"
+    STORED = "what was stored afterwards shows it"
+    REFUSED = "it had no outcome, and others of its resource have"
+    STALE = "it names a version that is no longer stored, and so it is refused"
+    UNSEEN = "its outcome was not seen"
+
+
 BYTES_OF_RECORD: Final = 2_048
 """Of observedGeneration values: so many count as one write more, or one leaf of a fact."""
 
@@ -131,7 +143,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     content_hash: Digest | None
     state_before: Digest
     state_after: Digest
-    has_outcome: bool
+    outcome: Outcome
     generation_before: int
     generation_after: int
     generation_predicted: int | None
@@ -155,6 +167,11 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def kind(self) -> ResourceKind:
         """Return the kind of resource, by which evidence about webhooks is kept."""
         return ResourceKind(self.object.group, self.object.resource, self.subresource)
+
+    @property
+    def has_outcome(self) -> bool:
+        """Whether it came to the end of admission."""
+        return self.outcome in {Outcome.ADMITTED, Outcome.STORED}
 
     @property
     def changed_something(self) -> bool:
@@ -214,6 +231,11 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             for change in (*(part.webhook or ()), *part.reinvocation)
         ]
         return tuple(dict.fromkeys(found))  # the annotations of a Deployment are in both parts
+
+    def without_leaves(self) -> "Write":
+        """Return what is kept of it where there is no room for leaves."""
+        content, metadata = self.content.without_leaves(), self.metadata.without_leaves()
+        return msgspec.structs.replace(self, content=content, metadata=metadata)
 
     @property
     def leaves(self) -> int:

@@ -10,7 +10,7 @@ import msgspec
 
 from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import Letters, ShownField, values_of
-from genguard.detection.write import Write
+from genguard.detection.write import Outcome, Write
 from genguard.objects.fields import to_field_path
 from genguard.objects.observed import Generation, Observed, generation_number, restorations
 from genguard.status.tracked_state import Milestone
@@ -117,13 +117,12 @@ def steps(known: ObjectHistory, ahead: float = 0.0) -> tuple[Step, ...]:
 
     ahead  by how many seconds the time of day is ahead of their times
     """
-    stored = {id(one) for one in known.stored}
     letters: Letters = {}
-    return tuple(_step(one, letters, ahead, is_stored=id(one) in stored) for one in known.writes)
+    return tuple(_step(one, letters, ahead) for one in known.writes)
 
 
-def _step(write: Write, letters: Letters, ahead: float, *, is_stored: bool) -> Step:
-    known = Stored.YES if is_stored else Stored.UNKNOWN
+def _step(write: Write, letters: Letters, ahead: float) -> Step:
+    known = Stored.YES if write.outcome is Outcome.STORED else Stored.UNKNOWN
     changed, others = write.all_pointers(), write.all_of_webhooks()
     return Step(
         time=write.time + ahead,

@@ -19,7 +19,7 @@ from typing import Final, Protocol, cast
 from aiohttp import web
 
 from certs.inspect import CertificateFacts
-from genguard.detection.detection import Completeness
+from genguard.detection.correlate import Completeness
 from webhook import __version__
 from webhook.server.access import Access, within_host
 from webhook.server.admission import AdmissionHandler

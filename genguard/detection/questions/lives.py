@@ -20,15 +20,14 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from genguard.admission.review import JoinKey, Operation
-from genguard.detection.correlate import without_uid
+from genguard.admission.review import JoinKey, Operation, Phase
+from genguard.detection.correlate import Joined, without_uid
 from genguard.detection.fact import Fact
 from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
     Event,
-    Lived,
     Question,
     Signal,
 )
@@ -163,17 +162,18 @@ class Lives(Question):
 
     def ask(self, event: Event) -> Answers:
         """Ask whether an object was deleted once more."""
-        if isinstance(event, Lived):
-            if event.fact.operation is Operation.CREATE:
-                self._create(event.fact)
-            else:
-                turns = self._delete(event.fact)
-                yield from RECREATION.of(_recreated(turns) if turns is not None else ())
+        if not isinstance(event, Joined) or event.fact.phase is not Phase.OUTCOME:
+            return
+        if event.fact.operation is Operation.CREATE:
+            self._create(event.fact)
+        else:
+            turns = self._delete(event.fact)
+            yield from RECREATION.of(_recreated(turns) if turns is not None else ())
 
     def _create(self, fact: Fact) -> None:
         key = fact.key
-        if not key.uid:
-            return
+        if not key.uid or self.is_there(key.uid):
+            return  # an API server calls again after a broken connection
         earlier = self._follows(fact) if len(self._ended) else None
         place = msgspec.structs.replace(key, uid="", user="")
         if len(self._own) and self._own.get(place) == key.user:

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
-from genguard.detection.correlate import Unanswered
+from genguard.detection.correlate import Joined
 from genguard.detection.damage import Damage
 from genguard.detection.diff import Diff, PartDiffs
-from genguard.detection.fact import Fact
 from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.values import Digest
@@ -132,7 +131,7 @@ def values(diff: Diff | None) -> dict[Path, Digest | None]:
 
 
 class Seen(NamedTuple):
-    """A write that is complete, the newest of its object, whether or not it will be stored."""
+    """An update that may be stored, the newest of its object."""
 
     write: Write
     past: ObjectHistory
@@ -145,21 +144,8 @@ class Stored(NamedTuple):
     past: ObjectHistory
 
 
-class Lived(NamedTuple):
-    """A creation or a deletion that came out; the write is of its place, and names no uid."""
-
-    write: Write
-    fact: Fact
-
-
-class Stale(NamedTuple):
-    """A call of an update that names a version which is no longer stored."""
-
-    write: Write
-    fact: Fact
-
-
-Event = Seen | Stored | Unanswered | Lived | Stale
+Event = Seen | Stored | Joined
+"""Joined: a creation, a deletion, or a write that was not stored; see its operation and outcome."""
 Answers = Iterator[tuple[Declared, Signal]]
 
 
@@ -216,8 +202,8 @@ class Questions:
             yield from self._ask(Seen(write, past), errors)
         _raise(errors)
 
-    def ask(self, event: Unanswered | Lived | Stale) -> Found:
-        """Yield all that is wrong with what is no write that came out."""
+    def ask(self, event: Joined) -> Found:
+        """Yield all that is wrong with what is no update that may be stored."""
         errors: list[Exception] = []
         yield from self._ask(event, errors)
         _raise(errors)

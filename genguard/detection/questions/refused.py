@@ -33,7 +33,7 @@ import msgspec
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
-from genguard.detection.correlate import Unanswered, is_mostly_whole
+from genguard.detection.correlate import Joined
 from genguard.detection.diff import NO_DIFF
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
@@ -43,17 +43,23 @@ from genguard.detection.questions.question import (
     Blame,
     Declared,
     Event,
-    Lived,
     Question,
     Seen,
     Signal,
-    Stale,
     blame_of,
     own,
 )
 from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
-from genguard.detection.write import NODE_USER, PODS, Write, is_manager, name_of
+from genguard.detection.write import (
+    NODE_USER,
+    PODS,
+    ObjectKey,
+    Outcome,
+    Write,
+    is_manager,
+    name_of,
+)
 from genguard.objects.bounded import Bounded
 
 RETRY: Final = Declared(
@@ -75,13 +81,7 @@ _STALE_SECONDS: Final = 3.0
 SECONDS_BETWEEN: Final = 600.0
 """Attempts further apart are not the same loop."""
 MOST_ATTEMPTED: Final = 1_000
-MOST_LONG: Final = 2_000
-_LONG: Final = 128
-"""Characters of a place; one with more counts as several."""
 _MOST_CREATED: Final = 12
-_SECONDS_OF_BURST: Final = 0.05
-"""Writes of a stale version so close together count once: a controller tries many times in the
-moment that its cache is behind."""
 _SECONDS_UNTIL_SEEN: Final = 1.0
 """The scheduler and the kubelet write the status of a new Pod sooner than that."""
 _SLOWING: Final = 1.5
@@ -101,7 +101,6 @@ class Attempts(msgspec.Struct, gc=False):
                   have in common: another one ends the attempts
     first, count  of those that ask for the same
     begun, tries  of all
-    by_intent     intents of stale versions are seen: the other calls are of the same attempts
     shown         when the object of a creation was seen to be there after all
     """
 
@@ -112,12 +111,9 @@ class Attempts(msgspec.Struct, gc=False):
     begun: float
     count: int = 0
     tries: int = 0
-    by_intent: bool = False
     shown: float = 0.0
 
 
-_Place = tuple[str, ...]
-"""An object or a place of creations, subresource, user; "409" behind those of stale versions."""
 _Where = tuple[str, str, str, str]
 """Group, resource, namespace, and the name of an object or the uid of its owner."""
 
@@ -131,27 +127,25 @@ class Refused(Question):
         """`lives` and `history` tell whether an object is there."""
         self._lives: Final = lives
         self._history: Final = history
-        self._attempts: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_LONG)
-        self._created: Final[Bounded[_Place, tuple[tuple[str, float], ...]]] = Bounded(
-            MOST_ATTEMPTED, MOST_LONG
-        )
+        self._attempts: Final[Bounded[int, Attempts]] = Bounded(MOST_ATTEMPTED)
+        self._created: Final[Bounded[int, tuple[tuple[str, float], ...]]] = Bounded(MOST_ATTEMPTED)
         """The latest Pods that controllers were admitted to create: uid and time."""
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in updates that were admitted; "" stands for creations."""
-        self._doubted: Final[Bounded[_Where, _Place]] = Bounded(MOST_ATTEMPTED, MOST_LONG)
+        self._doubted: Final[Bounded[_Where, int]] = Bounded(MOST_ATTEMPTED)
         """Creations that seem to be refused, by the name of the object or the uid of its owner."""
         self._without: Final[set[str]] = set()
         """Users who began a write since the last outcome of anybody."""
         self._shows_status = False
-        self._admitted = self._orphans = 0
 
     def __len__(self) -> int:
         return len(self._attempts)
 
     def was_refused(self, key: JoinKey) -> bool:
         """Whether this creation was refused here before, so that leaves are compared."""
-        names = key.group, key.resource, key.namespace, key.name, key.resource_version
-        return self._attempts.get(_place_of_creations(names, key.user)) is not None
+        return (
+            self._attempts.get(_place_of_creations(key, key.resource_version, key.user)) is not None
+        )
 
     def call(self, fact: Fact) -> None:
         """Take in a call of any phase, as soon as it comes in."""
@@ -166,8 +160,7 @@ class Refused(Question):
 
     def see_outcome(self) -> None:
         """Note that an outcome is shown, so that none was lost until now."""
-        if self._without:
-            self._without.clear()
+        self._without.clear()
 
     def _show(self, key: JoinKey, owner: str, now: float) -> None:
         """Forget a creation that seemed to be refused if its object is there after all."""
@@ -175,37 +168,39 @@ class Refused(Question):
             place = self._doubted.get((key.group, key.resource, key.namespace, one))
             found = None if place is None else self._attempts.get(place)
             # What was known before those attempts is another object.
-            if found is not None and not self._is_known(key):
+            is_known = self._history.find(key) is not None or self._lives.is_there(key.uid)
+            if found is not None and not is_known:
                 found.count, found.shown = 0, now
-
-    def _is_known(self, key: JoinKey) -> bool:
-        return self._history.find(key) is not None or self._lives.is_there(key.uid)
 
     def ask(self, event: Event) -> Answers:
         """Ask whether an attempt that did not come out is one of many."""
         found: Signal | None = None
-        if isinstance(event, Unanswered):
-            found = self._unanswered(*event)
-        elif isinstance(event, Stale):
-            found = self._stale(*event)
-        elif isinstance(event, Seen) and event.write.has_outcome:
-            self._pass(event.write)
+        write = event.write
+        if isinstance(event, Joined):
+            if write.outcome is Outcome.REFUSED:
+                found = self._unanswered(*event)
+            elif write.outcome is Outcome.STALE:
+                found = self._stale(*event)
+            elif write.operation is Operation.CREATE and write.has_outcome:
+                found = self._created_one(*event)
+        elif isinstance(event, Seen) and write.has_outcome:
+            self._pass(write)
             found = _not_stored(*event)
-        elif isinstance(event, Lived) and event.fact.operation is Operation.CREATE:
-            found = self._created_one(*event)
         if found is not None:
             yield RETRY, found
 
-    def _unanswered(self, write: Write, asked: tuple[Digest, Digest]) -> Signal | None:
+    def _unanswered(self, write: Write, fact: Fact) -> Signal | None:
         """Take in a write without an outcome."""
-        is_creation = write.operation is Operation.CREATE
-        if not is_creation and (asked[0] == asked[1] or not write.content.admitted):
-            return None  # nothing is asked for, or nothing would be stored
-        # Whatever is asked for: had it been stored, the stored fields would differ by now.
-        found = self._count(_place(write), asked, write.time)
+        is_creation, asked = write.operation is Operation.CREATE, fact.compared
         if is_creation:
-            self._doubted.put(_where(write), _place(write), _weight(_place(write)))
-        if len(self._without) >= _USERS or (is_creation and not self._is_whole):
+            found = self._count(_place(write), fact.attempt, NO_DIGEST, write.time)
+            self._doubted.put(_where(write), _place(write))
+        elif asked.before == asked.after or not write.content.admitted:
+            return None  # nothing is asked for, or nothing would be stored
+        else:
+            # Whatever is asked for: had it been stored, the stored fields would differ by now.
+            found = self._count(_place(write), asked.before, asked.after, write.time)
+        if len(self._without) >= _USERS:
             return None  # outcomes are lost
         count, seconds = found.count, write.time - found.first
         if count < _ATTEMPTS or seconds < _SECONDS_REFUSED:
@@ -218,15 +213,10 @@ class Refused(Question):
         return _signal(write, blame, "it has no outcome", count, seconds)
 
     def _stale(self, write: Write, fact: Fact) -> Signal | None:
-        """Take in one phase of an update of a stale version."""
-        place, is_intent = (*_place(write), "409"), fact.phase is Phase.INTENT
-        before = self._attempts.get(place)
-        if before is not None and (
-            0 <= fact.time - before.last < _SECONDS_OF_BURST or (before.by_intent and not is_intent)
-        ):
-            return None
-        found = self._count(place, (fact.attempt, NO_DIGEST), fact.time)
-        found.by_intent |= is_intent
+        """Take in a call of an update of a stale version."""
+        if fact.phase is not Phase.MUTATE:
+            return None  # each write counts once
+        found = self._count(hash((_place(write), "409")), fact.attempt, NO_DIGEST, fact.time)
         tries, seconds = found.tries, fact.time - found.begun
         is_of_one = tries >= _STALE_TRIES and seconds >= _STALE_SECONDS
         if not is_of_one and (tries < _TRIES or seconds < _SECONDS_REFUSED):
@@ -234,9 +224,8 @@ class Refused(Question):
         what = "it names a resourceVersion that is no longer stored"
         return _signal(write, Blame.REQUESTER, what, tries, seconds)
 
-    def _count(self, place: _Place, asked: tuple[Digest, Digest], now: float) -> Attempts:
+    def _count(self, place: int, stored: Digest, content: Digest, now: float) -> Attempts:
         """Count one attempt; they begin anew after a pause, or where something else is stored."""
-        stored, content = asked
         found = self._attempts.get(place)
         if found is None or found.stored != stored or now - found.last > SECONDS_BETWEEN:
             found = Attempts(stored, content, now, now, now)
@@ -245,7 +234,7 @@ class Refused(Question):
         found.last = now
         found.count += now > found.shown
         found.tries += 1
-        self._attempts.put(place, found, _weight(place))
+        self._attempts.put(place, found)
         return found
 
     def _pass(self, write: Write, *, is_creation: bool = False) -> None:
@@ -266,37 +255,28 @@ class Refused(Question):
         """Take in a creation with an outcome; of a Pod see whether those before it vanished."""
         self._pass(write, is_creation=True)
         self._doubted.pop(_where(write))
-        self._admitted += 1
-        self._orphans += write.content.requested is None
-        if not write.owner or not _is_pod(write):
+        if not write.owner or not _is_pod(write) or not self._shows_status:
             return None
         now, uid, place = write.time, fact.key.uid, _place(write)
         created = self._created.get(place) or ()
         created = tuple(one for one in created if now - one[1] <= SECONDS_BETWEEN)
         if any(one == uid for one, _ in created):
             return None  # an API server calls again after a broken connection
-        seen = [at for at, (one, _) in enumerate(created) if self._is_seen(write, one)]
+        seen = [at for at, (one, _) in enumerate(created) if self._is_seen(one)]
         created = created[max(seen, default=-1) + 1 :]
         gone = sum(now - at >= _SECONDS_UNTIL_SEEN for _, at in created)
         times = [*(at for _, at in created), now]
         if len(uid) <= _LONGEST_UID:
             created = (*created, (uid, now))[-_MOST_CREATED:]
-        self._created.put(place, created, _weight(place))
+        self._created.put(place, created)
         seconds = now - times[0]
         if gone < _ATTEMPTS or seconds < _SECONDS_REFUSED or not _is_slowing(times):
             return None
-        if not self._shows_status or not self._is_whole:
-            return None
         return _signal(write, Blame.REQUESTER, _NEVER_STORED, gone, seconds)
 
-    def _is_seen(self, write: Write, uid: str) -> bool:
+    def _is_seen(self, uid: str) -> bool:
         """Whether an object was written since it was created, deleted or forgotten."""
-        where = msgspec.structs.replace(write.object, uid=uid)
-        return self._history.find(where) is not None or not self._lives.is_there(uid)
-
-    @property
-    def _is_whole(self) -> bool:
-        return is_mostly_whole(self._orphans, self._admitted)
+        return self._history.find(uid) is not None or not self._lives.is_there(uid)
 
     def _has_passed(self, write: Write) -> bool:
         """Whether webhooks changed all of these leaves in writes that were admitted."""
@@ -360,22 +340,18 @@ def _is_pod(write: Write) -> bool:
     return (write.object.group, write.object.resource) == PODS
 
 
-def _place_of_creations(names: tuple[str, ...], user: str) -> _Place:
-    return "\0".join(names), "", user
+def _place_of_creations(where: ObjectKey | JoinKey, owner: str, user: str) -> int:
+    return hash((where.group, where.resource, where.namespace, where.name, owner, user))
 
 
-def _place(write: Write) -> _Place:
-    where = write.object
+def _place(write: Write) -> int:
+    """Return a number for an object or a place of creations, the subresource and the user."""
+    where, user = write.object, write.requester.user
     if write.operation is Operation.CREATE:
-        names = where.group, where.resource, where.namespace, where.name, write.owner
-        return _place_of_creations(names, write.requester.user)
-    return name_of(where), write.subresource, write.requester.user
+        return _place_of_creations(where, write.owner, user)
+    return hash((name_of(where), write.subresource, user))
 
 
 def _where(write: Write) -> _Where:
     where = write.object
     return where.group, where.resource, where.namespace, write.owner or where.name
-
-
-def _weight(place: _Place) -> int:
-    return len("".join(place)) // _LONG

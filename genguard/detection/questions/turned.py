@@ -164,7 +164,7 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         is_meant = not (one.added or one.removed) if part is OSCILLATION else not one.holds_time
         if who is not WEBHOOK and is_meant:
             meant.setdefault(part, []).append(one)
-    slow = past.slow.writes
+    slow = past.slow
     for part, changes in meant.items():
         seconds = _SECONDS_OF_STATUS if part is OSCILLATION else _SECONDS
         recent = [one for one in past.stored if one.time >= write.time - seconds]

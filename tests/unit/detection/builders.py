@@ -60,9 +60,9 @@ class Judging(Detection):
         super().__init__(suspects, **more)
         self.writes: list[Write] = []
 
-    def _judge(self, write: Write) -> None:
+    def _judge_update(self, write: Write) -> None:
         self.writes.append(write)
-        super()._judge(write)
+        super()._judge_update(write)
 
 
 def joined(*reviews: tuple[Phase, dict[str, Any]], now: float = 100.0) -> list[Write]:
