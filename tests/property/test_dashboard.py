@@ -168,7 +168,8 @@ def finding_page(text):
         diff=diff_of(text),
     )
     page = runbook_of(model, "audit-only", text)
-    return shown("finding.html", model, page=page, cause=found(text), follows=[found(text)])
+    beside = {"cause": found(text), "follows": [found(text)], "again": ""}
+    return shown("finding.html", model, page=page, **beside)
 
 
 def objects_page(text):

@@ -140,7 +140,7 @@ def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     assert len(found.findings()) > 20
     beside = BYTES_OF_LEAF * changes.MOST_PLACES
     assert taken < 2 * MIB + BYTES_OF_LEAF * detection.history.leaves + beside
-    assert len(found._of_name) <= len(found.findings()), "what was dropped is known nowhere else"
+    assert len(found._about) <= len(found.findings()), "what was dropped is known nowhere else"
 
 
 def test_findings_of_usual_length_are_bounded_in_number():
