@@ -253,9 +253,10 @@ _AT_ONCE: Final = 8
 """So many times in a row an annotation is set again so soon after it was taken away: no question is
 asked so often."""
 _NO_SOONER: Final = 3
-"""So many times in a row, in the median, who asks is not slower than who answers. Questions are
-asked at leisure, and answered at once. This holds at any pace, and one long pause changes
-nothing."""
+_AS_SOON: Final = 1.25
+"""So many times in a row, in the median, who asks is not slower than who answers, within so much:
+two who hurry alike differ by chance. Questions are asked at leisure, and answered at once. This
+holds at any pace, and one long pause changes nothing."""
 
 
 def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
@@ -273,7 +274,7 @@ def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
     if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
         return False
     return min(len(asked), len(answered)) < _NO_SOONER or (
-        median(asked[-_NO_SOONER:]) > median(answered[-_NO_SOONER:])
+        median(asked[-_NO_SOONER:]) > _AS_SOON * median(answered[-_NO_SOONER:])
     )
 
 
