@@ -143,7 +143,10 @@ class Detection:
 
     def _unseen_phases(self, fact: Fact) -> Iterator[Phase]:
         """Yield the implied phases of a fact that were not seen of its write."""
-        seen = {one.phase for one in self._correlator.known(join_key(fact)).facts}
+        known = self._correlator.known(join_key(fact)).facts
+        if any(one.phase in fact.implied and one.phase not in one.implied for one in known):
+            return  # one came by itself: it is registered by now
+        seen = {one.phase for one in known}
         if fact.phase in seen:
             seen = set()  # of an earlier write, which was refused
         yield from (phase for phase in fact.implied if phase not in seen)

@@ -84,6 +84,16 @@ def test_what_a_write_says_of_webhooks(phases, told, because):
     assert list(dict.fromkeys(suspects.told)) == told, because
 
 
+def test_a_phase_that_comes_by_itself_is_not_taken_for_one_that_is_not_registered():
+    """Of widened registrations calls come before the cluster has shown the new rules."""
+    narrow = [hook(f"{name}-genguard", ("pods",), f"/{name}") for name in (INTENT, MUTATE)]
+    detection = Detection(Suspects(read_configurations(narrow)))
+    for base in map(str, range(4)):
+        for phase, new in ((INTENT, SENT), (MUTATE, SENT), (MUTATE, LEFT), (OUTCOME, LEFT)):
+            detection.see(shown(detection, phase, new, base))
+    assert [one.detector for one in detection.findings()] == ["unstable-mutation"]
+
+
 def test_what_is_taken_waits_to_be_judged_all_of_it_and_once():
     suspects = Noting()
     detection = Detection(suspects)
