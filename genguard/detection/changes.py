@@ -119,9 +119,16 @@ _Item = tuple[str, str | int]
 An item that no field tells from others has "" and its index."""
 
 
-@lru_cache(MOST_PLACES)
 def below(at: Place, token: str | _Item, index: int = 0) -> Place:
     """Return the place of a field, or of an item with its index in the list."""
+    name = token if isinstance(token, str) else token[1]
+    # A name may be as long as a request: that of a remembered place is kept as it came.
+    is_long = isinstance(name, str) and len(name) > LONGEST_NAME
+    return (_below.__wrapped__ if is_long else _below)(at, token, index)
+
+
+@lru_cache(MOST_PLACES)
+def _below(at: Place, token: str | _Item, index: int) -> Place:
     name = _short(token) if isinstance(token, str) else item_name(*token)
     step = name if isinstance(token, str) else index
     path = (*at.path, name)

@@ -194,3 +194,9 @@ def test_places_are_bounded_while_more_come():
     most = 6 * 1024 * changes.MOST_PLACES
     assert traced(go_down, 500) < most
     assert traced(grow, 1) < most
+
+    def name_at_length(number: int) -> None:
+        for token in (f"{number}{'x' * MIB}", ("name", f"{number}{'x' * MIB}")):
+            changes.below(changes.ROOT, token)
+
+    assert traced(name_at_length, 10) < MIB
