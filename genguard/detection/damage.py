@@ -101,7 +101,7 @@ def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
     observed = read_observed(status)
     if observed is None:
         return False  # what cannot be read as a status is no longer what was damaged
-    raw = {} if status is None else {_STATUS: status}
+    raw = {} if status is None or not damage.fields else {_STATUS: status}
     values = {one.key: one.after for one in changes({}, raw)}
     number = generation if type(generation) is int else 0
     return _is_left(damage, number, observed, lambda one: values.get(one.key))
@@ -109,7 +109,7 @@ def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
 
 def survives(damage: Damage, write: Write) -> bool:
     """Whether the damage is still there after a write of status, as far as the write shows it."""
-    made = {one.key: one.after for one in write.content.admitted}
+    made = {one.key: one.after for one in write.content.admitted if damage.fields}
     number, observed = write.generation_after, write.observed_after
     return _is_left(damage, number, observed, lambda one: made.get(one.key, one.left))
 

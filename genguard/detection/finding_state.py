@@ -177,7 +177,8 @@ class FindingState(msgspec.Struct, gc=False):
         self.damage = sign.damage if write.has_outcome or write.missing else None
         self.averted = sign.averted
         self.pace = sign.pace
-        self.paths = dict.fromkeys([*self.paths | dict.fromkeys(sign.paths)][:MOST_PATHS])
+        paths = self.paths | dict.fromkeys(sign.paths[:MOST_PATHS])
+        self.paths = dict.fromkeys([*paths][:MOST_PATHS])
         for owner in follows:
             _count(self.follows, owner)
         about: dict[str, Any] = {}

@@ -400,10 +400,8 @@ class Numbers(Question):
     def _count(self, write: Write, how: str) -> Answers:
         """Count what a writer does; who waits takes an old status for new, or waits for ever."""
         who, where = write.requester, write.object
-        key, example = (
-            (who.user, who.manager, where.group, where.resource),
-            FoundObject(*msgspec.structs.astuple(where)),
-        )
+        key = who.user, who.manager, where.group, where.resource
+        example = FoundObject(*msgspec.structs.astuple(where))
         known = self._writers.get(key) or WriterHonesty(*key, example)
         counted = {how: getattr(known, how) + 1, "example": example}
         one = msgspec.structs.replace(known, **counted)

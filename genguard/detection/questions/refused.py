@@ -168,8 +168,7 @@ class Refused(Question):
             place = self._doubted.get((key.group, key.resource, key.namespace, one))
             found = None if place is None else self._attempts.get(place)
             # What was known before those attempts is another object.
-            is_known = self._history.find(key) is not None or self._lives.is_there(key.uid)
-            if found is not None and not is_known:
+            if found is not None and not (self._history.find(key) or self._lives.is_there(key.uid)):
                 found.count, found.shown = 0, now
 
     def ask(self, event: Event) -> Answers:
