@@ -8,6 +8,7 @@ admissionreview.go:CreateAdmissionObjects), so the phases of a write are joined 
 import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -96,11 +97,38 @@ class GroupVersionResource(msgspec.Struct, frozen=True):
     resource: str
 
 
+_MOST_SEEN: Final = 1_000
+_LONGEST_EXTRA: Final = 4_096
+_LONGEST_PROCESS: Final = 253
+USER_AGENT: Final = "genguard.io/user-agent"
+_EXTRA: Final = "authentication.kubernetes.io/"
+_PROCESS: Final = (f"{_EXTRA}pod-name", f"{_EXTRA}credential-id", USER_AGENT)
+"""Keys of `userInfo.extra` that say which process it is, the best first (apiserver
+pkg/authentication/serviceaccount/util.go:PodNameKey, pkg/authentication/user/user.go:
+CredentialIDKey). The user agent is a key of genguard, for reviews made of an audit log."""
+_extra_decoder: Final = msgspec.json.Decoder(dict[str, tuple[str, ...]] | None)
+
+
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who asked; groups are not read. `extra` is read by detection alone."""
+    """Who asked; groups are not read."""
 
     username: str = ""
     extra: msgspec.Raw = NO_RAW
+
+    @property
+    def process(self) -> str:
+        """Which process of the user asked; "" where that is not said."""
+        return "" if len(self.extra) > _LONGEST_EXTRA else _process_in(bytes(self.extra))
+
+
+@lru_cache(_MOST_SEEN)
+def _process_in(extra: bytes) -> str:
+    try:
+        found = _extra_decoder.decode(extra) or {}
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""  # of another shape than the API server writes
+    values = (found[key][0] for key in _PROCESS if found.get(key))
+    return next(values, "")[:_LONGEST_PROCESS]
 
 
 class WireObject(msgspec.Struct, frozen=True):
@@ -178,6 +206,15 @@ class PatchOperation(msgspec.Struct, frozen=True):
     value: Any
 
 
+class _Options(msgspec.Struct, rename="camel"):
+    field_manager: str = ""
+
+
+_options: Final = msgspec.json.Decoder(_Options | None)
+_LONGEST_MANAGER: Final = 128
+"""As the API server has it (apimachinery pkg/apis/meta/v1/validation: FieldManagerMaxLength)."""
+
+
 class WireRequest(msgspec.Struct, frozen=True, rename="camel"):
     """`request` of an AdmissionReview; object and oldObject are read in part."""
 
@@ -193,6 +230,15 @@ class WireRequest(msgspec.Struct, frozen=True, rename="camel"):
     old_object: WireObject | None = None
     dry_run: bool | None = None
     options: msgspec.Raw = NO_RAW
+
+    @property
+    def field_manager(self) -> str:
+        """The field manager, "" where none is told; decoded at each call.
+
+        Raises msgspec.MsgspecError for options that are none.
+        """
+        options = None if self.options is NO_RAW else _options.decode(self.options)
+        return options.field_manager[:_LONGEST_MANAGER] if options else ""
 
 
 class WireReview(msgspec.Struct, frozen=True, rename="camel"):
@@ -260,23 +306,51 @@ class AdmissionRequest:
         None where there is no such key: of a create nothing is stored yet.
         """
         if self._join_key is _NOT_ASKED:
-            self._join_key = self._made_key()
+            old = None if self.old_object is None else self.old_object.metadata
+            self._join_key = old and self._key(
+                self.wire.name, old.uid or "", old.resource_version or ""
+            )
         return self._join_key
 
-    def _made_key(self) -> JoinKey | None:
-        old = self.old_object
-        if old is None:
+    def write_key(self, phase: Phase) -> JoinKey | None:
+        """The key of an update of an object, of its creation, or of its deletion.
+
+        None for a dry run, for what is none of these, and for names that no API server lets
+        through. A deletion counts at its outcome alone. Of a creation the name is a prefix where
+        the API server makes the rest, with the uid of the controller as the version; the uid of
+        the object is known at the outcome.
+        Raises msgspec.MsgspecError for owners that are none.
+        """
+        shown = self.object
+        if self.wire.dry_run:
             return None
-        wire, metadata = self.wire, old.metadata
+        if self.operation is Operation.UPDATE:
+            return None if shown is None else self.join_key
+        is_outcome = phase is Phase.OUTCOME
+        if self.operation is not Operation.CREATE:
+            is_deleted = self.operation is Operation.DELETE and is_outcome
+            shown = self.old_object if is_deleted else None
+        if shown is None or self.subresource:
+            return None
+        metadata = shown.metadata
+        prefix = metadata.generate_name or ""
+        return self._key(
+            prefix or self.wire.name or metadata.name or "",
+            (metadata.uid or "") if is_outcome else "",
+            metadata.controller.uid if prefix else "",
+        )
+
+    def _key(self, name: str, uid: str, version: str) -> JoinKey | None:
+        wire, of = self.wire, self.wire.resource
         key = JoinKey(
-            wire.resource.group,
-            wire.resource.resource,
+            of.group,
+            of.resource,
             wire.sub_resource,
             wire.namespace,
-            wire.name,
-            metadata.uid or "",
+            name,
+            uid,
             wire.user_info.username,
-            metadata.resource_version or "",
+            version,
             bool(wire.dry_run),
         )
         return key if key.is_remembered else None

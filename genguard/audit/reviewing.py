@@ -16,6 +16,7 @@ import msgspec
 
 from genguard.admission.review import (
     NO_RAW,
+    USER_AGENT,
     V1,
     AdmissionRequest,
     GroupVersionKind,
@@ -38,7 +39,7 @@ from genguard.audit.stored import (
     without_content,
 )
 from genguard.detection.detection import Detection
-from genguard.detection.reduce import USER_AGENT, Reviewed, stale_fact
+from genguard.detection.reduce import Reviewed, stale_fact
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields, get
 from genguard.objects.shown import few

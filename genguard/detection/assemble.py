@@ -88,7 +88,6 @@ def assemble(
         observed_after=last.observed,
         touches_status=writes_status and any(one.touches_status for one in phases),
         touches_more=last.touches_more,
-        observes=asking.observes or sent.observes or last.observes,
         policies=policies[0] if policies else (),
         called=_called(before_outcome, last),
         missing=missing,

@@ -33,7 +33,7 @@ from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.question import Found, Questions
 from genguard.detection.questions.refused import Refused
-from genguard.detection.reduce import EarlierFacts, Reviewed, key_of, reduce
+from genguard.detection.reduce import EarlierFacts, Reviewed, reduce
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.detection.write import Outcome, Write
@@ -95,7 +95,7 @@ class Detection:
         """
         request = reviewed.request
         try:
-            key = key_of(request, phase)
+            key = request.write_key(phase)
             if key is None or key.user == self._own_user:
                 return None  # values that genguard puts back are nobody's loop
             if request.operation is Operation.UPDATE:

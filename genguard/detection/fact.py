@@ -22,7 +22,7 @@ from genguard.detection.write import BYTES_OF_RECORD, Acted, Called, ObjectKey, 
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.observed import NOTHING_OBSERVED, Observed
 
-VERSION: Final = 10
+VERSION: Final = 11
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
@@ -47,9 +47,7 @@ NO_STATES: Final = States(NO_DIGEST, NO_DIGEST)
 class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one phase of one update or creation shows, or the outcome of a deletion.
 
-    key              which write this is a phase of. Of a creation `name` is the name of the object,
-                     or the prefix of a generated one; then `resource_version` is the uid of the
-                     controller that owns it. `uid` is known at the outcome, and of a deletion
+    key              which write this is a phase of: see AdmissionRequest.write_key
     served_as        the version of the API in which the object is shown
     manager          the field manager of the write
     compared         the fields that the server takes from this write; of a creation without leaves
@@ -65,7 +63,6 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generation, generation_before   as the review shows them, 0 where there is none
     predicted        see Prediction.generation
     observed, observed_before   nothing of a write that takes no status
-    observes         whether the status has an observedGeneration at all, be it 0
     called           None where `states` are
     unmet            of those called, the webhooks whose matchConditions are not met by what is
                      shown here; none where that was not asked, None where the fact shows the same
@@ -84,7 +81,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
                      equal where one parent makes objects after one template
     """
 
-    version: Literal[10]
+    version: Literal[11]
     phase: Phase
     time: Seconds
     key: JoinKey
@@ -104,7 +101,6 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     predicted: int | None = None
     observed_before: Observed = NOTHING_OBSERVED
     observed: Observed = NOTHING_OBSERVED
-    observes: bool = False
     called: Called | None = None
     unmet: tuple[str, ...] | None = None
     policies: tuple[Acted, ...] | None = None

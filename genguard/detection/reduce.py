@@ -5,13 +5,11 @@ shows the same as an earlier phase of its write is not compared again.
 """
 
 import zlib
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from genguard.admission.review import (
-    NO_RAW,
     AdmissionRequest,
     JoinKey,
     Operation,
@@ -66,39 +64,6 @@ class EarlierFacts(NamedTuple):
     was_refused: bool = False
 
 
-def key_of(request: AdmissionRequest, phase: Phase) -> JoinKey | None:
-    """Return the key of an update of an object, of its creation, or of its deletion.
-
-    None for a dry run, for what is none of these, and for names that no API server lets through.
-    A deletion counts at its outcome alone.
-    """
-    wire, shown = request.wire, request.object
-    if wire.dry_run:
-        return None
-    if request.operation is Operation.UPDATE:
-        return None if shown is None else request.join_key
-    is_outcome = phase is Phase.OUTCOME
-    if request.operation is not Operation.CREATE:
-        is_deleted = request.operation is Operation.DELETE and is_outcome
-        shown = request.old_object if is_deleted else None
-    if shown is None or request.subresource:
-        return None
-    metadata = shown.metadata
-    prefix = metadata.generate_name or ""
-    key = JoinKey(
-        wire.resource.group,
-        wire.resource.resource,
-        "",
-        wire.namespace,
-        prefix or wire.name or metadata.name or "",
-        (metadata.uid or "") if is_outcome else "",
-        wire.user_info.username,
-        shown.metadata.controller.uid if prefix else "",
-        dry_run=False,
-    )
-    return key if key.is_remembered else None
-
-
 def stale_fact(
     phase: Phase, key: JoinKey, now: float, version: str, *, served_as: str, manager: str
 ) -> Fact:
@@ -120,7 +85,7 @@ def reduce(
     key: JoinKey,
     shows: Shows,
 ) -> Fact | None:
-    """Make the fact of a review that has the key of `key_of`; `now` is seconds since the epoch.
+    """Make the fact of a review that has this key, see AdmissionRequest.write_key; `now` is seconds since the epoch.
 
     `shows`: which values are kept, where those of the resource may be shown at all.
     None for an outcome of an update of a version that is no longer stored: there is none.
@@ -128,10 +93,10 @@ def reduce(
     """
     request = reviewed.request
     old, new = request.old_object, request.object
-    served_as, manager = request.wire.resource.version, manager_of(request)
+    served_as, manager = request.wire.resource.version, request.wire.field_manager
     fact = Fact(VERSION, phase, now, key, served_as, manager, operation=request.operation)
     if new is None or request.operation is Operation.DELETE:
-        assert old is not None  # noqa: S101 - see key_of
+        assert old is not None  # noqa: S101 - see write_key
         is_over = old.metadata.deletion_timestamp is not None or is_finished(old.status)
         return msgspec.structs.replace(fact, is_over=is_over, likeness=_likeness(old, key))
     if old is None or request.operation is Operation.CREATE:
@@ -210,7 +175,7 @@ def _updated(
             before, after = old.observed or NOTHING_OBSERVED, new.observed or NOTHING_OBSERVED
         same = msgspec.structs.replace(
             fact,
-            process=process_of(request),
+            process=request.wire.user_info.process,
             compared=compared,
             compared_status=of_status,
             compared_metadata=metadata,
@@ -220,7 +185,6 @@ def _updated(
             generation_before=old.metadata.stored_generation,
             observed_before=before,
             observed=before if before == after else after,
-            observes=may_take_status and (after.own is not None or _observes(new.status)),
             policies=suspects.policies_in(request) if asks and not facts else None,
             owner=read_owner_uid(old.metadata.owner_references),
             gates=_gates_of_pod(request),
@@ -344,21 +308,6 @@ def _states(subresource: str, old: ReviewedObject, new: ReviewedObject, compared
     return States(added(before, compared.before), added(after, compared.after))
 
 
-class _Observes(msgspec.Struct, rename="camel"):
-    observed_generation: Any = None
-
-
-_observes_decoder: Final = msgspec.json.Decoder(_Observes | None)
-
-
-def _observes(raw: msgspec.Raw | None) -> bool:
-    try:
-        found = None if raw is None else _observes_decoder.decode(raw)
-    except msgspec.ValidationError:
-        return False
-    return found is not None and found.observed_generation is not None
-
-
 class _Condition(msgspec.Struct):
     type: str = ""
     status: str = ""
@@ -397,52 +346,3 @@ def is_finished(raw: msgspec.Raw | None) -> bool:
     return status.phase in _DONE or any(
         one.type in _DONE and one.status == "True" for one in conditions
     )
-
-
-_MOST_SEEN: Final = 1_000
-_LONGEST_EXTRA: Final = 4_096
-USER_AGENT: Final = "genguard.io/user-agent"
-
-
-class _Options(msgspec.Struct, rename="camel"):
-    field_manager: str = ""
-
-
-_options: Final = msgspec.json.Decoder(_Options | None)
-_LONGEST_MANAGER: Final = 128
-"""As the API server has it (apimachinery pkg/apis/meta/v1/validation: FieldManagerMaxLength)."""
-
-
-def manager_of(request: AdmissionRequest) -> str:
-    """Return the field manager of a request, "" where none is told.
-
-    Raises msgspec.MsgspecError for options that are none.
-    """
-    raw = request.wire.options
-    options = None if raw is NO_RAW else _options.decode(raw)
-    return options.field_manager[:_LONGEST_MANAGER] if options else ""
-
-
-_EXTRA: Final = "authentication.kubernetes.io/"
-_PROCESS: Final = (f"{_EXTRA}pod-name", f"{_EXTRA}credential-id", USER_AGENT)
-"""Keys of `userInfo.extra` that say which process it is, the best first (apiserver
-pkg/authentication/serviceaccount/util.go:PodNameKey, pkg/authentication/user/user.go:
-CredentialIDKey). The user agent is a key of genguard, for reviews made of an audit log."""
-_extra_decoder: Final = msgspec.json.Decoder(dict[str, tuple[str, ...]] | None)
-_LONGEST_PROCESS: Final = 253
-
-
-@lru_cache(_MOST_SEEN)
-def _process_in(extra: bytes) -> str:
-    try:
-        found = _extra_decoder.decode(extra) or {}
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return ""  # of another shape than the API server writes
-    values = (found[key][0] for key in _PROCESS if found.get(key))
-    return next(values, "")[:_LONGEST_PROCESS]
-
-
-def process_of(request: AdmissionRequest) -> str:
-    """Return which process of its user sent a request, "" where that is not said."""
-    raw = request.wire.user_info.extra
-    return "" if raw is NO_RAW or len(raw) > _LONGEST_EXTRA else _process_in(bytes(raw))

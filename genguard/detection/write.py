@@ -122,7 +122,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
                         then they were not made
     content_hash        equal where the same values are requested, times aside; None where unknown
     touches_status, touches_more  whether status, and whether anything else, differs
-    observes            whether a status of this write has an observedGeneration at all, even 0
     policies            those that may have acted before the intent: part of the request is theirs
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
@@ -153,7 +152,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observed_after: Observed
     touches_status: bool
     touches_more: bool
-    observes: bool = True
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
     missing: tuple[str, ...] = ()

@@ -42,10 +42,19 @@ class Condition(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Every observedGeneration in one status; `own` is None when cleared."""
+    """Every observedGeneration in one status; `own` is None when cleared.
+
+    is_zero  its own is there, and cleared
+    """
 
     own: Generation | None
     conditions: tuple[Condition, ...]
+    is_zero: bool = False
+
+    @property
+    def has_own(self) -> bool:
+        """The status has one of its own, be it 0."""
+        return self.is_zero or self.own is not None
 
     @property
     def complete(self) -> bool:
@@ -110,13 +119,15 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
     with suppress(msgspec.ValidationError):
         conditions = _conditions_decoder.decode(read.conditions) or conditions
     own = _generation(read.observed_generation)
+    is_zero = own is None and read.observed_generation is not None
     if len(conditions) > _MOST_CONDITIONS:
-        return Observed(own, ())
+        return Observed(own, (), is_zero)
     found = Observed(
         own,
         tuple(
             [Condition(_type(one.type), _generation(one.observed_generation)) for one in conditions]
         ),
+        is_zero,
     )
     return found if found.size > _LARGE else _once(found)
 

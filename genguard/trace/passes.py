@@ -16,7 +16,6 @@ import msgspec
 
 from genguard.admission.review import AdmissionRequest, JoinKey
 from genguard.detection.changes import changes
-from genguard.detection.reduce import manager_of
 from genguard.objects.fields import ABSENT, Fields
 from genguard.objects.intended import cleared
 from genguard.trace.plan import Plan
@@ -320,7 +319,7 @@ class Watch:
             if acting:
                 self.rows.setdefault(acting, Row()).add(view.subresource, found)
         elif step.position == 0:
-            who = view.wire.user_info.username, manager_of(view)
+            who = view.wire.user_info.username, view.wire.field_manager
             row = self.requests.setdefault(who, Row())
             row.add(view.subresource, requested_effects(view, status=status))
             for path in carried(view, status=status):

@@ -133,7 +133,8 @@ def _lags(write: Write) -> bool:
     if not write.writes_status or not write.generation_after:
         return False
     observed, wanted = _number(write.observed_after), write.generation_after
-    if not observed and not write.observes:
+    seen = write.observed_asked, write.observed_sent, write.observed_after
+    if not any(one.has_own for one in seen):
         return False  # nobody observes this kind here
     if observed >= wanted - (1 if write.status_counts else 0):
         return False

@@ -32,7 +32,8 @@ def test_every_value_of_a_status_is_read_whatever_else_it_holds(case: Case) -> N
     if not case.get("read", True):
         assert found is None, case.because
         return
-    assert found == Observed(case["own"], conditions(case.get("conditions", []))), case.because
+    shown = case["own"], conditions(case.get("conditions", []))
+    assert (found.own, found.conditions) == shown, case.because
     if case["own"] == "":
         assert list(restorations(found, NOTHING_OBSERVED)) == []
         assert list(restorations(Observed(4, ()), found)) == []
