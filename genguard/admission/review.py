@@ -306,10 +306,11 @@ class AdmissionRequest:
         None where there is no such key: of a create nothing is stored yet.
         """
         if self._join_key is _NOT_ASKED:
-            old = None if self.old_object is None else self.old_object.metadata
-            self._join_key = old and self._key(
-                self.wire.name, old.uid or "", old.resource_version or ""
-            )
+            self._join_key = None
+            if self.old_object is not None:
+                old = self.old_object.metadata
+                version = old.resource_version or ""
+                self._join_key = self._key(self.wire.name, old.uid or "", version)
         return self._join_key
 
     def write_key(self, phase: Phase) -> JoinKey | None:

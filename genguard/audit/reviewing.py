@@ -39,7 +39,8 @@ from genguard.audit.stored import (
     without_content,
 )
 from genguard.detection.detection import Detection
-from genguard.detection.reduce import Reviewed, stale_fact
+from genguard.detection.fact import VERSION, Fact
+from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields, get
 from genguard.objects.shown import few
@@ -394,8 +395,8 @@ class Reviewing:
             reference.name, reference.uid, event.username, "", dry_run=False,
         )  # fmt: skip
         if key.is_remembered:
-            about = {"served_as": reference.api_version, "manager": event.manager}
-            self._detection.see(stale_fact(Phase.MUTATE, key, event.time, version, **about))
+            of = event.time, key, reference.api_version, event.manager
+            self._detection.see(Fact(VERSION, Phase.MUTATE, *of).stale(version))
 
     def _see_deletions(self, event: Event, reference: ObjectReference) -> None:
         """Judge the deletion of a collection: its answer lists what was deleted."""

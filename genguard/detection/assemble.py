@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
-from genguard.admission.review import Phase
+from genguard.admission.review import Operation, Phase
 from genguard.detection.diff import (
+    NO_DIFF,
     NOTHING_DIFFERS,
     Diff,
     PartDiffs,
     between,
     diff_of,
-    together,
 )
-from genguard.detection.fact import NO_STATES, Fact
+from genguard.detection.fact import Fact
 from genguard.detection.values import Digest
 from genguard.detection.write import NOBODY, Called, Outcome, Write
 from genguard.generation.custom import StatusSubresource
@@ -34,32 +32,35 @@ def assemble(
 
     `missing` names the phases of it that were not seen.
     """
-    has_outcome, of_status = last.phase is Phase.OUTCOME, last.compared_status
-    # Of an unknown custom resource. With a subresource the strategy would have put the stored
+    has_outcome = last.phase is Phase.OUTCOME
+    # Where nobody has described it. With a subresource the strategy would have put the stored
     # status back by now.
-    takes_status = has_outcome and bool(of_status)
+    takes_status = has_outcome and bool(last.compared_status)
+    # Where a webhook takes the whole status away, only the request has one.
     phases = [one for one in (intent, *mutates, last) if one is not None]
-    if takes_status:
-        phases = [_with_status(one) for one in phases]
-    *mutates, last = phases
+    writes_status = takes_status or any(one.writes_status for one in phases)
+    touches_status = writes_status and any(one.compared_status for one in phases)
+    left = last.compared(takes_status=takes_status)
+    asked: Diff | None = None
     if intent is not None:
-        intent, *mutates = mutates
+        asked = intent.compared(takes_status=takes_status)
         # As if it had not been seen: a definition was learnt, or something stored, in between.
-        if intent.status is not last.status or intent.compared.before != last.compared.before:
-            intent = None
+        if intent.status is not last.status or asked.before != left.before:
+            intent = asked = None
     before_outcome = [*mutates] if intent is None else [intent, *mutates]
     sent, asking = [*mutates, last][0], [*before_outcome, last][0]
-    rounds = [one.compared for one in mutates if one.status is last.status]
+    rounds = [
+        one.compared(takes_status=takes_status) for one in mutates if one.status is last.status
+    ]
     if Phase.MUTATE in missing and last.writes_status and last.key.subresource:
         # The mutate call went elsewhere. On a status subresource the server itself changes next to
         # nothing, so what differs at the end was done by other webhooks.
-        rounds = [last.compared]
-    content = _joined(None if intent is None else intent.compared, rounds, last.compared)
+        rounds = [left]
+    content = _joined(asked, rounds, left)
     metadata, *of_metadata = _metadata(before_outcome, last, has_intent=intent is not None)
     policies = [one.policies for one in (*before_outcome, last) if one.policies is not None]
-    states = last.states
-    # Where a webhook takes the whole status away, only the request has one.
-    writes_status = takes_status or any(one.writes_status for one in phases)
+    # What the requester of a creation asked for stands for what was stored.
+    states = [one.state for one in (asking, last) if one.state is not None] or [NO_DIFF]
     return Write(
         time=now,
         operation=last.operation,
@@ -72,9 +73,8 @@ def assemble(
         and (takes_status or last.status is StatusSubresource.ABSENT),
         content=content,
         content_hash=content.sent.content_hash,
-        # What the requester of a creation asked for stands for what was stored.
-        state_before=(asking.states or states or NO_STATES).before,
-        state_after=(states or NO_STATES).after,
+        state_before=states[0].before,
+        state_after=states[-1].after,
         outcome=_outcome(last, missing),
         generation_before=last.generation_before,
         # Before the strategy has run an object still shows the generation that it comes from.
@@ -86,8 +86,8 @@ def assemble(
         observed_asked=asking.observed,
         observed_sent=sent.observed,
         observed_after=last.observed,
-        touches_status=writes_status and any(one.touches_status for one in phases),
-        touches_more=last.touches_more,
+        touches_status=touches_status,
+        touches_more=bool(last.compared_fields) and last.operation is Operation.UPDATE,
         policies=policies[0] if policies else (),
         called=_called(before_outcome, last),
         missing=missing,
@@ -105,12 +105,6 @@ def _outcome(last: Fact, missing: tuple[str, ...]) -> Outcome:
     if last.phase is Phase.OUTCOME:
         return Outcome.ADMITTED
     return Outcome.REFUSED if Phase.OUTCOME in missing else Outcome.UNSEEN
-
-
-def _with_status(fact: Fact) -> Fact:
-    if fact.compared_status is None:
-        return fact
-    return msgspec.structs.replace(fact, compared=together(fact.compared, fact.compared_status))
 
 
 def _metadata(
@@ -135,19 +129,17 @@ def _joined(asked: Diff | None, rounds: Sequence[Diff], admitted: Diff) -> PartD
     """
     requested = webhook = reinvocation = None
     if asked is not None:
-        requested = admitted if asked.same_as(admitted) else asked
+        requested = admitted if asked == admitted else asked
         webhook = between(asked, rounds[0]) if rounds else None
-    if asked is not None and len(rounds) == ROUNDS:
-        reinvocation = between(*rounds)
-    # genguard itself repairs what round 1 changed.
-    again = diff_of(
+        reinvocation = between(*rounds) if len(rounds) == ROUNDS else None
+    again = [
         one
         for one in reinvocation or ()
+        # genguard itself repairs what round 1 changed.
         if one.before is not None or one.key[-1] != "observedGeneration"
-    )
-    made = PartDiffs(requested, webhook, again, admitted)
-    has_leaves = any(one and one.changes for one in (admitted, requested, webhook, again))
-    return made if has_leaves else made.without_leaves()
+    ]
+    made = PartDiffs(requested, webhook, diff_of(again), admitted)
+    return made if made.weight else made.without_leaves()
 
 
 def _called(before: Sequence[Fact], last: Fact) -> Called:

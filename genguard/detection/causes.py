@@ -133,7 +133,7 @@ def _values(write: Write) -> Hashable:
     Those of metadata too, without bookkeeping.
     """
     made = write.content.admitted
-    if write.changed_something and not made.changes:
+    if made and not made.changes:
         return None
     wanted = (one for one in made if one.key[0] not in _NOT_WANTED)
     return tuple((one.key, one.after) for one in (*wanted, *write.metadata.admitted))

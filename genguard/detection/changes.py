@@ -7,7 +7,6 @@ in changing order), by position otherwise. Of a list outside status another orde
 leaf as well, the list itself: generation counts it.
 """
 
-import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -27,7 +26,6 @@ _STATUS: Final = "status"
 ORDER: Final = "<order>"
 """The last part of the key of a leaf that is the order of a list; its pointer is the list."""
 _TIMES: Final = ("time", "timestamp")
-_SALTS: Final = 65_535
 MOST_PLACES: Final = 4_096
 """Names may be any, as keys of annotations are: the places used last are remembered."""
 DEEPEST: Final = 40
@@ -47,8 +45,8 @@ _fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One leaf that differs; a digest is None where the leaf is absent.
 
-    salt  a short digest of the key, for it is kept; 0 where the leaf is a time
     shown_before, shown_after  the values as JSON; None where they are absent or must not be shown
+    holds_time  it is a time: lastTransitionTime, heartbeatTimestamp
     has_grown  it is the text of before with something added
     """
 
@@ -56,9 +54,9 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pointer: str  # RFC 6901, as the object has it, or had it where the leaf is gone
     before: Digest | None
     after: Digest | None
-    salt: int
     shown_before: str | None = None
     shown_after: str | None = None
+    holds_time: bool = False
     has_grown: bool = False
 
     @property
@@ -81,11 +79,6 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Return whether the leaf is the order of a list."""
         return self.key[-1] == ORDER
 
-    @property
-    def holds_time(self) -> bool:
-        """Return whether the leaf is a time: lastTransitionTime, heartbeatTimestamp."""
-        return not self.salt
-
 
 OFF: Final = frozenset({None, *map(digest_of, (b"0", b"false", b'"false"', b'""', b"null"))})
 """Digests of what stands for off. Who turns a switch often has good reasons."""
@@ -100,14 +93,12 @@ class Place(msgspec.Struct, eq=False, gc=False):
     path     items by identity, so that it is equal when a list is in another order; without
              content of objects, since replicas share it in a store
     pointer  RFC 6901, items by index
-    salt     a short digest of the path
     named_as_time  its name ends as that of a time does; its values tell whether it is one
     is_deepest     what is below is not looked at; equal for equal paths
     """
 
     path: Path = ()
     pointer: str = ""
-    salt: int = 0
     named_as_time: bool = False
     is_deepest: bool = False
 
@@ -135,7 +126,6 @@ def _below(at: Place, token: str | _Item, index: int) -> Place:
     return Place(
         path,
         at.pointer + to_pointer((step,)),
-        zlib.crc32(repr(path).encode()) % _SALTS + 1,
         named_as_time=str(name).lower().endswith(_TIMES),
         is_deepest=len(path) >= DEEPEST or sum([len(str(one)) for one in path]) >= LONGEST_PATH,
     )
@@ -177,15 +167,14 @@ class _Found(list[Change]):
         """Add a leaf; a value is None where it is absent."""
         if len(self) >= MOST_LEAVES:
             raise _FullError
-        is_time = at.named_as_time and is_moment(before) and is_moment(after)
         one = Change(
             at.path,
             at.pointer,
             None if before is None else digest_of(_encode(before)),
             None if after is None else digest_of(_encode(after)),
-            0 if is_time else at.salt,
             shown(before, at.path, self.shows),
             shown(after, at.path, self.shows),
+            at.named_as_time and is_moment(before) and is_moment(after),
             type(before) is type(after) is str and has_grown(before, after),
         )
         self.append(one)
@@ -279,7 +268,7 @@ def _note_order(at: Place, old: Iterable[_Item], new: Iterable[_Item], found: _F
     before, after = ([name for name in one if name in both] for one in (old, new))
     if before != after and len(found) < MOST_LEAVES:
         was, now = (digest_of(_encode([name for _, name in one])) for one in (before, after))
-        found.append(Change((*at.path, ORDER), at.pointer, was, now, at.salt))
+        found.append(Change((*at.path, ORDER), at.pointer, was, now))
 
 
 def identities(values: list[Any]) -> tuple[str, Sequence[str | int]]:

@@ -40,7 +40,6 @@ import msgspec
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.assemble import ROUNDS, assemble
 from genguard.detection.fact import Fact
-from genguard.detection.reduce import EarlierFacts
 from genguard.detection.values import Digest
 from genguard.detection.write import Outcome, Write, is_manager
 from genguard.objects.fields import Path
@@ -109,7 +108,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
 
     def shows(self, fact: Fact) -> bool:
         """Whether a call of it shows the same: one of its mutate calls, or its intent alone."""
-        return any(_same(one, fact) for one in self.mutates or [self.last])
+        return any(one.shows_same_as(fact) for one in self.mutates or [self.last])
 
     def may_show(self, fact: Fact) -> bool:
         """Whether webhooks may have made this of it; who takes back all adds nothing else."""
@@ -174,13 +173,15 @@ class Correlator:
         """How many writes were dropped to stay within the bound in leaves."""
         self.completeness: Final = Completeness()
 
-    def known(self, key: JoinKey) -> EarlierFacts:
-        """Return the facts of the newest open write of a key."""
-        facts: tuple[Fact, ...] = ()
-        if several := self._of_key.get(key):
-            intent, mutates = several[-1].known()
-            facts = (*mutates,) if intent is None else (intent, *mutates)
-        return EarlierFacts(facts, awaits_outcome=self._waits(_kind(key)))
+    def known(self, key: JoinKey) -> tuple[Fact, ...]:
+        """Return the facts of the newest open write of a key, oldest first."""
+        several = self._of_key.get(key)
+        intent, mutates = several[-1].known() if several else (None, [])
+        return (*mutates,) if intent is None else (intent, *mutates)
+
+    def is_last(self, phase: Phase, key: JoinKey) -> bool:
+        """Return whether no later phase of an update is awaited."""
+        return phase is Phase.OUTCOME or (phase is Phase.MUTATE and not self._waits(_kind(key)))
 
     def see(self, fact: Fact) -> Iterator[Joined | Fact]:
         """Take in a fact, and yield the writes that it completes, oldest first.
@@ -249,7 +250,9 @@ class Correlator:
         ]
         if waiting:  # a request that was sent again is no reinvocation
             again = [
-                one for one in again if all(not _same(one.first, each.first) for each in waiting)
+                one
+                for one in again
+                if not any(one.first.shows_same_as(each.first) for each in waiting)
             ]
         one = self._showing(fact, waiting) or self._showing(fact, again)
         if one is None:
@@ -266,7 +269,7 @@ class Correlator:
             # Of an older one that has not come to /mutate the call and the outcome were lost.
             later = [each for each in some if each.mutates] if some and some[-1].mutates else some
             one = self._of_other_content(fact, later)
-        elif one.mutates and _same(one.mutates[0], fact):
+        elif one.mutates and one.mutates[0].shows_same_as(fact):
             one.mutates = one.mutates[:1]  # a call that changed nothing for good was of another
         missing = self._missing(_kind_of(fact), one)
         if one is not None:
@@ -297,7 +300,7 @@ class Correlator:
         found = [one for one in going if one.may_show(fact)]
         if not found:
             return None
-        is_alone = all(_same(one.first, found[0].first) for one in found)
+        is_alone = all(one.first.shows_same_as(found[0].first) for one in found)
         key = found[0].key
         if self._busy.get(_writer(key), self._all_busy) > self.now:
             # Where nothing was ever lost, each call has its intent.
@@ -380,7 +383,7 @@ class Correlator:
                     yield Joined(msgspec.structs.replace(lost, outcome=Outcome.UNSEEN), last)
             if is_update:
                 yield last
-        elif is_update and one.mutates and last.states and not self._waits(_kind_of(last)):
+        elif is_update and one.mutates and not (last.state is None or self._waits(_kind_of(last))):
             # Where no outcome is registered the last mutate call is all there will be.
             yield Joined(assemble(*one.known(), last, one.first.time), one.first)
 
@@ -449,16 +452,6 @@ def _is_built_in(group: str) -> bool:
 
 def _writer(key: JoinKey) -> JoinKey:
     return msgspec.structs.replace(key, resource_version="")
-
-
-def _shown(fact: Fact) -> tuple[Digest | None, ...]:
-    """Return digests of what a call shows."""
-    return tuple(None if one is None else one.after for one in fact.parts)
-
-
-def _same(one: Fact, other: Fact) -> bool:
-    """Whether two calls show the same."""
-    return _shown(one) == _shown(other)
 
 
 def _leaves_of(fact: Fact) -> dict[Path, Digest | None]:

@@ -33,9 +33,9 @@ from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.question import Found, Questions
 from genguard.detection.questions.refused import Refused
-from genguard.detection.reduce import EarlierFacts, Reviewed, reduce
+from genguard.detection.reduce import Reviewed, reduce
 from genguard.detection.suspects import Suspects
-from genguard.detection.values import Shows
+from genguard.detection.values import Shows, shows_of
 from genguard.detection.write import Outcome, Write
 
 _NEVER_STORED: Final = frozenset({Outcome.REFUSED, Outcome.STALE})
@@ -98,12 +98,17 @@ class Detection:
             key = request.write_key(phase)
             if key is None or key.user == self._own_user:
                 return None  # values that genguard puts back are nobody's loop
-            if request.operation is Operation.UPDATE:
-                known = self._correlator.known(key)
-            else:
-                known = EarlierFacts(was_refused=self._refused.was_refused(key))
-            suspects, shows = self._suspects, self._shows
-            return reduce(phase, reviewed, now, known, suspects, key=key, shows=shows)
+            return reduce(
+                phase,
+                reviewed,
+                now,
+                self._correlator.known(key),
+                self._suspects,
+                key=key,
+                shows=shows_of(key.group, key.resource, self._shows),
+                is_last=self._correlator.is_last(phase, key),
+                was_refused=self._refused.was_refused(key),
+            )
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1
             return None
@@ -143,7 +148,7 @@ class Detection:
 
     def _unseen_phases(self, fact: Fact) -> Iterator[Phase]:
         """Yield the implied phases of a fact that were not seen of its write."""
-        known = self._correlator.known(join_key(fact)).facts
+        known = self._correlator.known(join_key(fact))
         if any(one.phase in fact.implied and one.phase not in one.implied for one in known):
             return  # one came by itself: it is registered by now
         seen = {one.phase for one in known}
@@ -157,7 +162,7 @@ class Detection:
         if fact.operation is Operation.UPDATE:
             if fact.phase is Phase.MUTATE:
                 self._note(fact)
-            if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
+            if fact.compared_fields and fact.key.resource == "nodes" and not fact.key.group:
                 self._lives.write_node(fact)
         elif fact.phase is Phase.OUTCOME:
             correlator.expect_outcomes(fact.key.group, fact.key.resource)
@@ -203,7 +208,7 @@ class Detection:
 
     def _note(self, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
-        known = self._correlator.known(fact.key).facts
+        known = self._correlator.known(fact.key)
         if known and not known[-1].shows_same_as(fact):
             self._suspects.changed(_kind_of(fact.key))
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from genguard.detection.changes import MOST_LEAVES, Change, Leaves, by_pointer, changes
-from genguard.detection.values import NO_DIGEST, Digest, Shows, added, as_digest, as_number
+from genguard.detection.values import NO_DIGEST, Digest, Shows, as_digest
 from genguard.objects.fields import Fields, Path
 
 _DIGESTS: Final = 2**32
@@ -55,16 +55,8 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def content_hash(self) -> Digest | None:
         """Return a hash of the leaves and their new values without times; None without leaves."""
-        parts = [
-            one.salt * (1 if one.after is None else as_number(one.after))
-            for one in self.changes
-            if one.salt
-        ]
-        return as_digest(sum(parts) % _DIGESTS) if parts else None
-
-    def same_as(self, other: "Diff") -> bool:
-        """Whether both show the same bytes: the API server writes an object the same way twice."""
-        return self.before == other.before and self.after == other.after
+        parts = frozenset([(one.key, one.after) for one in self.changes if not one.holds_time])
+        return as_digest(hash(parts) % _DIGESTS) if parts else None
 
 
 NO_DIFF: Final = Diff()
@@ -158,7 +150,8 @@ def compare(
 ) -> Diff:
     """Return what differs between the stored and the sent fields of an object.
 
-    Of `earlier` differences of the same write, the one that shows the same is returned.
+    Of `earlier` differences of the same write, the one that shows the same is returned: the API
+    server writes an object the same way twice.
     `shows`: which values are kept beside digests. `read` finds the leaves that differ.
     Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
     """
@@ -171,8 +164,10 @@ def compare(
 
 def together(one: Diff, other: Diff) -> Diff:
     """Join the differences in different fields of one object."""
+    if one == NO_DIFF:
+        return other
     leaves = tuple(sorted((*one, *other), key=by_pointer)[:MOST_LEAVES])
-    return Diff(added(one.before, other.before), added(one.after, other.after), leaves)
+    return Diff(one.before + other.before, one.after + other.after, leaves)
 
 
 def between(one: Diff, other: Diff) -> Diff | None:
@@ -200,6 +195,6 @@ def between(one: Diff, other: Diff) -> Diff | None:
             for side in (left, right)
         )
         if before != after:
-            shown = shown_before, shown_after
-            steps.append(Change(key, at.pointer, before, after, at.salt, *shown))
+            shown = shown_before, shown_after, at.holds_time
+            steps.append(Change(key, at.pointer, before, after, *shown))
     return diff_of(sorted(steps, key=by_pointer), one.after, other.after)

@@ -11,13 +11,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from genguard.admission.review import (
-    JoinKey,
-    Operation,
-    Phase,
-)
-from genguard.detection.diff import NO_DIFF, Diff
-from genguard.detection.values import NO_DIGEST, Digest
+from genguard.admission.review import JoinKey, Operation, Phase
+from genguard.detection.diff import NO_DIFF, Diff, together
+from genguard.detection.values import NO_DIGEST, Digest, digest_of
 from genguard.detection.write import BYTES_OF_RECORD, Acted, Called, ObjectKey, Requester
 from genguard.generation.custom import StatusSubresource
 from genguard.objects.observed import NOTHING_OBSERVED, Observed
@@ -34,36 +30,24 @@ class UnreadableFactError(ValueError):
     """Bytes that are no fact of this version; nothing of them is repeated."""
 
 
-class States(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Digests of all that is stored, before and after; metadata is not meant."""
-
-    before: Digest
-    after: Digest
-
-
-NO_STATES: Final = States(NO_DIGEST, NO_DIGEST)
-
-
 class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one phase of one update or creation shows, or the outcome of a deletion.
 
     key              which write this is a phase of: see AdmissionRequest.write_key
     served_as        the version of the API in which the object is shown
     manager          the field manager of the write
-    compared         the fields that the server takes from this write; of a creation without leaves
-                     where nothing was refused here before
+    compared_fields  those that the server takes from this write, but for status; of a creation
+                     without leaves where nothing was refused here before
     process          which process of the user sent it: see Requester
     status           what is known of the status of a custom resource
-    writes_status    status is among the fields that the server takes, and there is one
-    compared_status  of a custom resource that nobody has described: its outcome tells whether
-                     status is taken
-    touches_status   whether status differs, and is taken or may be; touches_more: whether any
-    touches_more     other field that is taken differs
-    states           None where an outcome is awaited, which tells them
+    compared_status  None where the server surely takes none. Of a custom resource that nobody has
+                     described the outcome tells whether it does
+    state            digests of all that is stored, before and after, metadata aside; None where an
+                     outcome is awaited, which tells them
     generation, generation_before   as the review shows them, 0 where there is none
     predicted        see Prediction.generation
     observed, observed_before   nothing of a write that takes no status
-    called           None where `states` are
+    called           None of an intent, and of a creation where nothing was refused here before
     unmet            of those called, the webhooks whose matchConditions are not met by what is
                      shown here; none where that was not asked, None where the fact shows the same
                      as an earlier one, or comes too late
@@ -87,15 +71,12 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key: JoinKey
     served_as: str
     manager: str
-    compared: Diff = NO_DIFF
+    compared_fields: Diff = NO_DIFF
     operation: Operation = Operation.UPDATE
     process: str = ""
     status: StatusSubresource = StatusSubresource.UNKNOWN
-    writes_status: bool = False
     compared_status: Diff | None = None
-    touches_status: bool = False
-    touches_more: bool = False
-    states: States | None = None
+    state: Diff | None = None
     generation_before: int = 0
     generation: int = 0
     predicted: int | None = None
@@ -113,10 +94,26 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_over: bool = False
     likeness: int = 0
 
+    def stale(self, version: str) -> "Fact":
+        """Return it as that of an update of a version that is no longer stored: a refused one."""
+        attempt = digest_of(version.encode(errors="replace"))
+        return msgspec.structs.replace(self, attempt=attempt, is_stale=True)
+
     @property
     def parts(self) -> tuple[Diff | None, ...]:
         """Return the fields, the status and the metadata that it shows."""
-        return self.compared, self.compared_status, self.compared_metadata
+        return self.compared_fields, self.compared_status, self.compared_metadata
+
+    @property
+    def writes_status(self) -> bool:
+        """Whether the server surely takes status from this write, and there is one."""
+        is_asked = self.key.subresource == "status" or self.status is StatusSubresource.ABSENT
+        return is_asked and self.compared_status is not None
+
+    def compared(self, *, takes_status: bool = False) -> Diff:
+        """Return what differs in all fields that the server takes, or may take with a status."""
+        status = self.compared_status if takes_status or self.writes_status else None
+        return self.compared_fields if status is None else together(self.compared_fields, status)
 
     @property
     def leaves(self) -> int:
@@ -126,12 +123,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def shows_same_as(self, other: "Fact") -> bool:
         """Whether two phases of one write show the same fields and the same metadata."""
-        if not self.compared.same_as(other.compared):
-            return False
-        mine, theirs = self.compared_metadata, other.compared_metadata
-        if mine is None or theirs is None:
-            return mine is theirs
-        return mine.same_as(theirs)
+        return _made(self) == _made(other)
 
     @property
     def object(self) -> ObjectKey:
@@ -146,11 +138,13 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return _requester(self.key.user, self.manager, self.process)
 
 
+def _made(fact: Fact) -> tuple[Digest | None, ...]:
+    return tuple([None if one is None else one.after for one in fact.parts])
+
+
 _requester: Final = lru_cache(_MOST_REQUESTERS)(Requester)
 """Each once, for it is remembered with each of its writes."""
 _encoder: Final = msgspec.msgpack.Encoder()
-
-
 _decoder: Final = msgspec.msgpack.Decoder(Fact)
 
 

@@ -6,7 +6,7 @@ an index, means nothing. The rest of metadata is the API server's (resourceVersi
 managedFields, times) or never changes (name). What components write for themselves is left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib import resources
 from operator import attrgetter
 from typing import Any, Final
@@ -44,11 +44,7 @@ BOOKKEEPING: Final = msgspec.convert(
 
 
 def compare_metadata(
-    old: ObjectMeta,
-    new: ObjectMeta,
-    *,
-    earlier: Iterable[Diff | None],
-    shows: Shows = Shows.NOTHING,
+    old: ObjectMeta, new: ObjectMeta, earlier: Sequence[Diff], *, shows: Shows
 ) -> Diff | None:
     """Compare the metadata of an object, as stored and as sent; None where it is equal.
 
@@ -57,8 +53,7 @@ def compare_metadata(
     stored, sent = _told(old), _told(new)
     if stored == sent:
         return None
-    known = [one for one in earlier if one is not None]
-    return compare(_fields(stored), _fields(sent), known, shows=shows, read=_read)
+    return compare(_fields(stored), _fields(sent), earlier, shows=shows, read=_read)
 
 
 def _fields(told: tuple[Any, ...]) -> Fields:

@@ -27,27 +27,22 @@ if TYPE_CHECKING:
         Without that, a detector that waits for `change.after == 0` would never find anything.
         """
 
+        def __add__(self, other: "Digest") -> "Digest":
+            """Return the digest of both parts of an object; their order does not matter."""
+
     def as_digest(number: int) -> Digest:
         """Return a number that is made of digests as a digest."""
-
-    def as_number(digest: Digest) -> int:
-        """Return a digest as the number that it is."""
 
     def digest_of(raw: bytes | msgspec.Raw) -> Digest:
         """Return the digest of raw bytes, 32 bits."""
 else:
     Digest = int  # as it is encoded, and remembered with each leaf
-    as_digest = as_number = int
+    as_digest = int
     digest_of = zlib.crc32
 
 
 NO_DIGEST: Final = as_digest(0)
 """Of nothing at all."""
-
-
-def added(one: Digest, other: Digest) -> Digest:
-    """Return the digest of both parts of an object; their order does not matter."""
-    return as_digest(as_number(one) + as_number(other))
 
 
 LONGEST_SHOWN: Final = 256
@@ -88,20 +83,14 @@ def shows_of(group: str, resource: str, most: Shows) -> Shows:
 
 def shown(value: Any, path: Path, shows: Shows) -> str | None:
     """Return a value as JSON; None where it must not be shown, or is absent."""
-    kind = type(value)
     if value is None or shows is Shows.NOTHING:
         return None
-    if kind is str:
+    if type(value) is str:
         return _shown_text(value, path, shows)
-    if kind is int:
-        return str(value) if -_LARGEST < value < _LARGEST else None
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is float:
-        return _encode(value).decode()
-    if not value:
-        return "{}" if kind is dict else "[]"
-    return None  # what is too deep is one value
+    if type(value) is int and not -_LARGEST < value < _LARGEST:
+        return None
+    # What is too deep is one value.
+    return None if value and type(value) in {dict, list} else _encode(value).decode()
 
 
 def _shown_text(value: str, path: Path, shows: Shows) -> str | None:
@@ -132,18 +121,14 @@ def _is_word(value: str, field: str) -> bool:
     if field == "status":
         return value in _TRUTHS
     if field == "reason":
-        return _is_camel_case(value)
+        # Made of words: at most half of its letters are capitals.
+        return bool(_REASON.fullmatch(value)) and 2 * sum(map(str.isupper, value)) <= len(value)
     return field == "type" and is_condition_type(value)
 
 
 def is_condition_type(text: str) -> bool:
     """Whether a text reads like the type of a condition: `Ready`, `example.com/Healthy`."""
     return _TYPE.fullmatch(text) is not None
-
-
-def _is_camel_case(text: str) -> bool:
-    """Whether a text is made of words: at most half of its letters are capitals."""
-    return _REASON.fullmatch(text) is not None and 2 * sum(map(str.isupper, text)) <= len(text)
 
 
 def has_grown(old: str, new: str) -> bool:

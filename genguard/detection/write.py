@@ -172,19 +172,9 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.outcome in {Outcome.ADMITTED, Outcome.STORED}
 
     @property
-    def changed_something(self) -> bool:
-        """Whether the write changes anything but metadata."""
-        return bool(self.content.admitted)
-
-    @property
     def changed_anything(self) -> bool:
         """Whether the write changes anything."""
         return bool(self.content.admitted or self.metadata.admitted)
-
-    @property
-    def requested_nothing(self) -> bool:
-        """Whether the intent was seen and changed nothing."""
-        return self.content.requested is not None and not self.content.requested
 
     @property
     def counted(self) -> bool:
@@ -213,11 +203,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return tuple(change.pointer for change in self.content.admitted)
         fields = (("/status", self.touches_status), ("/spec", self.touches_more))
         return tuple(pointer for pointer, touched in fields if touched)
-
-    def all_pointers(self) -> tuple[str, ...]:
-        """The same with what it changed of metadata; each once."""
-        metadata = (one.pointer for one in self.metadata.admitted)
-        return tuple(dict.fromkeys((*self.pointers(), *metadata)))
 
     def all_of_webhooks(self) -> tuple[Change, ...] | None:
         """Every leaf that other webhooks changed, of metadata too; None without an intent."""

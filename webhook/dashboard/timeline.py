@@ -123,7 +123,8 @@ def steps(known: ObjectHistory, ahead: float = 0.0) -> tuple[Step, ...]:
 
 def _step(write: Write, letters: Letters, ahead: float) -> Step:
     known = Stored.YES if write.outcome is Outcome.STORED else Stored.UNKNOWN
-    changed, others = write.all_pointers(), write.all_of_webhooks()
+    metadata, others = (one.pointer for one in write.metadata.admitted), write.all_of_webhooks()
+    changed = tuple(dict.fromkeys((*write.pointers(), *metadata)))
     return Step(
         time=write.time + ahead,
         user=write.requester.user,

@@ -180,7 +180,8 @@ def _chased(write: Write, mine: Sequence[Write], theirs: Sequence[Write]) -> Ans
         said += f" {_told(write.object)}, the other {where}, {len(run) // 2} times by turns"
         evidence = {"other": where, "otherUser": other.user}
         more = {"requesters": (one, other), "evidence": evidence}
-        yield signal(LOOP, write, Blame.REQUESTER, write.all_pointers(), said, **more)
+        about = *write.pointers(), *write.metadata.admitted
+        yield signal(LOOP, write, Blame.REQUESTER, about, said, **more)
 
 
 def _by_turns(mine: Sequence[Write], theirs: Sequence[Write]) -> list[Write]:

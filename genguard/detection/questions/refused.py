@@ -190,7 +190,7 @@ class Refused(Question):
 
     def _unanswered(self, write: Write, fact: Fact) -> Signal | None:
         """Take in a write without an outcome."""
-        is_creation, asked = write.operation is Operation.CREATE, fact.compared
+        is_creation, asked = write.operation is Operation.CREATE, fact.compared()
         if is_creation:
             found = self._count(_place(write), fact.attempt, NO_DIGEST, write.time)
             self._doubted.put(_where(write), _place(write))

@@ -103,7 +103,8 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
 
 def _asks(write: Write) -> bool:
     """Whether it is a status write that asked for something."""
-    return write.writes_status and not write.requested_nothing
+    asked = write.content.requested
+    return write.writes_status and (asked is None or bool(asked))
 
 
 def _asked_again(write: Write, past: ObjectHistory) -> list[Write]:
@@ -118,11 +119,11 @@ def _asked_again(write: Write, past: ObjectHistory) -> list[Write]:
     same = [*takewhile(lambda one: one.content_hash == write.content_hash, mine)]
     if len(same) < _ASKED_AGAIN:
         return []
-    rivals = Counter(one.base for one in past.writes if one.changed_something)
+    rivals = Counter(one.base for one in past.writes if one.content.admitted)
     return [
         one
         for one in same
-        if one.content.webhook or not one.changed_something or rivals[one.base] == 1
+        if one.content.webhook or not one.content.admitted or rivals[one.base] == 1
     ]
 
 

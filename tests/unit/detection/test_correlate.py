@@ -124,7 +124,7 @@ def test_of_two_writes_at_once_each_call_is_joined_with_the_one_that_it_shows(
     shown = [(phase, update(one if "spec" in one else spec(**one), OLD)) for phase, one in calls]
     begun = (INTENT, update(NEW, OLD)), (INTENT, update(OTHER, OLD))
     write = joined(EARLIER, *begun, *shown)[1]
-    wanted = None if asked is None else fact(INTENT, update(asked, OLD)).compared
+    wanted = None if asked is None else fact(INTENT, update(asked, OLD)).compared()
     assert write.content.requested == wanted, because
 
 
@@ -266,7 +266,7 @@ def test_a_write_that_begins_before_the_outcome_of_another_is_joined_with_its_ow
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = EARLIER, (INTENT, first), (MUTATE, first), (INTENT, second)
     _, *writes = joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second))
-    asked = [fact(INTENT, one).compared for one in (first, second)]
+    asked = [fact(INTENT, one).compared() for one in (first, second)]
     assert [write.content.requested for write in writes] == asked
 
 
@@ -274,7 +274,7 @@ def test_a_mutate_call_without_an_intent_is_not_joined_with_the_intent_of_anothe
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = EARLIER, (MUTATE, first), (INTENT, second), (OUTCOME, first)
     _, *writes = joined(*begun, (MUTATE, second), (OUTCOME, second))
-    asked = fact(INTENT, second).compared
+    asked = fact(INTENT, second).compared()
     assert [write.content.requested for write in writes] == [None, asked]
 
 

@@ -158,7 +158,7 @@ def test_of_too_many_leaves_those_of_calm_objects_are_forgotten(users, kept, bec
 
 def test_of_an_object_that_takes_too_much_the_oldest_writes_go():
     past = ObjectHistory()
-    large = diff_of(Change((f"k{one}",), f"/k{one}", 0, 1, 1) for one in range(2_000))
+    large = diff_of(Change((f"k{one}",), f"/k{one}", 0, 1) for one in range(2_000))
     for number in range(30):
         past.add(with_content(write(1, float(number), str(number)), admitted=large))
         past.confirm(later(str(number + 1)))

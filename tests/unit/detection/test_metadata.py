@@ -103,7 +103,6 @@ def test_what_another_webhook_makes_of_metadata_is_told_from_what_was_asked():
     ]
     assert told == [["a"], ["b"], ["b"], ["a", "b"]]
     assert [key[-1] for key in found.grown] == ["b"]
-    assert write.all_pointers() == ("/metadata/annotations/a", "/metadata/annotations/b")
 
 
 def test_calls_with_one_key_that_differ_in_metadata_are_joined_with_those_that_show_the_same():
