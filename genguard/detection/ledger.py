@@ -8,7 +8,7 @@ who makes much damage would push out whatever others know.
 """
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, partial
 from operator import attrgetter
@@ -24,7 +24,7 @@ from genguard.detection.fact import Seconds
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, FindingState
 from genguard.detection.questions.question import Blame, Signal
-from genguard.detection.suspects import Suspects, share
+from genguard.detection.suspects import Shared, Suspects
 from genguard.detection.write import ObjectKey, Write, is_manager, name_of
 from genguard.objects.metadata import rfc3339
 
@@ -196,15 +196,15 @@ class Ledger:
         self._is_told = True  # but every write may change a choice between several webhooks
         entries = sorted(self._all(), key=lambda one: (one.first, one.id))
         causes, found = root_causes(entries), []
-        blamed: dict[str, list[Collection[str]]] = {}
+        shared: defaultdict[str, Shared] = defaultdict(Counter)
         for one in entries:
             if Blame.OTHERS in one.blames:
-                blamed.setdefault(one.detector, []).append(one.webhooks)
-        shared = {detector: share(several) for detector, several in blamed.items()}
+                names = one.webhooks
+                shared[one.detector].update((name, len(names) == 1) for name in names)
 
         @cache
         def choose(detector: str, where: ResourceKind, names: tuple[str, ...]) -> Accused:
-            return tuple(self._suspects.accused(names, shared.get(detector, {}), where))
+            return self._suspects.accused(names, shared[detector], where)
 
         for one in entries:
             accused: Accused = ()

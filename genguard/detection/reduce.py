@@ -100,7 +100,7 @@ def _created(
     was_refused: bool,
 ) -> Fact:
     fields, key = _without_status(new.content), fact.key
-    acting = suspects.acting_in(fact.phase, request)
+    called, implied = suspects.acting_in(fact.phase, request)
     is_intent = fact.phase is Phase.INTENT
     compared = compare({}, fields) if was_refused else Diff(*digests({}, fields))
     attempt = compared.after
@@ -113,10 +113,10 @@ def _created(
         fact,
         compared_fields=compared,
         state=Diff(compared.after, compared.after),
-        called=acting.called if was_refused and not is_intent else None,
+        called=called if was_refused and not is_intent else None,
         policies=suspects.policies_in(request) if was_refused and is_intent else (),
         owner=key.resource_version,
-        implied=acting.implied_before(fact.phase),
+        implied=implied,
         attempt=attempt,
         likeness=_likeness(new, key),
     )
@@ -134,8 +134,7 @@ def _updated(
     is_last: bool,
 ) -> Fact:
     request, prediction, status = reviewed
-    phase, acting = fact.phase, suspects.acting_in(fact.phase, request)
-    implied = acting.implied_before(phase)
+    phase, (called, implied) = fact.phase, suspects.acting_in(fact.phase, request)
     if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
         earlier = ()  # it begins a write, whatever else has its key
     stored, sent = _fields(request, old), _fields(request, new)
@@ -175,7 +174,7 @@ def _updated(
         state=_state(old, new, of_status) if is_last else None,
         generation=new.metadata.stored_generation,
         predicted=prediction.generation,
-        called=None if phase is Phase.INTENT else acting.called,
+        called=None if phase is Phase.INTENT else called,
         unmet=suspects.unmet_in(request) if is_new and phase is not Phase.OUTCOME else None,
         policies=suspects.policies_in(request) if asks else None,
         implied=implied,

@@ -13,10 +13,10 @@ in which a webhook stands alone speaks against it everywhere.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 from genguard.admission.matching import (
     Conditions,
@@ -43,56 +43,17 @@ _MUTATING: Final = (Phase.INTENT, Phase.MUTATE)
 _FEW: Final = 2
 _TIMES: Final = 3
 
-Shared = Mapping[str, tuple[bool, int]]
-"""What the findings of one kind have in common: of each candidate whether it stood alone in one of
-them, and in how many it stood."""
+Shared = Counter[tuple[str, bool]]
+"""How often a candidate, by name, stands in the findings of one kind, and whether alone in one."""
+_Score = tuple[bool, int, int, int, int]
+"""How little speaks against a webhook; the lowest score is the most suspicious one.
 
-
-def share(candidates: Iterable[Collection[str]]) -> Shared:
-    """Return what the candidates of all findings of one detector have in common."""
-    found: dict[str, tuple[bool, int]] = {}
-    for names in candidates:
-        for name in names:
-            was_alone, count = found.get(name, (False, 0))
-            found[name] = (was_alone or len(names) == 1, count + 1)
-    return found
-
-
-class Score(NamedTuple):
-    """How little speaks against a webhook; the lowest score is the most suspicious one."""
-
-    unproved: bool
-    unharmed_here: int
-    unharmed_elsewhere: int
-    doubtful: int
-    alone_in: int
-
-    def stands_out_from(self, other: "Score") -> bool:
-        """Whether it is lower by more than chance would make."""
-        if self.unproved != other.unproved:
-            return True
-        for mine, theirs in zip(self[1:3], other[1:3], strict=True):
-            if mine != theirs:
-                return theirs >= _TIMES * mine + _FEW
-        return self.doubtful == other.doubtful and self.alone_in < other.alone_in
-
-
-class Acting(NamedTuple):
-    """What registrations say of the writes that they cannot tell apart.
-
-    called   the webhooks between genguard's two that rules and selectors call
-    unseen   phases that are not registered: nobody may change such a write, they would show nothing
-    """
-
-    called: Called = NOBODY
-    unseen: tuple[Phase, ...] = ()
-
-    def implied_before(self, phase: Phase) -> tuple[Phase, ...]:
-        """Return the phases before this one that would show the same, and are not registered."""
-        return tuple(one for one in self.unseen if one is not phase)
-
-
-NOBODY_ACTS: Final = Acting()
+It has not stood alone, writes left unchanged here and elsewhere, how doubtful its registration is,
+and less than nothing for each finding that it stands in."""
+Acting = tuple[Called, tuple[Phase, ...]]
+"""What registrations say of the writes that they cannot tell apart: the webhooks between genguard's
+two that rules and selectors call, and phases that are not registered: nobody may change such a
+write, so they would show nothing."""
 
 
 class Suspects:
@@ -174,24 +135,24 @@ class Suspects:
         found = [one for one in self.others if one.covers(write) is not Truth.FALSE]
         again = [one for one in found if one.reinvoked]
         called = Called(tuple(one.name for one in found), tuple(one.name for one in again))
-        own = {one: self._own[f"/{one}"] for one in _MUTATING if f"/{one}" in self._own}
-        if not own or self.may_change(write.writes):
-            return Acting(called, ())
-        return Acting(
-            called, tuple(one for one, rules in own.items() if not may_match(rules, write.writes))
+        if self.may_change(write.writes):
+            return called, ()
+        # Only where genguard's own registrations are known.
+        own = ((one, self._own.get(f"/{one}")) for one in _MUTATING)
+        return called, tuple(
+            one for one, rules in own if rules is not None and not may_match(rules, write.writes)
         )
 
     def acting_in(self, phase: Phase, request: AdmissionRequest) -> Acting:
         """Return what rules and selectors say of a request, or who is named; of an intent nothing.
 
-        Phases are unseen only where genguard's own registrations are known.
+        The phases are those besides this one.
         """
-        if self.named is not None:
-            return Acting(self.named)
-        if phase is Phase.INTENT or not (self.others or self._own):
-            return NOBODY_ACTS
+        if self.named is not None or phase is Phase.INTENT or not (self.others or self._own):
+            return self.named or NOBODY, ()
         write = matched(request, with_name=self._reads_names, with_labels=self._reads_labels)
-        return (self._acting if write.is_short else self.acting)(write)
+        called, unseen = (self._acting if write.is_short else self.acting)(write)
+        return called, tuple(one for one in unseen if one is not phase)
 
     def changed(self, where: ResourceKind) -> None:
         """Note that writes here are changed: from now on conditions are evaluated for them."""
@@ -268,36 +229,42 @@ class Suspects:
 
     def by_age(self, names: Iterable[str], began: float) -> tuple[str, ...]:
         """Return names in order: those that were young when a loop began, the youngest first."""
-        ages = {name: self.age(name, began) for name in names}
-        return tuple(sorted(ages, key=lambda name: (ages[name] or (inf, ""), name)))
+        return tuple(sorted(names, key=lambda name: (self.age(name, began) or (inf, ""), name)))
 
     def accused(
         self, names: Sequence[str], shared: Shared, where: ResourceKind
-    ) -> Iterator[tuple[str, Confidence]]:
-        """The candidates of a finding, the likeliest first: one alone is certain.
+    ) -> tuple[tuple[str, Confidence], ...]:
+        """Return the candidates of a finding, the likeliest first: one alone is certain.
 
         Those who are equal stay in their order.
         """
-        if len(names) < 2 or not self.others:  # noqa: PLR2004 - nothing to choose between
-            is_sure = len(names) == 1 or self.named is not None
-            sure = Confidence.CERTAIN if is_sure else Confidence.POSSIBLE
-            yield from ((name, sure) for name in names)
-            return
+        if len(names) == 1 or self.named is not None:
+            return tuple((name, Confidence.CERTAIN) for name in names)
         doubts = {one.name: one.doubtful for one in self.others}
-        scores = {}
-        for name in names:
-            was_alone, count = shared.get(name, (False, 0))
-            scores[name] = Score(
-                not was_alone,
+        scores: dict[str, _Score] = {
+            name: (
+                not shared[name, True],
                 self._unchanged[where, name],
                 self._unchanged[where.is_status, name],
                 doubts.get(name, 0),
-                -count,
+                -shared[name, True] - shared[name, False],
             )
+            for name in names
+        }
         first, *others = sorted(names, key=scores.__getitem__)
-        stands_out = scores[first].stands_out_from(scores[others[0]])
-        yield first, Confidence.LIKELY if stands_out else Confidence.POSSIBLE
-        yield from ((one, Confidence.POSSIBLE) for one in others)
+        stands_out = _stands_out(scores[first], scores[others[0]])
+        sure = Confidence.LIKELY if stands_out else Confidence.POSSIBLE
+        return (first, sure), *((one, Confidence.POSSIBLE) for one in others)
+
+
+def _stands_out(first: _Score, second: _Score) -> bool:
+    """Whether a score is lower by more than chance would make."""
+    if first[0] != second[0]:
+        return True
+    for one, other in zip(first[1:3], second[1:3], strict=True):
+        if one != other:
+            return other >= _TIMES * one + _FEW
+    return first[3] == second[3] and first[4] < second[4]
 
 
 def _between(registered: Sequence[Registration]) -> Iterator[Registration]:
