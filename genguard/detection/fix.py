@@ -13,11 +13,10 @@ of a policy, which is not seen at work, those on which it acted; of a writer, th
 field. It relies on the next writes being like the last ones. Nothing is written for it.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, partial, reduce
 from importlib import resources
 from itertools import chain, islice
 from types import MappingProxyType
@@ -28,13 +27,16 @@ import yaml
 
 from genguard.admission.matching import Registration
 from genguard.detection.changes import Change
+from genguard.detection.damage import Damage
 from genguard.detection.finding import Actor, Confidence, Finding, FixStep, FoundObject, Trial
 from genguard.detection.history import ObjectHistory, history_name
 from genguard.detection.sample import field_names, is_at_or_below, shown_diff
-from genguard.detection.write import BY_HAND, ObjectKey, Write
+from genguard.detection.write import BY_HAND, Write
 from genguard.formats.documents import load_document
 from genguard.generation.table import kind_of
-from genguard.objects.observed import restorations
+from genguard.objects.fields import from_pointer, to_field_path
+from genguard.objects.observed import generation_number, restorations
+from genguard.objects.shown import json_line
 
 ScopeName = Literal["status", "object", "kind", "again"]
 """Which calls a webhook need not get any more."""
@@ -46,7 +48,7 @@ _MOST_OBJECTS: Final = 2_000
 _REPLICAS: Final = "/spec/replicas"
 _OBSERVED: Final = "observedGeneration"
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
-_ONLY_A_NAME: Final = re.compile(r"\{(\w+)\}")
+_ONLY_A_NAME: Final = re.compile(r"\{([\w.]+)\}")
 _LONGEST_NAME: Final = 63
 _CALLED: Final = ("webhook", "policy")
 """Types of actors that the API server calls; all others send writes."""
@@ -54,22 +56,20 @@ _AUTOSCALER: Final = "autoscaler"
 _TOGETHER: Final = (_AUTOSCALER, "by_hand", "program")
 """Of these kinds of writers all are the subject of one step."""
 _NO_ACTORS: Final = ("finding", "object")
-_NO_HISTORIES: Final[Mapping[str, ObjectHistory]] = MappingProxyType({})
+_Names = dict[str, Any]
+"""What the words of steps name, and `when` asks of: `field`, `found.above`."""
+_Tried = Callable[[], Trial | None]
 
 
 class Trials:
     """Tries the steps of one finding on the last writes."""
 
     def __init__(self, found: Finding, histories: Mapping[str, ObjectHistory] | None) -> None:
-        """Take the histories of all objects, as History.snapshot returns them.
-
-        histories  None where another replica judges, and so has them
-        """
+        """Take the histories of all objects; None where another replica judges, and so has them."""
         self._untried: Final = _KEPT_BY_LEADER if histories is None else _NOT_KEPT
         self._histories: Final = histories or {}
         examples = (found.object,) if found.objects is None else found.objects.examples
-        keys = (ObjectKey(*msgspec.structs.astuple(one)) for one in examples)
-        self._names: Final = dict.fromkeys(map(history_name, keys))
+        self._names: Final = dict.fromkeys(map(history_name, examples))
         own = (self._histories[name] for name in self._names if name in self._histories)
         self._writes: Final[Sequence[Write]] = [write for one in own for write in one.writes]
         self._found: Final = found
@@ -89,12 +89,10 @@ class Trials:
 
     def left_alone(self, actors: Collection[Actor]) -> Trial | None:
         """Try to have writers leave the fields of the finding to others; None without writers."""
-        if not actors:
-            return None
         harmed = self._sent_by(actors)
         if any(one.policies for one in harmed):
             return _MAY_BE_OF_OTHERS
-        return self._trial(harmed, lambda w: not self._fights_more(w))
+        return self._trial(harmed, lambda w: not self._fights_more(w)) if actors else None
 
     def restored(self) -> Trial:
         """Try to restore each observedGeneration that is cleared, as genguard does enforcing."""
@@ -141,14 +139,11 @@ class Trials:
         )
         beside = chain.from_iterable(islice(others, _MOST_OBJECTS))
         found = []
-        for where, writes in (
-            ("in these writes", self._writes),
-            ("in writes of other objects", beside),
-        ):
+        for where, writes in (("these writes", self._writes), ("writes of other objects", beside)):
             left_out = (one for one in writes if leaves_out(scope, subject, one))
             changes = chain.from_iterable(map(_by_webhooks, left_out))
             if lost := [one for one in changes if not self._is_in_paths(one)]:
-                found.append(f"{field_names(lost)} {where}")
+                found.append(f"{field_names(lost)} in {where}")
         return tuple(found)
 
 
@@ -221,28 +216,27 @@ class StepText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
     when: tuple[str, ...] = ()
     command: str = ""
-    patch: Any = None
-    stanza: dict[str, Any] | None = None
+    patch: Any = ""
+    stanza: dict[str, Any] = {}
     lasting: bool = False
     tried: bool = False
     not_tried: str = ""
 
-    def applies(self, known: Mapping[str, Any]) -> bool:
+    def applies(self, names: _Names) -> bool:
         """Whether all that it asks for is so."""
         asked = ((one.removeprefix("not "), one.startswith("not ")) for one in self.when)
-        return all(bool(known[name]) is not is_denied for name, is_denied in asked)
+        return all(bool(_value(name, names)) is not is_denied for name, is_denied in asked)
 
-    def filled(self, known: Mapping[str, Any], trial: Callable[[], Trial | None]) -> FixStep:
+    def filled(self, names: _Names, tried: _Tried) -> FixStep:
         """Return the step with names filled in."""
-        if self.patch is not None:
-            known = {**known, "patch": _json(_filled(self.patch, known))}
+        names = names | {"patch": json_line(_filled(self.patch, names))}
         return FixStep(
-            self.title.format_map(known),
-            self.text.format_map(known),
-            _command(self.command, known),
-            "" if self.stanza is None else _yaml(_filled(self.stanza, known)),
+            self.title.format_map(names),
+            self.text.format_map(names),
+            _command(self.command, names),
+            _yaml(_filled(self.stanza, names)) if self.stanza else "",
             self.lasting,
-            trial() if self.tried else Trial(not_tried=self.not_tried) if self.not_tried else None,
+            tried() if self.tried else Trial(not_tried=self.not_tried) if self.not_tried else None,
         )
 
 
@@ -252,16 +246,12 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plans: dict[str, Plan]
     scopes: dict[ScopeName, Scope]
     tools: dict[str, frozenset[str]]
+    repairs: dict[str, str]
     steps: dict[str, tuple[StepText, ...]]
 
     def plan(self, detector: str) -> Plan:
         """Return the plan of a detector."""
         return self.plans.get(detector, self.plans["other"])
-
-    def tool(self, actor: Actor) -> str:
-        """Return what writes as its manifests or its rules say, "" where an actor is no such."""
-        names = {actor.field_manager, actor.name.rpartition(":")[2]}
-        return next((key for key, marks in self.tools.items() if names & marks), "")
 
 
 @cache
@@ -276,7 +266,7 @@ def with_fix(
     registered: Sequence[Registration] = (),
     installation: Installation = UNKNOWN_INSTALLATION,
     sample: bytes | None = None,
-    histories: Mapping[str, ObjectHistory] | None = _NO_HISTORIES,
+    histories: Mapping[str, ObjectHistory] | None = MappingProxyType({}),
 ) -> Finding:
     """Return the finding with its steps, the first to take first, and what its sample shows.
 
@@ -284,24 +274,24 @@ def with_fix(
     histories   the last writes of all objects (History.snapshot), on which the steps are tried;
                 None where another replica judges, and so has them
     """
-    diff = None if sample is None else shown_diff(sample)
     advice = load_advice()
     about = _About(found, advice.plan(found.detector), registered, Trials(found, histories))
     known = about.known(installation)
     steps = [
-        text.filled(known | names, trial)
+        text.filled(known | names, tried)
         for kind, texts in advice.steps.items()
-        for names, trial in about.subjects(kind)
+        for names, tried in about.subjects(kind)
         for text in texts
         if text.applies(known | names)
     ]
-    steps.sort(key=lambda one: (_falls_short(one.trial), one.lasting))
+    steps.sort(key=lambda one: (one.trial is not None and _falls_short(one.trial), one.lasting))
+    diff = None if sample is None else shown_diff(sample)
     return msgspec.structs.replace(found, fix=tuple(steps), diff=diff)
 
 
-def _falls_short(trial: Trial | None) -> bool:
+def _falls_short(trial: Trial) -> bool:
     """Whether some of the writes would have done harm all the same."""
-    return trial is not None and trial.of > 0 and not trial.is_whole
+    return trial.ended < trial.of
 
 
 class _About(NamedTuple):
@@ -319,30 +309,24 @@ class _About(NamedTuple):
         possible = Confidence.POSSIBLE
         return [one for one in self.found.actors if is_own and one.confidence is not possible]
 
-    def known(self, installation: Installation) -> dict[str, Any]:
+    def known(self, installation: Installation) -> _Names:
         """Return what the words of steps name of the finding, and what `when` asks of it."""
         found, plan, where = self.found, self.plan, self.found.subject
-        kind, fields = kind_of(where.group, where.resource), ", ".join(map(_field, found.paths))
+        kind = kind_of(where.group, where.resource)
+        fields = [to_field_path(from_pointer(one)) for one in found.paths]
         is_open, is_own = found.state == "open", not (found.above or plan.harmless)
         return {
-            **installation._asdict(),
-            "group": where.group,
+            "found": found,
+            "plan": plan,
+            "genguard": installation,
+            "where": where,
+            "target": f"{where.resource_name}/{where.name}",
             "kind": kind,
             "any_kind": kind or "*",
-            "namespace": where.namespace,
-            "object": where.name,
-            "target": f"{where.resource_name}/{where.name}",
-            "above": found.above,
-            "repair": found.repair,
             "paths": ", ".join(found.paths),
-            "pointers": [*found.paths],
-            "field": "".join(map(_field, found.paths[:1])),
-            "fields": fields or "the field",
-            "owned": fields or "the object",
-            "correct_webhook": plan.webhook,
-            "correct_writer": plan.writer,
-            "caused": found.caused_by,
-            "harmless": plan.harmless and not found.above,
+            "field": "".join(fields[:1]),
+            "fields": ", ".join(fields) or "the field",
+            "owned": ", ".join(fields) or "the object",
             "watching": installation.enforcing is False,
             "open": is_open,
             "again": is_open and not installation.enforcing,
@@ -354,7 +338,7 @@ class _About(NamedTuple):
             "scaled": plan.fights and _REPLICAS in found.paths,
         }
 
-    def subjects(self, kind: str) -> Iterator[tuple[dict[str, Any], Callable[[], Trial | None]]]:
+    def subjects(self, kind: str) -> Iterator[tuple[_Names, _Tried]]:
         """Yield each whom steps of a kind are about: names for their words, and their trial."""
         if kind in _NO_ACTORS:
             yield {}, self.trials.restored
@@ -367,8 +351,8 @@ class _About(NamedTuple):
         for some in [mine] if mine and kind in _TOGETHER else [[one] for one in mine]:
             others = [one for one in writers if one not in some]
             names = {
-                "name": _names(some),
-                "others": _names(others) or "whoever else sets it",
+                "name": _joined(some),
+                "others": _joined(others) or "whoever else sets it",
                 "alone": not (self.plan.fights and others),
                 "several": self.plan.fights and len(some) > 1,
                 "removals": _yaml([{"op": "remove", "path": path} for path in self.found.paths]),
@@ -379,15 +363,15 @@ class _About(NamedTuple):
         """Return whose steps are those of an actor."""
         if actor.type in _CALLED:
             return actor.type
-        tool = load_advice().tool(actor)
+        names = {actor.field_manager, actor.name.rpartition(":")[2]}
+        tool = next((key for key, marks in load_advice().tools.items() if names & marks), "")
         if tool == _AUTOSCALER or (tool and self.plan.fights):
             return tool
         # Of a person, or a script, with kubectl there is no program to correct.
-        manager = actor.name if actor.type == "manager" else actor.field_manager
-        is_by_hand = self.plan.scope == "status" and manager.startswith(BY_HAND)
+        is_by_hand = self.plan.scope == "status" and any(one.startswith(BY_HAND) for one in names)
         return "by_hand" if is_by_hand else "program"
 
-    def _called(self, actor: Actor) -> tuple[dict[str, Any], Callable[[], Trial]]:
+    def _called(self, actor: Actor) -> tuple[_Names, _Tried]:
         """Return a webhook or a policy, with what is taken from it, and what came of trying that.
 
         That is the object, or the kind of many objects, where less does not end it: a kind may have
@@ -400,8 +384,7 @@ class _About(NamedTuple):
         less = {"status": self.found.subresource == "status", "again": not policy}
         scope = self.plan.scope if less.get(self.plan.scope) else widest
         trial = self.trials.not_called(scope, policy)
-        wider = self.trials.not_called(widest, policy) if _falls_short(trial) else trial
-        if _falls_short(trial) and wider.is_whole:
+        if _falls_short(trial) and (wider := self.trials.not_called(widest, policy)).is_whole:
             scope, trial = widest, wider
         names = {
             "name": actor.name,
@@ -419,24 +402,22 @@ class _About(NamedTuple):
         Each is tested before: an index may be another one by now.
         """
         within = [one for one in self.registered if one.configuration == configuration]
+        at = next((at for at, one in enumerate(within) if one.webhook == webhook), None)
+        rules = enumerate(() if at is None else within[at].match.rules)
         status = {f"{self.found.subject.resource}/status", "*/status"}
-        operations: list[dict[str, Any]] = []
-        for at, one in enumerate(within):
-            rules = enumerate(one.match.rules) if one.webhook == webhook else ()
-            for number, rule in reversed([*rules]):
-                path, named = f"/webhooks/{at}/rules/{number}", list(rule.get("resources") or ())
-                below, rest = f"{path}/resources", [each for each in named if each not in status]
-                replaced = {"op": "replace", "path": below, "value": rest}
-                if rest != named:
-                    operations.append({"op": "test", "path": below, "value": named})
-                    operations.append(replaced if rest else {"op": "remove", "path": path})
-            if operations:
-                name = {"op": "test", "path": f"/webhooks/{at}/name", "value": webhook}
-                return [name, *operations]
-        return []
+        found: list[dict[str, Any]] = []
+        for number, rule in reversed([*rules]):
+            path, named = f"/webhooks/{at}/rules/{number}", list(rule.get("resources") or ())
+            below, rest = f"{path}/resources", [one for one in named if one not in status]
+            replaced = {"op": "replace", "path": below, "value": rest}
+            if rest != named:
+                found.append({"op": "test", "path": below, "value": named})
+                found.append(replaced if rest else {"op": "remove", "path": path})
+        name = {"op": "test", "path": f"/webhooks/{at}/name", "value": webhook}
+        return [name, *found] if found else []
 
 
-def _names(actors: Iterable[Actor]) -> str:
+def _joined(actors: Iterable[Actor]) -> str:
     return " and ".join(dict.fromkeys(one.name for one in actors))
 
 
@@ -456,9 +437,9 @@ def _is_restored(found: Finding) -> bool:
 def condition(found: Finding, scope: ScopeName) -> dict[str, str]:
     """Return the scope in words, and name and expression of a matchCondition that leaves it out."""
     where, text = found.subject, load_advice().scopes[scope]
-    names = {key: getattr(where, key) for key in ("group", "resource", "namespace", "name")}
+    names = msgspec.structs.asdict(where)
     name = _NOT_IN_A_NAME.sub("-", text.name.format_map(names).lower())
-    values = {key: json.dumps(value) for key, value in names.items() if value or key == "group"}
+    values = {key: json_line(one) for key, one in names.items()}
     terms = [one for one in text.terms if "{namespace}" not in one or where.namespace]
     return {
         "scope": text.words,
@@ -467,11 +448,41 @@ def condition(found: Finding, scope: ScopeName) -> dict[str, str]:
     }
 
 
-def _field(pointer: str) -> str:
-    return pointer[1:].replace("/", ".").replace("~1", "/").replace("~0", "~")
+def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
+    """Return a line for a shell that puts lost values back into the status of an object.
+
+    "" where nothing is to be put back, or nobody saw whose the values were. `subresource` is the
+    one that the object was written by: "status", or "" for the object itself.
+
+    A JSON Patch names a condition by its index, which may be another one by now. So conditions
+    are found by their type, by jq, and the object is replaced with the resourceVersion it had.
+    """
+    texts = load_advice().repairs
+    lost = [one for one in damage.lost if generation_number(one.value) is not None]
+    if not damage.writer or not lost:
+        return ""
+    values = [json_line(one.value) for one in lost]
+    sets = [
+        texts["own" if one.condition is None else "condition"].format(
+            type=json_line(one.condition), value=value
+        )
+        for one, value in zip(lost, values, strict=True)
+    ]
+    names = {
+        "where": where,
+        "subresource": subresource and "status",
+        "value": values[0],
+        "values": " | ".join(sets),
+    }
+    return _command(texts["one" if [one.condition for one in lost] == [None] else "several"], names)
 
 
-def _filled(template: Any, names: Mapping[str, Any]) -> Any:
+def _value(name: str, names: _Names) -> Any:
+    first, *below = name.split(".")
+    return reduce(getattr, below, names[first])
+
+
+def _filled(template: Any, names: _Names) -> Any:
     """Return a template with its names filled in; what is empty then is left out of objects."""
     if isinstance(template, dict):
         filled = {key: _filled(one, names) for key, one in template.items()}
@@ -479,31 +490,27 @@ def _filled(template: Any, names: Mapping[str, Any]) -> Any:
     if isinstance(template, list):
         return [_filled(one, names) for one in template]
     alone = _ONLY_A_NAME.fullmatch(template)
-    return names[alone[1]] if alone else template.format_map(names)
+    return _value(alone[1], names) if alone else template.format_map(names)
 
 
-def _command(template: str, names: Mapping[str, Any]) -> str:
+def _command(template: str, names: _Names) -> str:
     """Return a line for a shell, in which an option without a value is left out.
 
     "" where a name may be an option, or steer a terminal: who forges a review chooses names. A name
     alone is a whole line.
     """
-    if alone := _ONLY_A_NAME.fullmatch(template):
-        return str(names[alone[1]])
+    if _ONLY_A_NAME.fullmatch(template):
+        return str(_filled(template, names))
     words: list[str] = []
-    for template_word in template.split():
-        word = template_word.format_map(names)
-        if word != template_word and (word.startswith("-") or not word.isprintable()):
+    for one in template.split():
+        word, is_option = one.format_map(names), one.startswith("-")
+        if not word.isprintable() or (word.startswith("-") and not is_option):
             return ""
-        if word:
-            words.append(word)
+        if word and not (is_option and word.endswith("=")):
+            words.append(word if one == "|" else shlex.quote(word))
         elif words[-1].startswith("-"):
             words.pop()
-    return shlex.join(words)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return " ".join(words)
 
 
 def _yaml(value: Any) -> str:
@@ -513,10 +520,6 @@ def _yaml(value: Any) -> str:
 class _Dumper(yaml.SafeDumper):
     """Writes a text of several lines as a block."""
 
-
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value and value.isascii() else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-_Dumper.add_representer(str, _text)
+    def represent_scalar(self, tag: str, value: Any, style: str | None = None) -> yaml.ScalarNode:
+        is_block = "\n" in value and value.isascii()
+        return super().represent_scalar(tag, value, "|" if is_block else style)

@@ -21,9 +21,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from cachetools import LRUCache
 
-from genguard.detection.damage import Damage, is_broken, repair_patch
+from genguard.detection.damage import Damage, is_broken, still_lost
 from genguard.detection.finding import FoundObject
 from genguard.detection.ledger import Damaged, Ledger
+from genguard.objects.fields import fields_of, get
+from genguard.objects.observed import NOTHING_OBSERVED, generation_number, read_observed
 from webhook.cluster.event import tell
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.cluster.stored_objects import StoredObjects
@@ -267,6 +269,37 @@ def _facts(one: Damaged) -> dict[str, Any]:
         "namespace": where.namespace,
         "name": where.name,
     }
+
+
+def repair_patch(damage: Damage, stored: Stored) -> Operations | None:
+    """Return the patch that puts lost values back into a stored object.
+
+    Its first operation tests the resourceVersion, so that it applies to this very object alone.
+    None where nothing may be put back: nobody saw who sent the values, they are stored again, or
+    they are ahead of the object's generation.
+    """
+    version = get(stored, "metadata", "resourceVersion")
+    generation = get(stored, "metadata", "generation")
+    is_known = isinstance(version, str) and type(generation) is int
+    if not damage.writer or not is_known or stored.get(_STATUS) is None:
+        return None
+    operations = [_operation("test", "/metadata/resourceVersion", version)]
+    observed = read_observed(fields_of({_STATUS: stored[_STATUS]})[_STATUS]) or NOTHING_OBSERVED
+    for one in still_lost(damage, observed):
+        # Findings may come from a shared store: what is no generation is not put back.
+        if not 0 < (generation_number(one.value) or 0) <= generation:
+            continue
+        where = "/status"
+        if one.condition is not None:
+            types = [condition.get("type", "") for condition in stored[_STATUS]["conditions"]]
+            where = f"/status/conditions/{types.index(one.condition)}"
+            operations.append(_operation("test", f"{where}/type", one.condition))
+        operations.append(_operation("add", f"{where}/observedGeneration", one.value))
+    return operations if len(operations) > 1 else None
+
+
+def _operation(op: str, path: str, value: object) -> dict[str, Any]:
+    return {"op": op, "path": path, "value": value}
 
 
 def _values(stored: Stored, operations: Operations) -> Iterator[tuple[str, Any]]:

@@ -4,12 +4,15 @@ import logging
 from itertools import pairwise
 from typing import Any
 
+import jsonpatch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from genguard.detection.damage import Damage, LostValue, is_broken, lost_values
 from genguard.detection.ledger import Damaged
+from tests.cases_loader import table
 from tests.unit.cluster.objects import (
     Api,
     Findings,
@@ -18,6 +21,7 @@ from tests.unit.cluster.objects import (
     lost,
     path_of,
 )
+from tests.unit.detection.test_damage import damage_of, observed, stored
 from webhook.cluster.healing import (
     AGAIN_SECONDS,
     FIRST_WAIT_SECONDS,
@@ -26,6 +30,7 @@ from webhook.cluster.healing import (
     REFUSED_SECONDS,
     Healing,
     Rechecking,
+    repair_patch,
 )
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stored_objects import StoredObjects
@@ -64,6 +69,40 @@ class Scene:
 def clear(found: dict[str, Any]) -> None:
     """What a bad webhook does to an object on its way."""
     found["status"]["observedGeneration"] = 0
+
+
+def test_a_repair_puts_back_the_values_of_this_very_version_and_nothing_else():
+    both = Damage((LostValue(None, 4), LostValue("Ready", 4)), "controller")
+    found = stored({"replicas": 1, "conditions": [{"type": "Other"}, {"type": "Ready"}]})
+    patch = repair_patch(both, found)
+    assert patch is not None
+    assert patch[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "77"}
+    assert jsonpatch.apply_patch(found, patch)["status"] == {
+        "observedGeneration": 4,
+        "replicas": 1,
+        "conditions": [{"type": "Other"}, {"type": "Ready", "observedGeneration": 4}],
+    }
+
+
+@table("damage/no_repair.yaml", "damage", "status", "generation", "version")
+def test_what_nobody_may_put_back_has_no_repair(case):
+    found = stored(case["status"], case.get("generation", 4))
+    found["metadata"]["resourceVersion"] = case.get("version", "77")
+    assert repair_patch(damage_of(case), found) is None, case.because
+
+
+@given(st.integers(1, 9), st.none() | st.integers(0, 9), st.booleans())
+def test_what_a_repair_has_put_back_is_no_damage(value, left, has_condition):
+    status: dict[str, Any] = {} if left is None else {"observedGeneration": left}
+    if has_condition:
+        status["conditions"] = [{"type": "Ready"}]
+    sent = {"observedGeneration": value, "conditions": [{"type": "Ready", "observedGeneration": 1}]}
+    damage = Damage(lost=lost_values(observed(sent), observed(status)), writer="controller")
+    found = stored(status, generation=9)
+    patch = repair_patch(damage, found)
+    assert bool(patch) == bool(damage) == is_broken(damage, found)
+    if patch:
+        assert not is_broken(damage, jsonpatch.apply_patch(found, patch))
 
 
 async def test_a_lost_value_is_put_back_told_and_counted(caplog):

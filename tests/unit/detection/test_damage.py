@@ -1,23 +1,14 @@
-"""What stays wrong in a stored object: is it still, and what puts it back."""
+"""What stays wrong in a stored object, and is it still."""
 
 import json
 from typing import Any
 
-import jsonpatch
 import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from genguard.admission.review import Phase
 from genguard.detection.correlate import Correlator
-from genguard.detection.damage import (
-    Damage,
-    LostValue,
-    is_broken,
-    lost_values,
-    repair_patch,
-)
+from genguard.detection.damage import Damage, LostValue, is_broken, lost_values
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.finding_state import QUIET_SECONDS, SECONDS_UNSEEN
@@ -35,9 +26,6 @@ from tests.unit.detection.builders import (
     settled,
     update,
 )
-
-OWN = Damage(lost=(LostValue(None, 4),), writer="controller")
-READY = Damage(lost=(LostValue("Ready", 4),), writer="controller")
 
 
 def damage_of(case: Case) -> Damage:
@@ -75,40 +63,6 @@ def test_values_are_lost_where_they_are_cleared_or_where_only_an_older_one_was_p
 def test_a_condition_without_a_type_is_left_alone():
     sent = observed({"conditions": [{"observedGeneration": 2}]})
     assert lost_values(sent, observed({"conditions": [{}]})) == ()
-
-
-def test_a_repair_puts_back_the_values_of_this_very_version_and_nothing_else():
-    both = Damage(lost=(*OWN.lost, *READY.lost), writer="controller")
-    found = stored({"replicas": 1, "conditions": [{"type": "Other"}, {"type": "Ready"}]})
-    patch = repair_patch(both, found)
-    assert patch is not None
-    assert patch[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "77"}
-    assert jsonpatch.apply_patch(found, patch)["status"] == {
-        "observedGeneration": 4,
-        "replicas": 1,
-        "conditions": [{"type": "Other"}, {"type": "Ready", "observedGeneration": 4}],
-    }
-
-
-@table("damage/no_repair.yaml", "damage", "status", "generation", "version")
-def test_what_nobody_may_put_back_has_no_repair(case):
-    found = stored(case["status"], case.get("generation", 4))
-    found["metadata"]["resourceVersion"] = case.get("version", "77")
-    assert repair_patch(damage_of(case), found) is None, case.because
-
-
-@given(st.integers(1, 9), st.none() | st.integers(0, 9), st.booleans())
-def test_what_a_repair_has_put_back_is_no_damage(value, left, has_condition):
-    status: dict[str, Any] = {} if left is None else {"observedGeneration": left}
-    if has_condition:
-        status["conditions"] = [{"type": "Ready"}]
-    sent = {"observedGeneration": value, "conditions": [{"type": "Ready", "observedGeneration": 1}]}
-    damage = Damage(lost=lost_values(observed(sent), observed(status)), writer="controller")
-    found = stored(status, generation=9)
-    patch = repair_patch(damage, found)
-    assert bool(patch) == bool(damage) == is_broken(damage, found)
-    if patch:
-        assert not is_broken(damage, jsonpatch.apply_patch(found, patch))
 
 
 def write_status(detection: Detection, now: float, sent: Any, left: Any, made: Any) -> None:

@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from genguard.admission.matching import read_configurations
-from genguard.detection.damage import Damage, LostValue, repair_command
+from genguard.detection.damage import Damage, LostValue
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity, Trial
-from genguard.detection.fix import Installation, condition, leaves_out, load_advice, with_fix
+from genguard.detection.fix import (
+    Installation,
+    condition,
+    leaves_out,
+    load_advice,
+    repair_command,
+    with_fix,
+)
 from genguard.detection.questions import FINDINGS
 from genguard.objects.selectors import Truth
 from tests.cases_loader import load, table
