@@ -31,7 +31,7 @@ from genguard.detection.damage import Damage
 from genguard.detection.finding import Actor, Confidence, Finding, FixStep, FoundObject, Trial
 from genguard.detection.history import ObjectHistory, history_name
 from genguard.detection.sample import field_names, is_at_or_below, shown_diff
-from genguard.detection.write import BY_HAND, Write
+from genguard.detection.write import BY_HAND, MANAGER, Write
 from genguard.formats.documents import load_document
 from genguard.generation.table import kind_of
 from genguard.objects.fields import from_pointer, to_field_path
@@ -105,13 +105,9 @@ class Trials:
 
     def _sent_by(self, actors: Iterable[Actor]) -> list[Write]:
         """Return the writes in which actors set a field of the finding."""
-        names = {(one.type == "manager", one.name) for one in actors}
-        return [
-            one
-            for one in self._writes
-            if not names.isdisjoint({(False, one.requester.user), (True, one.requester.manager)})
-            and self._harms(_sent(one))
-        ]
+        users = {f"{MANAGER if one.type == 'manager' else ''}{one.name}" for one in actors}
+        by_them = (one for one in self._writes if one.requester.user in users)
+        return [one for one in by_them if self._harms(_sent(one))]
 
     def _harms(self, changes: Iterable[Change]) -> bool:
         return any(map(self._is_in_paths, changes))
@@ -185,9 +181,6 @@ class Installation(NamedTuple):
     enforcing: bool | None = None
     enforce: str = ""
     connected: bool | None = None
-
-
-UNKNOWN_INSTALLATION: Final = Installation()
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -264,7 +257,7 @@ def load_advice() -> Advice:
 def with_fix(
     found: Finding,
     registered: Sequence[Registration] = (),
-    installation: Installation = UNKNOWN_INSTALLATION,
+    installation: Installation | None = None,
     sample: bytes | None = None,
     histories: Mapping[str, ObjectHistory] | None = MappingProxyType({}),
 ) -> Finding:
@@ -276,7 +269,7 @@ def with_fix(
     """
     advice = load_advice()
     about = _About(found, advice.plan(found.detector), registered, Trials(found, histories))
-    known = about.known(installation)
+    known = about.known(installation or Installation())
     steps = [
         text.filled(known | names, tried)
         for kind, texts in advice.steps.items()
@@ -426,12 +419,10 @@ def _is_restored(found: Finding) -> bool:
 
     An older number is no cleared one, and who leaves the value as it was has not cleared it.
     """
-    if not any(path.endswith(f"/{_OBSERVED}") for path in found.paths):
-        return False
-    if found.detector != "observed-generation-stalled":
-        return True
     known = [one[_OBSERVED] for one in found.evidence if _OBSERVED in one]
-    return not (known and known[-1]) and any(one.type == "webhook" for one in found.actors)
+    is_cleared = not any(known[-1:]) and any(one.type == "webhook" for one in found.actors)
+    is_about_it = any(path.endswith(f"/{_OBSERVED}") for path in found.paths)
+    return is_about_it and (is_cleared or found.detector != "observed-generation-stalled")
 
 
 def condition(found: Finding, scope: ScopeName) -> dict[str, str]:
@@ -458,23 +449,21 @@ def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
     are found by their type, by jq, and the object is replaced with the resourceVersion it had.
     """
     texts = load_advice().repairs
-    lost = [one for one in damage.lost if generation_number(one.value) is not None]
+    known = (one for one in damage.lost if generation_number(one.value) is not None)
+    lost = [(one.condition, json_line(one.value)) for one in known]
     if not damage.writer or not lost:
         return ""
-    values = [json_line(one.value) for one in lost]
     sets = [
-        texts["own" if one.condition is None else "condition"].format(
-            type=json_line(one.condition), value=value
-        )
-        for one, value in zip(lost, values, strict=True)
+        texts["own" if one is None else "condition"].format(type=json_line(one), value=value)
+        for one, value in lost
     ]
     names = {
         "where": where,
         "subresource": subresource and "status",
-        "value": values[0],
+        "value": lost[0][1],
         "values": " | ".join(sets),
     }
-    return _command(texts["one" if [one.condition for one in lost] == [None] else "several"], names)
+    return _command(texts["one" if [one for one, _ in lost] == [None] else "several"], names)
 
 
 def _value(name: str, names: _Names) -> Any:
