@@ -11,7 +11,7 @@ would let readers test guesses of a value.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, groupby
 from typing import Any, Final
 
 import msgspec
@@ -71,9 +71,7 @@ class ShownField(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The values in the order of time, each where it is another than the one before."""
-        known = [one for one in self.states if one is not None]
-        turns = [one for i, one in enumerate(known) if not i or one != known[i - 1]]
-        return " → ".join(one.text for one in turns)
+        return " → ".join(one.text for one, _ in groupby(filter(None, self.states)))
 
     @property
     def is_changed_by_webhooks(self) -> bool:
@@ -159,9 +157,8 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
 
 
 def _rank(one: ShownField, first: frozenset[str]) -> tuple[int, str]:
-    if is_at_or_below(one.path, first):
-        return 0, one.path
-    return 1 if one.is_changed_by_webhooks else 2, one.path
+    rank = 1 if one.is_changed_by_webhooks else 2
+    return 0 if is_at_or_below(one.path, first) else rank, one.path
 
 
 def is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
@@ -192,14 +189,14 @@ def _rows(
 ) -> Iterator[tuple[Path, str, tuple[_Cell | None, ...]]]:
     """Yield each leaf that differs with its values before, asked, left and stored."""
     diffs = part.admitted, part.requested, part.webhook, part.reinvocation
-    came, asked, *rounds = [
+    came, asked, *rounds = sides = [
         None if one is None or not one.is_whole else {change.key: change for change in one}
         for one in diffs
     ]
-    for key in dict.fromkeys(chain(came or (), asked or (), *(one or () for one in rounds))):
-        named = [one[key] for one in (asked, came, *rounds) if one and key in one]
-        at = came[key] if came and key in came else named[0]
-        before = named[0].before, named[0].shown_before
+    for key in dict.fromkeys(chain.from_iterable(one or () for one in sides)):
+        # The first two start at what was stored. What neither names came as it was stored.
+        at = next(one[key] for one in sides if one and key in one)
+        before = at.before, at.shown_before
         sent = left = _next(asked, key, before)
         for one in rounds:
             left = _next(one, key, left)
@@ -216,28 +213,23 @@ def _next(side: dict[Path, Change] | None, key: Path, before: _Cell | None) -> _
 def field_name(key: Path, pointer: str) -> str:
     """Return a field as people read it, conditions by type: `status.conditions[Ready].reason`."""
     text = ""
-    for part, at in zip_longest(key, from_pointer(pointer)):
-        if at is None:  # an item of a set: its index means nothing
-            break
-        if part == at:
-            text += _named(at, is_first=not text)
-        else:
-            kind = str(part).removeprefix(_TYPE)
+    # An item of a set ends it: its index means nothing.
+    for part, at in zip(key, from_pointer(pointer), strict=False):
+        kind = str(part).removeprefix(_TYPE)
+        if part != at:
             is_named = kind != str(part) and is_condition_type(kind)
             text += f"[{kind if is_named else at}]"
-    return text
+        elif at.replace("-", "").replace("_", "").isalnum():
+            text += f".{at}"
+        else:
+            text += f"[{msgspec.json.encode(at).decode()}]"
+    return text.removeprefix(".")
 
 
 def field_names(changes: Iterable[Change]) -> str:
     """Return the fields of changes for a message: `spec.replicas`, `a, b and 3 more`."""
     names = list(dict.fromkeys(field_name(one.key, one.pointer) for one in changes))
     return listed(names, _MOST_NAMED)
-
-
-def _named(name: str, *, is_first: bool) -> str:
-    if not name.replace("-", "").replace("_", "").isalnum():
-        return f"[{msgspec.json.encode(name).decode()}]"
-    return name if is_first else f".{name}"
 
 
 def shown_diff(raw: bytes) -> WriteDiff | None:
