@@ -16,6 +16,7 @@ from genguard.detection.sample import (
     values_of,
 )
 from genguard.detection.values import Shows
+from tests.cases_loader import table
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
@@ -42,49 +43,20 @@ def values(stored, asked, left=None, came=None, **more):
     return {row.field: states(row) for row in values_of(one, {})}
 
 
-@pytest.mark.parametrize(
-    ("pointer", "first", "is_it"),
-    [
-        ("/status/a", {"/status/a"}, True),
-        ("/status/a/b", {"/status/a"}, True),
-        ("/status/a", {"/status/a/b"}, False),
-        ("/status/ab", {"/status/a"}, False),
-        ("/status/a", {""}, True),
-        ("/status/a", {"a", "/"}, False),
-        ("/status/a", set(), False),
-    ],
-)
-def test_a_field_is_first_where_it_or_what_it_is_in_was_named(pointer, first, is_it):
-    assert is_at_or_below(pointer, frozenset(first)) is is_it
+@table("findings/sample_first.yaml", "pointer", "first", "is_first")
+def test_a_field_is_first_where_it_or_what_it_is_in_was_named(case):
+    found = is_at_or_below(case["pointer"], frozenset(case["first"]))
+    assert found is case["is_first"], case.because
 
 
 def states(row):
     return tuple(one and (one.hidden or ("-" if one.absent else one.text)) for one in row.states)
 
 
-@pytest.mark.parametrize(
-    ("because", "given", "shown"),
-    [
-        ("a webhook zeroes what was asked", ({"n": 1}, {"n": 2}, {"n": 0}), ("1", "2", "0", "0")),
-        ("genguard puts it back", ({"n": 1}, {"n": 2}, {}, {"n": 2}), ("1", "2", "-", "2")),
-        ("a webhook adds a field", ({}, {}, {"n": 3}), ("-", "-", "3", "3")),
-        (
-            "the API server drops a field",
-            ({}, {"n": 3}, {"n": 3}, {}),
-            ("-", "3", "3", "-"),
-        ),
-        ("a requester removes a field", ({"n": 3}, {}), ("3", "-", "-", "-")),
-        ("a webhook undoes a write", ({"n": 1}, {"n": 2}, {"n": 1}), ("1", "2", "1", "1")),
-        (
-            "texts are compared, not shown",
-            ({"n": "x"}, {"n": "y"}, {"n": "x"}),
-            ("A", "B", "A", "A"),
-        ),
-        ("null is as good as absent", ({"n": 1}, {"n": None}), ("1", "-", "-", "-")),
-    ],
-)
-def test_the_four_values_of_a_field(because, given, shown):
-    assert values(*given)["status.n"] == shown, because
+@table("findings/sample_values.yaml", "stored", "asked", "left", "came", "shown")
+def test_the_four_values_of_a_field(case):
+    found = values(case["stored"], case["asked"], case.get("left"), case.get("came"))
+    assert found["status.n"] == tuple(case["shown"]), case.because
 
 
 def test_what_was_not_seen_is_not_known():
