@@ -45,7 +45,6 @@ _KEPT_BY_LEADER: Final = Trial(not_tried="the replica that leads remembers the l
 _MAY_BE_OF_OTHERS: Final = Trial(not_tried="a policy may have set the field")
 _MOST_OBJECTS: Final = 2_000
 """Whose writes are searched for what else a step would change."""
-_REPLICAS: Final = "/spec/replicas"
 _OBSERVED: Final = "observedGeneration"
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _ONLY_A_NAME: Final = re.compile(r"\{([\w.]+)\}")
@@ -79,13 +78,11 @@ class Trials:
 
     def not_called(self, scope: ScopeName, policy: str = "") -> Trial:
         """Try to call a webhook for less, or the policy that is named."""
-        ends = partial(leaves_out, scope, self._found.subject)
-        if policy:
-            acted = [w for w in self._writes if any(one.name == policy for one in w.policies)]
-            return self._trial(acted, ends)
         if scope == "again":
             return self._trial(self._harmed, lambda w: not self._harms(_changed_anew(w)))
-        return self._trial(self._harmed, ends, self._also(scope))
+        acted = [w for w in self._writes if any(one.name == policy for one in w.policies)]
+        harmed, also = (acted, ()) if policy else (self._harmed, self._also(scope))
+        return self._trial(harmed, partial(leaves_out, scope, self._found.subject), also)
 
     def left_alone(self, actors: Collection[Actor]) -> Trial | None:
         """Try to have writers leave the fields of the finding to others; None without writers."""
@@ -277,14 +274,9 @@ def with_fix(
         for text in texts
         if text.applies(known | names)
     ]
-    steps.sort(key=lambda one: (one.trial is not None and _falls_short(one.trial), one.lasting))
+    steps.sort(key=lambda one: (bool(one.trial and one.trial.ended < one.trial.of), one.lasting))
     diff = None if sample is None else shown_diff(sample)
     return msgspec.structs.replace(found, fix=tuple(steps), diff=diff)
-
-
-def _falls_short(trial: Trial) -> bool:
-    """Whether some of the writes would have done harm all the same."""
-    return trial.ended < trial.of
 
 
 class _About(NamedTuple):
@@ -328,7 +320,7 @@ class _About(NamedTuple):
             "unknown": is_own and not self.sure,
             "by_webhook": any(one.type == "webhook" for one in found.actors),
             "recreation": found.detector == "recreation",
-            "scaled": plan.fights and _REPLICAS in found.paths,
+            "scaled": plan.fights and "/spec/replicas" in found.paths,
         }
 
     def subjects(self, kind: str) -> Iterator[tuple[_Names, _Tried]]:
@@ -377,7 +369,8 @@ class _About(NamedTuple):
         less = {"status": self.found.subresource == "status", "again": not policy}
         scope = self.plan.scope if less.get(self.plan.scope) else widest
         trial = self.trials.not_called(scope, policy)
-        if _falls_short(trial) and (wider := self.trials.not_called(widest, policy)).is_whole:
+        falls_short = trial.ended < trial.of
+        if falls_short and (wider := self.trials.not_called(widest, policy)).is_whole:
             scope, trial = widest, wider
         names = {
             "name": actor.name,

@@ -11,7 +11,7 @@ would let readers test guesses of a value.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from typing import Any, Final
 
 import msgspec
@@ -143,13 +143,9 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
     """
     pointers = frozenset(first)
     found = sorted(values_of(write, {}), key=lambda one: _rank(one, pointers))
-    kept: list[ShownField] = []
-    size = _BYTES_OF_HEAD
-    for one in found[:MOST_FIELDS]:
-        size += len(_encoder.encode(one))
-        if size > MOST_BYTES:
-            break
-        kept.append(one)
+    sizes = accumulate(len(_encoder.encode(one)) for one in found[:MOST_FIELDS])
+    room = MOST_BYTES - _BYTES_OF_HEAD
+    kept = [one for one, size in zip(found, sizes, strict=False) if size <= room]
     if not kept:
         return None
     time, by, more = rfc3339(write.time), write.requester, len(found) - len(kept)
