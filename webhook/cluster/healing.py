@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from http import HTTPStatus
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -169,7 +170,7 @@ class Healing:
         return none if before.damage != one.damage or has_held else before
 
     async def _report(self, one: Damaged, stored: Stored, operations: Operations) -> None:
-        values = dict(_values(stored, operations))
+        values = dict(_values(operations))
         facts = {**_facts(one), "writer": one.damage.writer, "set": values}
         LOGGER.info("status healed", extra={"facts": facts})
         restored = ", ".join(f"{field}={value}" for field, value in values.items())
@@ -302,14 +303,10 @@ def _operation(op: str, path: str, value: object) -> dict[str, Any]:
     return {"op": op, "path": path, "value": value}
 
 
-def _values(stored: Stored, operations: Operations) -> Iterator[tuple[str, Any]]:
+def _values(operations: Operations) -> Iterator[tuple[str, Any]]:
     """Yield each restored value by field, such as status.conditions[Ready].observedGeneration."""
-    for one in operations:
-        if one["op"] == "test":
-            continue
-        _, _, *parents, last = one["path"].split("/")
-        if parents:
-            condition = stored["status"]["conditions"][int(parents[-1])]
-            yield f"status.conditions[{condition.get('type')}].{last}", one["value"]
-        else:
-            yield f"status.{last}", one["value"]
+    for before, one in pairwise(operations):
+        if one["op"] == "add":
+            is_in_condition = before["path"].endswith("/type")
+            where = f"conditions[{before['value']}]." if is_in_condition else ""
+            yield f"status.{where}observedGeneration", one["value"]
