@@ -439,7 +439,8 @@ def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
     one that the object was written by: "status", or "" for the object itself.
 
     A JSON Patch names a condition by its index, which may be another one by now. So conditions
-    are found by their type, by jq, and the object is replaced with the resourceVersion it had.
+    are found by their type, by jq, and the object is replaced with the resourceVersion it had. What
+    is JSON jq reads as what it says: no type of a condition becomes a filter.
     """
     texts = load_advice().repairs
     known = (one for one in damage.lost if generation_number(one.value) is not None)
@@ -476,7 +477,7 @@ def _filled(template: Any, names: _Names) -> Any:
 
 
 def _command(template: str, names: _Names) -> str:
-    """Return a line for a shell, in which an option without a value is left out.
+    """Return a line for a shell: `|` is a pipe, and an option without a value is left out.
 
     "" where a name may be an option, or steer a terminal: who forges a review chooses names. A name
     alone is a whole line.
