@@ -7,7 +7,6 @@ managedFields, times) or never changes (name). What components write for themsel
 """
 
 from collections.abc import Sequence
-from importlib import resources
 from operator import attrgetter
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ from genguard.detection.changes import (
 )
 from genguard.detection.diff import Diff, compare
 from genguard.detection.values import Shows
-from genguard.formats.documents import load_document
+from genguard.detection.write import NAMES
 from genguard.objects.fields import Fields, Path, fields_of, to_pointer
 from genguard.objects.metadata import ObjectMeta, read_owners
 
@@ -36,11 +35,8 @@ _TEXTS: Final = (LABELS, ANNOTATIONS)
 _TOLD: Final = (*_TEXTS, OWNERS, FINALIZERS)
 _told: Final = attrgetter("labels", "annotations", "owner_references", "finalizers")
 
-BOOKKEEPING: Final = msgspec.convert(
-    load_document(resources.files("genguard.detection").joinpath("bookkeeping.yaml").read_bytes()),
-    dict[str, str],
-)
-"""Keys of labels and annotations that are not compared; bookkeeping.yaml explains them."""
+BOOKKEEPING: Final = NAMES["bookkeeping"]
+"""Keys of labels and annotations that are not compared."""
 
 
 def compare_metadata(

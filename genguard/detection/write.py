@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum
+from importlib import resources
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -11,12 +12,19 @@ from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
 from genguard.detection.values import Digest
+from genguard.formats.documents import load_document
 from genguard.objects.observed import Observed
 
 NODE_USER: Final = "system:node:"
 """What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node)."""
 
 PODS: Final = ("", "pods")
+
+NAMES: Final = msgspec.convert(
+    load_document(resources.files("genguard.detection").joinpath("names.yaml").read_bytes()),
+    dict[str, dict[str, str]],
+)
+"""Names that rules know, by table, with the reason for each; names.yaml explains the tables."""
 
 BY_HAND: Final = "kubectl"
 """What the field managers of kubectl begin with (kubectl-edit, kubectl-client-side-apply)."""

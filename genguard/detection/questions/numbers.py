@@ -1,7 +1,7 @@
 """Numbers: what generation and observedGeneration of the writes of one object say."""
 
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import starmap, takewhile
 from typing import ClassVar, Final
 
 import msgspec
@@ -20,7 +20,7 @@ from genguard.detection.questions.question import (
     signal,
 )
 from genguard.detection.values import digest_of
-from genguard.detection.write import NODE_USER, PODS, Write
+from genguard.detection.write import NAMES, NODE_USER, PODS, Write
 from genguard.generation.table import counted_since, has_observed_generation
 from genguard.objects.bounded import Bounded
 from genguard.objects.observed import Observed, generation_number
@@ -80,12 +80,13 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
     custom resource without status subresource that trails by one for ever, and a controller that
     is one or two generations behind while a long change goes on.
     """
-    if not (_lags(write) and _speaks_of_status(write)):
+    if not _lags(write):
         return
     # A PATCH that meets another write is tried again: only writes that were stored count.
-    recent = (one for one in (write, *reversed(past.stored)) if _is_known(one))
+    recent = filter(_speaks_of_status, (write, *reversed(past.stored)))
+    known = (one for one in recent if _lags(one) or _number(one.observed_after) or not one.missing)
     observed, cleared = _number(write.observed_after), _is_cleared(write)
-    stall = [*takewhile(lambda one: _lags(one) and _number(one.observed_after) == observed, recent)]
+    stall = [*takewhile(lambda one: _lags(one) and _number(one.observed_after) == observed, known)]
     if len(stall) < _WRITES:
         return
     seconds, generation = write.time - stall[-1].time, write.generation_after
@@ -112,12 +113,6 @@ def _number(observed: Observed) -> int:
     return generation_number(observed.own) or 0
 
 
-def _is_known(write: Write) -> bool:
-    """Whether a write is about status, and what was seen of it says whether it lags."""
-    is_vague = write.missing and not _number(write.observed_after) and not _lags(write)
-    return _speaks_of_status(write) and not is_vague
-
-
 def _speaks_of_status(write: Write) -> bool:
     """Where status is no subresource any write may, and one of the spec alone does not."""
     return write.touches_status if write.status_counts else write.writes_status
@@ -130,7 +125,7 @@ def _is_cleared(write: Write) -> bool:
 
 
 def _lags(write: Write) -> bool:
-    if not write.writes_status or not write.generation_after:
+    if not _speaks_of_status(write) or not write.generation_after:
         return False
     observed, wanted = _number(write.observed_after), write.generation_after
     seen = write.observed_asked, write.observed_sent, write.observed_after
@@ -182,76 +177,39 @@ def _mismatched(write: Write, _: ObjectHistory) -> Answers:
         yield signal(MISMATCH, write, Blame.SERVER, where, said, evidence=evidence)
 
 
-_CONTROLLERS: Final = "system:serviceaccount:kube-system:"
-CONTROL_PLANE: Final = frozenset(
-    {
-        f"{_CONTROLLERS}device-taint-eviction-controller",
-        f"{_CONTROLLERS}disruption-controller",
-        f"{_CONTROLLERS}node-controller",
-        f"{_CONTROLLERS}pod-garbage-collector",
-        f"{_CONTROLLERS}resource-claim-controller",
-        f"{_CONTROLLERS}taint-eviction-controller",
-        "system:kube-controller-manager",
-        "system:kube-scheduler",
-    }
-)
-"""Those that Kubernetes allows to write pods/status: conditions, the reason NodeLost, the phase of
-pods whose node is gone, claims of devices
-(plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go, policy.go)."""
-_SHARED: Final = frozenset({"DisruptionTarget", "PodScheduled"})
-"""Conditions that others write for a kubelet as well: whoever evicts or preempts a pod, and the
-scheduler that binds it (pkg/kubelet/types/pod_status.go:PodConditionsSharedByKubelet)."""
-_NOT_OF_KUBELET: Final = frozenset(
-    {
-        "extendedResourceClaimStatus",
-        "nodeAllocatableResourceClaimStatuses",
-        "nominatedNodeName",
-        "resourceClaimStatuses",
-    }
-)
-"""Fields that schedulers and the controller of resource claims write
-(pkg/kubelet/status/status_manager.go:mergePodStatus)."""
-_TYPE: Final = "type="
-_MOST_CONDITIONS: Final = 8
-"""That are named of one write."""
-
-
 def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     """Once a pod is bound its kubelet is the writer of its status (KEP-5067, Other writers).
 
     A condition should be set with the generation of the pod that its writer has seen, else nobody
     can tell which spec it is about; where the kubelet has not set status.observedGeneration, it is
     older than 1.33 or has the feature off: then nobody is told. Quiet are the condition types that
-    spec.readinessGates names, and the fields and writers above. The kubelet's user must have been
-    seen to write this pod: a virtual kubelet may have any name, and is not called foreign for that.
+    spec.readinessGates names, and what others may write by names.yaml. The kubelet's user must have
+    been seen to write this pod: a virtual kubelet may have any name, and is not foreign for that.
     """
     if write.gates is None or not write.writes_status:
         return
-    keys = [one.key for one in write.content.sent if one.key[0] == "status" and len(one.key) > 1]
-    conditions = (str(key[2]) for key in keys if key[1] == "conditions" and key[2:])
-    types = {one.removeprefix(_TYPE) for one in conditions}
+    keys = [one.key[1:] for one in write.content.sent if one.key[0] == "status" and one.key[1:]]
+    items = (str(key[1]) for key in keys if key[0] == "conditions" and key[1:])
+    types = {one.removeprefix("type=") for one in items}
     blame, user = blame_of(write.content), write.requester.user
     there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
-    unobserved = tuple(
+    unobserved = [
         f"/status/conditions/{index}/observedGeneration"
         for index, one in enumerate(there)
         if one.type in types and not one.observed
-    )[:_MOST_CONDITIONS]
+    ]
     if unobserved and write.observed_before.own:
         said = f"{user} sets {len(unobserved)} condition(s) of a pod without observedGeneration"
         yield signal(MISSING, write, blame, unobserved, said)
-    gates = write.gates or ()
-    is_quiet = all(one in _SHARED or digest_of(one.encode()) in gates for one in types)
-    quiet = _NOT_OF_KUBELET | {"conditions"} if is_quiet else _NOT_OF_KUBELET
-    fields = dict.fromkeys(str(key[1]) for key in keys)
-    foreign = [f"/status/{one}" for one in fields if one not in quiet]
+    of_others = types - NAMES["shared_conditions"].keys()
+    is_quiet = all(digest_of(one.encode()) in write.gates for one in of_others)
+    quiet = NAMES["not_of_kubelet"].keys() | ({"conditions"} if is_quiet else set())
+    foreign = dict.fromkeys(f"/status/{key[0]}" for key in keys if key[0] not in quiet)
     of_status = (one.requester.user for one in past.writes if one.writes_status)
     has_kubelet = any(one.startswith(NODE_USER) for one in of_status)
-    if foreign and user not in CONTROL_PLANE and has_kubelet:
-        said = (
-            f"{user} writes {len(foreign)} field(s) in the status of a pod that are its kubelet's"
-        )
-        yield signal(FOREIGN, write, blame, foreign, said)
+    if foreign and user not in NAMES["control_plane"] and has_kubelet:
+        what = f"{len(foreign)} field(s) in the status of a pod that are its kubelet's"
+        yield signal(FOREIGN, write, blame, foreign, f"{user} writes {what}")
 
 
 MOST_WRITERS: Final = 200
@@ -326,12 +284,11 @@ def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
     if after < _number(write.observed_before):
         yield write, "backwards"
         return
-    of_it = list(_status_writes(past, write.generation_after))
+    of_it = [*_status_writes(past, write.generation_after)]
     mine = [one for one in of_it if one.requester.user == write.requester.user]
     # Where it had been raised somebody has taken it away since.
-    if _raises(write) and not any(
-        _raises(one) or _is_at(one.observed_before, one) for one in of_it
-    ):
+    ends = ((end, one) for one in of_it for end in (one.observed_before, one.observed_after))
+    if _raises(write) and not any(starmap(_is_at, ends)):
         yield write, "raised"
         if _is_alone(write) and any(map(_speaks, mine)):
             yield write, "late"
@@ -343,12 +300,9 @@ def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
 
 
 def _status_writes(past: ObjectHistory, generation: int) -> Iterator[Write]:
-    """Yield the earlier status writes, the newest first, as long as they are of a generation."""
-    for one in reversed(past.earlier):
-        if one.generation_after != generation:
-            return
-        if one.touches_status:
-            yield one
+    """Return the earlier status writes, the newest first, as long as they are of a generation."""
+    of_it = takewhile(lambda one: one.generation_after == generation, reversed(past.earlier))
+    return (one for one in of_it if one.touches_status)
 
 
 def _is_at(observed: Observed, write: Write) -> bool:

@@ -32,7 +32,7 @@ from genguard.detection.questions.question import (
 )
 from genguard.detection.sample import field_names
 from genguard.detection.values import NO_DIGEST, Digest, digest_of
-from genguard.detection.write import Requester, Write
+from genguard.detection.write import NAMES, Requester, Write
 from genguard.objects.fields import Path
 
 OSCILLATION: Final = Declared(
@@ -289,24 +289,6 @@ _TWO: Final = 2
 _ROLLOUTS: Final = 6
 _ROLLOUT_SECONDS: Final = 300.0
 _TEMPLATE: Final = ("spec", "template")
-_MARKS: Final = frozenset(
-    {
-        "app.kubernetes.io/instance",
-        "app.kubernetes.io/managed-by",
-        "applyset.kubernetes.io/part-of",
-        "argocd.argoproj.io/instance",
-        "argocd.argoproj.io/tracking-id",
-        "config.k8s.io/owning-inventory",
-        "helm.toolkit.fluxcd.io/name",
-        "helm.toolkit.fluxcd.io/namespace",
-        "kustomize.toolkit.fluxcd.io/name",
-        "kustomize.toolkit.fluxcd.io/namespace",
-        "meta.helm.sh/release-name",
-        "meta.helm.sh/release-namespace",
-    }
-)
-"""Labels and annotations by which a tool knows whose an object is. Where one writer gives them two
-values by turns, two owners claim the object, at any pace."""
 _UNKNOWN: Final = digest_of(b'"Unknown"')
 
 
@@ -333,7 +315,7 @@ def _alone(
             what = f"flips {field_names(flipped)} again and again, for no change of the spec"
             yield signal(part, write, blame_of(write.content), flipped, f"{user} {what}")
     elif part is METADATA:
-        marks = [one for one in meant if one.key[-1] in _MARKS and not past.owner]
+        marks = [one for one in meant if one.key[-1] in NAMES["marks"] and not past.owner]
         if claimed := [one for one, turns in _own_turns(marks, recent) if _is_claimed(turns)]:
             what = f"for two owners by turns, each with a {field_names(claimed)} of its own"
             said = f"{user} writes it {what}"
