@@ -13,8 +13,9 @@ third. Where labels and annotations are all that is written, times alone prove n
 from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
+from operator import attrgetter
 from statistics import correlation, fmean, median, pstdev
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from genguard.admission.review import Phase
 from genguard.detection.history import History, ObjectHistory, history_name
@@ -28,8 +29,7 @@ from genguard.detection.questions.question import (
     signal,
 )
 from genguard.detection.values import Digest, digest_of
-from genguard.detection.write import ObjectKey, Write
-from genguard.objects.bounded import Bounded
+from genguard.detection.write import NAMES, ObjectKey, Write
 
 LOOP: Final = Declared(
     "cross-object-loop",
@@ -62,7 +62,7 @@ _COMPARED: Final = 3
 _OFTEN: Final = 0.7
 
 
-MOST_MOVING: Final = 400
+MOST_MOVING: Final = 256
 MOST_MOVES: Final = 24
 _MOVES_BEFORE: Final = 4
 """An object with so many writes is followed from then on; so many moves of it are one actor's."""
@@ -70,31 +70,17 @@ _SECONDS_BETWEEN: Final = 60.0
 """Moves that are further apart are not the same loop."""
 _TURNS: Final = 3
 """Two objects that moved by turns so often are looked at; for most it is chance."""
-_MOST_LOOKED_BACK: Final = 64
 _MOST_LEAVES_OF_MOVE: Final = 4
-_RECORDS: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
-"""Their writers record what happens elsewhere, and nobody is led by them."""
-
-
-class _Moving(NamedTuple):
-    """An object that moves, and how often each of the others moved just once between its moves."""
-
-    object: ObjectKey
-    turns: dict[str, int]
 
 
 class Chases(Question):
-    """See the module.
-
-    It remembers which objects move; those that have not moved for longest go first.
-    """
+    """See the module. It remembers which objects have moved last, in their order."""
 
     findings: ClassVar = (LOOP,)
 
     def __init__(self, history: History) -> None:
         self._history: Final = history
-        self._moving: Final[Bounded[str, _Moving]] = Bounded(MOST_MOVING)
-        self._latest: Final[deque[str]] = deque(maxlen=_MOST_LOOKED_BACK)
+        self._latest: Final[deque[str]] = deque(maxlen=MOST_MOVING)
 
     def ask(self, event: Event) -> Answers:
         """Ask whether a write is one of a chase."""
@@ -103,29 +89,25 @@ class Chases(Question):
         write, past = event
         if Phase.OUTCOME in write.missing or len(past.writes) < _MOVES_BEFORE:
             return
-        often = self._in_turn_with(write.object)
-        moving = [one for one in often if len(_moves(one)) >= _MOVES_BEFORE]
+        moving = self._in_turn_with(history_name(write.object))
         others = _unrelated(past, moving)
         if len(others) == 1:
             yield from _chased(write, _moves(past), _moves(others[0]))
 
-    def _in_turn_with(self, key: ObjectKey) -> list[ObjectHistory]:
-        """Return the objects that have moved in turn with one that has just moved."""
-        name = history_name(key)
-        since = Counter(takewhile(lambda one: one != name, reversed(self._latest)))
-        before = self._moving.get(name) or _Moving(key, {})
-        once = ((one, self._moving.get(one)) for one, count in since.items() if count == 1)
-        others = {one: moving.object for one, moving in once if moving is not None}
-        turns = {one: before.turns.get(one, 0) + 1 for one in others}
-        self._moving.put(name, _Moving(key, turns))
+    def _in_turn_with(self, name: str) -> list[ObjectHistory]:
+        """Return the objects that have moved just once between the latest moves of another."""
+        is_back = self._latest.count(name) >= _TURNS - 1
+        before = reversed(self._latest) if is_back else iter(())
+        between = [Counter(iter(before.__next__, name)) for _ in range(_TURNS)]
         self._latest.append(name)
-        often = [self._history.find(others[one]) for one, count in turns.items() if count >= _TURNS]
-        return [one for one in often if one is not None]
+        once = (one for one in between[0] if all(each[one] == 1 for each in between))
+        others = map(self._history.find, once)
+        return [one for one in others if one and len(_moves(one)) >= _MOVES_BEFORE]
 
 
 def _is_move(write: Write) -> bool:
     """Whether it changes more than times, other than of status."""
-    if not write.writes_more or write.object.resource in _RECORDS:
+    if not write.writes_more or write.object.resource in NAMES["records"]:
         return False
     changes = write.content.admitted.changes
     if _moves_state(write) and (not changes or not all(one.holds_time for one in changes)):
@@ -218,9 +200,9 @@ def _is_chase(run: Sequence[Write]) -> bool:
         return False
     if max(gaps) <= _SECONDS_WRITTEN and _write_what_they_saw(run, made):
         return True
-    if not all(map(_moves_state, run)):
-        return False  # heartbeats, leases and passes of many tools are there
-    if len(to_me) < _TURNS_TIMED or max(gaps) > _SECONDS_TIMED:
+    # Heartbeats, leases and passes of many tools are in metadata.
+    is_state = all(map(_moves_state, run))
+    if not is_state or len(to_me) < _TURNS_TIMED or max(gaps) > _SECONDS_TIMED:
         return False
     usual = sorted((median(to_them), median(to_me)))
     return (
@@ -281,8 +263,7 @@ def _goes_with(gaps: Sequence[float], next_gaps: Sequence[float]) -> bool:
     return correlation(gaps, next_gaps) > _MAKES_UP
 
 
-def _place(where: ObjectKey) -> tuple[str, str, str, str]:
-    return where.group, where.resource, where.namespace, where.name
+_place: Final = attrgetter("group", "resource", "namespace", "name")
 
 
 def _told(where: ObjectKey) -> str:
