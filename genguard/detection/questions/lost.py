@@ -1,8 +1,8 @@
 """Lost: what somebody set is gone, taken away by a webhook, an old client or the API server."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import Any, ClassVar, Final
+from itertools import islice, pairwise
+from typing import ClassVar, Final
 
 from genguard.detection.changes import OFF, Change
 from genguard.detection.damage import MOST_LOST, Damage, LostField, lost_values
@@ -22,7 +22,7 @@ from genguard.detection.questions.question import (
 from genguard.detection.questions.turned import WEBHOOK, fighters, turns_of
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
-from genguard.detection.write import Write
+from genguard.detection.write import Outcome, Write
 from genguard.objects.fields import Path, to_pointer
 from genguard.objects.observed import restorations
 
@@ -59,10 +59,9 @@ NOT_KEPT: Final = Declared(
 )
 
 
-_OBSERVED: Final = "observedGeneration"
 _SECONDS: Final = 20.0
-_KEY: Final = ("status", "terminatingReplicas")
-_OTHER_FINDINGS: Final = frozenset({_OBSERVED, "terminatingReplicas"})
+_BY_FIELD: Final = {"observedGeneration": CLEARED, "terminatingReplicas": TERMINATING}
+"""Other fields of status are clobbered."""
 
 
 def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
@@ -75,65 +74,56 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
     a status away as well (kubectl argo rollouts promote), but not every few seconds. Where nobody
     saw what was asked, a value that was gone and is stored again was cleared by somebody.
     """
-    others, user = write.content.webhook or (), write.requester.user
-    for found in (CLEARED, CLOBBERED, TERMINATING) if write.writes_status else ():
+    if not write.writes_status:
+        return
+    user, sent = write.requester.user, write.content.sent if past.several_wrote_status else ()
+    changed, gone = _lost(write.content.webhook or ()), _lost(sent, is_gone=True)
+    for found in (CLEARED, CLOBBERED, TERMINATING):
         what = "observedGeneration value(s)" if found is CLEARED else "status field(s)"
-        lost = [one for one in _meant(found, others) if not one.added]
-        if lost:
+        setters = [(one, past.last_setter_but(user, one.key)) for one in gone.get(found, ())]
+        theirs = {one: setter.user for one, setter in setters if setter is not None}
+        if lost := changed.get(found):
             did = "cleared" if found is CLEARED else "changed"
             said = f"another webhook {did} {len(lost)} {what} that {user} sent"
             yield signal(found, write, Blame.OTHERS, lost, said, **_damage(found, lost, write))
-        else:
-            sent = write.content.sent if past.several_wrote_status else ()
-            gone = _meant(found, sent, is_gone=True)
-            setters = [(one, past.last_setter_but(user, one.key)) for one in gone]
-            theirs = {one: setter.user for one, setter in setters if setter is not None}
-            if theirs:
-                users = " and ".join(dict.fromkeys(theirs.values()))
-                said = f"{user} dropped {len(theirs)} {what} that {users} had set"
-                # People approve now and then, loops hurry.
-                before = own(write, past.earlier, _SECONDS)
-                hurries = any(_meant(found, one.content.sent, is_gone=True) for one in before)
-                more: dict[str, Any] = {"minor": found is CLOBBERED and not hurries}
-                if found is CLEARED:
-                    lost_of = lost_values(write.observed_before, write.observed_after)
-                    more["damage"] = Damage(lost=lost_of) or None
-                yield signal(found, write, blame_of(write.content), theirs, said, **more)
-            elif found is CLEARED and write.content.requested is None:
-                ends = write.observed_asked, write.observed_after
-                back, left = ([*restorations(write.observed_before, one)] for one in ends)
-                if len(back) > len(left):
-                    said = f"a write of {user} lost {len(back)} {what}, put back since"
-                    paths = [to_pointer(one.path) for one in back]
-                    yield signal(found, write, Blame.EITHER, paths, said, requesters=())
+        elif theirs:
+            users = " and ".join(dict.fromkeys(theirs.values()))
+            said = f"{user} dropped {len(theirs)} {what} that {users} had set"
+            # People approve now and then, loops hurry.
+            before = own(write, past.earlier, _SECONDS)
+            hurries = any(found in _lost(one.content.sent, is_gone=True) for one in before)
+            numbers = lost_values(write.observed_before, write.observed_after)
+            damage = Damage(numbers) if found is CLEARED and numbers else None
+            more = {"minor": found is CLOBBERED and not hurries, "damage": damage}
+            yield signal(found, write, blame_of(write.content), theirs, said, **more)
+        elif found is CLEARED and write.content.requested is None:
+            ends = write.observed_asked, write.observed_after
+            back, left = ([*restorations(write.observed_before, one)] for one in ends)
+            if len(back) > len(left):
+                said = f"a write of {user} lost {len(back)} {what}, put back since"
+                paths = [to_pointer(one.path) for one in back]
+                yield signal(found, write, Blame.EITHER, paths, said, requesters=())
 
 
-def _meant(found: Declared, changes: Iterable[Change], *, is_gone: bool = False) -> list[Change]:
-    """Return those that a finding is about; an empty list that is filled is a leaf that goes.
+def _lost(changes: Iterable[Change], *, is_gone: bool = False) -> dict[Declared, list[Change]]:
+    """Return the leaves of status that are lost, by the finding that is about them.
 
     is_gone  no value is left
     """
-    if found is TERMINATING:
-        return [one for one in changes if one.removed and one.key == _KEY]
-    if found is CLEARED:
-        # Of a condition that is gone as a whole, the type is gone as well.
-        removed = {one.key for one in changes if one.removed}
-        return [
-            one
-            for one in sorted(changes, key=lambda one: len(one.key))
-            if (one.key[0], one.key[-1]) == ("status", _OBSERVED)
-            and (one.before not in OFF and one.after in OFF)
-            and (*one.key[:-1], "type") not in removed
-        ]
     added = [one.key for one in changes if one.added]
-    return [
-        one
-        for one in changes
-        if one.key[0] == "status"
-        and one.key[-1] not in _OTHER_FINDINGS
-        and (one.removed or not is_gone)
-        and not (one.removed and any(key[: len(one.key)] == one.key for key in added))
-    ]
+    # Of a condition that is gone as a whole, the type is gone as well.
+    items = {one.key[:-1] for one in changes if one.removed and one.key[-1] == "type"}
+    lost: dict[Declared, list[Change]] = {}
+    for one in sorted(changes, key=lambda one: len(one.key)):
+        found = _BY_FIELD.get(str(one.key[-1]), CLOBBERED)
+        is_lost = one.removed if is_gone or found is TERMINATING else not one.added
+        if found is CLEARED:
+            is_lost = one.before not in OFF and one.after in OFF and one.key[:-1] not in items
+        # An empty list that is filled is a leaf that goes.
+        is_filled = one.removed and any(key[: len(one.key)] == one.key for key in added)
+        if one.key[0] == "status" and is_lost and not is_filled:
+            lost.setdefault(found, []).append(one)
+    return lost
 
 
 def _damage(found: Declared, lost: Sequence[Change], write: Write) -> dict[str, Damage | None]:
@@ -212,49 +202,48 @@ _EARLIER: Final = 5
 """So many writes have asked for the same before."""
 _SECONDS_NOT_KEPT: Final = 3_600.0
 _MOST_LEAVES: Final = 20
-_Asked = dict[tuple[Path, Digest | None, Digest | None], Change]
 
 
-def _dropped_by_server(write: Write, past: ObjectHistory) -> Answers:
-    """The same change is asked for again and again, and the API server drops it.
+def _not_kept(write: Write, past: ObjectHistory) -> Answers:
+    """The same change is asked for again and again, each time in the same place, and is gone again.
 
-    The writer is named with the version of the API that it uses: a conversion between two versions
-    of a custom resource may not know the field, or a strategy drops it.
+    The API server drops it; or it is stored, and nobody is seen to take it back: then generation
+    must not have moved unseen between most of these writes, else somebody whose reviews were lost
+    may have taken it back. The writer is named with the version of the API that it uses: a
+    conversion between two versions of a custom resource may not know the field, or a strategy
+    drops it.
     """
-    if write.subresource or write.changed_anything or write.content.webhook:
+    is_stored = write.outcome is Outcome.STORED
+    is_meant = write.counted if is_stored else write.has_outcome and not write.changed_anything
+    if not is_meant or write.subresource or write.content.webhook or not (asked := _asked(write)):
         return
-    if write.has_outcome and (asked := _asked(write)):
-        earlier = own(write, past.earlier, _SECONDS_NOT_KEPT)
-        mine = [one for one in earlier if not one.subresource and _asked(one)]
-        yield from _not_kept(write, asked, mine[:_EARLIER], "and the API server drops it")
-
-
-def _gone_again(write: Write, past: ObjectHistory) -> Answers:
-    """The same change is stored again and again, and nobody is seen to take it back.
-
-    Between most of these writes generation must not have moved unseen, else somebody whose reviews
-    were lost may have taken the value back.
-    """
-    if write.subresource or write.content.webhook or not write.counted:
+    counted = [one for one in past.stored if one.counted and one is not write]
+    among = counted if is_stored else past.earlier
+    asking = (one for one in own(write, among, _SECONDS_NOT_KEPT) if not one.subresource)
+    mine = [*islice(filter(_asked, asking), _EARLIER)]
+    if len(mine) < _EARLIER:
         return
-    oldest = write.time - _SECONDS_NOT_KEPT
-    stored = [one for one in past.stored if one.counted and one.time > oldest]
-    jumps = [one.generation_after != after.generation_before for one, after in pairwise(stored)]
-    asking = [one for one in own(write, stored) if one.content.requested is not None]
-    mine = asking[1 : _EARLIER + 1]
-    if mine and 2 * sum(jumps) <= len(jumps):
-        back = {
-            (change.key, change.after, change.before)
-            for one in stored
-            if one.time >= mine[-1].time
-            for change in one.content.admitted
-        }
-        asked = {step: one for step, one in _asked(write).items() if step not in back}
-        said = "it is stored each time, and nobody is seen to take it back"
-        yield from _not_kept(write, asked, mine, said)
+    since = [one for one in among if one.time >= mine[-1].time] if is_stored else []
+    jumps = [one.generation_after != two.generation_before for one, two in pairwise(since)]
+    taken = {(one.key, one.after, one.before) for each in since for one in each.content.admitted}
+    again = (asked.keys() - taken).intersection(*map(_asked, mine))
+    lost = [one for step, one in asked.items() if step in again]
+    if lost and 2 * sum(jumps) <= len(jumps):
+        version, user = write.object.version, write.requester.user
+        said = f"{user} asks again and again for {field_names(lost)}, in version {version}: "
+        said += _HOW[is_stored]
+        evidence = {"version": version}
+        yield signal(NOT_KEPT, write, Blame.REQUESTER, lost, said, evidence=evidence)
 
 
-def _asked(write: Write) -> _Asked:
+_HOW: Final = (
+    "and the API server drops it",
+    "it is stored each time, and nobody is seen to take it back",
+)
+_Step = tuple[Path, Digest | None, Digest | None]
+
+
+def _asked(write: Write) -> dict[_Step, Change]:
     """Return the fields that a write asks for, by what it makes of what."""
     asked = [
         one
@@ -262,17 +251,6 @@ def _asked(write: Write) -> _Asked:
         if one.key[0] not in ("status", "metadata") and not (one.holds_time or one.removed)
     ]
     return {(one.key, one.before, one.after): one for one in asked[:_MOST_LEAVES]}
-
-
-def _not_kept(write: Write, asked: _Asked, earlier: Sequence[Write], what: str) -> Answers:
-    """Yield a signal for what each of the earlier writes asks for as well, in the same place."""
-    each = [_asked(one) for one in earlier]
-    lost = [one for step, one in asked.items() if all(step in it for it in each)]
-    if lost and len(each) == _EARLIER:
-        version, user = write.object.version, write.requester.user
-        said = f"{user} asks again and again for {field_names(lost)}, in version {version}: {what}"
-        evidence = {"version": version}
-        yield signal(NOT_KEPT, write, Blame.REQUESTER, lost, said, evidence=evidence)
 
 
 class Lost(Question):
@@ -288,6 +266,6 @@ class Lost(Question):
     seen: ClassVar = (
         _lost_of_status,
         _lost_of_metadata,
-        _dropped_by_server,
+        _not_kept,
     )
-    stored: ClassVar = (_gone_again,)
+    stored: ClassVar = (_not_kept,)

@@ -84,7 +84,7 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
         return
     # A PATCH that meets another write is tried again: only writes that were stored count.
     recent = filter(_speaks_of_status, (write, *reversed(past.stored)))
-    known = (one for one in recent if _lags(one) or _number(one.observed_after) or not one.missing)
+    known = (one for one in recent if not one.missing or _number(one.observed_after) or _lags(one))
     observed, cleared = _number(write.observed_after), _is_cleared(write)
     stall = [*takewhile(lambda one: _lags(one) and _number(one.observed_after) == observed, known)]
     if len(stall) < _WRITES:

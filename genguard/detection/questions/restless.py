@@ -51,22 +51,21 @@ def _chased(write: Write, past: ObjectHistory) -> Answers:
     """
     if not (write.counted and write.status_counts) or write.touches_more:
         return
-    mine = [one for one in own(write, past.stored, _SECONDS) if one.counted]
-    chases = [one for one in mine if _chases(one)]
-    made = {one.generation_after for one in chases}
-    if not _chases(write):
-        if sum(not one.touches_more for one in mine) >= _CHASES:
-            what = "moves generation by writing status; there is no status subresource"
-            yield storm(write, what, minor=True)
-    else:
-        steps = [one for one in chases if one.generation_before in made]
+    before = [one for one in own(write, past.stored, _SECONDS) if one.counted]
+    mine = [one for one in before if not one.touches_more]
+    made = {one.generation_after for one in mine if _chases(one)}
+    if _chases(write):
+        steps = [one for one in mine if _chases(one) and one.generation_before in made]
         if len(steps) >= _CHASES - 1:
             yield storm(write, "chases generation: each status write moves it")
+    elif len(mine) >= _CHASES:
+        what = "moves generation by writing status; there is no status subresource"
+        yield storm(write, what, minor=True)
 
 
 def _chases(write: Write) -> bool:
     """It writes the generation that was, and thereby makes the next one."""
-    return not write.touches_more and str(write.observed_asked.own) == str(write.generation_before)
+    return str(write.observed_asked.own) == str(write.generation_before)
 
 
 _ASKED_AGAIN: Final = 5
@@ -85,7 +84,16 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
     if not _asks(write):
         return
     user, webhook = write.requester.user, write.content.webhook
-    same = _asked_again(write, past)
+    asking = filter(_asks, own(write, past.writes, _SECONDS))
+    same = [*takewhile(lambda one: one.content_hash == write.content_hash is not None, asking)]
+    if len(same) >= _ASKED_AGAIN:
+        # Of several writes upon one version all but one are refused, and tried again.
+        rivals = Counter(one.base for one in past.writes if one.content.admitted)
+        same = [
+            one
+            for one in same
+            if one.content.webhook or not one.content.admitted or rivals[one.base] == 1
+        ]
     if len(same) >= _ASKED_AGAIN:
         if webhook or not _is_undone(write, same[-1].time, past):
             said = f"{user} has asked for the same status {len(same)} times, and it is not kept"
@@ -95,9 +103,8 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
         lately = own(write, past.writes, _TIMES_SECONDS)
         count = sum(_asks(one) and _only_times(one) for one in lately)
         if count >= _TIMES_ONLY:
-            said = (
-                f"{user} wrote {count} times in {_TIMES_SECONDS:g} s and changed nothing but times"
-            )
+            said = f"{user} wrote {count} times in {_TIMES_SECONDS:g} s"
+            said += " and changed nothing but times"
             yield signal(STATUS_STORM, write, Blame.REQUESTER, write.content.admitted, said)
 
 
@@ -107,36 +114,11 @@ def _asks(write: Write) -> bool:
     return write.writes_status and (asked is None or bool(asked))
 
 
-def _asked_again(write: Write, past: ObjectHistory) -> list[Write]:
-    """Return the latest of its user that asked for the same, newest first; none if they are few.
-
-    Rivals are passed over: of several writes upon one resourceVersion all but one are refused, and
-    tried again.
-    """
-    if len(past.writes) < _ASKED_AGAIN or write.content_hash is None:
-        return []
-    mine = (one for one in own(write, past.writes, _SECONDS) if _asks(one))
-    same = [*takewhile(lambda one: one.content_hash == write.content_hash, mine)]
-    if len(same) < _ASKED_AGAIN:
-        return []
-    rivals = Counter(one.base for one in past.writes if one.content.admitted)
-    return [
-        one
-        for one in same
-        if one.content.webhook or not one.content.admitted or rivals[one.base] == 1
-    ]
-
-
 def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
     """Somebody else has meanwhile written the same leaves."""
-    keys = values(write.content.sent).keys()
-    return any(
-        one.time >= since
-        and one.requester.user != write.requester.user
-        and _asks(one)
-        and not keys.isdisjoint(values(one.content.admitted))
-        for one in past.writes
-    )
+    keys, user = values(write.content.sent).keys(), write.requester.user
+    theirs = (one for one in past.writes if one.requester.user != user and one.time >= since)
+    return any(keys & values(one.content.admitted) for one in filter(_asks, theirs))
 
 
 def _only_times(write: Write) -> bool:

@@ -11,7 +11,8 @@ a mark by which it claims the object for two owners. Nor is what follows:
   who comes hours after the other, by a timetable, and a switch that is turned for days
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar, Final, NamedTuple
@@ -172,7 +173,7 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         found = found or [*_alone(part, write, changes, recent, past)]
         if not found and slow and slow[-1] is write and write.time - slow[0].time > seconds:
             found = [*_fight(part, write, changes, slow, is_slow=True)]
-        yield from found[:1]
+        yield from found
 
 
 _PARTS: Final = {"status": OSCILLATION, "metadata": METADATA}
@@ -206,17 +207,14 @@ def _fight(
     pauses = [b.time - a.time for some in turns.values() for a, b in pairwise(some) if is_slow]
     others = {one.writer: one for change in fought for one in found[change.key]}
     others.pop(newest.writer, None)
-    users = dict.fromkeys((newest.user, *(one.user for one in others.values())))
+    requesters = (newest, *others.values())
+    users = dict.fromkeys(one.user for one in requesters)
     names = " and ".join(users) if len(users) > 1 else f"several processes of {newest.user}"
     said = f"{names} overwrite each other's {field_names(fought)}"
     blame = blame_of(write.metadata) if part is METADATA else Blame.REQUESTER
     minor = part is METADATA and _is_beside(write, fought, turns)
-    more = {
-        "requesters": (newest, *others.values()),
-        "minor": minor,
-        "pace": max(pauses, default=0.0),
-    }
-    yield signal(part, write, blame, fought, said, **more)
+    more = {"minor": minor, "pace": max(pauses, default=0.0)}
+    yield signal(part, write, blame, fought, said, requesters=requesters, **more)
 
 
 _TIMETABLE_SECONDS: Final = 4 * 3_600.0
@@ -226,11 +224,17 @@ morning."""
 
 def _is_timetable(turns: Sequence[Turn]) -> bool:
     """Whether each of the writers comes hours after the other."""
-    waits: dict[str, list[float]] = {}
-    for before, one in pairwise(turns):
-        if before.requester.user != one.requester.user:
-            waits.setdefault(one.requester.user, []).append(one.time - before.time)
+    waits = _waits(turns, lambda one: one.requester.user)
     return all(median(some) > _TIMETABLE_SECONDS for some in waits.values())
+
+
+def _waits(turns: Sequence[Turn], side: Callable[[Turn], Any]) -> defaultdict[Any, list[float]]:
+    """Return how many seconds after the other side each side comes."""
+    waits: defaultdict[Any, list[float]] = defaultdict(list)
+    for before, one in pairwise(turns):
+        if side(before) != side(one):
+            waits[side(one)].append(one.time - before.time)
+    return waits
 
 
 def _is_beside(write: Write, fought: Sequence[Change], turns: dict[Path, list[Turn]]) -> bool:
@@ -263,14 +267,8 @@ def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
     """Whether an annotation is set by some and taken away by others, at the pace of questions."""
     if key[1] != ANNOTATIONS or not _is_set_and_removed(turns):
         return False
-    asked, answered = (
-        [
-            one.time - before.time
-            for before, one in pairwise(turns)
-            if (before.value is None, one.value is None) == (is_asked, not is_asked)
-        ]
-        for is_asked in (True, False)
-    )
+    waits = _waits(turns, lambda one: one.value is None)
+    asked, answered = waits[False], waits[True]
     if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
         return False
     return min(len(asked), len(answered)) < _NO_SOONER or (
@@ -304,8 +302,8 @@ def _alone(
     A condition or phase that it flips, too fast to be true. A mark of the owner to which it gives
     two values by turns; what has an owner in the cluster is marked as that one is. A field of spec
     that it walks back and forth, a template to which it gives a new value in each of its writes,
-    and a list that it puts in another order each time. What is switched on and off
-    beside spec is what happens to others: endpoints come and go.
+    and a list that it puts in another order each time: there are few orders, so they come back.
+    What is switched on and off beside spec is what happens to others: endpoints come and go.
     """
     user = write.requester.user
     if part is OSCILLATION:
@@ -321,18 +319,25 @@ def _alone(
             said = f"{user} writes it {what}"
             yield signal(part, write, blame_of(write.metadata), claimed, said)
     elif write.counted and not write.content.webhook:
-        mine = [one for one in own(write, recent, _ROLLOUT_SECONDS) if one.counted]
+        mine = [one for one in own(write, recent, _ROLLOUT_SECONDS) if one.counted][:_ROLLOUTS]
         if len(mine) < _ROLLOUTS:
             return
         may_walk = [one for one in meant if one.key[0] == "spec" or not one.is_switch]
         walked = [one for one, turns in _own_turns(may_walk, recent) if _is_to_and_fro(turns)]
         if walked:
             yield storm(write, f"walks {field_names(walked)} back and forth", walked)
-        elif churned := _churned(meant, mine[_ROLLOUTS - 1 :: -1]):
-            what = f"gives {field_names(churned)} a new value in each of its writes"
-            if all(one.is_order for one in churned):
-                what = f"puts {field_names(churned)} in another order in each of its writes"
-            yield storm(write, what, churned)
+            return
+        may_churn = [one for one in meant if one.key[:2] == _TEMPLATE or one.is_order]
+        churned = [
+            one
+            for one, turns in _own_turns(may_churn, mine[::-1])
+            if len(turns) == _ROLLOUTS and (one.is_order or _is_new_each_time(turns))
+        ]
+        if churned:
+            is_order = all(one.is_order for one in churned)
+            how = "puts {} in another order" if is_order else "gives {} a new value"
+            said = f"{how} in each of its writes".format(field_names(churned))
+            yield storm(write, said, churned)
 
 
 def storm(
@@ -341,19 +346,6 @@ def storm(
     """Return the signal of a requester whose writes move generation."""
     said, evidence = f"{write.requester.user} {what}", {"generation": write.generation_after}
     return signal(STORM, write, Blame.REQUESTER, changed, said, evidence=evidence, **more)
-
-
-def _churned(meant: Sequence[Change], latest: Sequence[Write]) -> list[Change]:
-    """Return the leaves that each of the latest writes has changed, to a value that is new.
-
-    Of a list that is put in order the values come back, as there are few orders.
-    """
-    may_churn = [one for one in meant if one.key[:2] == _TEMPLATE or one.is_order]
-    return [
-        one
-        for one, turns in _own_turns(may_churn, latest)
-        if len(turns) >= _ROLLOUTS and (one.is_order or _is_new_each_time(turns))
-    ]
 
 
 def _own_turns(
@@ -398,8 +390,8 @@ def _latest(
 
 def _is_new_each_time(turns: Sequence[Turn]) -> bool:
     """Whether no value came twice, and none was taken away."""
-    came, often = _latest(turns, _ROLLOUT_SECONDS)
-    return not often and None not in came[1:]
+    made = [one.value for one in turns]
+    return len({turns[0].before, *made}) > len(made) and None not in made
 
 
 def _is_claimed(turns: Sequence[Turn]) -> bool:

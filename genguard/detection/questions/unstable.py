@@ -91,8 +91,7 @@ def _changed_for_nothing(write: Write, past: ObjectHistory) -> list[Change]:
     if not made or not _asks_nothing(write, made.changes):
         return []
     same = (one for one in own(write, past.earlier) if one.subresource == write.subresource)
-    last = next((one for one in same if not one.missing), None)
-    before = {} if last is None else values(last.metadata.webhook)
+    before = next((values(one.metadata.webhook) for one in same if not one.missing), {})
     both = before.keys() & values(made)
     return [one for one in _of(write.metadata.admitted, both) if before[one.key] != one.after]
 
