@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from genguard.admission.review import JoinKey
-from genguard.detection.write import NOBODY, ObjectKey, Outcome, Requester, Write
+from genguard.detection.write import NOBODY, ObjectKey, Outcome, Write
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Path
 
@@ -169,17 +169,6 @@ class ObjectHistory(msgspec.Struct, gc=False):
             return None
         is_only = sum(one.base == last.base for one in self.writes) == 1
         return last if is_only and last.has_outcome and last.changed_anything else None
-
-    def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
-        """Return who last requested a value at a leaf, if it is remembered and not this user."""
-        is_status = leaf[0] == "status"
-        for write in reversed(self.writes):
-            if is_status and not write.writes_status:
-                continue
-            for change in write.content.sent:
-                if change.key == leaf and change.after is not None:
-                    return write.requester if write.requester.user != user else None
-        return None
 
 
 _Slow = tuple[str, tuple[Write, ...]]

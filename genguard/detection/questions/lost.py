@@ -78,10 +78,17 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
         return
     user, sent = write.requester.user, write.content.sent if past.several_wrote_status else ()
     changed, gone = _lost(write.content.webhook or ()), _lost(sent, is_gone=True)
+    last = {
+        change.key: one.requester.user
+        for one in past.writes
+        if gone and one.writes_status
+        for change in one.content.sent
+        if change.after is not None
+    }
     for found in (CLEARED, CLOBBERED, TERMINATING):
         what = "observedGeneration value(s)" if found is CLEARED else "status field(s)"
-        setters = [(one, past.last_setter_but(user, one.key)) for one in gone.get(found, ())]
-        theirs = {one: setter.user for one, setter in setters if setter is not None}
+        setters = {one: last.get(one.key, user) for one in gone.get(found, ())}
+        theirs = {one: setter for one, setter in setters.items() if setter != user}
         if lost := changed.get(found):
             did = "cleared" if found is CLEARED else "changed"
             said = f"another webhook {did} {len(lost)} {what} that {user} sent"
