@@ -30,7 +30,7 @@ BY_HAND: Final = "kubectl"
 """What the field managers of kubectl begin with (kubectl-edit, kubectl-client-side-apply)."""
 
 
-class ObjectKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ObjectKey(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """Which object; the uid tells objects of one name apart."""
 
     group: str

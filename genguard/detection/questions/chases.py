@@ -13,7 +13,6 @@ third. Where labels and annotations are all that is written, times alone prove n
 from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
-from operator import attrgetter
 from statistics import correlation, fmean, median, pstdev
 from typing import ClassVar, Final
 
@@ -153,7 +152,7 @@ def _unrelated(mine: ObjectHistory, others: Sequence[ObjectHistory]) -> list[Obj
 def _chased(write: Write, mine: Sequence[Write], theirs: Sequence[Write]) -> Answers:
     """Yield a signal for two objects that chase each other, of the one whose name is the first."""
     one, other = write.requester, theirs[-1].requester
-    if one.user == other.user or _place(write.object) >= _place(theirs[-1].object):
+    if one.user == other.user or write.object >= theirs[-1].object:
         return
     run = _by_turns(mine, theirs)
     if _is_chase(run):
@@ -261,9 +260,6 @@ def _goes_with(gaps: Sequence[float], next_gaps: Sequence[float]) -> bool:
     if min(one, other) < _SECONDS_MEASURED or max(one, other) > _AS_UNSTEADY * min(one, other):
         return False
     return correlation(gaps, next_gaps) > _MAKES_UP
-
-
-_place: Final = attrgetter("group", "resource", "namespace", "name")
 
 
 def _told(where: ObjectKey) -> str:

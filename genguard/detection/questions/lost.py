@@ -238,15 +238,12 @@ def _not_kept(write: Write, past: ObjectHistory) -> Answers:
     if lost and 2 * sum(jumps) <= len(jumps):
         version, user = write.object.version, write.requester.user
         said = f"{user} asks again and again for {field_names(lost)}, in version {version}: "
-        said += _HOW[is_stored]
+        how = "it is stored each time, and nobody is seen to take it back"
+        said += how if is_stored else "and the API server drops it"
         evidence = {"version": version}
         yield signal(NOT_KEPT, write, Blame.REQUESTER, lost, said, evidence=evidence)
 
 
-_HOW: Final = (
-    "and the API server drops it",
-    "it is stored each time, and nobody is seen to take it back",
-)
 _Step = tuple[Path, Digest | None, Digest | None]
 
 
