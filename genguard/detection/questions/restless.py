@@ -110,8 +110,7 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
 
 def _asks(write: Write) -> bool:
     """Whether it is a status write that asked for something."""
-    asked = write.content.requested
-    return write.writes_status and (asked is None or bool(asked))
+    return write.writes_status and bool(write.content.sent)
 
 
 def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
