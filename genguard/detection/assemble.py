@@ -139,7 +139,8 @@ def _joined(asked: Diff | None, rounds: Sequence[Diff], admitted: Diff) -> PartD
         if one.before is not None or one.key[-1] != "observedGeneration"
     ]
     made = PartDiffs(requested, webhook, diff_of(again), admitted)
-    return made if made.weight else made.without_leaves()
+    has_leaves = any(one.changes for one in (admitted, requested, webhook) if one is not None)
+    return made if has_leaves or again else made.without_leaves()
 
 
 def _called(before: Sequence[Fact], last: Fact) -> Called:

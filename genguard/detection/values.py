@@ -87,8 +87,8 @@ def shown(value: Any, path: Path, shows: Shows) -> str | None:
         return None
     if type(value) is str:
         return _shown_text(value, path, shows)
-    if type(value) is int and not -_LARGEST < value < _LARGEST:
-        return None
+    if type(value) is int:
+        return str(value) if -_LARGEST < value < _LARGEST else None
     # What is too deep is one value.
     return None if value and type(value) in {dict, list} else _encode(value).decode()
 
