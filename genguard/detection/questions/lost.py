@@ -224,14 +224,15 @@ def _not_kept(write: Write, past: ObjectHistory) -> Answers:
     is_meant = write.counted if is_stored else write.has_outcome and not write.changed_anything
     if not is_meant or write.subresource or write.content.webhook or not (asked := _asked(write)):
         return
-    counted = [one for one in past.stored if one.counted and one is not write]
-    among = counted if is_stored else past.earlier
+    oldest = write.time - _SECONDS_NOT_KEPT
+    stored = [one for one in past.stored if is_stored and one.counted and one.time > oldest]
+    among = stored[:-1] if is_stored else past.earlier
     asking = (one for one in own(write, among, _SECONDS_NOT_KEPT) if not one.subresource)
     mine = [*islice(filter(_asked, asking), _EARLIER)]
     if len(mine) < _EARLIER:
         return
-    since = [one for one in among if one.time >= mine[-1].time] if is_stored else []
-    jumps = [one.generation_after != two.generation_before for one, two in pairwise(since)]
+    jumps = [one.generation_after != two.generation_before for one, two in pairwise(stored)]
+    since = (one for one in stored if one.time >= mine[-1].time)
     taken = {(one.key, one.after, one.before) for each in since for one in each.content.admitted}
     again = (asked.keys() - taken).intersection(*map(_asked, mine))
     lost = [one for step, one in asked.items() if step in again]
