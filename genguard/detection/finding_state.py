@@ -1,14 +1,8 @@
-"""The state of one finding: a table of states, how many signs it has, and who may have made them.
-
-state    | a sign | at rest, damage left | at rest, none left | damage gone
-open     | open   | quiet                | resolved           | open
-quiet    | open   | quiet                | resolved           | resolved
-resolved | open   | resolved             | resolved           | resolved
-"""
+"""The state of one finding: a table of states, its signs, and who may have made them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -23,15 +17,14 @@ from genguard.objects.metadata import rfc3339
 
 State = Literal["open", "quiet", "resolved"]
 Event = Literal["a sign", "at rest, damage left", "at rest, none left", "damage gone"]
-_NEXT: Final[dict[tuple[State, Event], State]] = {
-    ("open", "at rest, damage left"): "quiet",
-    ("open", "at rest, none left"): "resolved",
-    ("quiet", "a sign"): "open",
-    ("quiet", "at rest, none left"): "resolved",
-    ("quiet", "damage gone"): "resolved",
-    ("resolved", "a sign"): "open",
-}
-"""The table above; what is not named changes nothing."""
+STATES: Final[tuple[State, ...]] = ("open", "quiet", "resolved")
+_NEXT: Final[dict[Event, tuple[State, State, State]]] = {
+    # where it was:          open        quiet       resolved
+    "a sign":               ("open",     "open",     "open"),
+    "at rest, damage left": ("quiet",    "quiet",    "resolved"),
+    "at rest, none left":   ("resolved", "resolved", "resolved"),
+    "damage gone":          ("open",     "resolved", "resolved"),
+}  # fmt: skip
 LOOP_COUNT: Final = 3
 CRITICAL_COUNT: Final = 20
 CRITICAL_SECONDS: Final = 30.0
@@ -51,7 +44,6 @@ _MOST_NAMED: Final = 4
 """Users of one finding, and processes of one of them."""
 _ASKED: Final = (Blame.REQUESTER, Blame.EITHER)
 _MADE: Final = (Blame.OTHERS, Blame.EITHER)
-_Name = TypeVar("_Name")
 
 Accused = tuple[tuple[str, Confidence], ...]
 """Webhooks, the likeliest first."""
@@ -73,7 +65,7 @@ class Account(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_whole: bool
 
 
-def _count(counts: dict[_Name, int], name: _Name) -> None:
+def _count(counts: dict[Any, int], name: Account | str) -> None:
     """Count a name. Of too many the rarest gives way, so that nobody fills the room for others."""
     if name not in counts and len(counts) >= _MOST_COUNTED:
         del counts[min(counts, key=counts.__getitem__)]
@@ -92,8 +84,7 @@ class FindingState(msgspec.Struct, gc=False):
     accounts      who may have made its signs, and how many; only those of writes that were seen
                   whole, once there is one
     sample        one of its writes, field by field (genguard/detection/sample.py); `sampled` is the
-                  time of that write, `is_whole`: all its phases were seen
-    is_brief      its examples gave way to other findings
+                  time of that write, 0 where not all its phases were seen
     pace          seconds between two turns, of a loop that is slow; 0 of others
     follows       owners by uid, the nearest first, and how many signals came of their changes
     size          what it counts as in the ledger; `is_own`: it has had a sign since it was restored
@@ -122,8 +113,6 @@ class FindingState(msgspec.Struct, gc=False):
     evidence: list[dict[str, Any]] = []
     sample: bytes = b""
     sampled: Seconds = 0.0
-    is_whole: bool = False
-    is_brief: bool = False
     pace: Seconds = 0.0
     follows: dict[str, int] = {}
     size: int = 0
@@ -131,7 +120,7 @@ class FindingState(msgspec.Struct, gc=False):
 
     def next(self, event: Event) -> None:
         """Go to the next state."""
-        self.state = _NEXT.get((self.state, event), self.state)
+        self.state = _NEXT[event][STATES.index(self.state)]
         if event == "damage gone" or self.state == "resolved":
             self.damage = None
         self.repaired = event == "damage gone" or (self.repaired and event != "a sign")
@@ -181,12 +170,10 @@ class FindingState(msgspec.Struct, gc=False):
         self.paths = dict.fromkeys([*paths][:MOST_PATHS])
         for owner in follows:
             _count(self.follows, owner)
-        about: dict[str, Any] = {}
         asked = write.policies if sign.blame in _ASKED else ()
         policies = ((x.name, x.is_sure and suspects.sets(x.name, sign.paths)) for x in asked)
-        webhooks: tuple[str, ...] = ()
-        if sign.blame in _MADE:
-            webhooks, about = write.called.about(sign.paths, again=sign.reinvoked)
+        made = write.called.about(sign.paths, again=sign.reinvoked)
+        webhooks, about = made if sign.blame in _MADE else ((), {})
         is_clear, is_whole = any(one.is_whole for one in self.accounts), write.is_seen_whole
         if is_whole and not is_clear:
             # What was not seen of others makes nobody less certain.
@@ -194,27 +181,24 @@ class FindingState(msgspec.Struct, gc=False):
         if is_whole or not is_clear:
             account = Account(sign.blame, sign.requesters, tuple(policies), webhooks, is_whole)
             _count(self.accounts, account)
-        if write.missing:
-            about = {**about, "missing": list(write.missing)}
         write = msgspec.structs.replace(write, time=write.time + ahead)
-        user = {"time": rfc3339(write.time), "user": write.requester.user}
-        most = 1 if self.is_brief else MOST_EVIDENCE
-        self.evidence = [*self.evidence, {**user, **sign.evidence, **about}][-most:]
+        shown: dict[str, Any] = {"time": rfc3339(write.time), "user": write.requester.user}
+        shown |= sign.evidence | about
+        if write.missing:
+            shown["missing"] = list(write.missing)
+        self.evidence = [*self.evidence, shown][-MOST_EVIDENCE:]
         self._take_sample(write, sign.paths)
 
     def _take_sample(self, write: Write, first: Sequence[str]) -> None:
         """Keep the values of a write, unless one that shows as much was kept a moment ago."""
         is_whole = is_complete(write)
-        is_news = is_whole and write.time - self.sampled >= SECONDS_BETWEEN_SAMPLES
-        if self.is_brief or (self.sample and not (is_news or is_whole > self.is_whole)):
-            return
-        sample = sample_of(write, first)
-        if sample is not None:
-            self.sample, self.sampled, self.is_whole = sample, write.time, is_whole
+        is_due = is_whole and write.time - self.sampled >= SECONDS_BETWEEN_SAMPLES
+        if (is_due or not self.sample) and (sample := sample_of(write, first)):
+            self.sample, self.sampled = sample, write.time if is_whole else 0.0
 
     def shorten(self) -> None:
         """Give up the examples: the values of a write, and all signs but the last."""
-        self.is_brief, self.sample, self.evidence = True, b"", self.evidence[-1:]
+        self.sample, self.evidence = b"", self.evidence[-1:]
 
     @property
     def blames(self) -> set[Blame]:
@@ -250,11 +234,8 @@ class FindingState(msgspec.Struct, gc=False):
         blames, blamed = self.blames, [x for one in self.accounts for x in one.requesters]
         is_sure = blames.isdisjoint((Blame.EITHER, Blame.SERVER))
         setters = {pair for pair, n in sets.items() if is_sure and 2 * n > writes[pair[1]]}
-        likely, names = ({policy for policy, _ in some} for some in (setters, sets))
-        policies = [
-            Actor("policy", name, "", Confidence.LIKELY if name in likely else Confidence.POSSIBLE)
-            for name in sorted(suspects.by_age(names, began), key=lambda name: name not in likely)
-        ]
+        likely = {policy for policy, _ in setters}
+        names = suspects.by_age({policy for policy, _ in sets}, began)
         users = []
         for one, _ in often.most_common(_MOST_NAMED):
             confidence = Confidence.CERTAIN
@@ -265,10 +246,14 @@ class FindingState(msgspec.Struct, gc=False):
                 confidence = Confidence.LIKELY
             processes = {x.process for x in blamed if x.user == one.user} - {""}
             several = sorted(processes)[:_MOST_NAMED] if len(processes) > 1 else ()
-            kind, name = ("manager", one.manager) if one.is_manager else ("user", one.user)
-            manager = "" if one.is_manager else one.manager
-            users.append(Actor(kind, name, manager, confidence, tuple(several)))
-        found = [*policies[: len(likely)], *users, *policies[len(likely) :]]
+            by_user = "user", one.user, one.manager
+            who = ("manager", one.manager, "") if one.is_manager else by_user
+            users.append(Actor(*who, confidence, tuple(several)))
+        found = [
+            *(Actor("policy", one, "", Confidence.LIKELY) for one in names if one in likely),
+            *users,
+            *(Actor("policy", one, "", Confidence.POSSIBLE) for one in names if one not in likely),
+        ]
         requesters = sorted(found, key=lambda one: one.confidence.rank)
         webhooks = [
             Actor("webhook", name, "", sure if Blame.OTHERS in blames else Confidence.POSSIBLE)
@@ -286,8 +271,7 @@ class FindingState(msgspec.Struct, gc=False):
         if self.minor:
             return Severity.INFO
         if self.count < LOOP_COUNT and not self.pace:
-            lost = self.damage.lost if self.damage is not None else ()
-            stays = self.state == "quiet" and self.looked > 0 and lost
+            stays = self.state == "quiet" and self.looked and self.damage and self.damage.lost
             return Severity.WARNING if stays else Severity.INFO
         if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
             return Severity.CRITICAL
@@ -313,8 +297,8 @@ class FindingState(msgspec.Struct, gc=False):
         return max(WINDOW_SECONDS, 4 * self.pace)
 
     def moved(self, seconds: float) -> "FindingState":
-        """Return it with times of another clock, which is ahead by so many seconds."""
+        """Return it for another ledger, whose clock is ahead by so many seconds."""
         names = ("first", "last", "looked", "missed_since", "missed")
-        times = {name: getattr(self, name) for name in names}
-        moved = {name: max(at + seconds, 0.0) for name, at in times.items() if at}
-        return msgspec.structs.replace(self, **moved)
+        times = {name: at for name in names if (at := getattr(self, name))}
+        moved = {name: max(at + seconds, 0.0) for name, at in times.items()}
+        return msgspec.structs.replace(self, is_own=False, **moved)

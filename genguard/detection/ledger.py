@@ -10,9 +10,9 @@ who makes much damage would push out whatever others know.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache, partial
+from functools import cache
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -40,36 +40,10 @@ _FREED: Final = 16
 """Over the bound, a part of this size is freed at once: to find out who holds most takes long."""
 _MOST_NOTES: Final = 3
 """About the age of actors, of one finding."""
-_SEPARATOR: Final = "\0"
 _NO_USERS: Final = "; users are not known from a watch"
 
 Row = tuple[str, bytes]
 """The id of a finding, and all that is known of it."""
-Mark = tuple[tuple[str, Severity, Damage | None], tuple[int, float]]
-"""Values of a finding; if they are equal, it has not changed. The first are those that differ once
-it is opened, worse, better or over, the second change with each sign."""
-
-
-class Saved(NamedTuple):
-    """A finding as it is saved: `content` makes the bytes, `content(is_brief=True)` the fewest."""
-
-    id: str
-    mark: Mark
-    content: Callable[..., bytes]
-
-
-class Damaged(NamedTuple):
-    """A finding that left damage: its id, its object, the damage, and when it was last seen.
-
-    is_known  it was there when somebody looked last; otherwise it was averted
-    """
-
-    finding: str
-    object: FoundObject
-    subresource: str
-    damage: Damage
-    last: float
-    is_known: bool = True
 
 
 class Ledger:
@@ -116,7 +90,7 @@ class Ledger:
         """
         where, subresource = write.object, _subresource(write.subresource)
         key = detector, where.group, where.resource, name_of(where), subresource
-        identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
+        identity = hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()
         fresh = FindingState(identity, detector, where, subresource, write.time, write.time)
         entry = self._about.get(_name_of(where), {}).get(identity, fresh)
         if not entry.damage and write.time - entry.last > entry.window:
@@ -163,16 +137,13 @@ class Ledger:
             if before != (entry.state, entry.missed_since):
                 self._changed(entry)
 
-    def damaged(self) -> Iterator[Damaged]:
-        """Yield findings that are not resolved and whose damage is there, or may be."""
-        for entry in list(self._all()):
-            if damage := entry.harm:
-                what, is_known = (entry.id, _found(entry), entry.subresource), bool(entry.damage)
-                yield Damaged(*what, damage, entry.last, is_known)
+    def damaged(self) -> list[FindingState]:
+        """Return findings that are not resolved and whose damage is there, or may be."""
+        return [one for one in self._all() if one.harm]
 
     def look(
         self,
-        where: JoinKey | ObjectKey | FoundObject,
+        where: JoinKey | ObjectKey,
         is_broken: Callable[[Damage], bool],
         now: float,
     ) -> None:
@@ -227,16 +198,20 @@ class Ledger:
         """Return, by the id of the finding, the samples of those findings that have one."""
         return {one.id: one.sample for one in self._all() if one.sample and one.id in ids}
 
-    def snapshot(self, room: int = MOST_BYTES) -> Iterator[Saved]:
-        """Yield each finding that is not resolved, as it is saved.
+    def unresolved(self, room: int = MOST_BYTES) -> list[FindingState]:
+        """Return each finding that is to be saved.
 
         room  in bytes; where not all have room, the last ones are to be left out
         """
-        for entry in self._in_order(room) if self.bytes > room else list(self._all()):
-            if entry.state != "resolved":
-                news = entry.state, entry.severity, entry.damage
-                mark = news, (entry.count, entry.last)
-                yield Saved(entry.id, mark, partial(_saved, entry, self._ahead))
+        order = self._in_order(room) if self.bytes > room else self._all()
+        return [one for one in order if one.state != "resolved"]
+
+    def content(self, entry: FindingState, *, is_brief: bool = False) -> bytes:
+        """Return a finding as it is saved, by the time of day; if brief, without its examples."""
+        copy = entry.moved(self._ahead)
+        if is_brief:
+            copy.shorten()
+        return msgspec.msgpack.encode(copy)
 
     def restore(self, rows: Iterable[Row], *, keeps_own: bool = False) -> set[str]:
         """Replace all findings by saved ones; return the ids of those that were taken.
@@ -248,7 +223,7 @@ class Ledger:
         """
         found = [_decoder.decode(content).moved(-self._ahead) for _, content in rows]
         if not keeps_own:
-            self._about, self.bytes = {}, 0
+            self._about, self.bytes, self._is_told = {}, 0, False
             self._told.clear()
         taken = set()
         for saved in found:
@@ -258,18 +233,15 @@ class Ledger:
                 self._changed(known)
                 continue
             saved.heard = max(saved.last, self._now)  # what nobody read was no silence
-            saved.is_own = False
             self._put(saved)
             taken.add(saved.id)
-        self._is_told = False
         self._shrink()
         return taken
 
     def _put(self, entry: FindingState) -> None:
         """Keep a finding, and count again the bytes that it takes."""
         about = self._about.setdefault(_name_of(entry.object), {})
-        known = about.get(entry.id)
-        self.bytes -= 0 if known is None else known.size
+        self.bytes -= about[entry.id].size if entry.id in about else 0
         size = _BYTES_OF_FINDING + len(msgspec.msgpack.encode(entry))
         entry.size = max(size, _LEAST_BYTES)
         self.bytes += entry.size
@@ -286,7 +258,7 @@ class Ledger:
         self._changed(entry)
 
     def _shorten(self, entry: FindingState) -> None:
-        if not entry.is_brief:
+        if entry.sample or len(entry.evidence) > 1:
             entry.shorten()
             self._put(entry)
 
@@ -308,37 +280,35 @@ class Ledger:
         Each is placed by what its namespace holds up to it, so that the end of the list takes of
         whoever holds most.
         """
-
-        def rank(one: FindingState) -> tuple[bool, bool, int]:
-            return one.state == "resolved", not one.damage, -one.severity.rank
-
-        order = sorted(self._all(), key=lambda one: (*rank(one), -one.last))
         held: dict[str, int] = {}
+
+        def rank(one: FindingState) -> tuple[float, ...]:
+            is_over, taken = one.state == "resolved", held.get(one.id, 0)
+            return is_over, not one.damage, -one.severity.rank, taken, -one.last
+
         for is_of in (_name_of, attrgetter("namespace")):
             taken: Counter[object] = Counter()
-            for one in order:
+            for one in sorted(self._all(), key=rank):
                 taken[is_of(one.object)] += one.size
                 held[one.id] = taken[is_of(one.object)]
-            order.sort(key=lambda one: (*rank(one), held[one.id]))
 
-        def is_spared(one: FindingState) -> bool:
-            return bool(one.damage) and held[one.id] <= room // 2
+        def place(one: FindingState) -> tuple[float, ...]:
+            is_spared = one.damage and held[one.id] <= room // 2
+            return one.state == "resolved", not is_spared, held[one.id], *rank(one)
 
-        return sorted(
-            order, key=lambda one: (one.state == "resolved", not is_spared(one), held[one.id])
-        )
+        return sorted(self._all(), key=place)
 
     def _finding(self, entry: FindingState, cause: str, accused: Accused) -> Finding:
         """Return a finding as it is told."""
-        where, began, missed = _found(entry), entry.first + self._ahead, entry.missed_since
+        where = FoundObject(*msgspec.structs.astuple(entry.object))
+        began, missed = entry.first + self._ahead, entry.missed_since
         actors, at = entry.actors(accused, self._suspects, began), rfc3339(began)
         aged = [one.name for one in actors if one.type != "user"][:_MOST_NOTES]
-        ages = {name: age for name in aged if (age := self._suspects.age(name, began))}
         notes = [
-            {"time": at, "actor": name, "note": f"{how} {seconds:.0f} s before the first sign"}
-            for name, (seconds, how) in ages.items()
+            {"time": at, "actor": name, "note": f"{age[1]} {age[0]:.0f} s before the first sign"}
+            for name in aged
+            if (age := self._suspects.age(name, began))
         ]
-        is_of_watch = any(map(is_manager, entry.users))
         return Finding(
             id=entry.id,
             detector=entry.detector,
@@ -351,7 +321,7 @@ class Ledger:
             count=entry.count,
             first_seen=at,
             last_seen=rfc3339(entry.last + self._ahead),
-            message=entry.message + (_NO_USERS if is_of_watch else ""),
+            message=entry.message + (_NO_USERS if any(map(is_manager, entry.users)) else ""),
             evidence=(*entry.evidence, *notes),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
             caused_by=cause,
@@ -365,20 +335,9 @@ def _name_of(where: JoinKey | ObjectKey | FoundObject | ObjectName) -> ObjectNam
     return ObjectName(where.group, where.resource, where.namespace, where.name)
 
 
-def _found(entry: FindingState) -> FoundObject:
-    return FoundObject(*msgspec.structs.astuple(entry.object))
-
-
 def _subresource(written: str) -> str:
     """Return the subresource of findings; a Scale is a view of the object itself."""
     return "" if written == "scale" else written
-
-
-def _saved(entry: FindingState, ahead: float, *, is_brief: bool = False) -> bytes:
-    copy = entry.moved(ahead)
-    if is_brief:
-        copy.shorten()
-    return msgspec.msgpack.encode(copy)
 
 
 _decoder: Final = msgspec.msgpack.Decoder(FindingState)

@@ -23,8 +23,9 @@ import msgspec
 from cachetools import LRUCache
 
 from genguard.detection.damage import Damage, is_broken, still_lost
-from genguard.detection.finding import FoundObject
-from genguard.detection.ledger import Damaged, Ledger
+from genguard.detection.finding_state import FindingState
+from genguard.detection.ledger import Ledger
+from genguard.detection.write import ObjectKey
 from genguard.objects.fields import fields_of, get
 from genguard.objects.observed import NOTHING_OBSERVED, generation_number, read_observed
 from webhook.cluster.event import tell
@@ -117,22 +118,22 @@ class Healing:
         for result, count in self._counts.items():
             yield (result,), count
 
-    async def heal(self, one: Damaged, stored: Stored) -> Stored | None:
+    async def heal(self, one: FindingState, damage: Damage, stored: Stored) -> Stored | None:
         """Restore lost values, if that may be done now. Never raises."""
         if not self.leadership.is_leader or one.subresource != _STATUS or not one.object.uid:
             return None
-        before, now = self._before(one), self.clock()
+        before, now = self._before(one.id, damage), self.clock()
         if before.number >= MOST_ATTEMPTS and before.wait < _FOR_EVER:
-            self._attempts[one.finding] = before._replace(wait=_FOR_EVER)
+            self._attempts[one.id] = before._replace(wait=_FOR_EVER)
             facts = {**_facts(one), "attempts": before.number}
             LOGGER.warning("status is not healed any more until it changes", extra={"facts": facts})
             return None
-        operations = repair_patch(one.damage, stored)
+        operations = repair_patch(damage, stored)
         if now < before.at + before.wait or not operations:
             return None
         # Before it is sent: a cancelled patch may have been stored.
         wait = FIRST_WAIT_SECONDS * 2.0**before.number
-        self._attempts[one.finding] = _Attempts(one.damage, before.number + 1, now, wait)
+        self._attempts[one.id] = _Attempts(damage, before.number + 1, now, wait)
         healed: Stored | None = None
         reason = ""
         try:
@@ -143,35 +144,37 @@ class Healing:
             reason = str(status or type(error).__name__)
             is_final = isinstance(error, RefusedError) and not error.is_passing
             result = _RESULTS.get(status, Result.REFUSED) if is_final else Result.FAILED
-            self._attempts[one.finding] = before  # nothing was stored
+            self._attempts[one.id] = before  # nothing was stored
             if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-                self._attempts[one.finding] = before._replace(
+                self._attempts[one.id] = before._replace(
                     number=before.number + 1, at=now, wait=AGAIN_SECONDS
                 )
             elif result is Result.REFUSED:
-                self._attempts[one.finding] = before._replace(at=now, wait=REFUSED_SECONDS)
+                self._attempts[one.id] = before._replace(at=now, wait=REFUSED_SECONDS)
         else:
-            is_lost = is_broken(one.damage, healed)
+            is_lost = is_broken(damage, healed)
             result = Result.FAILED if is_lost else Result.HEALED
             reason = "cleared again at once"
         self._counts[result.value] += 1
         if result is Result.HEALED:
-            await self._report(one, stored, operations)
+            await self._report(one, damage.writer, stored, operations)
         elif result in (Result.FAILED, Result.REFUSED):
             facts = {**_facts(one), "reason": reason}
             LOGGER.warning("status not healed", extra={"facts": facts})
         return healed
 
-    def _before(self, one: Damaged) -> _Attempts:
+    def _before(self, finding: str, damage: Damage) -> _Attempts:
         """Return the attempts that still count."""
-        none = _Attempts(one.damage)
-        before = self._attempts.get(one.finding, none)
+        none = _Attempts(damage)
+        before = self._attempts.get(finding, none)
         has_held = self.clock() - before.at >= HELD_SECONDS and before.wait < HELD_SECONDS
-        return none if before.damage != one.damage or has_held else before
+        return none if before.damage != damage or has_held else before
 
-    async def _report(self, one: Damaged, stored: Stored, operations: Operations) -> None:
+    async def _report(
+        self, one: FindingState, writer: str, stored: Stored, operations: Operations
+    ) -> None:
         values = dict(_values(operations))
-        facts = {**_facts(one), "writer": one.damage.writer, "set": values}
+        facts = {**_facts(one), "writer": writer, "set": values}
         LOGGER.info("status healed", extra={"facts": facts})
         restored = ", ".join(f"{field}={value}" for field, value in values.items())
         await tell(
@@ -181,7 +184,7 @@ class Healing:
             action="Heal",
             reason="StatusHealed",
             is_good=True,
-            note=f"Put back {restored}, as {one.damage.writer} had sent it; finding {one.finding}.",
+            note=f"Put back {restored}, as {writer} had sent it; finding {one.id}.",
             regarding={
                 "apiVersion": stored["apiVersion"],
                 "kind": stored["kind"],
@@ -189,7 +192,7 @@ class Healing:
                 "name": one.object.name,
                 "uid": one.object.uid,
             },
-            finding=one.finding,
+            finding=one.id,
         )
 
 
@@ -205,21 +208,21 @@ class Rechecking:
     healer: Healing | None = None
     clock: Callable[[], float] = CLOCK.now
     supervisor: Supervisor = field(default_factory=Supervisor)
-    _read_at: dict[FoundObject, float] = field(default_factory=dict)
+    _read_at: dict[ObjectKey, float] = field(default_factory=dict)
 
     async def recheck(self) -> float:
         """Read the objects that are due: the damaged ones first, and who waits for longest.
 
         Raises one of UNREACHED.
         """
-        damaged: dict[FoundObject, list[Damaged]] = {}
+        damaged: dict[ObjectKey, list[FindingState]] = {}
         for one in self.findings.damaged():
             damaged.setdefault(one.object, []).append(one)
         # Times of objects that are no longer damaged are removed: memory is bounded by findings.
         self._read_at = {thing: at for thing, at in self._read_at.items() if thing in damaged}
         now = self.clock()
         due = [one for one, several in damaged.items() if self._is_due(one, several, now)]
-        whole = {one: not any(each.is_known for each in damaged[one]) for one in due}
+        whole = {one: not any(each.damage for each in damaged[one]) for one in due}
         due.sort(key=lambda thing: (whole[thing], self._read_at.get(thing, 0.0)))
         for thing in due[:MOST_READS]:
             self._read_at[thing] = self.clock()
@@ -230,12 +233,12 @@ class Rechecking:
                 raise unreached  # the next read would wait as long
         return _TICK_SECONDS
 
-    def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float) -> bool:
+    def _is_due(self, thing: ObjectKey, damaged: list[FindingState], now: float) -> bool:
         if now - max(one.last for one in damaged) < FRESH_SECONDS:
             return False
         return now - self._read_at.get(thing, 0.0) >= AGAIN_SECONDS
 
-    async def _recheck(self, thing: FoundObject, damaged: list[Damaged]) -> Exception | None:
+    async def _recheck(self, thing: ObjectKey, damaged: list[FindingState]) -> Exception | None:
         """Read an object, and have it healed; return why the API server was not reached."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
@@ -246,25 +249,26 @@ class Rechecking:
             return error
         self._look(thing, stored)
         for one in damaged:
-            if stored is None or self.healer is None or not is_broken(one.damage, stored):
+            damage = one.harm
+            if not (self.healer and stored and damage and is_broken(damage, stored)):
                 continue
-            healed = await self.healer.heal(one, stored)
+            healed = await self.healer.heal(one, damage, stored)
             if healed is not None:
                 stored = healed
                 self._look(thing, stored)
         return None
 
-    def _look(self, thing: FoundObject, stored: Stored | None) -> None:
+    def _look(self, thing: ObjectKey, stored: Stored | None) -> None:
         def remains(damage: Damage) -> bool:
             return stored is not None and is_broken(damage, stored)
 
         self.findings.look(thing, remains, self.clock())
 
 
-def _facts(one: Damaged) -> dict[str, Any]:
+def _facts(one: FindingState) -> dict[str, Any]:
     where = one.object
     return {
-        "finding": one.finding,
+        "finding": one.id,
         "group": where.group,
         "resource": where.resource,
         "namespace": where.namespace,

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from genguard.detection.finding import FoundObject
+from genguard.detection.write import ObjectKey
 from genguard.formats.nesting import decode_cut
 from webhook.cluster.rest import JSON_PATCH, PARTIAL, UNREACHED, RefusedError, Rest, if_there
 from webhook.tasks.threads import in_thread
@@ -25,7 +25,7 @@ class StoredObjects:
     calls: Rest
     _refused: set[tuple[str, str]] = field(default_factory=set)
 
-    async def exists(self, thing: FoundObject) -> bool | None:
+    async def exists(self, thing: ObjectKey) -> bool | None:
         """Return whether the object exists with this uid; None where the API cannot say.
 
         The Lookup of alerts.pipeline: metadata alone is read.
@@ -37,7 +37,7 @@ class StoredObjects:
         except (RefusedError, msgspec.MsgspecError, *UNREACHED):
             return None
 
-    async def read(self, thing: FoundObject, **asked: str) -> dict[str, Any] | None:
+    async def read(self, thing: ObjectKey, **asked: str) -> dict[str, Any] | None:
         """Return the whole object, decoded; None when it is gone or was recreated with another uid.
 
         What is nested too deep to decode is null.
@@ -64,7 +64,7 @@ class StoredObjects:
         return found if is_same else None
 
     async def patch_status(
-        self, thing: FoundObject, operations: Sequence[dict[str, Any]]
+        self, thing: ObjectKey, operations: Sequence[dict[str, Any]]
     ) -> dict[str, Any]:
         """Apply a JSON Patch (RFC 6902) to the subresource status; return the stored object.
 
@@ -80,7 +80,7 @@ class StoredObjects:
         return found
 
 
-def object_path(thing: FoundObject) -> str | None:
+def object_path(thing: ObjectKey) -> str | None:
     """Return the URL path of an object; None where a part of it would lead elsewhere."""
     name = thing.name or "."
     if _ELSEWHERE & {thing.group, thing.version, thing.namespace, thing.resource, name}:

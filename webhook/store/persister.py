@@ -26,7 +26,10 @@ from typing import ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
-from genguard.detection.ledger import MOST_BYTES, Ledger, Mark, Row
+from genguard.detection.damage import Damage
+from genguard.detection.finding import Severity
+from genguard.detection.finding_state import FindingState
+from genguard.detection.ledger import MOST_BYTES, Ledger, Row
 from webhook.election.leader import Leadership
 from webhook.files.private import NotPrivateError, keep_private
 from webhook.store.address import BadStoreError
@@ -36,6 +39,9 @@ from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
 T = TypeVar("T")
+_Mark = tuple[tuple[str, Severity, Damage | None], tuple[int, float]]
+"""Values of a finding; if they are equal, it has not changed. The first are those that differ once
+it is opened, worse, better or over, the second change with each sign."""
 
 SAVE_SECONDS: Final = 2.0
 """Between two looks whether there is something to save. What is new since the last one is lost with
@@ -113,7 +119,7 @@ class Persister:
     failures: int = 0
     left_out: int = 0
     """How many findings had no room in the last save."""
-    _saved: Mapping[str, Mark] | None = field(default_factory=dict)
+    _saved: Mapping[str, _Mark] | None = field(default_factory=dict)
     """What is saved, by its name; None: nobody knows."""
     _saved_at: float = float("-inf")
     _has_taken_over: bool = False
@@ -135,7 +141,7 @@ class Persister:
             if isinstance(error, _UNREADABLE):
                 raise DamagedStoreError(f"{self.place}: a row cannot be read") from error
             raise
-        self._saved = {one.id: one.mark for one in self.findings.snapshot()}
+        self._saved = _marks(self.findings.unresolved())
         if rows:
             facts = {"place": str(self.place), "findings": len(rows)}
             LOGGER.info("findings restored", extra={"facts": facts})
@@ -210,17 +216,17 @@ class Persister:
         self._has_taken_over = True
 
     async def _save(self, *, is_last: bool) -> None:
-        found = [one async for one in _by_and_by(self.findings.snapshot())]
-        marks = {one.id: one.mark for one in found}
+        content, found = self.findings.content, self.findings.unresolved()
+        marks = _marks(found)
         if not self._is_due(marks, is_last=is_last):
             return
-        rows = [(one.id, one.content()) async for one in _by_and_by(found)]
+        rows = [(one.id, content(one)) async for one in _by_and_by(found)]
         brief = rows
-        if sum(len(content) for _, content in rows) > self.place.room:
-            contents = dict(rows)
-            order = [one for one in self.findings.snapshot(self.place.room) if one.id in contents]
-            rows = [(one.id, contents[one.id]) for one in order]
-            brief = [(one.id, one.content(is_brief=True)) async for one in _by_and_by(order)]
+        if sum(len(whole) for _, whole in rows) > self.place.room:
+            known = dict(rows)
+            order = [one for one in self.findings.unresolved(self.place.room) if one.id in known]
+            rows = [(one.id, known[one.id]) for one in order]
+            brief = [(one.id, content(one, is_brief=True)) async for one in _by_and_by(order)]
         left_out = await self.place.save(rows, brief)
         if self._is_failing:
             LOGGER.info("findings are saved again")
@@ -230,7 +236,7 @@ class Persister:
         self._saved, self._saved_at = marks, self.clock()
         self._is_failing, self.left_out = False, left_out
 
-    def _is_due(self, marks: Mapping[str, Mark], *, is_last: bool) -> bool:
+    def _is_due(self, marks: Mapping[str, _Mark], *, is_last: bool) -> bool:
         """Whether something changed, and news or time enough for a save."""
         saved = self._saved
         if marks == saved:
@@ -244,6 +250,10 @@ class Persister:
     def _warn(self, message: str, error: Exception) -> None:
         facts = {"place": str(self.place), "reason": str(error) or type(error).__name__}
         LOGGER.warning(message, extra={"facts": facts})
+
+
+def _marks(found: Iterable[FindingState]) -> dict[str, _Mark]:
+    return {one.id: ((one.state, one.severity, one.damage), (one.count, one.last)) for one in found}
 
 
 async def _by_and_by(items: Iterable[T]) -> AsyncIterator[T]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import jsonpatch
 import msgspec
+from msgspec.structs import replace
 
 from genguard.detection.damage import Damage, LostValue
 from genguard.detection.finding import FoundObject
-from genguard.detection.ledger import Damaged
+from genguard.detection.finding_state import FindingState
 from webhook.cluster.rest import RefusedError
 
 Change = Callable[[dict[str, Any]], None]
@@ -117,14 +118,15 @@ class Api:
 class Findings:
     """Damage that is known, and what looks have shown of it."""
 
-    def __init__(self, *damaged: Damaged) -> None:
-        self.known = {one.finding: one for one in damaged}
-        self.restored: dict[str, Damaged] = {}
+    def __init__(self, *damaged: FindingState) -> None:
+        self.known = {one.id: one for one in damaged}
+        self.restored: dict[str, FindingState] = {}
         self.seen: list[tuple[str, bool]] = []
 
     def damaged(self):
         yield from self.known.values()
-        yield from [one._replace(is_known=False) for one in self.restored.values()]
+        for one in self.restored.values():
+            yield replace(one, damage=None, averted=one.damage)
 
     def look(self, where, is_broken, now: float) -> None:
         for finding, damaged in (self.known | self.restored).items():

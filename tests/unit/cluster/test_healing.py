@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from genguard.detection.damage import Damage, LostValue, is_broken, lost_values
-from genguard.detection.ledger import Damaged
+from genguard.detection.finding_state import FindingState
 from tests.cases_loader import table
 from tests.unit.cluster.objects import (
     Api,
@@ -37,13 +37,13 @@ from webhook.cluster.stored_objects import StoredObjects
 from webhook.telemetry.logs import LOGGER
 
 WEB = deployment("web")
-DAMAGED = Damaged("f1", WEB, "status", lost(3), 0.0)
+DAMAGED = FindingState("f1", "", WEB, "status", 0.0, 0.0, damage=lost(3))
 
 
 class Scene:
     """A damaged Deployment, and a replica that may heal it."""
 
-    def __init__(self, known: Damaged = DAMAGED, *, is_leader: bool = True) -> None:
+    def __init__(self, known: FindingState = DAMAGED, *, is_leader: bool = True) -> None:
         self.now = 1_000.0
         self.api, self.findings = Api(), Findings(known)
         self.api.put(WEB)
@@ -141,10 +141,10 @@ async def test_a_lost_value_is_put_back_told_and_counted(caplog):
 @pytest.mark.parametrize(
     ("known", "why"),
     [
-        (DAMAGED._replace(damage=lost(3, writer="")), "nobody saw who sent the value"),
-        (DAMAGED._replace(subresource=""), "there is no right to patch the object itself"),
-        (DAMAGED._replace(object=replace(WEB, uid="")), "another object may have its name now"),
-        (DAMAGED._replace(last=999.0), "its writer may be about to write again"),
+        (replace(DAMAGED, damage=lost(3, writer="")), "nobody saw who sent the value"),
+        (replace(DAMAGED, subresource=""), "there is no right to patch the object itself"),
+        (replace(DAMAGED, object=replace(WEB, uid="")), "another object may have its name now"),
+        (replace(DAMAGED, last=999.0), "its writer may be about to write again"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -218,7 +218,7 @@ async def test_what_was_given_up_is_tried_again_when_its_damage_is_another():
     scene.api.on_patch = lambda _: None
     await scene.go_on(1_000)
     assert scene.results == {"failed": MOST_ATTEMPTS}
-    scene.findings.known["f1"] = DAMAGED._replace(damage=lost(2))
+    scene.findings.known["f1"] = replace(DAMAGED, damage=lost(2))
     await scene.go_on(AGAIN_SECONDS)
     assert scene.api.status(WEB) == {"observedGeneration": 2}
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import aiohttp
 import pytest
 
-from genguard.detection.ledger import Damaged
+from genguard.detection.finding_state import FindingState
 from tests.unit.cluster.objects import Api, Findings, deployment, lost
 from webhook.cluster import healing as module
 from webhook.cluster.healing import (
@@ -23,14 +23,14 @@ from webhook.telemetry.logs import LOGGER
 WEB, DB = deployment("web"), deployment("db")
 
 
-def damaged(name: str = "web", finding: str = "f1", last: float = 0.0) -> Damaged:
-    return Damaged(finding, deployment(name), "status", lost(3), last)
+def damaged(name: str = "web", finding: str = "f1", last: float = 0.0) -> FindingState:
+    return FindingState(finding, "", deployment(name), "status", last, last, damage=lost(3))
 
 
 class Scene:
     """A clock, objects, findings about them and a recheck."""
 
-    def __init__(self, *known: Damaged) -> None:
+    def __init__(self, *known: FindingState) -> None:
         self.now = 1_000.0
         self.api, self.findings = Api(), Findings(*known)
         for one in known:

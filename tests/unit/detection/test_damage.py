@@ -127,7 +127,7 @@ def test_a_value_that_was_repaired_on_its_way_is_no_damage():
     sent = {"observedGeneration": 1}
     for number in range(3):
         write_status(detection, 100.0 + number, sent, {}, sent)
-    assert not any(one.is_known for one in detection.ledger.damaged())
+    assert not any(one.damage for one in detection.ledger.damaged())
     (resolved,) = settled(detection, 102.0 + QUIET_SECONDS)
     assert resolved.count == 3
 
@@ -206,26 +206,26 @@ def test_a_write_without_an_outcome_is_not_remembered():
 def test_a_clobbered_condition_or_removed_field_is_damage(case):
     detection, left = Detection(), case["left"]
     write_status(detection, 100.0, case["sent"], left, left)
-    assert bool(list(detection.ledger.damaged())) is case["damaged"], case.because
+    assert bool(detection.ledger.damaged()) is case["damaged"], case.because
     for damaged in detection.ledger.damaged():
-        assert is_broken(damaged.damage, stored(left))
-        assert not is_broken(damaged.damage, stored(case["sent"]))
+        assert is_broken(damaged.harm, stored(left))
+        assert not is_broken(damaged.harm, stored(case["sent"]))
 
 
 def test_a_clobbered_field_that_was_repaired_on_its_way_is_no_damage():
     detection = Detection()
     write_status(detection, 100.0, {"phase": "Up"}, {}, {"phase": "Up"})
     assert only(detection).detector == "status-clobbered"
-    assert not list(detection.ledger.damaged())
+    assert not detection.ledger.damaged()
 
 
 def test_a_removed_field_is_damage_until_a_write_sets_it():
     detection = Detection()
     write_status(detection, 100.0, {"phase": "Up"}, {}, {})
     write_status(detection, 101.0, {"replicas": 1}, {"replicas": 1}, {"replicas": 1})
-    assert list(detection.ledger.damaged())
+    assert detection.ledger.damaged()
     write_status(detection, 102.0, {"phase": "Up"}, {"phase": "Up"}, {"phase": "Up"})
-    assert not list(detection.ledger.damaged())
+    assert not detection.ledger.damaged()
 
 
 def test_a_condition_that_a_webhook_sets_back_to_what_was_stored_is_damage():
@@ -234,7 +234,7 @@ def test_a_condition_that_a_webhook_sets_back_to_what_was_stored_is_damage():
     for phase, status in ((INTENT, sent), (MUTATE, was), (OUTCOME, was)):
         asked = update({"status": status}, {"status": was}, subresource="status")
         feed(detection, phase, asked, 100.0)
-    assert list(detection.ledger.damaged())
+    assert detection.ledger.damaged()
 
 
 def test_without_an_outcome_only_what_other_webhooks_did_is_told():

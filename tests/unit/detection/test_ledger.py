@@ -116,15 +116,6 @@ def test_a_scale_is_a_view_of_its_object_and_no_other_subresource_is():
     assert counts == {"": 2, "status": 1}
 
 
-def test_a_change_is_told_to_who_saves():
-    ledger = ledger_of(0, 1, 2)
-    (before,) = ledger.snapshot()
-    ledger.add("spec-fight", SIGN, replace(WRITE, time=3))
-    (after,) = ledger.snapshot()
-    assert (before.mark[0], before.id) == (after.mark[0], after.id)
-    assert before.mark[1] != after.mark[1]
-
-
 def in_doubt(*found: tuple[str, Blame, tuple[str, ...]], suspects: Suspects) -> Ledger:
     """Each a finding on an object of its own: the detector, the blame, and who was called."""
     ledger = Ledger(suspects)

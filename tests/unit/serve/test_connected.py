@@ -93,12 +93,12 @@ async def test_what_one_pod_restored_and_was_lost_before_the_next_one_led_is_put
     async with in_cluster(cluster, monkeypatch) as pod:
         await pod.save_findings(NAME, first, leads)
         see_loss(first.detection, cluster, is_restored=True)
-        assert not any(one.is_known for one in first.detection.ledger.damaged())
+        assert not any(one.damage for one in first.detection.ledger.damaged())
         await until(lambda: cluster.configmaps.found)
     async with in_cluster(cluster, monkeypatch) as pod:
         await pod.save_findings(NAME, second, leads)
         await pod.look_at(second, ())
         await until(lambda: "observedGeneration" in cluster.objects.status(WEB))
         known = second.detection.ledger.damaged
-        await until(lambda: not any(one.is_known for one in known()))
+        await until(lambda: not any(one.damage for one in known()))
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}

@@ -170,7 +170,7 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
         detection.see(decode_fact(fact))
     detecting.shed(None)
     assert shared.missed == [None]
-    for found in list(detection.ledger.damaged()) if judges else ():
+    for found in detection.ledger.damaged() if judges else ():
         detection.ledger.look(found.object, lambda _: False, times.wall)
     quiet(detecting, times, 3 * QUIET_SECONDS)
     assert (cleared(detecting)[0].state == "resolved") is judges

@@ -4,14 +4,16 @@ import contextlib
 import os
 import resource
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from genguard.detection.finding import Severity
-from genguard.detection.ledger import Ledger, Row, Saved
+from genguard.detection.ledger import Ledger
+from genguard.detection.suspects import Suspects
+from tests.unit.detection.builders import rows_of
+from tests.unit.detection.test_ledger import SIGN, WRITE
 from webhook.store.address import BadStoreError
 from webhook.store.persister import (
     DAMAGED,
@@ -96,26 +98,10 @@ async def test_a_disk_that_refuses_it_is_said_and_the_next_save_is_as_good_as_ev
     assert await loaded(path) == {"a": b"1"}
 
 
-class Words(Ledger):
-    """In place of findings: words, and how often each was said."""
-
-    def __init__(self) -> None:
-        self.said: dict[str, int] = {}
-
-    def snapshot(self, room: int = 0) -> Iterator[Saved]:
-        for word, times in self.said.items():
-            mark = ("open", Severity.INFO, None), (times, 0.0)
-            yield Saved(word, mark, lambda times=times: b"%d" % times)
-
-    def restore(self, rows: Iterable[Row], *, keeps_own: bool = False) -> set[str]:
-        self.said = {word: int(times) for word, times in rows}
-        return set()
-
-
 @asynccontextmanager
-async def kept(path: Path, words: Words, supervisor: Supervisor | None = None):
+async def kept(path: Path, findings: Ledger, supervisor: Supervisor | None = None):
     metrics = Metrics(lambda group, resource: False)
-    async with kept_in_file(path, words, metrics, supervisor or Supervisor()):
+    async with kept_in_file(path, findings, metrics, supervisor or Supervisor()):
         yield
 
 
@@ -125,14 +111,14 @@ async def test_a_disk_that_is_full_at_the_start_keeps_no_server_from_starting(
 ) -> None:
     """A disk that is full is also what damages files."""
     path.write_bytes(before)
-    words = Words()
+    findings = Ledger(Suspects())
     async with AsyncExitStack() as stack:
         with disk_full():
-            await stack.enter_async_context(kept(path, words))
-        words.said = {"a": 1}
+            await stack.enter_async_context(kept(path, findings))
+        findings.add("spec-fight", SIGN, WRITE)
         with pytest.raises(BadStoreError, match="another process uses it"):
             SqliteFile(path)
-    assert await loaded(path) == {"a": b"1"}
+    assert await loaded(path) == dict(rows_of(findings)) != {}
 
 
 async def _text(path: Path) -> None:
@@ -188,7 +174,7 @@ async def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, m
     journal = path.with_name("state.db-journal")
     journal.write_bytes(b"of the damaged one")
     supervisor = Supervisor()
-    async with kept(path, Words(), supervisor):
+    async with kept(path, Ledger(Suspects()), supervisor):
         pass
     (aside,) = (one for one in path.parent.glob("state.db.damaged-*") if "journal" not in one.name)
     assert aside.read_bytes() == before
