@@ -22,15 +22,20 @@ as what the culprit does to all of them together.
 import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache
-from heapq import nlargest
-from typing import Any, Final
+from itertools import chain
+from typing import Final
 
 import msgspec
 
 from genguard.detection.finding import Confidence, Finding, FoundObjects, Severity
-from genguard.detection.finding_state import LOOP_COUNT, MOST_EVIDENCE, MOST_PATHS, FindingState
+from genguard.detection.finding_state import (
+    LOOP_COUNT,
+    MOST_EVIDENCE,
+    MOST_PATHS,
+    STATES,
+    FindingState,
+)
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.questions import FINDINGS
 from genguard.detection.questions.question import Blame, Signal
@@ -54,25 +59,21 @@ _GENERATION: Final = "/metadata/generation"
 _NOT_WANTED: Final = frozenset({"metadata", "status"})
 
 
-def followed(signal: Signal, write: Write, history: History) -> tuple[str, ...]:
-    """Return the uids of the owners whose changes this write follows, the nearest first."""
+def followed(signal: Signal, write: Write, history: History) -> Iterator[str]:
+    """Yield the uids of the owners whose changes this write follows, the nearest first."""
     users = {one.user for one in signal.requesters}
-    if signal.blame is not Blame.REQUESTER or len(users) != 1 or not write.writes_more:
-        return ()
+    if signal.blame is not Blame.REQUESTER or not write.writes_more:
+        return
     below = history.find(write.object)
-    return () if below is None else tuple(_owners(users.pop(), below, write.time, history))
-
-
-def _owners(user: str, below: ObjectHistory, now: float, history: History) -> Iterator[str]:
     for _ in range(_MOST_LEVELS):
-        above = history.find(below.owner) if below.owner else None
-        if above is None or not _follows(user, below, above, now):
-            return
-        yield below.owner
-        users = {one.requester.user for one in _moves(above, now)} - {user}
-        if len(users) != 1:
+        above = history.find(below.owner) if below is not None and below.owner else None
+        if below is None or above is None or len(users) != 1:
             return
         (user,) = users
+        if not _follows(user, below, above, write.time):
+            return
+        yield below.owner
+        users = {one.requester.user for one in _moves(above, write.time)} - {user}
         below = above
 
 
@@ -141,18 +142,18 @@ def _values(write: Write) -> Hashable:
 
 def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
     """Return the id of the root cause of each finding that follows from another."""
-    below = [one for one in findings if one.follows or one.detector == _STALLED]
-    if not below:
-        return {}
     by_name: dict[str, list[FindingState]] = {}
     for one in findings:
-        if _may_cause(one):
+        # It is a loop about what is wanted, which controllers follow.
+        wanted = (x for x in one.paths if not x.startswith(_STATUS) and x != _GENERATION)
+        if not one.minor and one.count >= LOOP_COUNT and not one.subresource and any(wanted):
             by_name.setdefault(name_of(one.object), []).append(one)
+    below = (one for one in findings if one.follows or one.detector == _STALLED)
     found = ((one.id, _cause(one, by_name)) for one in below)
     causes = {one: cause.id for one, cause in found if cause is not None}
-    for _ in range(_MOST_LEVELS):
-        causes = {one: causes.get(cause, cause) for one, cause in causes.items()}
-    return {one: cause for one, cause in causes.items() if one != cause}
+    # A cause is the most remote of the owners: what it follows from has no other.
+    roots = {one: causes.get(cause, cause) for one, cause in causes.items()}
+    return {one: root for one, root in roots.items() if one != root}
 
 
 def by_cause(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -168,14 +169,13 @@ def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings in their order, each that follows from another directly beneath it."""
     known = list(findings)
     ids, below = {one.id for one in known}, by_cause(known)
-    return [each for one in known if one.above not in ids for each in (one, *below.get(one.id, ()))]
 
+    def tree(one: Finding) -> Iterator[Finding]:
+        yield one
+        for each in below.get(one.id, ()):
+            yield from tree(each)
 
-def _may_cause(one: FindingState) -> bool:
-    """Whether it is a loop about what is wanted, which controllers follow."""
-    if one.minor or one.count < LOOP_COUNT or one.subresource:
-        return False
-    return any(not path.startswith(_STATUS) and path != _GENERATION for path in one.paths)
+    return [each for one in known if one.above not in ids for each in tree(one)]
 
 
 def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> FindingState | None:
@@ -205,8 +205,6 @@ LEAST: Final = 10
 _MANY: Final = 100
 """So many are harmed: an outage is near, even if each was harmed once."""
 _EXAMPLES: Final = 5
-_STATES: Final = ("open", "quiet", "resolved")
-
 
 _Harm = tuple[str, str, str, str, str]
 """What findings of one culprit have in common: their detector and subresource, the type and name of
@@ -231,8 +229,6 @@ def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         parts = [one for one in some if one.state != "resolved" or one.last_seen >= began]
         if len(parts) >= LEAST:
             wholes |= dict.fromkeys([one.id for one in parts], _whole(harm, parts))
-    if not wholes:
-        return findings
     found: dict[str, Finding] = {}
     for one in findings:
         whole, part = wholes.get(one.id), one
@@ -251,12 +247,13 @@ def _field(pointer: str) -> str:
 
 def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
     detector, subresource, kind, name, _ = harm
-    newest = max(parts, key=lambda one: one.last_seen)
-    first = min(parts, key=lambda one: one.first_seen)
-    notes = [one for one in first.evidence if "note" in one]
+    latest = sorted(parts, key=lambda one: one.last_seen)[-MOST_EVIDENCE:]
+    notes = [one for one in parts[0].evidence if "note" in one]
     ages = [one["note"] for one in notes if one["actor"] == name and kind != "user"]
     who = f"{name}, {ages[0]}," if ages else name
     alive = [one for one in parts if one.state != "resolved"]
+    signs = ([each for each in one.evidence if "note" not in each][-1:] for one in latest)
+    waits = [one.resolves_after for one in alive]
     kinds = Counter(one.object.resource for one in parts)
     examples = tuple(one.object for one in parts[:_EXAMPLES])
     objects = FoundObjects(len(parts), dict(kinds.most_common()), examples)
@@ -266,18 +263,18 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
         id=hashlib.blake2b(identity, digest_size=8).hexdigest(),
         detector=detector,
         severity=_severity(detector, parts, alive),
-        state=min((one.state for one in parts), key=_STATES.index),
+        state=min((one.state for one in parts), key=STATES.index),
         objects=objects,
         subresource=subresource,
         paths=tuple(dict.fromkeys(path for one in parts for path in one.paths))[:MOST_PATHS],
-        actors=tuple(one for one in newest.actors if one.name == name),
+        actors=tuple(one for one in latest[-1].actors if one.name == name),
         count=sum(one.count for one in parts),
-        first_seen=first.first_seen,
-        last_seen=newest.last_seen,
-        message=f"{who} does this to {objects.label}: {newest.message}",
-        evidence=(*_signs(parts), *notes),
+        first_seen=parts[0].first_seen,
+        last_seen=latest[-1].last_seen,
+        message=f"{who} does this to {objects.label}: {latest[-1].message}",
+        evidence=(*chain.from_iterable(signs), *notes),
         repaired=bool(alive) and all(one.repaired for one in alive),
-        resolves_after=max((one.resolves_after for one in alive), default=0.0),
+        resolves_after=max(waits, default=0.0) if all(waits) else 0.0,
         incomplete_since=min(missed, default=""),
     )
 
@@ -290,10 +287,3 @@ def _severity(detector: str, parts: Iterable[Finding], alive: Sequence[Finding])
     is_broken = any(one.repair or one.state == "quiet" for one in alive)
     is_critical = worst is Severity.CRITICAL or is_broken or len(alive) >= _MANY
     return Severity.CRITICAL if is_critical else Severity.WARNING
-
-
-def _signs(parts: Sequence[Finding]) -> Sequence[dict[str, Any]]:
-    """Return the latest signs of all."""
-    latest = nlargest(MOST_EVIDENCE, parts, key=lambda one: one.last_seen)
-    signs = [one for part in latest for one in part.evidence if "note" not in one]
-    return sorted(signs, key=lambda one: datetime.fromisoformat(one["time"]))[-MOST_EVIDENCE:]

@@ -24,7 +24,7 @@ class _Ranked(StrEnum):
     @property
     def rank(self) -> int:
         """Its place in the order: the worst severity has the largest, the surest the smallest."""
-        return _RANKS[self]
+        return [*type(self)].index(self)
 
 
 class Severity(_Ranked):
@@ -41,9 +41,6 @@ class Confidence(_Ranked):
     CERTAIN = "certain"
     LIKELY = "likely"
     POSSIBLE = "possible"
-
-
-_RANKS: Final = {one: rank for kind in (Severity, Confidence) for rank, one in enumerate(kind)}
 
 
 class Actor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -68,11 +65,6 @@ class Actor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 class FoundObject(ObjectKey, frozen=True, array_like=False):
     """The object it happens to."""
-
-    @property
-    def api_version(self) -> str:
-        """`apps/v1`; of the core group `v1`."""
-        return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def resource_name(self) -> str:
@@ -164,7 +156,7 @@ class Finding(
     repaired  what was wrong in the stored object is right again, and no sign came since: it is
             resolved after a while without a sign
     resolves_after  how many seconds after its last sign it is resolved, if no sign comes; 0 where
-            it is resolved, or what is wrong in the stored object is still wrong
+            it is resolved, what is wrong in the stored object is still wrong, or it is incomplete
     repair  the command that puts lost values back by hand; "" where there is none
     incomplete_since  since when reviews of its object have been lost or not judged, so that signs
             may have been missed: until they are complete it is not resolved; "" where they are
@@ -207,9 +199,7 @@ class Finding(
         """What it is about, as people read it: `pods shop/web-1 /status`, `3,000 pods /status`."""
         where = self.object
         names = "/".join(part for part in (where.namespace, where.name) if part)
-        what = f"{where.resource_name} {names}"
-        if self.objects is not None:
-            what = self.objects.label
+        what = self.objects.label if self.objects else f"{where.resource_name} {names}"
         return f"{what} /{self.subresource}" if self.subresource else what
 
     @property
@@ -224,11 +214,7 @@ class Finding(
         In Unix seconds, if no sign comes. It only waits where nothing is left of it and no sign
         comes any more. It is whole where what was wrong is right again, and its next sign overdue.
         """
-        if (
-            self.state != "open"
-            or self.incomplete_since
-            or not (self.repaired or self.resolves_after)
-        ):
+        if not self.resolves_after:
             return inf, inf
         first, last = (
             datetime.fromisoformat(at).timestamp() for at in (self.first_seen, self.last_seen)

@@ -129,7 +129,7 @@ class KubeEventSink:
             is_good=transition is Transition.RESOLVED,
             note=note,
             regarding={
-                "apiVersion": where.api_version,
+                "apiVersion": f"{where.group}/{where.version}".lstrip("/"),
                 "kind": self.kind_of(where),
                 "namespace": where.namespace,
                 "name": where.name,

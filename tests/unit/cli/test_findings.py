@@ -168,7 +168,12 @@ def test_who_causes_a_consequence_is_named_in_its_place():
 
 
 def test_what_is_over_on_an_object_is_said_though_its_cause_goes_on_elsewhere():
-    done = {"repaired": True, "first_seen": ago(seconds=40), "last_seen": ago(seconds=30)}
+    done = {
+        "repaired": True,
+        "resolves_after": 60.0,
+        "first_seen": ago(seconds=40),
+        "last_seen": ago(seconds=30),
+    }
     now = {"repaired": False, "last_seen": ago(seconds=0)}
     known = known_of([finding("f1", object=PODS, **now), finding("f2", part_of="f1", **done)])
     (found,) = known.of(view("u1"))

@@ -81,6 +81,6 @@ def test_a_late_observed_generation_follows_from_a_fight_over_the_same_object(ca
 
 
 def test_each_finding_comes_directly_beneath_its_cause():
-    names = [("b", "a"), ("a", ""), ("c", ""), ("d", "a"), ("e", "unknown")]
+    names = [("b", "a"), ("f", "b"), ("a", ""), ("c", ""), ("d", "a"), ("e", "unknown")]
     found = [finding(id=one, caused_by=cause) for one, cause in names]
-    assert [one.id for one in beneath_causes(found)] == ["a", "b", "d", "c", "e"]
+    assert [one.id for one in beneath_causes(found)] == ["a", "b", "f", "d", "c", "e"]

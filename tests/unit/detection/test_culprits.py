@@ -51,7 +51,7 @@ def test_what_has_no_culprit_in_common_is_not_folded_and_what_has_is_as_severe_a
     if case.get("severity"):
         assert whole_of(findings).severity == case["severity"], case.because
     else:
-        assert fold(findings) is findings, case.because
+        assert fold(findings) == findings, case.because
 
 
 def test_findings_that_were_over_before_are_no_part_of_what_goes_on_now():
