@@ -65,7 +65,7 @@ class Detection:
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
         self._lives: Final = Lives()
-        self._refused: Final = Refused(self._lives, self.history)
+        self._refused: Final = Refused(self.history)
         self.honesty: Final = Numbers()
         others = [one() for one in ALL if one not in {Lives, Refused, Numbers, Chases}]
         asked = *others, self.honesty, self._lives, self._refused, Chases(self.history)
@@ -223,7 +223,7 @@ class Detection:
             if write.operation is Operation.DELETE:
                 # What was wrong with the object is gone with it.
                 self.ledger.look(fact.key, lambda _: False, fact.time)
-            self._enter(self._questions.ask(one))
+            self._enter(self._questions.ask([one]))
 
     def _judge_update(self, write: Write) -> None:
         past = self.history.find(write.object) if write.missing else None

@@ -206,7 +206,12 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.subresource != "status"
 
     def pointers(self) -> tuple[str, ...]:
-        """JSON Pointers of what it changed: the leaves; the fields where only notation differs."""
+        """JSON Pointers of what it changed: the leaves; the fields where only notation differs.
+
+        None of a creation: nothing was there to be changed.
+        """
+        if self.operation is Operation.CREATE:
+            return ()
         if self.content.admitted.changes:
             return tuple(change.pointer for change in self.content.admitted)
         fields = (("/status", self.touches_status), ("/spec", self.touches_more))

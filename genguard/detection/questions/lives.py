@@ -15,13 +15,14 @@ was created after that one was deleted: Pods that are drained in a wave were all
 each of them is a first turn. What has a new parent or a new template is another object.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from math import inf
 from typing import ClassVar, Final
 
 import msgspec
 
 from genguard.admission.review import JoinKey, Operation, Phase
-from genguard.detection.correlate import Joined, without_uid
+from genguard.detection.correlate import Joined
 from genguard.detection.fact import Fact
 from genguard.detection.questions.question import (
     Answers,
@@ -44,20 +45,18 @@ _TURNS: Final = 4
 """A person who deletes a Pod so that it starts again does so two or three times."""
 _TIMES_OF_TURNS: Final = 4.0
 _SECONDS_OF_TURNS: Final = 10.0
-
-
-SECONDS_OF_TURN: Final = 600.0
+_SECONDS_OF_TURN: Final = 600.0
 """What lives longer, or comes back later, is no loop."""
-MOST_LIVES: Final = 20_000
+_MOST_LIVES: Final = 20_000
 MOST_BYTES: Final = 8 * 1024 * 1024
-MOST_ENDED: Final = 5_000
-MOST_OWN: Final = 2_000
-MOST_BYTES_OWN: Final = 1024 * 1024
-MOST_BYTES_ENDED: Final = 2 * 1024 * 1024
+_MOST_PLACES: Final = 7_000
+MOST_BYTES_OF_PLACES: Final = 3 * 1024 * 1024
+_MOST_USERS: Final = 2_000
+MOST_BYTES_OF_USERS: Final = 1024 * 1024
 _MOST_AT_ONCE: Final = 40
 """Deletions of one place that no creation has followed yet."""
 _SYSTEM: Final = "system:serviceaccount:kube-system:"
-COLLECTOR: Final = f"{_SYSTEM}generic-garbage-collector"
+_COLLECTOR: Final = f"{_SYSTEM}generic-garbage-collector"
 """Deletes what has no owner any more. Where it does so by turns, the creator names a bad owner."""
 _FINISHERS: Final = frozenset(
     {
@@ -78,153 +77,110 @@ _FINISHERS: Final = frozenset(
     }
 )
 """They delete because of something else: a time that is over, a namespace or a node that goes."""
-"""The kubelet ends what others have deleted, and registers its node when the machine is back."""
 _NODES: Final = ("", "nodes")
 
 
-class Turns(msgspec.Struct, frozen=True, gc=False):
-    """Turns that follow one from another; times in seconds.
+class _Actor(msgspec.Struct, frozen=True, gc=False):
+    """Who takes turns; `likeness` of what he creates, None where he only deletes."""
 
-    creator, deleter  who takes turns
-    likeness          of the object that was deleted; of a pair of owners `likeness_of_other` is
-                      that of the objects which the deleter creates
-    turns             how many
-    deleted           when the last object was deleted
-    shortest_life, longest_life   from a creation to the deletion
-    shortest_gap, longest_gap     from a deletion to the next creation; 0 of the first turn
-    """
-
-    creator: Requester
-    deleter: Requester
-    likeness: int
-    turns: int
-    deleted: float
-    shortest_life: float
-    longest_life: float
-    shortest_gap: float = 0.0
-    longest_gap: float = 0.0
-    likeness_of_other: int | None = None
+    requester: Requester
+    likeness: int | None = None
 
     @property
-    def is_collected(self) -> bool:
-        """Whether the garbage collector is the one who deletes."""
-        return self.deleter.user == COLLECTOR
+    def user(self) -> str:
+        return self.requester.user
 
 
-class _Life(msgspec.Struct, frozen=True, gc=False):
-    """An object that is there; `since` it was created, `earlier` are the turns before it."""
+class _Life(msgspec.Struct, gc=False):
+    """An object that is there, or that was deleted, and the turns that it follows.
+
+    since             when it was created; ended: when it was deleted
+    creator, deleter  of a pair of owners each creates in the other's place, and they change parts
+    turns             how many ended with that deleter
+    lives, gaps       seconds from a creation to the deletion, and from there to the next creation:
+                      the fewest and the most
+    """
 
     place: JoinKey
     since: float
-    creator: Requester
-    likeness: int
-    earlier: Turns | None
+    creator: _Actor
+    deleter: _Actor = _Actor(Requester("", ""))
+    turns: int = 0
+    ended: float = 0.0
+    lives: tuple[float, float] = (inf, 0.0)
+    gaps: tuple[float, float] = (inf, 0.0)
 
 
-class _Ended(msgspec.Struct, frozen=True, gc=False):
-    """Deletions of one place that no creation has followed.
+class _Place(msgspec.Struct, gc=False):
+    """Where an object was deleted, and none was created since, or not yet for each.
 
-    most, at  the most turns that were told of this place, and when
+    waiting   deleted objects that no creation has followed
+    most, at  the most turns that were told, and when
+    owner     the user who has deleted what he had created himself
     """
 
-    turns: tuple[Turns, ...] = ()
+    waiting: tuple[_Life, ...] = ()
     most: int = 0
     at: float = 0.0
-
-
-_NONE_ENDED: Final = _Ended()
+    owner: str = ""
 
 
 class Lives(Question):
     """See the module.
 
-    It remembers objects that are there, by uid, and deletions that wait for the next creation.
+    It remembers objects that are there, by uid, and places where one was deleted.
     """
 
     findings: ClassVar = (RECREATION,)
 
     def __init__(self) -> None:
-        self._lives: Final[Bounded[str, _Life]] = Bounded(MOST_LIVES, MOST_BYTES)
-        self._ended: Final[Bounded[JoinKey, _Ended]] = Bounded(MOST_ENDED, MOST_BYTES_ENDED)
-        self._own: Final[Bounded[JoinKey, str]] = Bounded(MOST_OWN, MOST_BYTES_OWN)
-        """Places whose object was deleted by the user who had created it."""
-        self._made_again: Final[Bounded[str, tuple[str, float]]] = Bounded(MOST_OWN, MOST_BYTES_OWN)
+        self._lives: Final[Bounded[str, _Life]] = Bounded(_MOST_LIVES, MOST_BYTES)
+        self._places: Final[Bounded[JoinKey, _Place]] = Bounded(_MOST_PLACES, MOST_BYTES_OF_PLACES)
+        self._made_again: Final[Bounded[str, tuple[str, float]]] = Bounded(
+            _MOST_USERS, MOST_BYTES_OF_USERS
+        )
         """By namespace: who last created an object that was his own before, and when."""
-        self._wrote_node: Final[Bounded[str, float]] = Bounded(MOST_OWN, MOST_BYTES_OWN)
+        self._wrote_node: Final[Bounded[str, float]] = Bounded(_MOST_USERS, MOST_BYTES_OF_USERS)
         """Users by name, and when they last wrote the spec of a node."""
 
-    def __len__(self) -> int:
-        return len(self._lives)
-
-    def is_there(self, uid: str) -> bool:
-        """Return whether an object was created and not deleted since, as far as is remembered."""
-        return self._lives.get(uid) is not None
+    def write_node(self, fact: Fact) -> None:
+        """Note who writes the spec of a node, as those do who drain it."""
+        self._wrote_node.put(fact.key.user, fact.time, fact.key.size)
 
     def ask(self, event: Event) -> Answers:
         """Ask whether an object was deleted once more."""
         if not isinstance(event, Joined) or event.fact.phase is not Phase.OUTCOME:
             return
-        if event.fact.operation is Operation.CREATE:
-            self._create(event.fact)
-        else:
-            turns = self._delete(event.fact)
-            yield from RECREATION.of(_recreated(turns) if turns is not None else ())
+        fact, life = event.fact, self._lives.get(event.fact.key.uid)
+        if fact.operation is Operation.DELETE and life is not None:
+            self._lives.pop(fact.key.uid)
+            yield from self._delete(life, fact)
+        elif fact.operation is Operation.CREATE and fact.key.uid and life is None:
+            # An API server calls again after a broken connection: then it is known already.
+            place = msgspec.structs.replace(fact.key, uid="", user="")
+            actor = _Actor(fact.requester, fact.likeness)
+            life = self._follow(place, fact) or _Life(place, fact.time, actor)
+            self._lives.put(fact.key.uid, life, 2 * fact.key.size)
 
-    def _create(self, fact: Fact) -> None:
-        key = fact.key
-        if not key.uid or self.is_there(key.uid):
-            return  # an API server calls again after a broken connection
-        earlier = self._follows(fact) if len(self._ended) else None
-        place = msgspec.structs.replace(key, uid="", user="")
-        if len(self._own) and self._own.get(place) == key.user:
-            self._own.pop(place)
-            self._made_again.put(key.namespace, (key.user, fact.time), key.size)
-        life = _Life(place, fact.time, fact.requester, fact.likeness, earlier)
-        self._lives.put(key.uid, life, 2 * key.size)
-
-    def _delete(self, fact: Fact) -> Turns | None:
-        """Take in a deletion; return the turns, if they are more than ever before in this place."""
-        uid = fact.key.uid
-        life = self._lives.get(uid)
-        if life is None:
+    def _follow(self, where: JoinKey, fact: Fact) -> _Life | None:
+        """Return what a creation follows: the turns of the oldest deletion that waits."""
+        place, user = self._places.get(where) or _Place(), fact.key.user
+        if place.owner == user:
+            place.owner = ""
+            self._made_again.put(where.namespace, (user, fact.time), fact.key.size)
+        if not place.waiting:
             return None
-        self._lives.pop(uid)
-        found = _turns(life, fact)
-        if found is None:
-            if fact.key.user == life.creator.user and not life.place.resource_version:
-                self._own.put(life.place, fact.key.user, 2 * life.place.size)
+        life, *rest = place.waiting
+        self._put(where, place, rest)
+        if life.deleter.user == user:
+            life.creator, life.deleter = life.deleter, life.creator
+        who, gap = life.creator, fact.time - life.ended
+        is_same = who.user == user and who.likeness in {None, fact.likeness}
+        if not is_same or gap > _SECONDS_OF_TURN or self._is_of_suite(fact, life.ended):
             return None
-        if (self._wrote_node.get(fact.key.user) or 0.0) > life.since:
-            return None
-        ended = self._ended.get(life.place) or _NONE_ENDED
-        if fact.time - ended.at > SECONDS_OF_TURN:
-            ended = _NONE_ENDED
-        waiting = (*ended.turns, found)[-_MOST_AT_ONCE:]
-        if found.turns <= ended.most:
-            self._put(life.place, _Ended(waiting, ended.most, ended.at))
-            return None
-        self._put(life.place, _Ended(waiting, found.turns, fact.time))
-        return found
-
-    def _follows(self, fact: Fact) -> Turns | None:
-        """Return the turns that a creation follows: those of the oldest deletion that waits."""
-        place = msgspec.structs.replace(without_uid(fact.key), user="")
-        ended = self._ended.get(place)
-        if ended is None or not ended.turns:
-            return None
-        first, *rest = ended.turns
-        self._put(place, _Ended(tuple(rest), ended.most, ended.at))
-        gap = fact.time - first.deleted
-        if first.deleter.user == fact.key.user:
-            first = _from_the_other_side(first, fact)
-        is_same = first.creator.user == fact.key.user and first.likeness == fact.likeness
-        if not is_same or gap > SECONDS_OF_TURN or self._is_of_suite(fact, first.deleted):
-            return None
-        return msgspec.structs.replace(
-            first,
-            shortest_gap=gap if first.turns == 1 else min(first.shortest_gap, gap),
-            longest_gap=max(first.longest_gap, gap),
-        )
+        life.creator, life.since = _Actor(who.requester, fact.likeness), fact.time
+        life.gaps = _with(gap, life.gaps)
+        return life
 
     def _is_of_suite(self, fact: Fact, since: float) -> bool:
         """Whether another user has made his own object again just before, in this namespace."""
@@ -234,78 +190,70 @@ class Lives(Question):
                 return True
         return False
 
-    def write_node(self, fact: Fact) -> None:
-        """Note who writes the spec of a node, as those do who drain it."""
-        self._wrote_node.put(fact.key.user, fact.time, fact.key.size)
+    def _delete(self, life: _Life, fact: Fact) -> Answers:
+        """Take in a deletion; tell the turns, if they are more than ever before in this place."""
+        place, user = self._places.get(life.place) or _Place(), fact.key.user
+        if user == life.creator.user:
+            if not life.place.resource_version:
+                place.owner = user
+                self._put(life.place, place, place.waiting)
+            return
+        lasted = fact.time - life.since
+        if lasted > _SECONDS_OF_TURN or _is_of_course(life, fact):
+            return
+        if (self._wrote_node.get(user) or 0.0) > life.since:
+            return
+        if life.deleter.user != user:
+            life = _Life(life.place, life.since, life.creator, _Actor(fact.requester))
+        life.turns, life.ended, life.lives = life.turns + 1, fact.time, _with(lasted, life.lives)
+        if fact.time - place.at > _SECONDS_OF_TURN:
+            place = _Place()
+        self._put(life.place, place, (*place.waiting, life)[-_MOST_AT_ONCE:])
+        if life.turns > place.most:
+            place.most, place.at = life.turns, fact.time
+            yield from _recreated(life)
 
-    def _put(self, place: JoinKey, ended: _Ended) -> None:
-        self._ended.put(place, ended, place.size * (1 + len(ended.turns)))
-
-
-def _from_the_other_side(turns: Turns, fact: Fact) -> Turns:
-    """Return the turns where who has deleted creates, and is expected to be deleted next."""
-    other = turns.likeness_of_other
-    return msgspec.structs.replace(
-        turns,
-        creator=turns.deleter,
-        deleter=turns.creator,
-        likeness=fact.likeness if other is None else other,
-        likeness_of_other=turns.likeness,
-    )
-
-
-def _turns(life: _Life, fact: Fact) -> Turns | None:
-    """Return the turns that end with a deletion; None where it is no turn of another actor."""
-    user, lasted = fact.key.user, fact.time - life.since
-    if fact.is_over or user == life.creator.user or lasted > SECONDS_OF_TURN:
-        return None
-    if user in _FINISHERS or user.startswith(NODE_USER):
-        return None
-    if (life.place.group, life.place.resource) == _NODES and life.creator.user.startswith(
-        NODE_USER
-    ):
-        return None
-    earlier = life.earlier
-    if earlier is None or earlier.deleter.user != user:
-        creator, likeness = life.creator, life.likeness
-        return Turns(creator, fact.requester, likeness, 1, fact.time, lasted, lasted)
-    return msgspec.structs.replace(
-        earlier,
-        turns=earlier.turns + 1,
-        deleted=fact.time,
-        shortest_life=min(earlier.shortest_life, lasted),
-        longest_life=max(earlier.longest_life, lasted),
-    )
+    def _put(self, where: JoinKey, place: _Place, waiting: Sequence[_Life]) -> None:
+        place.waiting = tuple(waiting)
+        self._places.put(where, place, where.size * (2 + len(waiting)))
 
 
-def _recreated(turns: Turns) -> Iterator[Signal]:
-    if turns.turns < _TURNS:
-        return
+def _is_of_course(life: _Life, fact: Fact) -> bool:
+    """Whether a deletion follows from something else, or what is deleted was done.
+
+    The kubelet ends what others have deleted, and registers its node when the machine is back.
+    """
+    user, place = fact.key.user, life.place
+    is_node = (place.group, place.resource) == _NODES and life.creator.user.startswith(NODE_USER)
+    return fact.is_over or user in _FINISHERS or user.startswith(NODE_USER) or is_node
+
+
+def _recreated(life: _Life) -> Answers:
+    creator, deleter = life.creator.requester, life.deleter.requester
+    is_collected = deleter.user == _COLLECTOR
     # The garbage collector comes when it has time. The same owner each time says enough.
-    if not turns.is_collected and not _are_alike(turns.shortest_life, turns.longest_life):
+    is_steady = _are_alike(life.gaps) and (is_collected or _are_alike(life.lives))
+    if life.turns < _TURNS or not is_steady:
         return
-    if not _are_alike(turns.shortest_gap, turns.longest_gap):
-        return
-    creator, deleter = turns.creator, turns.deleter
-    if turns.is_collected:
+    message = f"{deleter.user} deletes what {creator.user} creates again"
+    if is_collected:
         message = (
             f"{creator.user} creates it again and again, and the garbage collector deletes it: "
             "the owner that it names is not there"
         )
-    elif turns.likeness_of_other is not None:
+    elif life.deleter.likeness is not None:
         first, second = sorted((creator.user, deleter.user))
         message = f"{first} and {second} each delete it and create it as their own"
-    else:
-        message = f"{deleter.user} deletes what {creator.user} creates again"
-    yield Signal(
-        Blame.REQUESTER,
-        (),
-        message,
-        (creator,) if turns.is_collected else (deleter, creator),
-        evidence={"turns": turns.turns, "longestLifeSeconds": round(turns.longest_life, 1)},
-    )
+    actors = (creator,) if is_collected else (deleter, creator)
+    evidence = {"turns": life.turns, "longestLifeSeconds": round(life.lives[1], 1)}
+    yield RECREATION, Signal(Blame.REQUESTER, (), message, actors, evidence=evidence)
 
 
-def _are_alike(shortest: float, longest: float) -> bool:
+def _with(seconds: float, span: tuple[float, float]) -> tuple[float, float]:
+    """Return the fewest and the most seconds, these among them."""
+    return min(span[0], seconds), max(span[1], seconds)
+
+
+def _are_alike(span: tuple[float, float]) -> bool:
     """Return whether times in seconds are those of one cause; short ones always are."""
-    return longest <= _TIMES_OF_TURNS * shortest + _SECONDS_OF_TURNS
+    return span[1] <= _TIMES_OF_TURNS * span[0] + _SECONDS_OF_TURNS

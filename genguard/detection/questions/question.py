@@ -38,10 +38,6 @@ class Declared:
     is_harm: bool = False
     worst: Severity = Severity.CRITICAL
 
-    def of(self, signals: "Iterable[Signal]") -> "Answers":
-        """Yield the signals as those of this finding."""
-        return ((self, one) for one in signals)
-
 
 class Blame(StrEnum):
     """Between which phases it happened, which decides who can have done it."""
@@ -69,7 +65,6 @@ class Signal:
                 sign comes as late as that
     averted     what would be wrong, had genguard not restored it: a write that nobody restores may
                 do it yet
-    of          the write, where it is another one than that of the event
     """
 
     blame: Blame
@@ -82,7 +77,6 @@ class Signal:
     damage: Damage | None = None
     averted: Damage | None = None
     pace: float = 0.0
-    of: Write | None = None
 
 
 def signal(
@@ -189,38 +183,35 @@ class Questions:
 
         An earlier write that it shows to have been stored is asked about as well.
         """
-        past, errors = history.of(write.object), list[Exception]()
+        found = self.ask(_events(write, history))
         if Phase.OUTCOME in write.missing:
-            # Not remembered, as it may have been refused. What other webhooks did is true anyway.
-            found = self._ask(Seen(write, past), errors)
-            yield from (one for one in found if one[1].blame is Blame.OTHERS)
-        else:
-            stored = history.confirm(past, write)
-            if stored is not None:
-                yield from self._ask(Stored(stored, past), errors)
-            history.add(past, write)
-            yield from self._ask(Seen(write, past), errors)
-        _raise(errors)
+            # It may have been refused. What other webhooks did is true anyway.
+            return (one for one in found if one[1].blame is Blame.OTHERS)
+        return found
 
-    def ask(self, event: Joined) -> Found:
-        """Yield all that is wrong with what is no update that may be stored."""
+    def ask(self, events: Iterable[Event]) -> Found:
+        """Ask all about each event; what one raises ends no other."""
         errors: list[Exception] = []
-        yield from self._ask(event, errors)
-        _raise(errors)
-
-    def _ask(self, event: Event, errors: list[Exception]) -> Found:
-        """Ask all; what one raises is added to `errors`, and ends no other."""
-        for question in self._questions:
-            try:
-                for found, signal in question.ask(event):
-                    if self._only and found.name not in self._only:
-                        continue
-                    told = replace(signal, minor=True) if found.worst is Severity.INFO else signal
-                    yield found.name, told, signal.of or event.write
-            except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
-                errors.append(error)
+        for event in events:
+            for question in self._questions:
+                try:
+                    for found, told in question.ask(event):
+                        if not self._only or found.name in self._only:
+                            is_info = found.worst is Severity.INFO
+                            one = replace(told, minor=True) if is_info else told
+                            yield found.name, one, event.write
+                except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
+                    errors.append(error)
+        if errors:
+            raise ExceptionGroup("questions failed", errors)
 
 
-def _raise(errors: list[Exception]) -> None:
-    if errors:
-        raise ExceptionGroup("questions failed", errors)
+def _events(write: Write, history: History) -> Iterator[Event]:
+    """Yield what is to be asked about, and remember a write that may be stored in between."""
+    past = history.of(write.object)
+    if Phase.OUTCOME not in write.missing:
+        stored = history.confirm(past, write)
+        if stored is not None:
+            yield Stored(stored, past)
+        history.add(past, write)
+    yield Seen(write, past)
