@@ -7,7 +7,7 @@ the leader alone takes them.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -31,7 +31,7 @@ from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
-from genguard.detection.questions.question import Found, Questions
+from genguard.detection.questions.question import Found, ask, judge
 from genguard.detection.questions.refused import Refused
 from genguard.detection.reduce import Reviewed, reduce
 from genguard.detection.suspects import Suspects
@@ -49,13 +49,11 @@ class Detection:
         suspects: Suspects | None = None,
         history: History | None = None,
         *,
-        only: Collection[str] = (),
         own_user: str = "",
         shows: Shows = Shows.PLAIN,
     ) -> None:
         """Start without any memory.
 
-        only      names of the findings that are heard, all where there is none
         own_user  writes of this user are genguard's own
         shows     which values of objects are kept and shown
         """
@@ -68,8 +66,8 @@ class Detection:
         self._refused: Final = Refused(self.history)
         self.honesty: Final = Numbers()
         others = [one() for one in ALL if one not in {Lives, Refused, Numbers, Chases}]
-        asked = *others, self.honesty, self._lives, self._refused, Chases(self.history)
-        self._questions: Final = Questions(asked, only)
+        mine = self.honesty, self._lives, self._refused, Chases(self.history)
+        self._questions: Final = (*others, *mine)
         self._completed: list[Joined | Fact] = []
         self._shows: Final = shows
         self.unreadable = 0
@@ -223,7 +221,7 @@ class Detection:
             if write.operation is Operation.DELETE:
                 # What was wrong with the object is gone with it.
                 self.ledger.look(fact.key, lambda _: False, fact.time)
-            self._enter(self._questions.ask([one]))
+            self._enter(ask(self._questions, [one]))
 
     def _judge_update(self, write: Write) -> None:
         past = self.history.find(write.object) if write.missing else None
@@ -239,7 +237,7 @@ class Detection:
             self._count_unchanged(write)
         if write.has_outcome and write.writes_status:
             self.ledger.look(write.object, lambda one: survives(one, write), write.time)
-        self._enter(self._questions.judge(write, self.history))
+        self._enter(judge(self._questions, write, self.history))
 
     def _count_unchanged(self, write: Write) -> None:
         """Count an update of a status that leaves the object as it is stored."""

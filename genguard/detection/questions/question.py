@@ -1,10 +1,10 @@
 """What a question is asked about, what it declares and answers, and who asks all questions."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
@@ -65,6 +65,7 @@ class Signal:
                 sign comes as late as that
     averted     what would be wrong, had genguard not restored it: a write that nobody restores may
                 do it yet
+    of          the write, where it is another one than that of the event
     """
 
     blame: Blame
@@ -77,6 +78,7 @@ class Signal:
     damage: Damage | None = None
     averted: Damage | None = None
     pace: float = 0.0
+    of: Write | None = None
 
 
 def signal(
@@ -167,43 +169,35 @@ Found = Iterator[tuple[str, Signal, Write]]
 """The name of a finding, its signal, and the write that it is about."""
 
 
-class Questions:
-    """Asks every question. Read each answer to the end.
+def judge(questions: Sequence[Question], write: Write, history: History) -> Found:
+    """Remember a write, and yield all that is wrong with it: see `ask`.
+
+    An earlier write that it shows to have been stored is asked about as well.
+    """
+    found = ask(questions, _events(write, history))
+    if Phase.OUTCOME in write.missing:
+        # It may have been refused. What other webhooks did is true anyway.
+        return (one for one in found if one[1].blame is Blame.OTHERS)
+    return found
+
+
+def ask(questions: Sequence[Question], events: Iterable[Event]) -> Found:
+    """Ask all about each event. Read the answer to the end.
 
     What questions raise comes then, in one ExceptionGroup, after the signals of all others.
     """
-
-    def __init__(self, questions: Iterable[Question], only: Collection[str] = ()) -> None:
-        """`only`: names of the findings that are heard, all where there is none."""
-        self._questions: Final = tuple(questions)
-        self._only: Final = only
-
-    def judge(self, write: Write, history: History) -> Found:
-        """Remember a write, and yield all that is wrong with it.
-
-        An earlier write that it shows to have been stored is asked about as well.
-        """
-        found = self.ask(_events(write, history))
-        if Phase.OUTCOME in write.missing:
-            # It may have been refused. What other webhooks did is true anyway.
-            return (one for one in found if one[1].blame is Blame.OTHERS)
-        return found
-
-    def ask(self, events: Iterable[Event]) -> Found:
-        """Ask all about each event; what one raises ends no other."""
-        errors: list[Exception] = []
-        for event in events:
-            for question in self._questions:
-                try:
-                    for found, told in question.ask(event):
-                        if not self._only or found.name in self._only:
-                            is_info = found.worst is Severity.INFO
-                            one = replace(told, minor=True) if is_info else told
-                            yield found.name, one, event.write
-                except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
-                    errors.append(error)
-        if errors:
-            raise ExceptionGroup("questions failed", errors)
+    errors: list[Exception] = []
+    for event in events:
+        for question in questions:
+            try:
+                for found, told in question.ask(event):
+                    is_info = found.worst is Severity.INFO
+                    one = replace(told, minor=True) if is_info else told
+                    yield found.name, one, one.of or event.write
+            except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
+                errors.append(error)
+    if errors:
+        raise ExceptionGroup("questions failed", errors)
 
 
 def _events(write: Write, history: History) -> Iterator[Event]:

@@ -67,7 +67,8 @@ class Story:
         suspects = Suspects(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self.detection = Detection(suspects, only=only)
+        self.detection = Detection(suspects)
+        self._only = only
         self._resource = resource
         self._numbers = itertools.count(1)
         self._now = 0.0
@@ -102,7 +103,8 @@ class Story:
         """A last write shows what was stored, and changes nothing."""
         self._write({"by": "nobody"}, str(next(self._numbers)))
         self.detection.finish(self._now)
-        return iter(self.detection.findings())
+        found = self.detection.findings()
+        return (one for one in found if not self._only or one.detector in self._only)
 
     def rows(self) -> list[Row]:
         """All findings as they are saved."""
