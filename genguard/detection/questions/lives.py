@@ -184,11 +184,8 @@ class Lives(Question):
 
     def _is_of_suite(self, fact: Fact, since: float) -> bool:
         """Whether another user has made his own object again just before, in this namespace."""
-        for namespace in (fact.key.namespace, ""):
-            user, at = self._made_again.get(namespace) or ("", 0.0)
-            if user and user != fact.key.user and since <= at <= fact.time:
-                return True
-        return False
+        made = (self._made_again.get(namespace) for namespace in (fact.key.namespace, ""))
+        return any(one and one[0] != fact.key.user and since <= one[1] <= fact.time for one in made)
 
     def _delete(self, life: _Life, fact: Fact) -> Answers:
         """Take in a deletion; tell the turns, if they are more than ever before in this place."""

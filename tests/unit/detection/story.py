@@ -42,6 +42,7 @@ class Story:
     at, by, to  when; who asks; the subresource, "" is the object itself; lists take turns
     pod         the pod of who asks; a list takes turns
     of          the name of the object, where it is not the only one; a list takes turns
+    resource    of the object, where it is another one than that of the case
     owner       the uid of its owner, which is its name with "uid-of-" before it; a list takes turns
     asks        the top-level fields that the writer changes, and the fields of metadata; a list
                 takes turns
@@ -69,7 +70,7 @@ class Story:
         )
         self.detection = Detection(suspects)
         self._only = only
-        self._resource = resource
+        self._usual = self._resource = resource
         self._numbers = itertools.count(1)
         self._now = 0.0
         self._reached = 1
@@ -91,7 +92,7 @@ class Story:
             self._now += next(gaps)
 
     def _play(self, step: dict[str, Any], turns: Iterator[Any]) -> None:
-        number = str(next(self._numbers))
+        number, self._resource = str(next(self._numbers)), step.get("resource", self._usual)
         if "creates" in step:
             self._create({**step, "asks": next(turns)}, number)
         elif "deletes" in step:
