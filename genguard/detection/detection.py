@@ -29,7 +29,6 @@ from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
 from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
-from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.question import Found, ask, judge
 from genguard.detection.questions.refused import Refused
@@ -62,11 +61,10 @@ class Detection:
         self._correlator: Final = Correlator()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
-        self._lives: Final = Lives()
         self._refused: Final = Refused(self.history)
         self.honesty: Final = Numbers()
-        others = [one() for one in ALL if one not in {Lives, Refused, Numbers, Chases}]
-        mine = self.honesty, self._lives, self._refused, Chases(self.history)
+        others = [one() for one in ALL if one not in {Refused, Numbers, Chases}]
+        mine = self.honesty, self._refused, Chases(self.history)
         self._questions: Final = (*others, *mine)
         self._completed: list[Joined | Fact] = []
         self._shows: Final = shows
@@ -160,8 +158,6 @@ class Detection:
         if fact.operation is Operation.UPDATE:
             if fact.phase is Phase.MUTATE:
                 self._note(fact)
-            if fact.compared_fields and fact.key.resource == "nodes" and not fact.key.group:
-                self._lives.write_node(fact)
         elif fact.phase is Phase.OUTCOME:
             correlator.expect_outcomes(fact.key.group, fact.key.resource)
         self._completed += correlator.see(fact)

@@ -32,7 +32,7 @@ from genguard.detection.questions.question import (
     Question,
     Signal,
 )
-from genguard.detection.write import NODE_USER, Requester
+from genguard.detection.write import NODE_USER, ObjectKey, Requester
 from genguard.objects.bounded import Bounded
 
 RECREATION: Final = Declared(
@@ -51,8 +51,7 @@ _MOST_LIVES: Final = 20_000
 MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_PLACES: Final = 7_000
 MOST_BYTES_OF_PLACES: Final = 3 * 1024 * 1024
-_MOST_USERS: Final = 2_000
-MOST_BYTES_OF_USERS: Final = 1024 * 1024
+MOST_USERS: Final = 2_000
 _MOST_AT_ONCE: Final = 40
 """Deletions of one place that no creation has followed yet."""
 _SYSTEM: Final = "system:serviceaccount:kube-system:"
@@ -136,38 +135,37 @@ class Lives(Question):
     def __init__(self) -> None:
         self._lives: Final[Bounded[str, _Life]] = Bounded(_MOST_LIVES, MOST_BYTES)
         self._places: Final[Bounded[JoinKey, _Place]] = Bounded(_MOST_PLACES, MOST_BYTES_OF_PLACES)
-        self._made_again: Final[Bounded[str, tuple[str, float]]] = Bounded(
-            _MOST_USERS, MOST_BYTES_OF_USERS
-        )
-        """By namespace: who last created an object that was his own before, and when."""
-        self._wrote_node: Final[Bounded[str, float]] = Bounded(_MOST_USERS, MOST_BYTES_OF_USERS)
-        """Users by name, and when they last wrote the spec of a node."""
-
-    def write_node(self, fact: Fact) -> None:
-        """Note who writes the spec of a node, as those do who drain it."""
-        self._wrote_node.put(fact.key.user, fact.time, fact.key.size)
+        self._made_again: Final[Bounded[int, tuple[int, float]]] = Bounded(MOST_USERS)
+        """By namespace: who last created an object that was his own before, and when; as hashes."""
+        self._wrote_node: Final[Bounded[int, float]] = Bounded(MOST_USERS)
+        """Users, and when they last wrote the spec of a node, as those do who drain it."""
 
     def ask(self, event: Event) -> Answers:
         """Ask whether an object was deleted once more."""
-        if not isinstance(event, Joined) or event.fact.phase is not Phase.OUTCOME:
-            return
-        fact, life = event.fact, self._lives.get(event.fact.key.uid)
-        if fact.operation is Operation.DELETE and life is not None:
-            self._lives.pop(fact.key.uid)
-            yield from self._delete(life, fact)
-        elif fact.operation is Operation.CREATE and fact.key.uid and life is None:
-            # An API server calls again after a broken connection: then it is known already.
-            place = msgspec.structs.replace(fact.key, uid="", user="")
-            actor = _Actor(fact.requester, fact.likeness)
-            life = self._follow(place, fact) or _Life(place, fact.time, actor)
-            self._lives.put(fact.key.uid, life, 2 * fact.key.size)
+        if not isinstance(event, Joined):
+            if event.write.touches_more and _is_node(event.write.object):
+                self._wrote_node.put(hash(event.write.requester.user), event.write.time)
+        elif event.fact.phase is Phase.OUTCOME:
+            fact, life = event.fact, self._lives.get(event.fact.key.uid)
+            if fact.operation is not Operation.CREATE and life is not None:
+                self._lives.pop(fact.key.uid)
+                yield from self._delete(life, fact)
+            elif fact.operation is Operation.CREATE and fact.key.uid and life is None:
+                # An API server calls again after a broken connection: then it is known already.
+                self._create(fact)
+
+    def _create(self, fact: Fact) -> None:
+        where = msgspec.structs.replace(fact.key, uid="", user="")
+        actor = _Actor(fact.requester, fact.likeness)
+        life = self._follow(where, fact) or _Life(where, fact.time, actor)
+        self._lives.put(fact.key.uid, life, 2 * fact.key.size)
 
     def _follow(self, where: JoinKey, fact: Fact) -> _Life | None:
         """Return what a creation follows: the turns of the oldest deletion that waits."""
         place, user = self._places.get(where) or _Place(), fact.key.user
         if place.owner == user:
             place.owner = ""
-            self._made_again.put(where.namespace, (user, fact.time), fact.key.size)
+            self._made_again.put(hash(where.namespace), (hash(user), fact.time))
         if not place.waiting:
             return None
         life, *rest = place.waiting
@@ -184,8 +182,9 @@ class Lives(Question):
 
     def _is_of_suite(self, fact: Fact, since: float) -> bool:
         """Whether another user has made his own object again just before, in this namespace."""
-        made = (self._made_again.get(namespace) for namespace in (fact.key.namespace, ""))
-        return any(one and one[0] != fact.key.user and since <= one[1] <= fact.time for one in made)
+        mine, namespaces = hash(fact.key.user), (fact.key.namespace, "")
+        made = (self._made_again.get(hash(one)) for one in namespaces)
+        return any(one and one[0] != mine and since <= one[1] <= fact.time for one in made)
 
     def _delete(self, life: _Life, fact: Fact) -> Answers:
         """Take in a deletion; tell the turns, if they are more than ever before in this place."""
@@ -198,7 +197,7 @@ class Lives(Question):
         lasted = fact.time - life.since
         if lasted > _SECONDS_OF_TURN or _is_of_course(life, fact):
             return
-        if (self._wrote_node.get(user) or 0.0) > life.since:
+        if (self._wrote_node.get(hash(user)) or 0.0) > life.since:
             return
         if life.deleter.user != user:
             life = _Life(life.place, life.since, life.creator, _Actor(fact.requester))
@@ -220,9 +219,13 @@ def _is_of_course(life: _Life, fact: Fact) -> bool:
 
     The kubelet ends what others have deleted, and registers its node when the machine is back.
     """
-    user, place = fact.key.user, life.place
-    is_node = (place.group, place.resource) == _NODES and life.creator.user.startswith(NODE_USER)
-    return fact.is_over or user in _FINISHERS or user.startswith(NODE_USER) or is_node
+    user = fact.key.user
+    is_own_node = _is_node(life.place) and life.creator.user.startswith(NODE_USER)
+    return fact.is_over or user in _FINISHERS or user.startswith(NODE_USER) or is_own_node
+
+
+def _is_node(where: ObjectKey | JoinKey) -> bool:
+    return (where.group, where.resource) == _NODES
 
 
 def _recreated(life: _Life) -> Answers:
