@@ -26,6 +26,7 @@ Bounded in entries and in time.
 
 from collections.abc import Iterable
 from itertools import islice, pairwise, product
+from operator import attrgetter
 from typing import ClassVar, Final
 
 import msgspec
@@ -228,20 +229,17 @@ class Refused(Question):
 
 def _not_stored(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for an update that was admitted, and not stored after all."""
-    earlier = past.earlier
+    earlier, changes = past.earlier, write.content.admitted.changes
     # The write before it changed something, and the object is as it was.
-    is_as_it_was = earlier and write.base and earlier[-1].base == write.base
-    if is_as_it_was and write.content.admitted.changes:
-        tries = [
-            one.time
-            for one in own(write, earlier, _SECONDS_BETWEEN)
-            if (one.base, one.subresource, one.state_after)
-            == (write.base, write.subresource, write.state_after)
-        ]
+    if changes and earlier and write.base and earlier[-1].base == write.base:
+        mine = own(write, earlier, _SECONDS_BETWEEN)
+        tries = [one.time for one in mine if _attempt(one) == _attempt(write)]
         blame = Blame.OTHERS if write.content.webhook else blame_of(write.content)
-        if tries:
-            same = len(tries), tries[-1], _ATTEMPTS, _SECONDS_REFUSED
-            yield from _told(write, blame, _NEVER_STORED, same)
+        same = len(tries), min(tries, default=write.time), _ATTEMPTS, _SECONDS_REFUSED
+        yield from _told(write, blame, _NEVER_STORED, same)
+
+
+_attempt: Final = attrgetter("base", "subresource", "state_after")
 
 
 def _told(
