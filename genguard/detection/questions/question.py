@@ -1,7 +1,7 @@
 """What a question is asked about, what it declares and answers, and who asks all questions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from typing import Any, ClassVar, NamedTuple
@@ -95,7 +95,7 @@ def signal(
     """
     paths = dict.fromkeys(one if isinstance(one, str) else one.pointer for one in about)
     requesters = () if blame is Blame.OTHERS else (write.requester,)
-    fields = {"requesters": requesters, **more}
+    fields = {"requesters": requesters, "minor": found.worst is Severity.INFO, **more}
     return found, Signal(blame, tuple(paths) or write.pointers(), message, **fields)
 
 
@@ -191,9 +191,7 @@ def ask(questions: Sequence[Question], events: Iterable[Event]) -> Found:
         for question in questions:
             try:
                 for found, told in question.ask(event):
-                    is_info = found.worst is Severity.INFO
-                    one = replace(told, minor=True) if is_info else told
-                    yield found.name, one, one.of or event.write
+                    yield found.name, told, told.of or event.write
             except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
                 errors.append(error)
     if errors:
