@@ -245,7 +245,10 @@ def _recreated(life: _Life) -> Answers:
         first, second = sorted((creator.user, deleter.user))
         message = f"{first} and {second} each delete it and create it as their own"
     actors = (creator,) if is_collected else (deleter, creator)
-    evidence = {"turns": life.turns, "longestLifeSeconds": round(life.lives[1], 1)}
+    evidence: dict[str, object] = {
+        "turns": life.turns,
+        "longestLifeSeconds": round(life.lives[1], 1),
+    }
     yield RECREATION, Signal(Blame.REQUESTER, (), message, actors, evidence=evidence)
 
 
