@@ -32,7 +32,7 @@ from genguard.detection.questions.question import (
     Question,
     Signal,
 )
-from genguard.detection.write import NODE_USER, ObjectKey, Requester
+from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester
 from genguard.objects.bounded import Bounded
 
 RECREATION: Final = Declared(
@@ -54,28 +54,8 @@ MOST_BYTES_OF_PLACES: Final = 3 * 1024 * 1024
 MOST_USERS: Final = 2_000
 _MOST_AT_ONCE: Final = 40
 """Deletions of one place that no creation has followed yet."""
-_SYSTEM: Final = "system:serviceaccount:kube-system:"
-_COLLECTOR: Final = f"{_SYSTEM}generic-garbage-collector"
+_COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
 """Deletes what has no owner any more. Where it does so by turns, the creator names a bad owner."""
-_FINISHERS: Final = frozenset(
-    {
-        *(
-            f"{_SYSTEM}{one}"
-            for one in (
-                "ttl-after-finished-controller",
-                "pod-garbage-collector",
-                "namespace-controller",
-                "node-controller",
-                "node-lifecycle-controller",
-                "cloud-node-lifecycle-controller",
-                "taint-eviction-controller",
-            )
-        ),
-        "system:kube-controller-manager",
-        "system:kube-scheduler",
-    }
-)
-"""They delete because of something else: a time that is over, a namespace or a node that goes."""
 _NODES: Final = ("", "nodes")
 
 
@@ -221,7 +201,7 @@ def _is_of_course(life: _Life, fact: Fact) -> bool:
     """
     user = fact.key.user
     is_own_node = _is_node(life.place) and life.creator.user.startswith(NODE_USER)
-    return fact.is_over or user in _FINISHERS or user.startswith(NODE_USER) or is_own_node
+    return fact.is_over or user in NAMES["finishers"] or user.startswith(NODE_USER) or is_own_node
 
 
 def _is_node(where: ObjectKey | JoinKey) -> bool:
