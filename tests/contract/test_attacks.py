@@ -48,8 +48,15 @@ async def in_turn(making: Iterable[Awaitable[Wire]]) -> list[Wire]:
 async def test_a_thousand_slow_clients_lose_their_connections(tmp_path, on_each_loop):
     async with victim(tmp_path) as run:
         before = run.descriptors
-        wires = await in_turn(run.connect() for _ in range(MANY))
-        for byte in b"POST /mut":
+
+        async def slow() -> Wire:
+            # At once: who sends nothing has made no request yet that is refused.
+            wire = await run.connect()
+            wire.writer.write(b"P")
+            return wire
+
+        wires = await in_turn(slow() for _ in range(MANY))
+        for byte in b"OST /mut":
             for wire in wires:
                 wire.writer.write(bytes([byte]))
             await asyncio.sleep(0.1)
