@@ -264,7 +264,7 @@ def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
             # On a busy machine even a good store is late at times.
             wait_until(lambda: writers.restored >= 20, what="all restored, whoever saw the intent")
         assert writers.failed == []
-        assert passed_unseen(shared.plane) == missed
+        assert passed_unseen(shared.plane) == missed, guards.logged(bool)[-20:]
         wait_until(
             lambda: _cleared(guards.findings(namespace=name)) >= stored, what="all that was found"
         )

@@ -3,6 +3,7 @@
 import http.client
 import itertools
 import time
+from collections import Counter
 from contextlib import ExitStack
 from typing import NamedTuple, Self
 
@@ -97,17 +98,16 @@ class _Writer(Beside):
         self._client.close()
 
 
-def passed_unseen(plane: ControlPlane) -> float:
-    """Calls of genguard that failed, where `failurePolicy: Ignore` let the write pass.
+def passed_unseen(plane: ControlPlane) -> Counter[str]:
+    """Calls of genguard that failed, where `failurePolicy: Ignore` let the write pass, by webhook.
 
     No user sees them, so they are read off the API server: the counter goes by the webhook's name,
     and is not per namespace.
     """
     families = text_string_to_metric_families(plane.client.get("/metrics").body)
-    return sum(
-        sample.value
-        for family in families
-        for sample in family.samples
-        if sample.name.startswith("apiserver_admission_webhook_fail_open_count")
-        and sample.labels["name"].endswith(".genguard.io")
-    )
+    found = Counter[str]()
+    for sample in (one for family in families for one in family.samples):
+        is_count = sample.name.startswith("apiserver_admission_webhook_fail_open_count")
+        if is_count and sample.labels["name"].endswith(".genguard.io"):
+            found[f"{sample.labels['name']}, {sample.labels['type']}"] += int(sample.value)
+    return found
