@@ -117,17 +117,19 @@ def _lost(changes: Iterable[Change], *, is_gone: bool = False) -> dict[Declared,
 
     is_gone  no value is left
     """
-    added = [one.key for one in changes if one.added]
+    removed = [one.key for one in changes if one.removed]
     # Of a condition that is gone as a whole, the type is gone as well.
-    items = {one.key[:-1] for one in changes if one.removed and one.key[-1] == "type"}
+    items = {key[:-1] for key in removed if key[-1] == "type"}
+    # An empty list that is filled is a leaf that goes.
+    added = (one.key for one in changes if removed and one.added)
+    filled = {key[:depth] for key in added for depth in range(1, len(key) + 1)}
     lost: dict[Declared, list[Change]] = {}
     for one in sorted(changes, key=lambda one: len(one.key)):
         found = _BY_FIELD.get(str(one.key[-1]), CLOBBERED)
         is_lost = one.removed if is_gone or found is TERMINATING else not one.added
         if found is CLEARED:
             is_lost = one.before not in OFF and one.after in OFF and one.key[:-1] not in items
-        # An empty list that is filled is a leaf that goes.
-        is_filled = one.removed and any(key[: len(one.key)] == one.key for key in added)
+        is_filled = one.removed and one.key in filled
         if one.key[0] == "status" and is_lost and not is_filled:
             lost.setdefault(found, []).append(one)
     return lost
