@@ -183,7 +183,7 @@ class Lives(Question):
             life = _Life(life.place, life.since, life.creator, _Actor(fact.requester))
         life.turns, life.ended, life.lives = life.turns + 1, fact.time, _with(lasted, life.lives)
         if fact.time - place.at > _SECONDS_OF_TURN:
-            place = _Place()
+            place = _Place(owner=place.owner)
         self._put(life.place, place, (*place.waiting, life)[-_MOST_AT_ONCE:])
         if life.turns > place.most:
             place.most, place.at = life.turns, fact.time
