@@ -142,13 +142,15 @@ def _values(write: Write) -> Hashable:
 
 def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
     """Return the id of the root cause of each finding that follows from another."""
+    below = [one for one in findings if one.follows or one.detector == _STALLED]
+    if not below:
+        return {}
     by_name: dict[str, list[FindingState]] = {}
     for one in findings:
         # It is a loop about what is wanted, which controllers follow.
         wanted = (x for x in one.paths if not x.startswith(_STATUS) and x != _GENERATION)
         if not one.minor and one.count >= LOOP_COUNT and not one.subresource and any(wanted):
             by_name.setdefault(name_of(one.object), []).append(one)
-    below = (one for one in findings if one.follows or one.detector == _STALLED)
     found = ((one.id, _cause(one, by_name)) for one in below)
     causes = {one: cause.id for one, cause in found if cause is not None}
     # A cause is the most remote of the owners: what it follows from has no other.
@@ -229,6 +231,8 @@ def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         parts = [one for one in some if one.state != "resolved" or one.last_seen >= began]
         if len(parts) >= LEAST:
             wholes |= dict.fromkeys([one.id for one in parts], _whole(harm, parts))
+    if not wholes:
+        return findings
     found: dict[str, Finding] = {}
     for one in findings:
         whole, part = wholes.get(one.id), one

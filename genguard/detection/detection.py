@@ -94,6 +94,7 @@ class Detection:
             key = request.write_key(phase)
             if key is None or key.user == self._own_user:
                 return None  # values that genguard puts back are nobody's loop
+            is_creation = request.operation is Operation.CREATE
             return reduce(
                 phase,
                 reviewed,
@@ -103,7 +104,7 @@ class Detection:
                 key=key,
                 shows=shows_of(key.group, key.resource, self._shows),
                 is_last=self._correlator.is_last(phase, key),
-                was_refused=self._refused.was_refused(key),
+                was_refused=is_creation and self._refused.was_refused(key),
             )
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1

@@ -122,7 +122,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return leaves + (self.observed.size + self.observed_before.size) // BYTES_OF_RECORD
 
     def shows_same_as(self, other: "Fact") -> bool:
-        """Whether two phases of one write show the same fields and the same metadata."""
+        """Whether two phases of one write make the same of fields, status and metadata."""
         return _made(self) == _made(other)
 
     @property

@@ -172,8 +172,10 @@ class FindingState(msgspec.Struct, gc=False):
             _count(self.follows, owner)
         asked = write.policies if sign.blame in _ASKED else ()
         policies = ((x.name, x.is_sure and suspects.sets(x.name, sign.paths)) for x in asked)
-        made = write.called.about(sign.paths, again=sign.reinvoked)
-        webhooks, about = made if sign.blame in _MADE else ((), {})
+        webhooks: tuple[str, ...] = ()
+        about: dict[str, Any] = {}
+        if sign.blame in _MADE:
+            webhooks, about = write.called.about(sign.paths, again=sign.reinvoked)
         is_clear, is_whole = any(one.is_whole for one in self.accounts), write.is_seen_whole
         if is_whole and not is_clear:
             # What was not seen of others makes nobody less certain.

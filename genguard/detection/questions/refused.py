@@ -138,7 +138,8 @@ class Refused(Question):
             self.see_outcome()
         elif len(self._without) < _USERS:
             self._without.add(fact.key.user)
-        if fact.operation is not Operation.CREATE and self._history.find(fact.key) is None:
+        may_show = len(self._attempts) and fact.operation is not Operation.CREATE
+        if may_show and self._history.find(fact.key) is None:
             self._show(fact)
 
     def see_outcome(self) -> None:
@@ -170,7 +171,8 @@ class Refused(Question):
         """Take in a write with an outcome: what was not answered before it is forgotten."""
         is_node = write.requester.user.startswith(NODE_USER)
         self._shows_status |= write.subresource == "status" and (is_node or _is_pod(write))
-        self._attempts.pop(_place(write, Outcome.REFUSED))
+        if len(self._attempts):
+            self._attempts.pop(_place(write, Outcome.REFUSED))
         self._passed.update(islice(_made(write), MOST_PLACES - len(self._passed)))
 
     def _unanswered(self, write: Write, fact: Fact) -> Answers:
