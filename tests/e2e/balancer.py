@@ -14,6 +14,14 @@ class Balancer(Proxy):
         """`turns`: the port on loopback of each connection, without end."""
         super().__init__(Path())
         self._turns = turns
+        self._made: list[tuple[int, asyncio.StreamWriter]] = []
 
     async def _ahead(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", next(self._turns))
+        port = next(self._turns)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        self._made.append((port, writer))
+        return reader, writer
+
+    def leads_to(self, port: int) -> bool:
+        """Whether a connection to this server is open."""
+        return any(to == port and not writer.is_closing() for to, writer in self._made)

@@ -120,6 +120,10 @@ class Standbys:
         wait_until(lambda: len(self._service.active) == 1, what="one active pod")
         return next(one for one in self._pods if one.name == self._service.active[0])
 
+    def lead_to(self, pod: Pod) -> bool:
+        """Whether the API server has a connection to a pod; the leader connects by itself."""
+        return self._port.leads_to(pod.guard.admission_port)
+
     @property
     def since(self) -> float:
         """When it became active, by time.monotonic."""
