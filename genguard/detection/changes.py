@@ -9,14 +9,21 @@ leaf as well, the list itself: generation counts it.
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
-from genguard.detection.values import Digest, Shows, digest_of, has_grown, is_moment, shown
+from genguard.detection.values import (
+    Digest,
+    Shows,
+    digest_of,
+    has_grown,
+    is_moment,
+    shown,
+    word_at,
+)
 from genguard.objects.fields import Fields, Path, to_pointer
 
 MOST_LEAVES: Final = 2_000
@@ -27,7 +34,7 @@ ORDER: Final = "<order>"
 """The last part of the key of a leaf that is the order of a list; its pointer is the list."""
 _TIMES: Final = ("time", "timestamp")
 MOST_PLACES: Final = 4_096
-"""Names may be any, as keys of annotations are: the places used last are remembered."""
+"""Names may be any, as keys of annotations are: when so many are remembered, all are forgotten."""
 DEEPEST: Final = 40
 LONGEST_PATH: Final = 512
 """Characters. What is below so many, or so many levels down, is compared as one value."""
@@ -95,15 +102,20 @@ class Place(msgspec.Struct, eq=False, gc=False):
     pointer  RFC 6901, items by index
     named_as_time  its name ends as that of a time does; its values tell whether it is one
     is_deepest     what is below is not looked at; equal for equal paths
+    word     which word of a condition it holds: see word_at
+    inside   the places in it that are remembered, by name; of items with the index
     """
 
     path: Path = ()
     pointer: str = ""
     named_as_time: bool = False
     is_deepest: bool = False
+    word: str = ""
+    inside: "dict[str | tuple[_Item, int], Place]" = {}
 
 
 ROOT: Final = Place()
+_room: Final = [MOST_PLACES]
 _Item = tuple[str, str | int]
 """An item of a list: the field that tells it from others, and the value of that field.
 
@@ -112,23 +124,35 @@ An item that no field tells from others has "" and its index."""
 
 def below(at: Place, token: str | _Item, index: int = 0) -> Place:
     """Return the place of a field, or of an item with its index in the list."""
-    name = token if isinstance(token, str) else token[1]
-    # A name may be as long as a request: that of a remembered place is kept as it came.
-    is_long = isinstance(name, str) and len(name) > LONGEST_NAME
-    return (_below.__wrapped__ if is_long else _below)(at, token, index)
+    key = token if isinstance(token, str) else (token, index)
+    return at.inside.get(key) or _remembered(at, key)
 
 
-@lru_cache(MOST_PLACES)
-def _below(at: Place, token: str | _Item, index: int) -> Place:
-    name = _short(token) if isinstance(token, str) else item_name(*token)
-    step = name if isinstance(token, str) else index
+def _remembered(at: Place, key: str | tuple[_Item, int]) -> Place:
+    """Make a place, and remember it, unless its name is as long as a request may be."""
+    name: str | int
+    step: str | int
+    if isinstance(key, str):
+        name = step = _short(key)
+        length = len(key)
+    else:
+        item, step = key
+        name, length = item_name(*item), len(str(item[1]))
     path = (*at.path, name)
-    return Place(
+    found = Place(
         path,
         at.pointer + to_pointer((step,)),
         named_as_time=str(name).lower().endswith(_TIMES),
         is_deepest=len(path) >= DEEPEST or sum([len(str(one)) for one in path]) >= LONGEST_PATH,
+        word=word_at(path),
     )
+    if length <= LONGEST_NAME:
+        if _room[0] <= 0:
+            ROOT.inside.clear()
+            _room[0] = MOST_PLACES
+        _room[0] -= 1
+        at.inside[key] = found
+    return found
 
 
 def item_name(field: str, name: str | int) -> str | int:
@@ -167,17 +191,18 @@ class _Found(list[Change]):
         """Add a leaf; a value is None where it is absent."""
         if len(self) >= MOST_LEAVES:
             raise _FullError
-        one = Change(
-            at.path,
-            at.pointer,
-            None if before is None else digest_of(_encode(before)),
-            None if after is None else digest_of(_encode(after)),
-            shown(before, at.path, self.shows),
-            shown(after, at.path, self.shows),
-            at.named_as_time and is_moment(before) and is_moment(after),
-            type(before) is type(after) is str and has_grown(before, after),
+        self.append(
+            Change(
+                at.path,
+                at.pointer,
+                None if before is None else digest_of(_encode(before)),
+                None if after is None else digest_of(_encode(after)),
+                shown(before, at.word, self.shows),
+                shown(after, at.word, self.shows),
+                at.named_as_time and is_moment(before) and is_moment(after),
+                type(before) is type(after) is str and has_grown(before, after),
+            )
         )
-        self.append(one)
 
 
 def changes(
@@ -220,7 +245,7 @@ def _walk(at: Place, old: dict[Any, Any], new: dict[Any, Any], found: _Found) ->
         before = old.get(token)
         if before is after or (before == after and _same(before, after)):
             continue
-        place = below(at, token) if type(token) is str else below(at, token, index)
+        place = below(at, token, index)
         if type(after) in _CONTAINERS or type(before) in _CONTAINERS:
             _compare(place, before, after, found)
         else:
@@ -228,7 +253,7 @@ def _walk(at: Place, old: dict[Any, Any], new: dict[Any, Any], found: _Found) ->
     if not old.keys() <= new.keys():
         for index, (token, before) in enumerate(old.items()):
             if token not in new:
-                place = below(at, token) if type(token) is str else below(at, token, index)
+                place = below(at, token, index)
                 _compare(place, before, None, found)
 
 
@@ -239,8 +264,8 @@ def _same(one: Any, other: Any) -> bool:
 
 def _compare(at: Place, old: Any, new: Any, found: _Found) -> None:
     """Compare two values that differ; where they are objects or lists, what is in them."""
-    left = _inside(at, old) if type(old) in _CONTAINERS else None
-    right = _inside(at, new) if type(new) in _CONTAINERS else None
+    left = _inside(at, old) if old and type(old) in _CONTAINERS else None
+    right = _inside(at, new) if new and type(new) in _CONTAINERS else None
     if left and right:
         if type(old) is type(new) is list and at.path[0] != _STATUS:
             _note_order(at, left, right, found)
@@ -254,7 +279,7 @@ def _compare(at: Place, old: Any, new: Any, found: _Found) -> None:
 
 def _inside(at: Place, value: Any) -> dict[Any, Any]:
     """Return the fields of an object, or the items of a list; none of what is compared whole."""
-    if not value or at.is_deepest:
+    if at.is_deepest:
         return {}
     if type(value) is dict:
         return value

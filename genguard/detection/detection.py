@@ -30,14 +30,14 @@ from genguard.detection.ledger import Ledger
 from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.numbers import Numbers
-from genguard.detection.questions.question import Found, ask, judge
+from genguard.detection.questions.question import Found, ask, judge, rules_of
 from genguard.detection.questions.refused import Refused
 from genguard.detection.reduce import Reviewed, reduce
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows, shows_of
 from genguard.detection.write import Outcome, Write
 
-_NEVER_STORED: Final = frozenset({Outcome.REFUSED, Outcome.STALE})
+_NEVER_STORED: Final = Outcome.REFUSED, Outcome.STALE
 
 
 class Detection:
@@ -65,7 +65,7 @@ class Detection:
         self.honesty: Final = Numbers()
         others = [one() for one in ALL if one not in {Refused, Numbers, Chases}]
         mine = self.honesty, self._refused, Chases(self.history)
-        self._questions: Final = (*others, *mine)
+        self._rules: Final = rules_of((*others, *mine))
         self._completed: list[Joined | Fact] = []
         self._shows: Final = shows
         self.unreadable = 0
@@ -218,7 +218,7 @@ class Detection:
             if write.operation is Operation.DELETE:
                 # What was wrong with the object is gone with it.
                 self.ledger.look(fact.key, lambda _: False, fact.time)
-            self._enter(ask(self._questions, [one]))
+            self._enter(ask([(self._rules.joined, write, fact)]))
 
     def _judge_update(self, write: Write) -> None:
         past = self.history.find(write.object) if write.missing else None
@@ -234,7 +234,7 @@ class Detection:
             self._count_unchanged(write)
         if write.has_outcome and write.writes_status:
             self.ledger.look(write.object, lambda one: survives(one, write), write.time)
-        self._enter(judge(self._questions, write, self.history))
+        self._enter(judge(self._rules, write, self.history))
 
     def _count_unchanged(self, write: Write) -> None:
         """Count an update of a status that leaves the object as it is stored."""

@@ -50,7 +50,8 @@ class ObjectHistory(msgspec.Struct, gc=False):
     writer, status_writer  who wrote the first time: the rest, and status
     several_wrote, several_wrote_status  whether somebody else has written it since
     owner   the uid of its owner, "" without one
-    slow    the stored writes of the last days, of an object that several write
+    slow    where a write is known now to have been stored: those of the last days, it among them,
+            if several users write the object
     """
 
     writes: tuple[Write, ...] = ()
@@ -206,8 +207,7 @@ class History:
         name = history_name(key)
         found = self._objects.get(name)
         if found is None:
-            _, slow = self._slow.get(name) or _NEVER_WRITTEN
-            found = self._objects[name] = ObjectHistory(slow=slow)
+            found = self._objects[name] = ObjectHistory()
             self.records += found.records
         else:
             self._objects.move_to_end(name)
@@ -234,6 +234,7 @@ class History:
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Add a write to the history of its object, and drop what is over the bounds."""
         before, leaves_before = past.records, past.leaves
+        past.slow = ()  # it would be kept beyond its bound
         past.add(write)
         self.records += past.records - before
         self.leaves += past.leaves - leaves_before
@@ -252,8 +253,9 @@ class History:
     def _add_slow(self, name: str, write: Write) -> tuple[Write, ...]:
         """Remember a write that is known to have been stored; return what is known with it."""
         writer, slow = self._slow.get(name) or _NEVER_WRITTEN
-        user, leaves = write.requester.user, _leaves_of(write)
-        if (slow or writer not in {"", user}) and 0 < len(leaves) <= _MOST_LEAVES_OF_SLOW:
+        user = write.requester.user
+        leaves = _leaves_of(write) if slow or writer not in {"", user} else set[Path]()
+        if 0 < len(leaves) <= _MOST_LEAVES_OF_SLOW:
             kept = [one for one in slow if one.time > write.time - SECONDS_SLOW]
             if kept and kept[-1].requester.user == user and _leaves_of(kept[-1]) == leaves:
                 kept.pop()

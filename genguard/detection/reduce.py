@@ -6,7 +6,7 @@ shows the same as an earlier phase of its write is not compared again.
 
 import zlib
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -148,26 +148,26 @@ def _updated(
         metadata = compare_metadata(old.metadata, new.metadata, known, shows=shows)
     parts = fields, of_status, metadata
     same = next((one for one in earlier if one.parts == parts), None)
-    is_new = same is None
+    new_parts: dict[str, Any] = {}
     if same is None:
         before = after = NOTHING_OBSERVED
         if of_status is not None:
             before, after = old.observed or NOTHING_OBSERVED, new.observed or NOTHING_OBSERVED
-        same = msgspec.structs.replace(
-            fact,
-            process=request.wire.user_info.process,
-            compared_fields=fields,
-            compared_status=of_status,
-            compared_metadata=metadata,
-            generation_before=old.metadata.stored_generation,
-            observed_before=before,
-            observed=before if before == after else after,
-            owner=read_owner_uid(old.metadata.owner_references),
-            gates=_gates_of_pod(fact.key, old),
-        )
+        new_parts = {
+            "process": request.wire.user_info.process,
+            "compared_fields": fields,
+            "compared_status": of_status,
+            "compared_metadata": metadata,
+            "generation_before": old.metadata.stored_generation,
+            "observed_before": before,
+            "observed": before if before == after else after,
+            "owner": read_owner_uid(old.metadata.owner_references),
+            "gates": _gates_of_pod(fact.key, old),
+        }
     asks = not earlier and (bool(fields) or of_status is not None or metadata is not None)
     return msgspec.structs.replace(
-        same,
+        same or fact,
+        **new_parts,
         phase=phase,
         time=fact.time,
         status=status,
@@ -175,7 +175,7 @@ def _updated(
         generation=new.metadata.stored_generation,
         predicted=prediction.generation,
         called=None if phase is Phase.INTENT else called,
-        unmet=suspects.unmet_in(request) if is_new and phase is not Phase.OUTCOME else None,
+        unmet=suspects.unmet_in(request) if new_parts and phase is not Phase.OUTCOME else None,
         policies=suspects.policies_in(request) if asks else None,
         implied=implied,
     )

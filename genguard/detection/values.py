@@ -51,6 +51,7 @@ _LARGEST: Final = 10**40
 _LONGEST_TIME: Final = 40
 _SECRETS: Final = ("", "secrets")
 _CONDITIONS: Final = "conditions"
+_WORDS: Final = frozenset({"status", "reason", "type"})
 _ITEM: Final = 3
 """The last parts of the path of a field of a condition: conditions, the item, the field."""
 _TIME: Final = re.compile(
@@ -81,27 +82,35 @@ def shows_of(group: str, resource: str, most: Shows) -> Shows:
     return Shows.NOTHING if (group, resource) == _SECRETS else most
 
 
-def shown(value: Any, path: Path, shows: Shows) -> str | None:
-    """Return a value as JSON; None where it must not be shown, or is absent."""
+def word_at(path: Path) -> str:
+    """Return which word of a condition is at a path: "status", "reason" or "type"; else ""."""
+    is_of_condition = len(path) >= _ITEM and path[-_ITEM] == _CONDITIONS
+    return str(path[-1]) if is_of_condition and path[-1] in _WORDS else ""
+
+
+def shown(value: Any, word: str, shows: Shows) -> str | None:
+    """Return a value as JSON; None where it must not be shown, or is absent.
+
+    `word`: see word_at.
+    """
     if value is None or shows is Shows.NOTHING:
         return None
     if type(value) is str:
-        return _shown_text(value, path, shows)
+        if not value:
+            return '""'
+        if shows is Shows.ALL:
+            text = _encode(value).decode() if len(value) <= LONGEST_SHOWN else ""
+            return text if 0 < len(text) <= LONGEST_SHOWN else None
+        return f'"{value}"' if (word and _is_word(value, word)) or _is_time(value) else None
     if type(value) is int:
         return str(value) if -_LARGEST < value < _LARGEST else None
     # What is too deep is one value.
     return None if value and type(value) in {dict, list} else _encode(value).decode()
 
 
-def _shown_text(value: str, path: Path, shows: Shows) -> str | None:
-    if not value:
-        return '""'
-    if shows is Shows.ALL:
-        text = _encode(value).decode() if len(value) <= LONGEST_SHOWN else ""
-        return text if 0 < len(text) <= LONGEST_SHOWN else None
-    is_word = len(path) >= _ITEM and path[-_ITEM] == _CONDITIONS and _is_word(value, str(path[-1]))
-    is_time = value[0].isdecimal() and len(value) <= _LONGEST_TIME and _TIME.fullmatch(value)
-    return f'"{value}"' if is_word or is_time else None
+def _is_time(value: str) -> bool:
+    # Most values are none: a look at one character saves the rest.
+    return value[4:5] == "-" and len(value) <= _LONGEST_TIME and bool(_TIME.fullmatch(value))
 
 
 def is_moment(value: Any) -> bool:
@@ -123,7 +132,7 @@ def _is_word(value: str, field: str) -> bool:
     if field == "reason":
         # Made of words: at most half of its letters are capitals.
         return bool(_REASON.fullmatch(value)) and 2 * sum(map(str.isupper, value)) <= len(value)
-    return field == "type" and is_condition_type(value)
+    return is_condition_type(value)
 
 
 def is_condition_type(text: str) -> bool:

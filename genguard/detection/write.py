@@ -177,7 +177,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def has_outcome(self) -> bool:
         """Whether it came to the end of admission."""
-        return self.outcome in {Outcome.ADMITTED, Outcome.STORED}
+        return self.outcome is Outcome.ADMITTED or self.outcome is Outcome.STORED
 
     @property
     def changed_anything(self) -> bool:
@@ -242,9 +242,9 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def records(self) -> int:
         """Return how many writes it counts as there: one, and more with a large status."""
         seen = {
-            id(one): one.size
+            id(one): one
             for one in (
                 self.observed_before, self.observed_asked, self.observed_sent, self.observed_after
             )
         }  # fmt: skip
-        return 1 + sum(seen.values()) // BYTES_OF_RECORD
+        return 1 + sum([one.size for one in seen.values()]) // BYTES_OF_RECORD

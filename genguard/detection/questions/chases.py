@@ -22,9 +22,7 @@ from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Event,
     Question,
-    Seen,
     signal,
 )
 from genguard.detection.values import Digest, digest_of
@@ -80,13 +78,13 @@ class Chases(Question):
     def __init__(self, history: History) -> None:
         self._history: Final = history
         self._latest: Final[deque[str]] = deque(maxlen=MOST_MOVING)
+        self.seen = (self._moved,)
 
-    def ask(self, event: Event) -> Answers:
-        """Ask whether a write is one of a chase."""
-        if not isinstance(event, Seen) or not _is_move(event.write):
-            return
-        write, past = event
+    def _moved(self, write: Write, past: ObjectHistory) -> Answers:
+        """Tell a write that is one of a chase."""
         if Phase.OUTCOME in write.missing or len(past.writes) < _MOVES_BEFORE:
+            return
+        if not _is_move(write):
             return
         moving = self._in_turn_with(history_name(write.object))
         others = _unrelated(past, moving)

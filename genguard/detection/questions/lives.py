@@ -22,17 +22,16 @@ from typing import ClassVar, Final
 import msgspec
 
 from genguard.admission.review import JoinKey, Operation, Phase
-from genguard.detection.correlate import Joined
 from genguard.detection.fact import Fact
+from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Event,
     Question,
     Signal,
 )
-from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester
+from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
 
 RECREATION: Final = Declared(
@@ -119,20 +118,26 @@ class Lives(Question):
         """By namespace: who last created an object that was his own before, and when; as hashes."""
         self._wrote_node: Final[Bounded[int, float]] = Bounded(MOST_USERS)
         """Users, and when they last wrote the spec of a node, as those do who drain it."""
+        self.seen = (self._written,)
+        self.joined = (self._deleted,)
 
-    def ask(self, event: Event) -> Answers:
-        """Ask whether an object was deleted once more."""
-        if not isinstance(event, Joined):
-            if event.write.touches_more and _is_node(event.write.object):
-                self._wrote_node.put(hash(event.write.requester.user), event.write.time)
-        elif event.fact.phase is Phase.OUTCOME:
-            fact, life = event.fact, self._lives.get(event.fact.key.uid)
-            if fact.operation is not Operation.CREATE and life is not None:
-                self._lives.pop(fact.key.uid)
-                yield from self._delete(life, fact)
-            elif fact.operation is Operation.CREATE and fact.key.uid and life is None:
-                # An API server calls again after a broken connection: then it is known already.
-                self._create(fact)
+    def _written(self, write: Write, _: ObjectHistory) -> Answers:
+        """Take in a write of a node."""
+        if write.touches_more and _is_node(write.object):
+            self._wrote_node.put(hash(write.requester.user), write.time)
+        return iter(())
+
+    def _deleted(self, _: Write, fact: Fact) -> Answers:
+        """Tell that an object was deleted once more."""
+        if fact.phase is not Phase.OUTCOME:
+            return
+        life = self._lives.get(fact.key.uid)
+        if fact.operation is not Operation.CREATE and life is not None:
+            self._lives.pop(fact.key.uid)
+            yield from self._delete(life, fact)
+        elif fact.operation is Operation.CREATE and fact.key.uid and life is None:
+            # An API server calls again after a broken connection: then it is known already.
+            self._create(fact)
 
     def _create(self, fact: Fact) -> None:
         where = msgspec.structs.replace(fact.key, uid="", user="")

@@ -23,7 +23,7 @@ from genguard.detection.questions.turned import WEBHOOK, fighters, turns_of
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
 from genguard.detection.write import Outcome, Write
-from genguard.objects.fields import Path, to_pointer
+from genguard.objects.fields import Path, Token, to_pointer
 from genguard.objects.observed import restorations
 
 CLEARED: Final = Declared(
@@ -60,7 +60,10 @@ NOT_KEPT: Final = Declared(
 
 
 _SECONDS: Final = 20.0
-_BY_FIELD: Final = {"observedGeneration": CLEARED, "terminatingReplicas": TERMINATING}
+_BY_FIELD: Final[dict[Token, Declared]] = {
+    "observedGeneration": CLEARED,
+    "terminatingReplicas": TERMINATING,
+}
 """Other fields of status are clobbered."""
 
 
@@ -85,7 +88,8 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
         for change in one.content.sent
         if change.after is not None
     }
-    for found in (CLEARED, CLOBBERED, TERMINATING):
+    is_unseen = write.content.requested is None
+    for found in (CLEARED, CLOBBERED, TERMINATING) if changed or gone or is_unseen else ():
         what = "observedGeneration value(s)" if found is CLEARED else "status field(s)"
         setters = {one: last.get(one.key, user) for one in gone.get(found, ())}
         theirs = {one: setter for one, setter in setters.items() if setter != user}
@@ -103,7 +107,7 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
             damage = Damage(numbers) if found is CLEARED and numbers else None
             more = {"minor": found is CLOBBERED and not hurries, "damage": damage}
             yield signal(found, write, blame_of(write.content), theirs, said, **more)
-        elif found is CLEARED and write.content.requested is None:
+        elif found is CLEARED and is_unseen:
             ends = write.observed_asked, write.observed_after
             back, left = ([*restorations(write.observed_before, one)] for one in ends)
             if len(back) > len(left):
@@ -118,6 +122,8 @@ def _lost(changes: Iterable[Change], *, is_gone: bool = False) -> dict[Declared,
     is_gone  no value is left
     """
     removed = [one.key for one in changes if one.removed]
+    if is_gone and not (removed or any(one.key[-1] in _BY_FIELD for one in changes)):
+        return {}  # as of most writes
     # Of a condition that is gone as a whole, the type is gone as well.
     items = {key[:-1] for key in removed if key[-1] == "type"}
     # An empty list that is filled is a leaf that goes.
@@ -125,7 +131,7 @@ def _lost(changes: Iterable[Change], *, is_gone: bool = False) -> dict[Declared,
     filled = {key[:depth] for key in added for depth in range(1, len(key) + 1)}
     lost: dict[Declared, list[Change]] = {}
     for one in sorted(changes, key=lambda one: len(one.key)):
-        found = _BY_FIELD.get(str(one.key[-1]), CLOBBERED)
+        found = _BY_FIELD.get(one.key[-1], CLOBBERED)
         is_lost = one.removed if is_gone or found is TERMINATING else not one.added
         if found is CLEARED:
             is_lost = one.before not in OFF and one.after in OFF and one.key[:-1] not in items
@@ -270,9 +276,9 @@ class Lost(Question):
         METADATA,
         NOT_KEPT,
     )
-    seen: ClassVar = (
+    seen = (
         _lost_of_status,
         _lost_of_metadata,
         _not_kept,
     )
-    stored: ClassVar = (_not_kept,)
+    stored = (_not_kept,)

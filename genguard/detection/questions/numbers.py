@@ -13,9 +13,7 @@ from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Event,
     Question,
-    Seen,
     blame_of,
     signal,
 )
@@ -333,10 +331,10 @@ class Numbers(Question):
     """See the module. Who has not been seen for longest is forgotten first."""
 
     findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
-    seen: ClassVar = (_stalled, _ahead, _of_pod, _mismatched)
 
     def __init__(self) -> None:
         self._writers: Final[Bounded[tuple[str, ...], WriterHonesty]] = Bounded(MOST_WRITERS)
+        self.seen = (_stalled, _ahead, _of_pod, _mismatched, self._count_handling)
 
     def writers(self) -> list[WriterHonesty]:
         """Return who raises observedGeneration, those who are wrong most often first."""
@@ -345,12 +343,11 @@ class Numbers(Question):
             key=lambda one: (-(one.early + one.never + one.backwards), -one.late, one.user),
         )
 
-    def ask(self, event: Event) -> Answers:
-        """Ask about the writes of many objects as well."""
-        yield from super().ask(event)
-        if isinstance(event, Seen) and event.write.has_outcome:
-            for write, how in _handled(*event):
-                yield from self._count(write, how)
+    def _count_handling(self, write: Write, past: ObjectHistory) -> Answers:
+        """Count how its writer handles the number, over the writes of many objects."""
+        if write.has_outcome:
+            for one, how in _handled(write, past):
+                yield from self._count(one, how)
 
     def _count(self, write: Write, how: str) -> Answers:
         """Count what a writer does; who waits takes an old status for new, or waits for ever."""

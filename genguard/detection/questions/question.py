@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
-from genguard.detection.correlate import Joined
 from genguard.detection.damage import Damage
 from genguard.detection.diff import Diff, PartDiffs
+from genguard.detection.fact import Fact
 from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.values import Digest
@@ -18,7 +18,7 @@ from genguard.detection.write import Requester, Write
 from genguard.objects.fields import Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Declared:
     """A finding that a question may give: what is known of it before it is found.
 
@@ -126,84 +126,84 @@ def values(diff: Diff | None) -> dict[Path, Digest | None]:
     return {one.key: one.after for one in diff or ()}
 
 
-class Seen(NamedTuple):
-    """An update that may be stored, the newest of its object."""
-
-    write: Write
-    past: ObjectHistory
-
-
-class Stored(NamedTuple):
-    """A write that is known now to have been stored, and changed something."""
-
-    write: Write
-    past: ObjectHistory
-
-
-Event = Seen | Stored | Joined
-"""Joined: a creation, a deletion, or a write that was not stored; see its operation and outcome."""
 Answers = Iterator[tuple[Declared, Signal]]
-
-
 Rule = Callable[[Write, ObjectHistory], Answers]
 """Yields a signal, with the finding it is of, for each thing that is wrong with a write."""
+JoinedRule = Callable[[Write, Fact], Answers]
 
 
 class Question:
-    """Asks one thing about each event, in their order."""
+    """What its rules find is declared in `findings`; a rule that remembers is a method.
+
+    seen    asked about each update that may be stored, the newest of its object
+    stored  asked about a write that is known now to have been stored, and changed something
+    joined  asked about a creation, a deletion, or a write that was not stored; see Joined
+    """
 
     findings: ClassVar[tuple[Declared, ...]]
-    seen: ClassVar[tuple[Rule, ...]] = ()
-    """What holds of each write."""
-    stored: ClassVar[tuple[Rule, ...]] = ()
-    """What holds of a write once it is known to have been stored."""
+    seen: tuple[Rule, ...] = ()
+    stored: tuple[Rule, ...] = ()
+    joined: tuple[JoinedRule, ...] = ()
 
-    def ask(self, event: Event) -> Answers:
-        """Yield a signal, with the finding it is of, for each thing that is wrong."""
-        if isinstance(event, (Seen, Stored)):
-            for rule in self.seen if isinstance(event, Seen) else self.stored:
-                yield from rule(*event)
+
+class Rules(NamedTuple):
+    """The rules of all questions."""
+
+    seen: tuple[Rule, ...]
+    stored: tuple[Rule, ...]
+    joined: tuple[JoinedRule, ...]
+
+
+def rules_of(questions: Sequence[Question]) -> Rules:
+    """Return the rules of questions, in their order."""
+    return Rules(
+        tuple(rule for one in questions for rule in one.seen),
+        tuple(rule for one in questions for rule in one.stored),
+        tuple(rule for one in questions for rule in one.joined),
+    )
 
 
 Found = Iterator[tuple[str, Signal, Write]]
 """The name of a finding, its signal, and the write that it is about."""
+Event = tuple[Sequence[Callable[[Write, Any], Answers]], Write, Any]
+"""The rules that are asked, and what they are asked about."""
 
 
-def judge(questions: Sequence[Question], write: Write, history: History) -> Found:
+def judge(rules: Rules, write: Write, history: History) -> Found:
     """Remember a write, and yield all that is wrong with it: see `ask`.
 
     An earlier write that it shows to have been stored is asked about as well.
     """
-    found = ask(questions, _events(write, history))
+    found = ask(_events(rules, write, history))
     if Phase.OUTCOME in write.missing:
         # It may have been refused. What other webhooks did is true anyway.
         return (one for one in found if one[1].blame is Blame.OTHERS)
     return found
 
 
-def ask(questions: Sequence[Question], events: Iterable[Event]) -> Found:
+def ask(events: Iterable[Event]) -> Found:
     """Ask all about each event. Read the answer to the end.
 
-    What questions raise comes then, in one ExceptionGroup, after the signals of all others.
+    What rules raise comes then, in one ExceptionGroup, after the signals of all others.
     """
     errors: list[Exception] = []
-    for event in events:
-        for question in questions:
+    for rules, write, about in events:
+        for rule in rules:
             try:
-                for found, told in question.ask(event):
-                    yield found.name, told, told.of or event.write
+                for found, told in rule(write, about):
+                    yield found.name, told, told.of or write
             except Exception as error:  # noqa: BLE001 - whatever one raises, others are asked
                 errors.append(error)
     if errors:
         raise ExceptionGroup("questions failed", errors)
 
 
-def _events(write: Write, history: History) -> Iterator[Event]:
+def _events(rules: Rules, write: Write, history: History) -> Iterator[Event]:
     """Yield what is to be asked about, and remember a write that may be stored in between."""
     past = history.of(write.object)
     if Phase.OUTCOME not in write.missing:
         stored = history.confirm(past, write)
         if stored is not None:
-            yield Stored(stored, past)
+            yield rules.stored, stored, past
         history.add(past, write)
-    yield Seen(write, past)
+    yield rules.seen, write, past

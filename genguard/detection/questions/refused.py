@@ -34,16 +34,13 @@ import msgspec
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
-from genguard.detection.correlate import Joined
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
-    Event,
     Question,
-    Seen,
     blame_of,
     own,
     signal,
@@ -124,6 +121,8 @@ class Refused(Question):
         """Users who began a write since the last outcome of anybody."""
         self._shows_status = False
         """Whether kubelets are seen to write status: a Pod that is stored is seen soon then."""
+        self.seen = (self._answered,)
+        self.joined = (self._attempted,)
 
     def was_refused(self, key: JoinKey) -> bool:
         """Whether this creation was refused here before, so that leaves are compared."""
@@ -152,20 +151,21 @@ class Refused(Question):
         for each in product((fact.key.name, owner), (Outcome.REFUSED, Outcome.ADMITTED)):
             self._attempts.pop(_place_of_creations(fact.key, *each))
 
-    def ask(self, event: Event) -> Answers:
-        """Ask whether an attempt that did not come out is one of many."""
-        write = event.write
-        if isinstance(event, Joined):
-            if write.outcome is Outcome.REFUSED:
-                yield from self._unanswered(*event)
-            elif write.outcome is Outcome.STALE:
-                yield from self._stale(*event)
-            elif write.operation is Operation.CREATE and write.has_outcome:
-                self._pass(write)
-                yield from self._never_shown(write)
-        elif isinstance(event, Seen) and write.has_outcome:
+    def _attempted(self, write: Write, fact: Fact) -> Answers:
+        """Tell an attempt that did not come out, and is one of many."""
+        if write.outcome is Outcome.REFUSED:
+            yield from self._unanswered(write, fact)
+        elif write.outcome is Outcome.STALE:
+            yield from self._stale(write, fact)
+        elif write.operation is Operation.CREATE and write.has_outcome:
             self._pass(write)
-            yield from _not_stored(*event)
+            yield from self._never_shown(write)
+
+    def _answered(self, write: Write, past: ObjectHistory) -> Answers:
+        """Take in an update with an outcome; tell one of many that is never stored."""
+        if write.has_outcome:
+            self._pass(write)
+            yield from _not_stored(write, past)
 
     def _pass(self, write: Write) -> None:
         """Take in a write with an outcome: what was not answered before it is forgotten."""

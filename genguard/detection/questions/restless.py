@@ -129,5 +129,5 @@ class Restless(Question):
     """See the module."""
 
     findings: ClassVar = (STATUS_STORM,)
-    seen: ClassVar = (_changed_by_webhook_alone, _asked_once_more)
-    stored: ClassVar = (_chased,)
+    seen = (_changed_by_webhook_alone, _asked_once_more)
+    stored = (_chased,)

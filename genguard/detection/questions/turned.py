@@ -34,7 +34,7 @@ from genguard.detection.questions.question import (
 from genguard.detection.sample import field_names
 from genguard.detection.values import NO_DIGEST, Digest, digest_of
 from genguard.detection.write import NAMES, Requester, Write
-from genguard.objects.fields import Path
+from genguard.objects.fields import Path, Token
 
 OSCILLATION: Final = Declared(
     "status-oscillation",
@@ -100,7 +100,9 @@ def turned(
     count as spec does; here they are metadata.
     """
     for part in (write.content, write.metadata):
-        found = [one for one in part.admitted.changes if keys is None or one.key in keys]
+        found: Sequence[Change] = part.admitted.changes
+        if keys is not None:
+            found = [one for one in found if one.key in keys]
         made = (*(part.webhook or ()), *part.reinvocation) if found and part.is_mutated else ()
         theirs = {one.key for one in made}
         theirs -= {one.key for one in part.sent if theirs and one.after is not None}
@@ -161,9 +163,9 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for each part of an object of which this write turned something back."""
     meant: dict[Declared, list[Change]] = {}
     for one, who in turned(write):
-        part = _PARTS.get(str(one.key[0]), SPEC)
+        part = _PARTS.get(one.key[0], SPEC)
         is_meant = not (one.added or one.removed) if part is OSCILLATION else not one.holds_time
-        if who is not WEBHOOK and is_meant:
+        if is_meant and who is not WEBHOOK:
             meant.setdefault(part, []).append(one)
     slow = past.slow
     for part, changes in meant.items():
@@ -176,7 +178,7 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         yield from found
 
 
-_PARTS: Final = {"status": OSCILLATION, "metadata": METADATA}
+_PARTS: Final[dict[Token, Declared]] = {"status": OSCILLATION, "metadata": METADATA}
 
 
 def _fight(
@@ -429,5 +431,5 @@ class Turned(Question):
     """See the module."""
 
     findings: ClassVar = (OSCILLATION, SPEC, METADATA, STORM)
-    seen: ClassVar = (_put_back,)
-    stored: ClassVar = (_turned_back,)
+    seen = (_put_back,)
+    stored = (_turned_back,)

@@ -105,4 +105,4 @@ class Unstable(Question):
     """See the module."""
 
     findings: ClassVar = (UNSTABLE,)
-    seen: ClassVar = (_changed_once_more,)
+    seen = (_changed_once_more,)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genguard.detection.values import LONGEST_SHOWN, Shows, shown, shows_of
+from genguard.detection.values import LONGEST_SHOWN, Shows, shown, shows_of, word_at
 from tests.cases_loader import Case, table
 
 READY = ("status", "conditions", "type=Ready")
@@ -12,15 +12,16 @@ OTHER = ("spec", "text")
 @table("facts/values.yaml", "value", "at", "shown")
 def test_numbers_times_and_words_of_conditions_are_shown_and_nothing_else(case: Case) -> None:
     path = (*READY, case["at"]) if "at" in case.values else OTHER
-    assert shown(case["value"], path, Shows.PLAIN) == case.get("shown"), case.because
-    assert shown(case["value"], path, Shows.NOTHING) is None
+    word = word_at(path)
+    assert shown(case["value"], word, Shows.PLAIN) == case.get("shown"), case.because
+    assert shown(case["value"], word, Shows.NOTHING) is None
 
 
 def test_with_the_flag_texts_are_shown_but_not_parts_of_them():
-    assert shown("some text", OTHER, Shows.ALL) == '"some text"'
-    assert shown("a" * (LONGEST_SHOWN - 2), OTHER, Shows.ALL) is not None
-    assert shown("a" * (LONGEST_SHOWN - 1), OTHER, Shows.ALL) is None
-    assert shown("\x00" * 100, OTHER, Shows.ALL) is None, "as JSON it is six times as long"
+    assert shown("some text", "", Shows.ALL) == '"some text"'
+    assert shown("a" * (LONGEST_SHOWN - 2), "", Shows.ALL) is not None
+    assert shown("a" * (LONGEST_SHOWN - 1), "", Shows.ALL) is None
+    assert shown("\x00" * 100, "", Shows.ALL) is None, "as JSON it is six times as long"
 
 
 @pytest.mark.parametrize("most", Shows)
