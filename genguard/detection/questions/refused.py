@@ -24,7 +24,7 @@ Relies  on a minimum of time, since writes at once may share a version that is o
 Bounded in entries and in time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from itertools import islice, pairwise, product
 from operator import attrgetter
 from typing import ClassVar, Final
@@ -34,6 +34,7 @@ import msgspec
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
+from genguard.detection.diff import together
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.questions.question import (
@@ -178,16 +179,19 @@ class Refused(Question):
     def _unanswered(self, write: Write, fact: Fact) -> Answers:
         """Take in a write without an outcome."""
         asked, is_creation = fact.compared(), write.operation is Operation.CREATE
+        if fact.compared_metadata is not None:
+            asked = together(asked, fact.compared_metadata)
         if is_creation:
             found = self._count(write, fact.attempt)
-        elif asked.before == asked.after or not write.content.admitted:
+        elif not asked or not write.changed_anything:
             return  # nothing is asked for, or nothing would be stored
         else:
             # Whatever is asked for: had it been stored, the stored fields would differ by now.
             found = self._count(write, asked.before, asked.after)
         if len(self._without) >= _USERS:
             return  # outcomes are lost
-        blame = Blame.OTHERS if write.content.webhook else Blame.REQUESTER
+        is_by_webhook = write.content.webhook or write.metadata.webhook
+        blame = Blame.OTHERS if is_by_webhook else Blame.REQUESTER
         made = _made(write)
         if blame is Blame.OTHERS and made and self._passed.issuperset(made):
             blame = Blame.EITHER if is_creation else Blame.REQUESTER
@@ -255,9 +259,9 @@ def _told(
         seconds = write.time - since
         if count >= least and seconds >= shortest:
             is_update = write.operation is Operation.UPDATE
-            changes: Iterable[Change] = write.content.sent if is_update else ()
+            changes = [*write.content.sent, *write.metadata.sent] if is_update else []
             if blame is Blame.OTHERS:
-                changes = write.content.webhook or ()
+                changes = [*_by_webhooks(write)]
                 how += ", since another webhook changed it"
             verb = "writes" if is_update else "creates"
             said = f"{write.requester.user} {verb} it again and again: {how}"
@@ -270,7 +274,13 @@ def _made(write: Write) -> list[tuple[ResourceKind, str]]:
     """Return the leaves that webhooks changed; "" of a creation, for not each one is compared."""
     if write.operation is Operation.CREATE:
         return [(write.kind, "")] if write.state_before != write.state_after else []
-    return [(write.kind, one.pointer) for one in write.content.webhook or ()]
+    return [(write.kind, one.pointer) for one in _by_webhooks(write)]
+
+
+def _by_webhooks(write: Write) -> Iterator[Change]:
+    """Yield the leaves that webhooks changed, of metadata too."""
+    for part in (write.content, write.metadata):
+        yield from part.webhook or ()
 
 
 def _is_pod(write: Write) -> bool:
