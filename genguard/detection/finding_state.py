@@ -9,6 +9,7 @@ import msgspec
 from genguard.detection.damage import Damage
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Severity
+from genguard.detection.questions import FINDINGS
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects
@@ -28,6 +29,9 @@ _NEXT: Final[dict[Event, tuple[State, State, State]]] = {
 LOOP_COUNT: Final = 3
 CRITICAL_COUNT: Final = 20
 CRITICAL_SECONDS: Final = 30.0
+LASTING_COUNT: Final = 50
+LASTING_SECONDS: Final = 900.0
+"""So many signs, or for so long, are no accident, though each of them may be ordinary."""
 WINDOW_SECONDS: Final = 600.0
 """Signals further apart than this are not the same loop."""
 QUIET_SECONDS: Final = 60.0
@@ -265,13 +269,15 @@ class FindingState(msgspec.Struct, gc=False):
 
     @property
     def severity(self) -> Severity:
-        """Return the severity, by count and duration; minor signals never make more than info.
+        """Return the severity, by count and duration; minor signals make a warning if they last.
 
         A lost observedGeneration that is still lost after few signs is a warning, once somebody
         has looked at the object: who waits for it waits for ever.
         """
         if self.minor:
-            return Severity.INFO
+            lasts = self.count >= LASTING_COUNT or self.last - self.first >= LASTING_SECONDS
+            is_told = FINDINGS[self.detector].worst is not Severity.INFO
+            return Severity.WARNING if lasts and is_told else Severity.INFO
         if self.count < LOOP_COUNT and not self.pace:
             stays = self.state == "quiet" and self.looked and self.damage and self.damage.lost
             return Severity.WARNING if stays else Severity.INFO

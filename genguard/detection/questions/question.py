@@ -58,7 +58,7 @@ class Signal:
     """Something wrong about one write; the ledger makes a finding of signals that repeat.
 
     requesters  who is blamed besides, or instead of, other webhooks
-    minor       never more than info, however often it comes
+    minor       may be ordinary: no more than info, unless it comes again and again for long
     reinvoked   it happened in round 1, in which only webhooks are called that ask for it
     damage      what is wrong in the stored object because of it; None where nothing stays wrong
     pace        seconds between two turns of a slow loop, which has been seen to repeat: the next
