@@ -20,7 +20,7 @@ from genguard.detection.write import Write
 
 STATUS_STORM: Final = Declared(
     "status-write-storm",
-    "a writer repeats the same status, or changes only its times",
+    "a writer repeats the same status, or changes only its times or its order",
     "[writes|write] the status of {} again and again",
     is_harm=True,
 )
@@ -71,6 +71,7 @@ def _chases(write: Write) -> bool:
 _ASKED_AGAIN: Final = 5
 _TIMES_SECONDS: Final = 10.0
 _TIMES_ONLY: Final = 35
+_ORDERS: Final = 8
 
 
 def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
@@ -106,6 +107,12 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
             said = f"{user} wrote {count} times in {_TIMES_SECONDS:g} s"
             said += " and changed nothing but times"
             yield signal(STATUS_STORM, write, Blame.REQUESTER, write.content.admitted, said)
+    elif _only_order(write):
+        asking = filter(_asks, own(write, past.writes, _SECONDS))
+        count = sum(1 for _ in takewhile(_only_order, asking))
+        if count >= _ORDERS:
+            said = f"{user} wrote {count} times in a row and changed nothing but the order"
+            yield signal(STATUS_STORM, write, Blame.REQUESTER, ("/status",), said)
 
 
 def _asks(write: Write) -> bool:
@@ -123,6 +130,16 @@ def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
 def _only_times(write: Write) -> bool:
     changes = write.content.admitted.changes
     return bool(changes) and all(one.holds_time for one in changes)
+
+
+def _only_order(write: Write) -> bool:
+    """Whether it changes the order of a list or of fields, and no value."""
+    sent = write.content.sent
+    if not sent.changes:
+        return bool(sent) and write.content_hash is None
+    # Items of a list that nothing tells apart have places by number.
+    moved = all(any(isinstance(part, int) for part in one.key) for one in sent)
+    return moved and Counter(one.before for one in sent) == Counter(one.after for one in sent)
 
 
 class Restless(Question):
