@@ -73,6 +73,7 @@ _MOST_LEAVES: Final = 20
 _MOST_TURNS: Final = 20
 _MOST_FOUGHT: Final = 8
 """What a leaf was earlier is remembered against nobody."""
+_ONE_SIDED: Final = 3
 _CHANGES_OF_HANDS: Final = 3
 """Of A, B, A, B: mine, yours, mine again, and yours again."""
 
@@ -132,7 +133,8 @@ def fighters(turns: Sequence[Turn]) -> list[Requester]:
 
     Who makes a value of his own again over what somebody else has made of it turns it back. One
     that walks a cycle of its own, a correction, and a value that never comes back (a time, a
-    counter) are no fight. Where one takes away what another sets, its values may be new.
+    counter) are no fight. Where one takes away what another sets, its values may be new; and so may
+    those that are replaced by the same value three times (a number that an autoscaler finds).
     Two processes of one user are two writers, as long as nobody else has a part in it.
     """
     turns = turns[-_MOST_FOUGHT:]
@@ -149,6 +151,8 @@ def fighters(turns: Sequence[Turn]) -> list[Requester]:
         if values[at] != values[at - 1] and made[at] in made[: at - 1]
     ]
     found = {whose[at]: turns[at].requester for at in back}
+    if len(found) == 1 and len(back) >= _ONE_SIDED:
+        found |= {whose[at - 1]: turns[at - 1].requester for at in back}
     return list(found.values()) if len(found) > 1 and back[-1] == len(turns) - 1 else []
 
 
@@ -320,8 +324,8 @@ def _alone(
             what = f"for two owners by turns, each with a {field_names(claimed)} of its own"
             said = f"{user} writes it {what}"
             yield signal(part, write, blame_of(write.metadata), claimed, said)
-    elif write.counted and not write.content.webhook:
-        mine = [one for one in own(write, recent, _ROLLOUT_SECONDS) if one.counted][:_ROLLOUTS]
+    elif _counts(write) and not write.content.webhook:
+        mine = [one for one in own(write, recent, _ROLLOUT_SECONDS) if _counts(one)][:_ROLLOUTS]
         if len(mine) < _ROLLOUTS:
             return
         may_walk = [one for one in meant if one.key[0] == "spec" or not one.is_switch]
@@ -340,6 +344,11 @@ def _alone(
             how = "puts {} in another order" if is_order else "gives {} a new value"
             said = f"{how} in each of its writes".format(field_names(churned))
             yield storm(write, said, churned)
+
+
+def _counts(write: Write) -> bool:
+    """Whether it moves generation, or its kind keeps none."""
+    return write.counted or not (write.generation_after or write.generation_before)
 
 
 def storm(
