@@ -68,6 +68,26 @@ def _chases(write: Write) -> bool:
     return str(write.observed_asked.own) == str(write.generation_before)
 
 
+_STAMPS: Final = 15
+_STAMPS_SECONDS: Final = 3_600.0
+
+
+def _stamped(write: Write, past: ObjectHistory) -> Answers:
+    """Generation moves again and again because of annotations and times, which change nothing else.
+
+    The annotations of a Deployment count as its spec does, and each is a rollout's worth of work.
+    """
+    mine = filter(_is_stamp, own(write, past.stored, _STAMPS_SECONDS)) if _is_stamp(write) else ()
+    if len([*mine]) >= _STAMPS:
+        what = "moves generation again and again, and changes only annotations and times"
+        yield storm(write, what, write.content.admitted.changes)
+
+
+def _is_stamp(write: Write) -> bool:
+    changes = write.content.admitted.changes if write.counted else ()
+    return bool(changes) and all(one.holds_time or one.key[0] == "metadata" for one in changes)
+
+
 _ASKED_AGAIN: Final = 5
 _TIMES_SECONDS: Final = 10.0
 _TIMES_ONLY: Final = 35
@@ -147,4 +167,4 @@ class Restless(Question):
 
     findings: ClassVar = (STATUS_STORM,)
     seen = (_changed_by_webhook_alone, _asked_once_more)
-    stored = (_chased,)
+    stored = (_chased, _stamped)

@@ -376,7 +376,13 @@ def _own_turns(
 
 
 def _is_to_and_fro(turns: Sequence[Turn]) -> bool:
-    """Whether the latest value is one of few that come again and again."""
+    """Whether the latest value is one of few that come again and again.
+
+    At any pace of two values alone, none of which stands for off, in as many turns as are known.
+    """
+    made = {one.value for one in turns}
+    if len(turns) == _MOST_TURNS and len(made) == _TWO and OFF.isdisjoint(made):
+        return True
     came, often = _latest(turns, _WALK_SECONDS)
     if len(often) == _TWO and not OFF.isdisjoint(often):
         return _is_switched(turns)
