@@ -16,6 +16,7 @@ from genguard.detection.questions.question import (
     values,
 )
 from genguard.detection.questions.turned import STORM, storm
+from genguard.detection.values import Digest
 from genguard.detection.write import Write
 
 STATUS_STORM: Final = Declared(
@@ -81,6 +82,28 @@ def _stamped(write: Write, past: ObjectHistory) -> Answers:
     if len([*mine]) >= _STAMPS:
         what = "moves generation again and again, and changes only annotations and times"
         yield storm(write, what, write.content.admitted.changes)
+
+
+_ADDED: Final = 8
+
+
+def _added_again(write: Write, past: ObjectHistory) -> Answers:
+    """The same item is added to a list again and again, which grows without end.
+
+    Items that differ are news: a slice of endpoints grows with a Deployment.
+    """
+    made = _added(write)
+    same = takewhile(lambda one: _added(one) == made, own(write, past.stored, _STAMPS_SECONDS))
+    if made and len([*same]) >= _ADDED:
+        what = "adds the same item to a list again and again"
+        yield storm(write, what, write.content.admitted.changes)
+
+
+def _added(write: Write) -> list[Digest | None]:
+    """Return the values of a new item of a list, where nothing else changes."""
+    changes = write.content.admitted.changes
+    is_item = all(one.added and any(isinstance(part, int) for part in one.key) for one in changes)
+    return [one.after for one in changes] if is_item else []
 
 
 def _is_stamp(write: Write) -> bool:
@@ -167,4 +190,4 @@ class Restless(Question):
 
     findings: ClassVar = (STATUS_STORM,)
     seen = (_changed_by_webhook_alone, _asked_once_more)
-    stored = (_chased, _stamped)
+    stored = (_chased, _stamped, _added_again)

@@ -293,6 +293,8 @@ _TWO: Final = 2
 _ROLLOUTS: Final = 6
 _ROLLOUT_SECONDS: Final = 300.0
 _TEMPLATE: Final = ("spec", "template")
+_SECRETS: Final = ("", "secrets")
+_CA_BUNDLE: Final = "caBundle"
 _UNKNOWN: Final = digest_of(b'"Unknown"')
 
 
@@ -325,6 +327,12 @@ def _alone(
             said = f"{user} writes it {what}"
             yield signal(part, write, blame_of(write.metadata), claimed, said)
     elif _counts(write) and not write.content.webhook:
+        secrets = [one for one in meant if _is_secret(write, one)]
+        if renewed := [one for one, turns in _own_turns(secrets, recent) if _is_renewed(turns)]:
+            yield storm(
+                write, f"gives {field_names(renewed)} a new value in each of its writes", renewed
+            )
+            return
         mine = [one for one in own(write, recent, _ROLLOUT_SECONDS) if _counts(one)][:_ROLLOUTS]
         if len(mine) < _ROLLOUTS:
             return
@@ -409,6 +417,16 @@ def _is_new_each_time(turns: Sequence[Turn]) -> bool:
     """Whether no value came twice, and none was taken away."""
     made = [one.value for one in turns]
     return len({turns[0].before, *made}) > len(made) and None not in made
+
+
+def _is_secret(write: Write, change: Change) -> bool:
+    """Whether a leaf is a secret or a certificate: nobody has to renew it twenty times an hour."""
+    is_secret = (write.object.group, write.object.resource) == _SECRETS
+    return change.key[-1] == _CA_BUNDLE or (is_secret and change.key[0] == "data")
+
+
+def _is_renewed(turns: Sequence[Turn]) -> bool:
+    return len(turns) == _MOST_TURNS and _is_new_each_time(turns)
 
 
 def _is_claimed(turns: Sequence[Turn]) -> bool:
