@@ -1,9 +1,12 @@
 """Restless: one writer, one object, again and again, and each write makes a reason for the next."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import ClassVar, Final
 
+from genguard.detection.changes import Change
+from genguard.detection.diff import NO_DIFF, diff_of
 from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import (
     Answers,
@@ -29,14 +32,23 @@ STATUS_STORM: Final = Declared(
 
 _SECONDS: Final = 60.0
 _CHASES: Final = 4
+_STATUS: Final = "status"
 
 
 def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
-    """Generation moves because other webhooks change a spec that nobody asked to change."""
-    made = write.content.webhook
+    """Generation moves because other webhooks change a spec that nobody asked to change.
+
+    Where status counts, a status that is asked for excuses no change of anything else.
+    """
+    made: Sequence[Change] = (write.content.webhook or NO_DIFF).changes
     if not write.counted or not made or (write.writes_status and not write.status_counts):
         return
-    if made.changes and asks_nothing(write.content.requested, made):
+    asked = write.content.requested
+    if asked and write.status_counts and any(one.key[0] == _STATUS for one in asked):
+        net = values(write.content.admitted)
+        made = [one for one in made if one.key[0] != _STATUS and one.key in net]
+        asked = diff_of(one for one in asked if one.key[0] != _STATUS)
+    if made and asks_nothing(asked, made):
         user = write.requester.user
         said = f"another webhook changed what counts, for which {user} had not asked"
         evidence = {"generation": write.generation_after}
