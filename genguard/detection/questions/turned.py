@@ -34,7 +34,7 @@ from genguard.detection.questions.question import (
 from genguard.detection.sample import field_names
 from genguard.detection.values import NO_DIGEST, Digest, digest_of
 from genguard.detection.write import NAMES, Requester, Write
-from genguard.objects.fields import Path, Token
+from genguard.objects.fields import Path, Token, to_field_path
 
 OSCILLATION: Final = Declared(
     "status-oscillation",
@@ -359,6 +359,41 @@ def _counts(write: Write) -> bool:
     return write.counted or not (write.generation_after or write.generation_before)
 
 
+_ITEMS: Final = 6
+
+
+def _taken_out(write: Write, past: ObjectHistory) -> Answers:
+    """Yield a signal for an item that is taken out of a list, as others of its sort were before.
+
+    Each has a name of its own (a new Secret each time), so that no leaf ever turns back.
+    """
+    user = write.requester.user
+    recent = [one for one in past.stored if one.time >= write.time - _SECONDS]
+    for gone in write.content.admitted:
+        if not (gone.removed and _list_of(gone)):
+            continue
+        at = _list_of(gone)
+        names = [(one, x) for one in recent for x in one.content.admitted if _list_of(x) == at]
+        added = {x.key: one.requester for one, x in names if x.added and one.requester.user != user}
+        out = [x.key for one, x in names if x.removed and one.requester.user == user]
+        others = dict.fromkeys(added[key] for key in out if key in added)
+        if len(added.keys() & out) >= _ITEMS:
+            users = " and ".join(sorted({one.user for one in others}))
+            said = (
+                f"{user} takes what {users} adds out of {to_field_path(at)}, another item each time"
+            )
+            requesters = write.requester, *others
+            yield signal(SPEC, write, Blame.REQUESTER, [gone], said, requesters=requesters)
+            return
+
+
+def _list_of(name: Change) -> Path:
+    """Return the list of the item whose name a leaf is, outside status; () for other leaves."""
+    *at, item, field = ("", *name.key)
+    is_name = field == "name" and str(item).startswith("name#") and at[1:2] != ["status"]
+    return tuple(at[1:]) if is_name else ()
+
+
 def storm(
     write: Write, what: str, changed: Sequence[Change] = (), **more: Any
 ) -> tuple[Declared, Signal]:
@@ -465,4 +500,4 @@ class Turned(Question):
 
     findings: ClassVar = (OSCILLATION, SPEC, METADATA, STORM)
     seen = (_put_back,)
-    stored = (_turned_back,)
+    stored = (_turned_back, _taken_out)
