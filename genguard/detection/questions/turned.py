@@ -58,7 +58,7 @@ METADATA: Final = Declared(
 )
 STORM: Final = Declared(
     "generation-storm",
-    "each write of an object causes the next, goes to and fro, or makes a rollout",
+    "each write of an object causes the next, goes to and fro, adds the same, or is a rollout",
     "[changes|change] the spec of {} again and again",
     is_harm=True,
 )
