@@ -42,6 +42,8 @@ RECREATION: Final = Declared(
 )
 _TURNS: Final = 4
 """A person who deletes a Pod so that it starts again does so two or three times."""
+_TURNS_OF_COURSE: Final = 8
+"""Of what is deleted since it is done, and made again under its name all the same."""
 _TIMES_OF_TURNS: Final = 4.0
 _SECONDS_OF_TURNS: Final = 10.0
 _SECONDS_OF_TURN: Final = 600.0
@@ -74,7 +76,7 @@ class _Life(msgspec.Struct, gc=False):
 
     since             when it was created; ended: when it was deleted
     creator, deleter  of a pair of owners each creates in the other's place, and they change parts
-    turns             how many ended with that deleter
+    turns             how many ended with that deleter; least: of how many it is told
     lives, gaps       seconds from a creation to the deletion, and from there to the next creation:
                       the fewest and the most
     """
@@ -84,6 +86,7 @@ class _Life(msgspec.Struct, gc=False):
     creator: _Actor
     deleter: _Actor = _Actor(Requester("", ""))
     turns: int = 0
+    least: int = _TURNS
     ended: float = 0.0
     lives: tuple[float, float] = (inf, 0.0)
     gaps: tuple[float, float] = (inf, 0.0)
@@ -179,13 +182,15 @@ class Lives(Question):
                 place.owner = user
                 self._put(life.place, place, place.waiting)
             return
-        lasted = fact.time - life.since
-        if lasted > _SECONDS_OF_TURN or _is_of_course(life, fact):
+        lasted, is_of_course = fact.time - life.since, _is_of_course(life, fact)
+        is_named = not life.place.resource_version
+        if lasted > _SECONDS_OF_TURN or (is_of_course and not (fact.is_over and is_named)):
             return
         if (self._wrote_node.get(hash(user)) or 0.0) > life.since:
             return
         if life.deleter.user != user:
             life = _Life(life.place, life.since, life.creator, _Actor(fact.requester))
+        life.least = _TURNS_OF_COURSE if is_of_course else life.least
         life.turns, life.ended, life.lives = life.turns + 1, fact.time, _with(lasted, life.lives)
         if fact.time - place.at > _SECONDS_OF_TURN:
             place = _Place(owner=place.owner)
@@ -218,7 +223,7 @@ def _recreated(life: _Life) -> Answers:
     is_collected = deleter.user == _COLLECTOR
     # The garbage collector comes when it has time. The same owner each time says enough.
     is_steady = _are_alike(life.gaps) and (is_collected or _are_alike(life.lives))
-    if life.turns < _TURNS or not is_steady:
+    if life.turns < life.least or not is_steady:
         return
     message = f"{deleter.user} deletes what {creator.user} creates again"
     if is_collected:
@@ -234,7 +239,9 @@ def _recreated(life: _Life) -> Answers:
         "turns": life.turns,
         "longestLifeSeconds": round(life.lives[1], 1),
     }
-    yield RECREATION, Signal(Blame.REQUESTER, (), message, actors, evidence=evidence)
+    # It has been seen to repeat often enough, so that it is a warning at once.
+    pace = life.lives[1] + life.gaps[1] if life.least > _TURNS else 0.0
+    yield RECREATION, Signal(Blame.REQUESTER, (), message, actors, evidence=evidence, pace=pace)
 
 
 def _with(seconds: float, span: tuple[float, float]) -> tuple[float, float]:
