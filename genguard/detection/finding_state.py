@@ -31,7 +31,7 @@ CRITICAL_COUNT: Final = 20
 CRITICAL_SECONDS: Final = 30.0
 LASTING_COUNT: Final = 50
 LASTING_SECONDS: Final = 900.0
-"""So many signs, or for so long, are no accident, though each of them may be ordinary."""
+"""So many signs, or CRITICAL_COUNT in so long, are no accident, though each may be ordinary."""
 WINDOW_SECONDS: Final = 600.0
 """Signals further apart than this are not the same loop."""
 QUIET_SECONDS: Final = 60.0
@@ -275,7 +275,8 @@ class FindingState(msgspec.Struct, gc=False):
         has looked at the object: who waits for it waits for ever.
         """
         if self.minor:
-            lasts = self.count >= LASTING_COUNT or self.last - self.first >= LASTING_SECONDS
+            is_long = self.last - self.first >= LASTING_SECONDS
+            lasts = self.count >= (CRITICAL_COUNT if is_long else LASTING_COUNT)
             is_told = FINDINGS[self.detector].worst is not Severity.INFO
             return Severity.WARNING if lasts and is_told else Severity.INFO
         if self.count < LOOP_COUNT and not self.pace:

@@ -114,13 +114,17 @@ def _added_again(write: Write, past: ObjectHistory) -> Answers:
 def _added(write: Write) -> list[Digest | None]:
     """Return the values of a new item of a list, where nothing else changes."""
     changes = write.content.admitted.changes
-    is_item = all(one.added and any(isinstance(part, int) for part in one.key) for one in changes)
+    is_item = all(
+        one.added and one.key[0] != _STATUS and any(isinstance(part, int) for part in one.key)
+        for one in changes
+    )
     return [one.after for one in changes] if is_item else []
 
 
 def _is_stamp(write: Write) -> bool:
     changes = write.content.admitted.changes if write.counted else ()
-    return bool(changes) and all(one.holds_time or one.key[0] == "metadata" for one in changes)
+    told = values(write.metadata.admitted)  # without what components note for themselves
+    return bool(changes) and all(one.holds_time or one.key in told for one in changes)
 
 
 _ASKED_AGAIN: Final = 5

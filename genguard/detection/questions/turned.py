@@ -337,7 +337,11 @@ def _alone(
         if len(mine) < _ROLLOUTS:
             return
         may_walk = [one for one in meant if one.key[0] == "spec" or not one.is_switch]
-        walked = [one for one, turns in _own_turns(may_walk, recent) if _is_to_and_fro(turns)]
+        walked = [
+            one
+            for one, turns in _own_turns(may_walk, recent)
+            if _is_to_and_fro(turns) or (one.key[0] == "spec" and _is_long_walk(turns))
+        ]
         if walked:
             yield storm(write, f"walks {field_names(walked)} back and forth", walked)
             return
@@ -419,18 +423,18 @@ def _own_turns(
 
 
 def _is_to_and_fro(turns: Sequence[Turn]) -> bool:
-    """Whether the latest value is one of few that come again and again.
-
-    At any pace of two values alone, none of which stands for off, in as many turns as are known.
-    """
-    made = {one.value for one in turns}
-    if len(turns) == _MOST_TURNS and len(made) == _TWO and OFF.isdisjoint(made):
-        return True
+    """Whether the latest value is one of few that come again and again."""
     came, often = _latest(turns, _WALK_SECONDS)
     if len(often) == _TWO and not OFF.isdisjoint(often):
         return _is_switched(turns)
     needed = _RETURNS_OF_TWO if len(often) == _TWO else _RETURNS
     return len(came) - len({*came}) >= needed and came[:-1].count(came[-1]) >= _VISITS
+
+
+def _is_long_walk(turns: Sequence[Turn]) -> bool:
+    """Whether all turns that are known are between two values, none of which stands for off."""
+    made = {one.value for one in turns}
+    return len(turns) == _MOST_TURNS and len(made) == _TWO and OFF.isdisjoint(made)
 
 
 def _is_switched(turns: Sequence[Turn]) -> bool:
