@@ -5,6 +5,7 @@ import shlex
 import signal
 from base64 import b64decode
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -192,9 +193,12 @@ def test_without_yes_and_a_terminal_nothing_is_done(plane: ControlPlane) -> None
 def test_interrupted_while_it_registers_it_puts_everything_back(
     clean: ControlPlane, number: signal.Signals
 ) -> None:
-    with Genguard() as guard, Verb(clean, "install", "--yes", *outside(guard)) as interrupted:
+    with ExitStack() as stack:
+        guard = stack.enter_context(Genguard())
+        # So that the phase does not end by itself.
+        verb = Verb(clean, "install", "--yes", *outside(guard), at=("3/3", guard.pause))
+        interrupted = stack.enter_context(verb)
         interrupted.says("3/3")
-        guard.pause()  # so that the phase does not end by itself
         wait_until(lambda: registered(clean), what="registered")
         interrupted.send(number)
         assert interrupted.end().code == 128 + number
@@ -210,9 +214,9 @@ def test_what_was_registered_before_is_put_back_when_the_new_is_not_proven(
         path = REGISTRATIONS["mutate"]
         edit = [{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]
         clean.client.patch(path, edit)
-        with Verb(clean, "install", "--yes", "--timeout=3s", *outside(guard)) as failing:
+        flags = ("--yes", "--timeout=3s", *outside(guard))
+        with Verb(clean, "install", *flags, at=("3/3", guard.pause)) as failing:
             failing.says("3/3")
-            guard.pause()
             assert failing.end().code == 1
             guard.go_on()
         assert "put back" in failing.err

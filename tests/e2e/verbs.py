@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import IO, Any, NamedTuple, Self
 
 from click.testing import CliRunner
@@ -23,8 +24,15 @@ class Verb:
     """
 
     def __init__(
-        self, plane: ControlPlane, verb: str, *arguments: str, stdin: int = subprocess.DEVNULL
+        self,
+        plane: ControlPlane,
+        verb: str,
+        *arguments: str,
+        stdin: int = subprocess.DEVNULL,
+        at: tuple[str, Callable[[], object]] | None = None,
     ) -> None:
+        """`at`: a text, and what is called as soon as a line has it."""
+        self._at = at
         command = [sys.executable, "-m", "webhook", verb, f"--kubeconfig={plane.kubeconfig}"]
         self._process = subprocess.Popen(
             [*command, *arguments],
@@ -53,6 +61,8 @@ class Verb:
     def _read(self, stream: IO[str], kept: list[str]) -> None:
         with stream:
             for line in stream:
+                if self._at is not None and self._at[0] in line:
+                    self._at[1]()
                 kept.append(line)
                 self.lines.append(line.rstrip())
 
