@@ -74,7 +74,7 @@ async def overloaded(run: Running) -> list[Answered]:
     usual = run.setup.dependencies
     clients = Clients(run)
     run.setup.dependencies = replace(usual, repair_rules=(Slow(), *usual.repair_rules))
-    await asyncio.to_thread(clients.ask, TIMEOUT + 1.0)
+    await asyncio.to_thread(clients.ask, IN_TIME + 1.0)
     run.setup.dependencies = usual
     return clients.answers
 

@@ -60,7 +60,8 @@ class Counted:
     def is_asked_at_least(self, times: int, *, mended: int) -> bool:
         """Whether it mended so often, in so many calls; an API server may ask once more."""
         now = self._now()
-        return now[0] - self._before[0] >= times and now[1] - self._before[1] == mended
+        asked = now[0] - self._before[0]
+        return times <= asked <= times + 1 and now[1] - self._before[1] == mended
 
 
 def test_asked_again_it_makes_no_second_change_and_repeats_its_annotation(
