@@ -116,6 +116,7 @@ class Place(msgspec.Struct, eq=False, gc=False):
 
 ROOT: Final = Place()
 _room: Final = [MOST_PLACES]
+"""How many more places are remembered; one number, in a list so that it can be counted down."""
 _Item = tuple[str, str | int]
 """An item of a list: the field that tells it from others, and the value of that field.
 

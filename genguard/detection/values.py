@@ -49,7 +49,7 @@ LONGEST_SHOWN: Final = 256
 """Characters of a value as JSON. A longer one is not shown: a part would look like the whole."""
 _LARGEST: Final = 10**40
 _LONGEST_TIME: Final = 40
-_SECRETS: Final = ("", "secrets")
+SECRETS: Final = ("", "secrets")
 _CONDITIONS: Final = "conditions"
 _WORDS: Final = frozenset({"status", "reason", "type"})
 _ITEM: Final = 3
@@ -79,7 +79,7 @@ class Shows(Enum):
 
 def shows_of(group: str, resource: str, most: Shows) -> Shows:
     """Return what may be shown of objects of a resource, where `most` may be of others."""
-    return Shows.NOTHING if (group, resource) == _SECRETS else most
+    return Shows.NOTHING if (group, resource) == SECRETS else most
 
 
 def word_at(path: Path) -> str:

@@ -82,9 +82,8 @@ class Chases(Question):
 
     def _moved(self, write: Write, past: ObjectHistory) -> Answers:
         """Tell a write that is one of a chase."""
-        if Phase.OUTCOME in write.missing or len(past.writes) < _MOVES_BEFORE:
-            return
-        if not _is_move(write):
+        is_known = Phase.OUTCOME not in write.missing and len(past.writes) >= _MOVES_BEFORE
+        if not (is_known and _is_move(write)):
             return
         moving = self._in_turn_with(history_name(write.object))
         others = _unrelated(past, moving)

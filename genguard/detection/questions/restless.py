@@ -81,8 +81,8 @@ def _chases(write: Write) -> bool:
     return str(write.observed_asked.own) == str(write.generation_before)
 
 
+_HOUR_SECONDS: Final = 3_600.0
 _STAMPS: Final = 15
-_STAMPS_SECONDS: Final = 3_600.0
 
 
 def _stamped(write: Write, past: ObjectHistory) -> Answers:
@@ -90,10 +90,16 @@ def _stamped(write: Write, past: ObjectHistory) -> Answers:
 
     The annotations of a Deployment count as its spec does, and each is a rollout's worth of work.
     """
-    mine = filter(_is_stamp, own(write, past.stored, _STAMPS_SECONDS)) if _is_stamp(write) else ()
+    mine = filter(_is_stamp, own(write, past.stored, _HOUR_SECONDS)) if _is_stamp(write) else ()
     if len([*mine]) >= _STAMPS:
         what = "moves generation again and again, and changes only annotations and times"
         yield storm(write, what, write.content.admitted.changes)
+
+
+def _is_stamp(write: Write) -> bool:
+    changes = write.content.admitted.changes if write.counted else ()
+    told = values(write.metadata.admitted)  # without what components note for themselves
+    return bool(changes) and all(one.holds_time or one.key in told for one in changes)
 
 
 _ADDED: Final = 8
@@ -105,7 +111,7 @@ def _added_again(write: Write, past: ObjectHistory) -> Answers:
     Items that differ are news: a slice of endpoints grows with a Deployment.
     """
     made = _added(write)
-    same = takewhile(lambda one: _added(one) == made, own(write, past.stored, _STAMPS_SECONDS))
+    same = takewhile(lambda one: _added(one) == made, own(write, past.stored, _HOUR_SECONDS))
     if made and len([*same]) >= _ADDED:
         what = "adds the same item to a list again and again"
         yield storm(write, what, write.content.admitted.changes)
@@ -114,17 +120,13 @@ def _added_again(write: Write, past: ObjectHistory) -> Answers:
 def _added(write: Write) -> list[Digest | None]:
     """Return the values of a new item of a list, where nothing else changes."""
     changes = write.content.admitted.changes
-    is_item = all(
-        one.added and one.key[0] != _STATUS and any(isinstance(part, int) for part in one.key)
-        for one in changes
-    )
+    is_item = all(one.added and one.key[0] != _STATUS and _has_number(one) for one in changes)
     return [one.after for one in changes] if is_item else []
 
 
-def _is_stamp(write: Write) -> bool:
-    changes = write.content.admitted.changes if write.counted else ()
-    told = values(write.metadata.admitted)  # without what components note for themselves
-    return bool(changes) and all(one.holds_time or one.key in told for one in changes)
+def _has_number(change: Change) -> bool:
+    """Whether a leaf is in an item of a list that nothing tells from others: its place says it."""
+    return any(isinstance(part, int) for part in change.key)
 
 
 _ASKED_AGAIN: Final = 5
@@ -196,8 +198,7 @@ def _only_order(write: Write) -> bool:
     sent = write.content.sent
     if not sent.changes:
         return bool(sent) and write.content_hash is None
-    # Items of a list that nothing tells apart have places by number.
-    moved = all(any(isinstance(part, int) for part in one.key) for one in sent)
+    moved = all(map(_has_number, sent))
     return moved and Counter(one.before for one in sent) == Counter(one.after for one in sent)
 
 

@@ -32,7 +32,7 @@ from genguard.detection.questions.question import (
     signal,
 )
 from genguard.detection.sample import field_names
-from genguard.detection.values import NO_DIGEST, Digest, digest_of
+from genguard.detection.values import NO_DIGEST, SECRETS, Digest, digest_of
 from genguard.detection.write import NAMES, Requester, Write
 from genguard.objects.fields import Path, Token, to_field_path
 
@@ -293,7 +293,6 @@ _TWO: Final = 2
 _ROLLOUTS: Final = 6
 _ROLLOUT_SECONDS: Final = 300.0
 _TEMPLATE: Final = ("spec", "template")
-_SECRETS: Final = ("", "secrets")
 _CA_BUNDLE: Final = "caBundle"
 _UNKNOWN: Final = digest_of(b'"Unknown"')
 
@@ -372,11 +371,11 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     Each has a name of its own (a new Secret each time), so that no leaf ever turns back.
     """
     user = write.requester.user
-    recent = [one for one in past.stored if one.time >= write.time - _SECONDS]
     for gone in write.content.admitted:
-        if not (gone.removed and _list_of(gone)):
+        at = _list_of(gone) if gone.removed else ()
+        if not at:
             continue
-        at = _list_of(gone)
+        recent = [one for one in past.stored if one.time >= write.time - _SECONDS]
         names = [(one, x) for one in recent for x in one.content.admitted if _list_of(x) == at]
         added = {x.key: one.requester for one, x in names if x.added and one.requester.user != user}
         out = [x.key for one, x in names if x.removed and one.requester.user == user]
@@ -460,7 +459,7 @@ def _is_new_each_time(turns: Sequence[Turn]) -> bool:
 
 def _is_secret(write: Write, change: Change) -> bool:
     """Whether a leaf is a secret or a certificate: nobody has to renew it twenty times an hour."""
-    is_secret = (write.object.group, write.object.resource) == _SECRETS
+    is_secret = (write.object.group, write.object.resource) == SECRETS
     return change.key[-1] == _CA_BUNDLE or (is_secret and change.key[0] == "data")
 
 
