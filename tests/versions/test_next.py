@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from genguard.detection.since import load_types
 from genguard.generation.table import GenerationTable, Row, check_rows, load_table
 from tests.controlplane.build import MODULE, PROGRAMS, pinned
 from tools.versions import next as command
@@ -17,6 +18,7 @@ from tools.versions.columns import differences, with_column, written
 from tools.versions.next import KINDS, pin
 from tools.versions.published import NoReleaseError, Release, find_release
 from tools.versions.shapes import SHAPES, merged, missing, shapes_of, written_shapes
+from tools.versions.since import types_since
 
 NEWEST = PROGRAMS["kube-apiserver-1.37"]
 SHIPPED: list[dict[str, Any]] = json.loads(KINDS.read_text())
@@ -174,3 +176,22 @@ def test_the_module_of_its_api_server_is_written_as_the_pinned_one(
         assert re.findall(pattern, made, re.MULTILINE) == re.findall(pattern, told, re.MULTILINE)
     assert pinned("k8s.io/kubernetes", tmp_path / "1.37") == pinned("k8s.io/kubernetes", NEWEST)
     assert calls == [[str(tmp_path / "1.37")]]
+
+
+def came(types: Any, above: str, *seen: str, at: str = "") -> Iterator[tuple[str, str]]:
+    """Paths of fields that 1.36 or 1.37 has anew, where what they are in is not as new."""
+    for field, (since, below) in types.get(seen[-1], {}).items():
+        now = since if since == "1.37" else "1.36" if since > "1.30" else above
+        if now != above:
+            yield f"{at}/{field}", now
+        if below not in seen:
+            yield from came(types, now, *seen, below, at=f"{at}/{field}")
+
+
+@pytest.mark.slow
+def test_fields_came_when_the_documents_of_three_releases_say() -> None:
+    found = types_since([release("1.30"), release("1.36"), release("1.37")])
+    all_of, told = (dict(came(types, "", "kinds 0")) for types in (load_types(), found))
+    gone = all_of.keys() - told.keys()  # of resource.k8s.io in 1.31, of pods in 1.35
+    assert {path.rpartition("/")[2] for path in gone} == {"controller", "workloadRef"}
+    assert {path: since for path, since in all_of.items() if path not in gone} == told

@@ -9,13 +9,15 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
+from genguard.generation.table import Row
 
 KUBERNETES: Final = "k8s.io/kubernetes"
 _STAGED: Final = ("k8s.io/api", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator")
@@ -188,20 +190,26 @@ class Release:
         )
 
     @cached_property
-    def _schemas(self) -> dict[str, Any]:
+    def schemas(self) -> dict[str, Any]:
+        """The definitions of its OpenAPI document, by name."""
         path = self._folders[KUBERNETES] / "api" / "openapi-spec" / "swagger.json"
         return json.loads(path.read_text())["definitions"]
 
     @cached_property
-    def _roots(self) -> dict[tuple[str, str, str], Any]:
+    def _roots(self) -> dict[tuple[str, str, str], str]:
         return {
-            (one["group"], one["version"], one["kind"]): schema
-            for schema in self._schemas.values()
+            (one["group"], one["version"], one["kind"]): name
+            for name, schema in self.schemas.items()
             for one in schema.get("x-kubernetes-group-version-kind", ())
         }
 
+    def definitions(self, row: Row) -> frozenset[str]:
+        """The names of the schemas of a kind, one of each version."""
+        kind = (row.group, row.kind)
+        return frozenset(name for at, name in self._roots.items() if at[::2] == kind)
+
     def _observed(self, group: str, version: str, kind: str) -> Iterator[str]:
-        root = self._roots.get((group, version, kind), {})
+        root = self.schemas.get(self._roots.get((group, version, kind), ""), {})
         status = root.get("properties", {}).get("status")
         if status is not None:
             yield from self._observed_below(status, "status", 0)
@@ -210,7 +218,7 @@ class Release:
         if depth > _DEEPEST:
             return
         if "$ref" in schema:
-            schema = self._schemas[schema["$ref"].rpartition("/")[2]]
+            schema = self.schemas[schema["$ref"].rpartition("/")[2]]
         if "items" in schema:
             yield from self._observed_below(schema["items"], f"{path}[]", depth + 1)
         for key, value in schema.get("properties", {}).items():
@@ -220,12 +228,12 @@ class Release:
                 yield from self._observed_below(value, f"{path}.{key}", depth + 1)
 
 
-def find_release(version: str) -> Release:
+def find_release(version: str, also: Sequence[str] = _STAGED) -> Release:
     """Read a release by its Go modules, which the go command downloads. Raises NoReleaseError."""
     plain = version.removeprefix("v")
     staged = f"v0.{plain.partition('.')[2]}"
     folders = {KUBERNETES: _download(KUBERNETES, f"v{plain}")}
-    folders |= {name: _download(name, staged) for name in _STAGED}
+    folders |= {name: _download(name, staged) for name in also}
     return Release(f"v{plain}", folders)
 
 

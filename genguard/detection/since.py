@@ -1,0 +1,41 @@
+"""Since when Kubernetes knows a field: who was built with an older API drops it.
+
+since.json has what is newer than 1.26, of all versions of a kind together, as the OpenAPI documents
+of Kubernetes 1.26.0 to 1.37.0 say (k8s.io/kubernetes api/openapi-spec/swagger.json). It has by type
+the minor version in which a field came, and the field's type where that has newer fields in turn.
+tools/versions/since.py writes it.
+"""
+
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import msgspec
+
+from genguard.objects.fields import from_pointer
+
+_KINDS: Final = "kinds 0"
+_NOTHING: Final = ("", "")
+Types = dict[str, dict[str, tuple[str, str]]]
+
+
+def first_version(group: str, resource: str, pointer: str) -> str | None:
+    """Return the first minor version, as `1.28`, that knows a field of one of Kubernetes' kinds.
+
+    pointer  RFC 6901; an index of a list, or a key of a map, may also be `*`
+    None for what 1.26 has, and for what is not known. A field below a newer one, or of a newer
+    kind, is at least as new. Raises ValueError on a bad pointer.
+    """
+    types, found, of = load_types(), "", _KINDS
+    for token in (f"{resource}.{group}" if group else resource, *from_pointer(pointer)):
+        fields = types.get(of, {})
+        since, of = fields.get("*") or fields.get(token, _NOTHING)
+        found = since or found
+    return found or None
+
+
+@cache
+def load_types() -> Types:
+    """Read since.json."""
+    text = resources.files("genguard.detection").joinpath("since.json").read_bytes()
+    return msgspec.json.decode(text, type=Types)
