@@ -268,15 +268,16 @@ def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
     conventions, sig-architecture/api-conventions.md). Numbers that change, as those of replicas, do
     not say that a status was of the old spec: a rollout goes on. Nor do the conditions of a Pod,
     which follow its containers. Where status makes generations, no number is that of the spec.
+    What counts is what the writer asked for: a webhook may have taken the number away.
     """
     where = write.object.group, write.object.resource
     if write.status_counts or where == PODS:
         return
     if write.counted and has_observed_generation(*where):
         last = next(_status_writes(past, write.generation_before), None)
-        if last is not None and not _is_at(last.observed_after, last):
+        if last is not None and not _is_at(last.observed_asked, last):
             yield last, "never"
-    after = _number(write.observed_after)
+    after = _number(write.observed_asked)
     if not write.touches_status or not after:
         return
     if after < _number(write.observed_before):
@@ -285,7 +286,7 @@ def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
     of_it = [*_status_writes(past, write.generation_after)]
     mine = [one for one in of_it if one.requester.user == write.requester.user]
     # Where it had been raised somebody has taken it away since.
-    ends = ((end, one) for one in of_it for end in (one.observed_before, one.observed_after))
+    ends = ((end, one) for one in of_it for end in (one.observed_before, one.observed_asked))
     if _raises(write) and not any(starmap(_is_at, ends)):
         yield write, "raised"
         if _is_alone(write) and any(map(_speaks, mine)):
@@ -309,12 +310,12 @@ def _is_at(observed: Observed, write: Write) -> bool:
 
 
 def _raises(write: Write) -> bool:
-    return _is_at(write.observed_after, write) and not _is_at(write.observed_before, write)
+    return _is_at(write.observed_asked, write) and not _is_at(write.observed_before, write)
 
 
 def _is_alone(write: Write) -> bool:
     """Whether observedGeneration is all that it changes, times aside; of that leaves must tell."""
-    changes = write.content.admitted.changes
+    changes = write.content.sent.changes
     return bool(changes) and all(one.holds_time or one.key[-1] == _OBSERVED for one in changes)
 
 
@@ -323,7 +324,7 @@ def _speaks(write: Write) -> bool:
     return any(
         one.pointer in _PHASES
         or (one.pointer.startswith("/status/conditions/") and one.key[-1] in _CONDITION_WORDS)
-        for one in write.content.admitted
+        for one in write.content.sent
     )
 
 
