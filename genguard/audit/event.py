@@ -37,6 +37,12 @@ _REFUSED: Final = frozenset({400, 403, 413, 422})
 """A webhook answers with any code that it likes, and with 400 or 403 where it says none; a policy
 and the validation of the kind with 422, a quota with 403, the store with 413."""
 _NO_ANSWER: Final = 500
+_OF_SPEC: Final = 2
+"""Steps to a field of spec, or of metadata."""
+_TOO_LARGE: Final = "request is too large"
+"""etcd api/v3/v3rpc/rpctypes/error.go:ErrRequestTooLarge"""
+_OWNED: Final = "FieldManagerConflict"
+"""apimachinery pkg/apis/meta/v1/types.go:CauseTypeFieldManagerConflict"""
 _CREATED: Final = 201
 _OPERATIONS: Final = {
     "create": Operation.CREATE,
@@ -177,15 +183,23 @@ class Event(msgspec.Struct, rename="camel"):
         if self.annotations.get(_DECISION, "allow") != "allow":
             return False
         if status.code == _NO_ANSWER:
-            return "webhook" in status.message
+            return "webhook" in status.message or _TOO_LARGE in status.message
+        if self._is_owned_by_others:
+            return True
         is_ending = any(one.reason == _TERMINATING for one in status.details.causes)
         return status.code in _REFUSED and not is_ending
 
     @property
     def is_conflict(self) -> bool:
-        """Whether it is an update that was answered 409."""
+        """Whether it is an update of a version that is out of date."""
         is_update = self.verb in ("update", "patch") and not self.is_dry_run
-        return is_update and self.response_status.code == _CONFLICT
+        is_conflict = self.response_status.code == _CONFLICT
+        return is_update and is_conflict and not self._is_owned_by_others
+
+    @property
+    def _is_owned_by_others(self) -> bool:
+        """Whether it applies fields that another manager owns (KEP-555)."""
+        return any(one.reason == _OWNED for one in self.response_status.details.causes)
 
     @property
     def is_cut(self) -> bool:
@@ -193,13 +207,19 @@ class Event(msgspec.Struct, rename="camel"):
         return _CUT in self.annotations
 
     def finds_invalid(self, call: "Call") -> bool:
-        """Whether the answer says that a field is invalid which this webhook has set."""
+        """Whether the answer says that a field is invalid which this webhook has set, or one in it.
+
+        Of a pod that is there hardly anything may be changed: the answer names its whole spec then.
+        """
         status = self.response_status
         if status.code != _INVALID:
             return False
-        fields = [_steps(one.field) for one in status.details.causes]
-        patched = [_steps(one.path.strip("/").replace("/", ".")) for one in call.operations or ()]
-        return any(one and one == field[: len(one)] for one in patched for field in fields)
+        words = (one[:-1] for one in status.message.split() if one.endswith(":"))
+        fields = [_steps(one) for one in (*words, *(x.field for x in status.details.causes))]
+        patched = [step for one in call.operations or () for step in _touched(one)]
+        return any(
+            field and one[: len(field)] == field[: len(one)] for one in patched for field in fields
+        )
 
     @property
     def _query(self) -> dict[str, list[str]]:
@@ -209,6 +229,14 @@ class Event(msgspec.Struct, rename="camel"):
 def _steps(field: str) -> list[str]:
     """Return the steps of `spec.containers[0].image`, and of the same as a pointer."""
     return field.replace("[", ".").replace("]", "").split(".") if field else []
+
+
+def _touched(one: "PatchOperation") -> Iterator[list[str]]:
+    """Yield where a patch writes; of what it removes the item too, for others in it may need it."""
+    steps = _steps(one.path.strip("/").replace("/", "."))
+    yield steps
+    if one.op == "remove" and len(steps) > _OF_SPEC:
+        yield steps[:-1]
 
 
 def operation_of(event: Event) -> Operation | None:

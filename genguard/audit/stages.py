@@ -25,6 +25,8 @@ Json = Any
 """Decoded JSON."""
 _Path = tuple[str, ...]
 _DIRECTIVE: Final = "$"
+_TAKES_OUT: Final = "$deleteFromPrimitiveList/"
+"""Before the name of a list, finalizers mostly (apimachinery pkg/util/strategicpatch/patch.go)."""
 
 
 def applied(patch: Json, before: Json, after: Json) -> Json:
@@ -37,6 +39,9 @@ def applied(patch: Json, before: Json, after: Json) -> Json:
         shown = after if isinstance(after, dict) else {}
         found = {**old}
         for key, value in patch.items():
+            if key.startswith(_TAKES_OUT) and isinstance(value, list):
+                name = key.removeprefix(_TAKES_OUT)
+                found[name] = [one for one in old.get(name) or () if one not in value]
             if key.startswith(_DIRECTIVE):
                 continue  # of a strategic merge patch: what it says of lists the answer shows
             if value is None:
@@ -166,7 +171,8 @@ def carried(final: Json, shown: Json, earlier: Json) -> Json:
 
 _STATUS: Final = "status"
 _METADATA: Final = "metadata"
-_CONTENT: Final = ("spec", _STATUS)
+_SPEC: Final = "spec"
+_CONTENT: Final = (_SPEC, _STATUS)
 _MOST_COPIES: Final = 3
 """Of one event: each may double the object."""
 _MOST_OPERATIONS: Final = 2_000
@@ -216,22 +222,44 @@ def stages(
 
 
 def _lost(event: Event, before: StoredObject | None, after: StoredObject) -> Fields | None:
-    """Return what was asked for where the server has counted it, and its answer does not show it.
+    """Return what was asked for where the answer does not show it, and nothing was changed.
 
-    A conversion between two versions loses a field when the object is read again.
+    A conversion between two versions loses a field when the object is read again; generation has
+    counted it. A field behind a feature gate, or that the schema lacks, is dropped before: then
+    what is not there at all is all that is known to be lost, for the server rewrites values.
     """
     if before is None or event.request_object == NO_OBJECT:
         return None
-    if after.identity.generation <= before.identity.generation:
-        return None
     if any(after.fields.get(key) != before.fields.get(key) for key in _CONTENT):
+        return None
+    is_counted = after.identity.generation > before.identity.generation
+    if not is_counted and event.verb != "update":
         return None
     shown = _decoded(after)
     try:
         asked = _asked(event, _decoded(before), shown, ())
     except UnknownStagesError:
         return None
+    if not is_counted:
+        asked = {**shown, _SPEC: _with_dropped(asked.get(_SPEC), shown.get(_SPEC))}
+        if asked == shown:
+            return None
     return _fields({**asked, _METADATA: shown[_METADATA]}, [(after.fields, shown)])
+
+
+def _with_dropped(asked: Json, shown: Json) -> Json:
+    """Return a value of the answer with the fields that were asked for and are not in it."""
+    if isinstance(asked, list) and isinstance(shown, list) and len(asked) == len(shown):
+        return [*map(_with_dropped, asked, shown)]
+    if not isinstance(asked, dict) or not isinstance(shown, dict):
+        return shown
+    dropped = {key: one for key, one in asked.items() if key not in shown and _says(one)}
+    return dropped | {key: _with_dropped(asked.get(key), one) for key, one in shown.items()}
+
+
+def _says(value: Json) -> bool:
+    """Whether a value says something: who leaves out empty values drops none."""
+    return any(map(_says, value.values())) if isinstance(value, dict) else bool(value)
 
 
 def _before_strategy(asked: Json, final: Json, shown: Json) -> Json:
