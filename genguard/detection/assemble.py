@@ -56,6 +56,9 @@ def assemble(
         # The mutate call went elsewhere. On a status subresource the server itself changes next to
         # nothing, so what differs at the end was done by other webhooks.
         rounds = [left]
+    is_creation = last.operation is Operation.CREATE
+    if is_creation and asked and len({bool(one.changes) for one in (asked, *rounds)}) > 1:
+        asked = None  # leaves of one phase alone would look as if webhooks had made them
     content = _joined(asked, rounds, left)
     metadata, *of_metadata = _metadata(before_outcome, last, has_intent=intent is not None)
     policies = [one.policies for one in (*before_outcome, last) if one.policies is not None]

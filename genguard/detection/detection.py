@@ -7,7 +7,7 @@ the leader alone takes them.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -21,6 +21,7 @@ from genguard.detection.correlate import (
     Correlator,
     Joined,
     join_key,
+    without_uid,
 )
 from genguard.detection.damage import survives
 from genguard.detection.fact import Fact
@@ -29,6 +30,8 @@ from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
 from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
+from genguard.detection.questions.children import Children
+from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.question import Found, ask, judge, rules_of
 from genguard.detection.questions.refused import Refused
@@ -38,6 +41,9 @@ from genguard.detection.values import Shows, shows_of
 from genguard.detection.write import Outcome, Write
 
 _NEVER_STORED: Final = Outcome.REFUSED, Outcome.STALE
+_MOST_COMPARED: Final = 20
+_SECONDS_COMPARED: Final = 10.0
+"""Of creations of one kind so many are compared in so long."""
 
 
 class Detection:
@@ -63,11 +69,15 @@ class Detection:
         self.ledger: Final = Ledger(self._suspects)
         self._refused: Final = Refused(self.history)
         self.honesty: Final = Numbers()
-        others = [one() for one in ALL if one not in {Refused, Numbers, Chases}]
-        mine = self.honesty, self._refused, Chases(self.history)
+        with_history = Lives(self.history), Chases(self.history)
+        children = Children(self.history, self._suspects)
+        mine = self.honesty, self._refused, children, *with_history
+        others = [one() for one in ALL if one not in set(map(type, mine))]
         self._rules: Final = rules_of((*others, *mine))
         self._completed: list[Joined | Fact] = []
         self._shows: Final = shows
+        self._compared: Final[dict[ResourceKind, tuple[float, int]]] = {}
+        """Of kinds that webhooks change: since when, and how often, creations were compared."""
         self.unreadable = 0
         """How many objects could not be decoded, or a part of them."""
         self.unchanged_status_writes: Final[Counter[ResourceKind]] = Counter()
@@ -95,20 +105,48 @@ class Detection:
             if key is None or key.user == self._own_user:
                 return None  # values that genguard puts back are nobody's loop
             is_creation = request.operation is Operation.CREATE
+            known = self._correlator.known(without_uid(key) if is_creation else key)
             return reduce(
                 phase,
                 reviewed,
                 now,
-                self._correlator.known(key),
+                known,
                 self._suspects,
                 key=key,
                 shows=shows_of(key.group, key.resource, self._shows),
                 is_last=self._correlator.is_last(phase, key),
-                was_refused=is_creation and self._refused.was_refused(key),
+                compares=is_creation and self._compares(phase, request, known, now),
             )
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1
             return None
+
+    def _compares(
+        self, phase: Phase, request: AdmissionRequest, known: Sequence[Fact], now: float
+    ) -> bool:
+        """Whether leaves of a creation are compared, in all of its phases.
+
+        They are many, so it is those that were refused before, and of each kind a few of which
+        webhooks may change something.
+        """
+        key = request.write_key(phase)
+        if known and phase is not Phase.INTENT:
+            return any(one.compared_fields.changes for one in known)
+        if key is None or phase is Phase.OUTCOME:
+            return False
+        if self._refused.was_refused(key):
+            return True
+        kind = _kind_of(key)
+        if not (self._suspects.may_act(request) or self._suspects.has_changed(kind)):
+            return False
+        if self._suspects.named is not None:
+            return True  # who changed it is known, and no answer waits
+        since, count = self._compared.get(kind, (now, 0))
+        if now - since > _SECONDS_COMPARED:
+            since, count = now, 0
+        if kind in self._compared or len(self._compared) < MOST_RESOURCES:
+            self._compared[kind] = since, count + 1
+        return count < _MOST_COMPARED
 
     def expect_outcomes(self, request: AdmissionRequest) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused."""
@@ -156,10 +194,9 @@ class Detection:
     def _take(self, fact: Fact) -> None:
         correlator = self._correlator
         self._refused.call(fact)
-        if fact.operation is Operation.UPDATE:
-            if fact.phase is Phase.MUTATE:
-                self._note(fact)
-        elif fact.phase is Phase.OUTCOME:
+        if fact.phase is Phase.MUTATE:
+            self._note(fact)
+        elif fact.phase is Phase.OUTCOME and fact.operation is not Operation.UPDATE:
             correlator.expect_outcomes(fact.key.group, fact.key.resource)
         self._completed += correlator.see(fact)
 
@@ -203,7 +240,7 @@ class Detection:
 
     def _note(self, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
-        known = self._correlator.known(fact.key)
+        known = self._correlator.known(join_key(fact))
         if known and not known[-1].shows_same_as(fact):
             self._suspects.changed(_kind_of(fact.key))
 

@@ -283,7 +283,7 @@ class FindingState(msgspec.Struct, gc=False):
             stays = self.state == "quiet" and self.looked and self.damage and self.damage.lost
             return Severity.WARNING if stays else Severity.INFO
         if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
-            return Severity.CRITICAL
+            return FINDINGS[self.detector].worst
         return Severity.WARNING
 
     @property

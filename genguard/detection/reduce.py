@@ -60,7 +60,7 @@ def reduce(
     key: JoinKey,
     shows: Shows,
     is_last: bool,
-    was_refused: bool,
+    compares: bool,
 ) -> Fact | None:
     """Make the fact of a review; `now` is seconds since the epoch.
 
@@ -68,7 +68,7 @@ def reduce(
     key          see AdmissionRequest.write_key
     shows        which values are kept
     is_last      no later phase of an update is awaited
-    was_refused  such a creation was, so that its leaves are compared
+    compares     the leaves of a creation are compared
 
     None for an outcome of an update of a version that is no longer stored: there is none.
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
@@ -80,9 +80,12 @@ def reduce(
     if new is None or request.operation is Operation.DELETE:
         assert old is not None  # noqa: S101 - see write_key
         is_over = old.metadata.deletion_timestamp is not None or is_finished(old.status)
-        return msgspec.structs.replace(fact, is_over=is_over, likeness=_likeness(old, key))
+        owner = read_owner_uid(old.metadata.owner_references)
+        return msgspec.structs.replace(
+            fact, is_over=is_over, likeness=_likeness(old, key), owner=owner
+        )
     if old is None or request.operation is Operation.CREATE:
-        return _created(fact, request, new, suspects, was_refused=was_refused)
+        return _created(fact, request, new, earlier, suspects, compares=compares)
     sent, stored = new.metadata.resource_version, old.metadata.resource_version
     if sent and stored and sent != stored:
         return None if phase is Phase.OUTCOME else fact.stale(sent)
@@ -95,14 +98,16 @@ def _created(
     fact: Fact,
     request: AdmissionRequest,
     new: ReviewedObject,
+    earlier: Sequence[Fact],
     suspects: Suspects,
     *,
-    was_refused: bool,
+    compares: bool,
 ) -> Fact:
     fields, key = _without_status(new.content), fact.key
     called, implied = suspects.acting_in(fact.phase, request)
     is_intent = fact.phase is Phase.INTENT
-    compared = compare({}, fields) if was_refused else Diff(*digests({}, fields))
+    known = [one.compared_fields for one in earlier]
+    compared = compare({}, fields, known) if compares else Diff(*digests({}, fields))
     attempt = compared.after
     if key.resource_version:
         attempt = NO_DIGEST  # what a controller makes after one template, whatever differs
@@ -113,9 +118,10 @@ def _created(
         fact,
         compared_fields=compared,
         state=Diff(compared.after, compared.after),
-        called=called if was_refused and not is_intent else None,
-        policies=suspects.policies_in(request) if was_refused and is_intent else (),
-        owner=key.resource_version,
+        called=called if compares and not is_intent else None,
+        unmet=suspects.unmet_in(request) if compares else None,
+        policies=suspects.policies_in(request) if compares and is_intent else (),
+        owner=read_owner_uid(new.metadata.owner_references),
         implied=implied,
         attempt=attempt,
         likeness=_likeness(new, key),

@@ -28,7 +28,7 @@ from genguard.admission.matching import (
     matched,
     may_match,
 )
-from genguard.admission.review import AdmissionRequest, Phase
+from genguard.admission.review import AdmissionRequest, Operation, Phase
 from genguard.detection.finding import Confidence
 from genguard.detection.write import NOBODY, Acted, Called
 from genguard.objects.selectors import Truth, every
@@ -150,14 +150,33 @@ class Suspects:
         """
         if self.named is not None or phase is Phase.INTENT or not (self.others or self._own):
             return self.named or NOBODY, ()
-        write = matched(request, with_name=self._reads_names, with_labels=self._reads_labels)
-        called, unseen = (self._acting if write.is_short else self.acting)(write)
+        called, unseen = self._acting_on(request)
         return called, tuple(one for one in unseen if one is not phase)
+
+    def may_act(self, request: AdmissionRequest) -> bool:
+        """Whether webhooks may change a request between genguard's two phases."""
+        if self.named is not None:
+            return bool(self.named.first)
+        return bool(self.others and self._acting_on(request)[0].first)
+
+    def _acting_on(self, request: AdmissionRequest) -> Acting:
+        write = matched(request, with_name=self._reads_names, with_labels=self._reads_labels)
+        return (self._acting if write.is_short else self.acting)(write)
+
+    def shows_deletions(self, where: ResourceKind) -> bool:
+        """Whether deletions of a resource are shown, as far as it is known."""
+        rules = self._own.get(f"/{Phase.OUTCOME}")
+        shown = Writes(where.group, where.resource, Operation.DELETE)
+        return self.named is not None or rules is None or may_match(rules, shown)
 
     def changed(self, where: ResourceKind) -> None:
         """Note that writes here are changed: from now on conditions are evaluated for them."""
         if len(self._changed) < MOST_PLACES:
             self._changed.add(where)
+
+    def has_changed(self, where: ResourceKind) -> bool:
+        """Return whether writes here were changed."""
+        return where in self._changed
 
     def unmet_in(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Return the called webhooks whose matchConditions the request does not meet.

@@ -36,6 +36,30 @@ def removes_spec_field(name: str) -> Callable[[Request], Patch]:
     return patch
 
 
+def encodes_pods_without(*names: str) -> Callable[[Request], Patch]:
+    """Round-trips what is created through a type whose containers lack fields."""
+
+    def patch(request: Request) -> Patch:
+        spec = request["object"]["spec"] if request["operation"] == "CREATE" else {}
+        return [
+            {"op": "remove", "path": to_pointer(("spec", key, index, name))}
+            for key in ("initContainers", "containers")
+            for index, one in enumerate(spec.get(key) or ())
+            for name in names
+            if name in one
+        ]
+
+    return patch
+
+
+def mirrors_images(request: Request) -> Patch:
+    """Takes the image of each new pod from another registry."""
+    if request["operation"] != "CREATE":
+        return ()
+    path, image = "/spec/containers/0/image", "mirror.example.org/image:1"
+    return [{"op": "replace", "path": path, "value": image}]
+
+
 def clears_observed_generation_of_conditions(request: Request) -> Patch:
     """Knows conditions as they were before they had an observedGeneration."""
     return [

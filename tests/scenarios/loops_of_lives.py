@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.controlplane.client import ApiError
 from tests.controlplane.webhook_listener import Patch
-from tests.e2e.culprits import deployment
-from tests.scenarios import refusing
+from tests.e2e.culprits import deployment, pod
+from tests.scenarios import culprits, refusing
 from tests.scenarios.catalogue import scenario
-from tests.scenarios.scene import Hook, Scene
+from tests.scenarios.scene import Hook, Scene, Stored
 
 
 @scenario()
@@ -251,3 +251,61 @@ def a_finalizer_that_cannot_be_removed(scene: Scene) -> None:
             late.put(widget.path, old)
         scene.pause(0.6)
     widget.patch("deployer", {"metadata": {"finalizers": None}})
+
+
+_OPERATOR = "system:serviceaccount:search:operator"
+
+
+@scenario(Hook("mmm-mirror", culprits.mirrors_images, ("pods",)))
+def bootstrap_pod_that_is_never_as_wanted(scene: Scene) -> None:
+    """Its operator compares the whole spec (opensearch-project/opensearch-k8s-operator#1503)."""
+    for _ in range(11):
+        made = scene.create("v1/pods", pod("bootstrap"), _OPERATOR)
+        scene.pause(0.2)
+        made.delete(_OPERATOR)
+        made.wait_until_gone()
+
+
+@scenario()
+def requests_for_a_certificate_without_end(scene: Scene) -> None:
+    """What is issued never fits the Secret (cert-manager/cert-manager#6988)."""
+    certificate = scene.widget("web-tls")
+    for number in range(60):
+        scene.create("example.org/v1/gauges", gauge_of(certificate, number), "cert-manager")
+        scene.pause(0.1)
+
+
+@scenario(Hook("mmm-agent", culprits.encodes_pods_without("restartPolicy"), ("pods",)))
+def sidecars_stripped_by_an_old_agent(scene: Scene) -> None:
+    """Its API is older than 1.28 (enix/kube-image-keeper#457); pods wait in Init for ever."""
+    scene.create("apps/v1/deployments", with_sidecar(deployment("web", replicas=6)))
+    scene.pause(3.0)
+
+
+@scenario(Hook("mmm-agent", culprits.encodes_pods_without("restartPolicy"), ("pods",)))
+def sidecars_stripped_and_refused(scene: Scene) -> None:
+    """Without it a probe may not be set (doitintl/kube-secrets-init#53)."""
+    probe = {"exec": {"command": ["true"]}}
+    scene.create("apps/v1/deployments", with_sidecar(deployment("web"), startupProbe=probe))
+    scene.pause(9.0)
+
+
+def with_sidecar(body: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A workload whose pods have an init container that goes on (KEP-753)."""
+    one = {"name": "proxy", "image": "image:1", "restartPolicy": "Always", **fields}
+    body["spec"]["template"]["spec"]["initContainers"] = [one]
+    return body
+
+
+def gauge_of(parent: Stored, size: int) -> dict[str, Any]:
+    """A child under a generated name."""
+    found = parent.get()
+    owner = {key: found[key] for key in ("apiVersion", "kind")}
+    owner |= {key: found["metadata"][key] for key in ("name", "uid")}
+    metadata = {"generateName": "web-tls-", "ownerReferences": [{**owner, "controller": True}]}
+    return {
+        "apiVersion": "example.org/v1",
+        "kind": "Gauge",
+        "metadata": metadata,
+        "spec": {"size": size},
+    }

@@ -8,7 +8,7 @@ from tests.controlplane.client import ApiError
 from tests.e2e.culprits import deployment
 from tests.scenarios import refusing
 from tests.scenarios.catalogue import scenario
-from tests.scenarios.loops_of_lives import _job, _widget
+from tests.scenarios.loops_of_lives import _job, _widget, gauge_of
 from tests.scenarios.scene import Scene
 
 
@@ -207,3 +207,15 @@ def a_copy_that_is_old_for_two_seconds(scene: Scene) -> None:
             late.put(widget.path, {**old, "spec": {"size": turn}})
         scene.pause(0.3)
     widget.spec("late-controller", size=9)
+
+
+@scenario()
+def children_as_many_as_are_needed(scene: Scene) -> None:
+    """Each under a new name, and those before them go."""
+    owner = scene.widget("web-tls")
+    for size in range(30):
+        body = gauge_of(owner, size)
+        made = [scene.create("example.org/v1/gauges", body, "operator") for _ in range(2)]
+        scene.pause(0.1)
+        for one in made:
+            one.delete("operator")

@@ -61,3 +61,16 @@ def status_normalised_and_accepted(scene: Scene) -> None:
     widget.status("widget-controller", phase="Ready", observedGeneration=1)
     for turn in range(8):
         widget.status("widget-controller", observedGeneration=1, checks=turn)
+
+
+@scenario(
+    Hook("pod-policies", culprits.encodes_pods_without("securityContext"), ("pods",)),
+    Hook("mmm-mirror", culprits.mirrors_images, ("pods",)),
+)
+def policies_that_change_each_new_pod(scene: Scene) -> None:
+    """One takes away what it forbids, the other has images from the cluster's own registry."""
+    body = deployment("web", replicas=8)
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    container["securityContext"] = {"privileged": True}
+    scene.create("apps/v1/deployments", body)
+    scene.pause(3.0)

@@ -3,20 +3,24 @@
 from typing import Final
 
 from genguard.detection.questions.chases import Chases
+from genguard.detection.questions.children import Children
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.lost import Lost
 from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.question import Declared, Question
 from genguard.detection.questions.refused import Refused
 from genguard.detection.questions.restless import Restless
+from genguard.detection.questions.stripped import Stripped
 from genguard.detection.questions.turned import Turned
 from genguard.detection.questions.unstable import Unstable
 
 ALL: Final[tuple[type[Question], ...]] = (
     Lost,
+    Stripped,
     Turned,
     Restless,
     Lives,
+    Children,
     Refused,
     Unstable,
     Numbers,

@@ -23,14 +23,16 @@ import msgspec
 
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.fact import Fact
-from genguard.detection.history import ObjectHistory
+from genguard.detection.history import History, ObjectHistory
 from genguard.detection.questions.question import (
     Answers,
     Blame,
     Declared,
     Question,
     Signal,
+    signal,
 )
+from genguard.detection.values import Digest
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
 
@@ -58,6 +60,8 @@ _MOST_AT_ONCE: Final = 40
 _COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
 """Deletes what has no owner any more. Where it does so by turns, the creator names a bad owner."""
 _NODES: Final = ("", "nodes")
+_ACCOUNT: Final = "system:serviceaccount:"
+_OF_KUBERNETES: Final = f"{_ACCOUNT}kube-system:"
 
 
 class _Actor(msgspec.Struct, frozen=True, gc=False):
@@ -106,6 +110,23 @@ class _Place(msgspec.Struct, gc=False):
     owner: str = ""
 
 
+class _OfOne(msgspec.Struct, gc=False):
+    """An object that its creator deletes and makes again.
+
+    attempt     equal for equal contents
+    turns       how often it was made again
+    since       when it was made; ended: when it was deleted, 0 while it is there
+    is_changed  webhooks have changed it each time
+    """
+
+    user: str
+    attempt: Digest
+    turns: int = 0
+    since: float = 0.0
+    ended: float = 0.0
+    is_changed: bool = True
+
+
 class Lives(Question):
     """See the module.
 
@@ -114,13 +135,17 @@ class Lives(Question):
 
     findings: ClassVar = (RECREATION,)
 
-    def __init__(self) -> None:
+    def __init__(self, history: History) -> None:
+        """`history` tells when an owner was changed."""
+        self._history: Final = history
         self._lives: Final[Bounded[str, _Life]] = Bounded(_MOST_LIVES, MOST_BYTES)
         self._places: Final[Bounded[JoinKey, _Place]] = Bounded(_MOST_PLACES, MOST_BYTES_OF_PLACES)
         self._made_again: Final[Bounded[int, tuple[int, float]]] = Bounded(MOST_USERS)
         """By namespace: who last created an object that was his own before, and when; as hashes."""
         self._wrote_node: Final[Bounded[int, float]] = Bounded(MOST_USERS)
         """Users, and when they last wrote the spec of a node, as those do who drain it."""
+        self._of_one: Final[Bounded[JoinKey, _OfOne]] = Bounded(MOST_USERS)
+        """By place: what a controller makes and deletes itself."""
         self.seen = (self._written,)
         self.joined = (self._deleted,)
 
@@ -130,8 +155,8 @@ class Lives(Question):
             self._wrote_node.put(hash(write.requester.user), write.time)
         return iter(())
 
-    def _deleted(self, _: Write, fact: Fact) -> Answers:
-        """Tell that an object was deleted once more."""
+    def _deleted(self, write: Write, fact: Fact) -> Answers:
+        """Tell that an object was deleted, or made, once more."""
         if fact.phase is not Phase.OUTCOME:
             return
         life = self._lives.get(fact.key.uid)
@@ -140,7 +165,38 @@ class Lives(Question):
             yield from self._delete(life, fact)
         elif fact.operation is Operation.CREATE and fact.key.uid and life is None:
             # An API server calls again after a broken connection: then it is known already.
+            yield from self._made_by_one(write, fact)
             self._create(fact)
+
+    def _made_by_one(self, write: Write, fact: Fact) -> Answers:
+        """Tell that a controller has made again what it deleted itself, with nobody's change.
+
+        People and suites do so as they like. Those of Kubernetes itself follow owners.
+        """
+        user, where = fact.key.user, msgspec.structs.replace(fact.key, uid="", user="")
+        if not user.startswith(_ACCOUNT) or user.startswith(_OF_KUBERNETES):
+            return
+        found, above = self._of_one.get(where), self._history.find(fact.owner)
+        moves = [one.time for one in above.writes if one.touches_more] if above else []
+        if (
+            found is None
+            or (found.user, found.attempt) != (user, fact.attempt)
+            or fact.time - max(found.ended, found.since) > _SECONDS_OF_TURN
+            or (found.ended and max(moves, default=-inf) >= found.since)
+        ):
+            found = _OfOne(user, fact.attempt)
+        found.turns += found.ended > 0.0
+        found.since, found.ended = fact.time, 0.0
+        found.is_changed = found.is_changed and write.state_before != write.state_after
+        self._of_one.put(where, found)
+        if found.turns < _TURNS_OF_COURSE:
+            return
+        said, blame = f"{user} deletes what it has made, and makes the same again", Blame.REQUESTER
+        if found.is_changed and write.called.first:
+            blame, said = Blame.OTHERS, f"{said}: another webhook changed it each time"
+        evidence = {"turns": found.turns}
+        more = {"requesters": (fact.requester,), "evidence": evidence, "pace": _SECONDS_OF_TURNS}
+        yield signal(RECREATION, write, blame, (), said, **more)
 
     def _create(self, fact: Fact) -> None:
         where = msgspec.structs.replace(fact.key, uid="", user="")
@@ -178,6 +234,9 @@ class Lives(Question):
         """Take in a deletion; tell the turns, if they are more than ever before in this place."""
         place, user = self._places.get(life.place) or _Place(), fact.key.user
         if user == life.creator.user:
+            made = self._of_one.get(life.place)
+            if made is not None and not fact.is_over:
+                made.ended = fact.time
             if not life.place.resource_version:
                 place.owner = user
                 self._put(life.place, place, place.waiting)

@@ -210,7 +210,7 @@ class Refused(Question):
 
     def _never_shown(self, write: Write) -> Answers:
         """Take in a creation with an outcome; of Pods of one owner none may ever be shown."""
-        if not write.owner or not _is_pod(write) or not self._shows_status:
+        if not write.base or not _is_pod(write) or not self._shows_status:
             return
         found = self._count(write, NO_DIGEST)
         pauses = [after - before for before, after in pairwise(found.times)]
@@ -291,7 +291,7 @@ def _place(write: Write, outcome: Outcome) -> int:
     """Return a number for where attempts are made, by whom, and how they end."""
     where = write.object
     if write.operation is Operation.CREATE:
-        return _place_of_creations(where, write.owner or where.name, outcome)
+        return _place_of_creations(where, write.base or where.name, outcome)
     return hash((name_of(where), write.subresource, write.requester.user, outcome))
 
 

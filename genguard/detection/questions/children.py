@@ -1,0 +1,116 @@
+"""Children: objects of one owner that one actor makes again and again, and none goes.
+
+Result  blames who makes them; first the webhooks that changed each of them, for then the owner may
+        not know its own again (kubernetes/kubernetes#63462, open-policy-agent/gatekeeper#2963)
+Relies  on alike children: generated names, names that differ in a number, kinds of which an owner
+        needs one at a time, or equal contents. A deleted one, and a change of the owner, begin
+        anew. Of some kinds an owner has any number: see `many_children` in names.yaml
+
+Bounded in entries and in time.
+"""
+
+from typing import ClassVar, Final
+
+import msgspec
+
+from genguard.admission.review import Operation, Phase
+from genguard.detection.fact import Fact
+from genguard.detection.history import History
+from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
+from genguard.detection.suspects import Suspects
+from genguard.detection.values import Digest
+from genguard.detection.write import NAMES, ObjectKey, Write
+from genguard.objects.bounded import Bounded
+
+ENDLESS: Final = Declared(
+    "endless-children",
+    "children of one owner are made without end, and none goes",
+    "[makes|make] children without end: {}",
+    is_harm=True,
+)
+_MOST: Final = 50
+"""Nothing that has so many alike is known, but what is in the table."""
+_MOST_CHANGED: Final = 8
+_SECONDS_CHANGED: Final = 120.0
+"""A webhook that changes Jobs changes those of a timetable too, one a minute."""
+_SECONDS_NAMED: Final = 120.0
+"""Who makes one for each of fifty shards makes them at once."""
+_SECONDS: Final = 3_600.0
+_MOST_SERIES: Final = 2_000
+_ONE_CHILD: Final = frozenset({("apps", "replicasets"), ("apps", "controllerrevisions")})
+"""A new one is made of a new template alone, named after its hash and a count of collisions
+(pkg/controller/deployment/sync.go:getNewReplicaSet)."""
+
+
+class _Series(msgspec.Struct, gc=False):
+    """Children of one owner.
+
+    asked    what was asked for, of the first one; where: which that is
+    changed  how many in a row webhooks changed at their creation
+    """
+
+    asked: Digest
+    where: ObjectKey
+    since: float
+    count: int = 0
+    changed: int = 0
+
+
+class Children(Question):
+    """See the module. It remembers series by owner, kind and who makes them."""
+
+    findings: ClassVar = (ENDLESS,)
+
+    def __init__(self, history: History, suspects: Suspects) -> None:
+        """`history` tells when an owner was changed, `suspects` what is shown of a kind."""
+        self._history: Final = history
+        self._suspects: Final = suspects
+        self._series: Final[Bounded[int, _Series]] = Bounded(_MOST_SERIES)
+        self.joined = (self._made,)
+
+    def _made(self, write: Write, fact: Fact) -> Answers:
+        """Tell that one more was made."""
+        kind = f"{write.object.resource}.{write.object.group}".rstrip(".")
+        if fact.phase is not Phase.OUTCOME or not fact.owner or kind in NAMES["many_children"]:
+            return
+        key = hash((fact.owner, kind))
+        if fact.operation is not Operation.CREATE:
+            self._series.pop(key)
+            return
+        found, above = self._series.get(key), self._history.find(fact.owner)
+        writes = above.writes if above else ()
+        oldest = max([one.time for one in writes if one.touches_more], default=0.0)
+        oldest = max(oldest, write.time - _SECONDS)
+        is_generated = bool(fact.key.resource_version)
+        is_alike = is_generated or write.kind[:2] in _ONE_CHILD or _are_alike(found, write)
+        if found is None or not is_alike or found.since < oldest:
+            found = _Series(write.state_before, write.object, write.time)
+        found.count += 1
+        found.changed = found.changed + 1 if write.state_before != write.state_after else 0
+        self._series.put(key, found)
+        seconds = write.time - found.since
+        is_changed = found.changed == found.count >= _MOST_CHANGED and seconds <= _SECONDS_CHANGED
+        is_endless = found.count >= _MOST and (is_generated or seconds >= _SECONDS_NAMED)
+        if not (is_changed or is_endless) or not self._suspects.shows_deletions(write.kind):
+            return
+        said = f"{write.requester.user} has made {found.count} {kind} for one owner, and none went"
+        blame = Blame.REQUESTER
+        if found.changed == found.count and write.called.first:
+            blame, said = Blame.OTHERS, f"{said}: another webhook changed each of them"
+        more = {
+            "requesters": (write.requester,),
+            "evidence": {"children": found.count, "seconds": round(seconds, 1)},
+            "pace": seconds / found.count,
+            "of": msgspec.structs.replace(
+                write, object=writes[-1].object if writes else found.where
+            ),
+        }
+        yield signal(ENDLESS, write, blame, (), said, **more)
+
+
+def _are_alike(found: _Series | None, write: Write) -> bool:
+    """Whether the same is asked for as of the first one, or its name with another number."""
+    if found is None or found.asked == write.state_before:
+        return True
+    names = (one.rstrip("0123456789") for one in (found.where.name, write.object.name))
+    return len({*names}) == 1

@@ -1,0 +1,133 @@
+"""Stripped: a webhook removes fields that requesters set, from what they create too.
+
+Result  blames other webhooks: most often one decodes objects into a type of its own, which is older
+        than the field, and answers with a patch of the whole object (kubernetes-sigs/
+        controller-runtime docs, and the many reports about restartPolicy of sidecars)
+Relies  on leaves of spec: of status and metadata `lost` tells, of a field of one object that is put
+        back again and again `turned`
+
+Bounded in entries.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from genguard.admission.matching import ResourceKind
+from genguard.admission.review import Operation
+from genguard.detection.changes import OFF
+from genguard.detection.fact import Fact
+from genguard.detection.finding import Severity
+from genguard.detection.history import ObjectHistory
+from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
+from genguard.detection.since import first_version
+from genguard.detection.values import digest_of
+from genguard.detection.write import NAMES, Write, name_of
+from genguard.objects.bounded import Bounded
+from genguard.objects.fields import from_pointer, to_field_path
+from genguard.objects.shown import listed
+
+STRIPPED: Final = Declared(
+    "field-stripped",
+    "a webhook removes fields that requesters set, most often since its API is older than theirs",
+    "[removes|remove] {field} from {}",
+    "fields",
+    worst=Severity.WARNING,
+)
+_LEAST: Final = 5
+"""Of a field that an older API knows, or of a custom resource: so many creations, or objects."""
+_SECONDS_STRIPPED: Final = 900.0
+"""Objects are created now and then: what a webhook takes away is not over when none is for long."""
+_MOST_STRIPPED: Final = 1_000
+_MOST_FIELDS: Final = 20
+"""Of one write."""
+_NOTHING: Final = OFF | {digest_of(b"{}"), digest_of(b"[]")}
+"""Who encodes an object anew leaves out what says nothing."""
+_SMALL: Final = 2
+"""Fields of an item of which one is chosen: a variable with its name and one source."""
+
+
+def _taken(write: Write) -> Iterator[tuple[str, str]]:
+    """Yield what webhooks took away of what is asked for: pointers, as they are and of any item.
+
+    Of a creation what is gone as a whole is one field. What was moved in a list, or has something
+    else in its place (a variable that had a value and has a source), is not lost.
+    """
+    asked, made = write.content.requested or (), write.content.webhook or ()
+    lost = {x.key: x.pointer for x in made if x.removed and x.before not in _NOTHING}
+    wanted = {one.key for one in asked if one.after is not None}
+    there = {one.key for one in made if not one.removed}
+    left = {key[:n] for key in (wanted - lost.keys()) | there for n in range(len(key) + 1)}
+    is_creation = write.operation is Operation.CREATE
+    for key in sorted(wanted.intersection(lost), key=lost.__getitem__)[:_MOST_FIELDS]:
+        depths = range(1, len(key)) if is_creation else ()
+        whole = key[: next((n for n in depths if key[:n] not in left), len(key))]
+        numbers = [n for n, token in enumerate(whole) if isinstance(token, int)]
+        around = whole[: numbers[0]] if numbers else whole[:-1]
+        beside = {one[: len(whole)] for one in wanted if one[: len(around)] == around}
+        may_move = bool(numbers) or len(beside) <= _SMALL
+        is_moved = may_move and any(one[: len(around)] == around for one in there)
+        if not is_moved and key[0] not in ("status", "metadata"):
+            pointer = "/".join(lost[key].split("/")[: len(whole) + 1])
+            yield pointer, "/".join("*" if one.isdecimal() else one for one in pointer.split("/"))
+
+
+class Stripped(Question):
+    """See the module. It remembers which fields webhooks take away, and from which objects."""
+
+    findings: ClassVar = (STRIPPED,)
+
+    def __init__(self) -> None:
+        self._stripped: Final[Bounded[tuple[ResourceKind, str], tuple[int, ...]]] = Bounded(
+            _MOST_STRIPPED
+        )
+        """By kind and field: some of the objects, and of the creations, without it."""
+        self.seen = (self._updated,)
+        self.joined = (self._created,)
+
+    def _updated(self, write: Write, _: ObjectHistory) -> Answers:
+        if write.content.webhook and not write.subresource:
+            yield from self._strips(write, hash(name_of(write.object)))
+
+    def _created(self, write: Write, _: Fact) -> Answers:
+        if write.operation is Operation.CREATE and write.content.webhook:
+            yield from self._strips(write, hash(write.time))
+
+    def _strips(self, write: Write, which: int) -> Answers:
+        """Tell what webhooks take away, at once where their API is too old to know it.
+
+        A policy takes away what it forbids, which is told once. A refused write is joined twice.
+
+        which  the object, or the creation
+        """
+        told: dict[str, str] = {}
+        versions: set[str] = set()
+        is_minor = True
+        for pointer, field in _taken(write):
+            known = self._stripped.get((write.kind, field)) or ()
+            is_first, of_kind = not known, first_version(*write.kind[:2], "")
+            since = first_version(*write.kind[:2], field)
+            since = since if since != of_kind else None  # it would not know the kind either
+            if which in known and write.operation is Operation.CREATE:
+                continue
+            known = known if which in known else (*known, which)[-_LEAST:]
+            self._stripped.put((write.kind, field), known)
+            names, _ = write.called.about((pointer,), again=False)
+            is_policy = bool(names) and all(map(_is_policy, names))
+            if is_first if is_policy else since or len(known) >= _LEAST:
+                is_minor = is_minor and is_policy
+                told[pointer] = to_field_path(from_pointer(field)).replace(".*", "[*]")
+                versions |= {since} if since else set()
+        if told:
+            fields = [*dict.fromkeys(told.values())]
+            said = f"another webhook removes {listed(fields, 3)}, which {write.requester.user} sets"
+            evidence: dict[str, object] = {"fields": fields}
+            if versions:
+                evidence["since"] = since = max(versions, key=lambda one: (len(one), one))
+                said += f"; it is built with an API older than Kubernetes {since}"
+            more = {"minor": is_minor, "evidence": evidence, "pace": _SECONDS_STRIPPED}
+            yield signal(STRIPPED, write, Blame.OTHERS, told, said, **more)
+
+
+def _is_policy(webhook: str) -> bool:
+    """Whether the name of a webhook says that it takes away what is not allowed."""
+    return any(word in webhook.lower() for word in NAMES["policies"])
