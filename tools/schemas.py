@@ -162,6 +162,14 @@ class TracedCarried(msgspec.Struct):
     writes: int
 
 
+class TracedCreation(msgspec.Struct):
+    """Who is called at its creation; `fields` that a dry run shows as removed or changed."""
+
+    webhooks: tuple[str, ...]
+    fields: dict[str, str] = {}
+    refused: str = ""
+
+
 class TraceReport(msgspec.Struct, rename="camel", tag="trace", tag_field="type"):
     """The report of `genguard trace -o json`."""
 
@@ -177,6 +185,7 @@ class TraceReport(msgspec.Struct, rename="camel", tag="trace", tag_field="type")
     webhooks: tuple[TracedWebhooks, ...]
     not_seen: tuple[str, ...]
     changed_meanwhile: tuple[str, ...]
+    creation: TracedCreation
 
 
 OUTPUTS: Final[dict[str, tuple[str, Any]]] = {

@@ -277,6 +277,7 @@ class Watch:
         self.requests: Final[dict[tuple[str, str], Row]] = {}
         self.carried: Final[Counter[str]] = Counter()
         """In how many requests an observedGeneration was sent, by its path."""
+        self.creation: Mapping[str, Any] = {}  # what a dry run of one has shown
 
     def see(self, position: int, view: AdmissionRequest) -> None:
         """Take one observer's view of one write. Views of other objects are ignored."""

@@ -17,7 +17,7 @@ namespaceSelector and matchConditions keep the API server from calling it for an
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -67,6 +67,11 @@ class Traced:
         tail = f"/{subresource}" if subresource else ""
         return f"{self.served.path(self.namespace)}/{quote(self.name, safe=':')}{tail}"
 
+    def write(self, operation: str, subresource: str = "") -> Matched:
+        """Such a write of the object, as rules and selectors read it."""
+        kind = self.served.group, self.served.version, self.served.resource
+        return Matched(*kind, subresource, operation, self.namespace, self.name)
+
     def __str__(self) -> str:
         """For people: `deployments.apps/web in namespace shop`."""
         where = f" in namespace {self.namespace}" if self.namespace else ""
@@ -100,6 +105,7 @@ class Plan:
     run: str
     traced: Traced
     slots: tuple[Slot, ...]
+    at_creation: tuple[str, ...] = ()  # the webhooks that no observer is near
 
     @property
     def observers(self) -> dict[int, str]:
@@ -129,7 +135,7 @@ def make_plan(documents: Sequence[Mapping[str, Any]], traced: Traced, run: str) 
             waiting = []
     if waiting:
         slots.append(Slot(tuple(waiting), None))
-    return Plan(run, traced, tuple(slots))
+    return Plan(run, traced, tuple(slots), acting(documents, traced, "CREATE"))
 
 
 def is_observer(document: Mapping[str, Any]) -> bool:
@@ -162,19 +168,21 @@ def _candidates(registered: Sequence[Registration], traced: Traced) -> list[Cand
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for one in registered:
         for subresource in traced.subresources:
-            update = Matched(
-                group=traced.served.group,
-                version=traced.served.version,
-                resource=traced.served.resource,
-                subresource=subresource,
-                operation="UPDATE",
-                namespace=traced.namespace,
-                name=traced.name,
-            )
-            if one.covers(update) is not Truth.FALSE:
+            if one.covers(traced.write("UPDATE", subresource)) is not Truth.FALSE:
                 hooks = found.setdefault(one.configuration, {})
                 hooks[subresource] = (*hooks.get(subresource, ()), one.webhook)
     return [Candidate(name, hooks) for name, hooks in found.items()]
+
+
+def acting(
+    documents: Iterable[Any], traced: Traced, *operations: str, subresource: str = ""
+) -> tuple[str, ...]:
+    """Return the webhooks of others that may change such writes, in the order of their calls."""
+    writes = [traced.write(one, subresource) for one in operations]
+    others = (one for one in read_configurations(documents) if not one.phase)
+    return tuple(
+        one.name for one in others if any(one.covers(each) is not Truth.FALSE for each in writes)
+    )
 
 
 def is_valid(name: str) -> bool:

@@ -67,6 +67,7 @@ def make_report(watch: Watch, changed: list[str], *, values: bool) -> dict[str, 
         ],
         "notSeen": watch.unseen(),
         "changedMeanwhile": changed,
+        "creation": {"webhooks": list(watch.plan.at_creation), **watch.creation},
     }
 
 
@@ -149,8 +150,8 @@ def as_table(report: dict[str, Any], plan: Plan) -> list[TableRow]:
     if writes["mixed"]:
         head += f", {writes['mixed']} simultaneous writes could not be told apart"
     header = ("WHO", "WRITES", "CHANGED", "FIELDS")
-    verdict = [(text,) for text in _verdict(report)]
-    rows = [(head,), ("",), header, *_rows(report), ("",), *verdict]
+    seen = [(head,), ("",), header, *_rows(report), ("",), *((text,) for text in _verdict(report))]
+    rows = [*(seen if plan.candidates else ()), *((text,) for text in _creation(report))]
     return [tuple(Cell(printable(text)) for text in row) for row in rows]
 
 
@@ -212,6 +213,20 @@ def _verdict(report: dict[str, Any]) -> Iterator[str]:
         names = ", ".join(report["changedMeanwhile"])
         yield f"not certain: these changed during the trace: {names}. Trace again."
     yield "only first calls are seen, not what a reinvocation changes"
+
+
+def _creation(report: dict[str, Any]) -> Iterator[str]:
+    """Say who acts on the creation of such an object, and what a dry run of one has shown."""
+    creation = report["creation"]
+    if creation["webhooks"]:
+        yield f"called at its creation: {', '.join(creation['webhooks'])}"
+    if "refused" in creation:
+        yield f"  what they do is not known: a creation as a dry run fails: {creation['refused']}"
+    elif "fields" in creation:
+        fields = [f"{name} ({how})" for name, how in creation["fields"].items()]
+        yield f"  a copy created as a dry run: {', '.join(fields) or 'all fields are kept as sent'}"
+    elif creation["webhooks"]:
+        yield "  give --poke to send a creation of a copy as a dry run"
 
 
 def _acquitted(report: dict[str, Any]) -> Iterator[str]:

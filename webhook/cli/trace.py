@@ -39,6 +39,7 @@ from webhook.cluster.tracing import (
     resolve,
     send_dry_runs,
     this_process,
+    try_creation,
 )
 from webhook.server.flags import HTTPS_URL, LISTEN_ADDRESS
 from webhook.server.tls import ServingCertificate
@@ -113,11 +114,13 @@ async def _observe(
     return watch, received[0] if received else 0
 
 
-async def _changed(access: Access, plan: Plan, documents: Sequence[dict[str, Any]]) -> list[str]:
-    """Which configurations that can act on the object have changed meanwhile."""
+async def _after(access: Access, watch: Watch, documents: Sequence[dict[str, Any]]) -> list[str]:
+    """Try a creation, and return which configurations that can act have changed meanwhile."""
+    traced = watch.plan.traced
     try:
         async with access.connected() as rest:
-            return changed(documents, await configurations(rest), plan.traced)
+            watch.creation = await try_creation(rest, traced) if watch.is_poked else {}
+            return changed(documents, await configurations(rest), traced)
     except (RefusedError, *UNREACHED):
         return ["(the list could not be read again)"]
 
@@ -175,20 +178,24 @@ def trace(
     plan, documents = asyncio.run(_prepare(access, target, namespace, everything=everything))
     if plan is None:
         return
-    if not plan.candidates:
+    if not plan.candidates and not plan.at_creation:
         tell(f"no mutating webhook configuration matches {plan.traced}: none changes it")
         return
-    if not yes:
-        _ask_to_register(plan)
-    watch, received = asyncio.run(_observe(access, plan, **flags))
-    report = make_report(watch, asyncio.run(_changed(access, plan, documents)), values=values)
+    watch, received = Watch(plan, writes=None, each=flags["poke"]), 0
+    if plan.candidates:
+        if not yes:
+            _ask_to_register(plan)
+        watch, received = asyncio.run(_observe(access, plan, **flags))
+    else:
+        tell(f"no mutating webhook configuration matches an update of {plan.traced}")
+    report = make_report(watch, asyncio.run(_after(access, watch, documents)), values=values)
     if output == "json":
         click.echo(json_line(report))
     else:
         print_table(as_table(report, plan))
     if received:
         sys.exit(_SIGNALLED + received)
-    if not any(report["writes"].values()):
+    if plan.candidates and not any(report["writes"].values()):
         tell(
             f"nothing was written to {plan.traced} in {flags['seconds']:g} s that reached an "
             "observer. Let somebody write it meanwhile, or give --poke; if it was written, the "

@@ -25,9 +25,10 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from genguard.objects.served import find, split_target
+from genguard.converge.creation import copy_of, taken
+from genguard.objects.served import collection_path, find, split_target
 from genguard.trace.passes import status_as_reported
 from genguard.trace.plan import OWNER, RUN_LABEL, Traced, has_expired, is_observer
 from webhook.cluster.discovery import discover
@@ -207,6 +208,29 @@ async def send_dry_runs(
         with suppress(TimeoutError):
             async with asyncio.timeout(_EVERY_SECONDS):
                 await over.wait()
+
+
+async def try_creation(rest: Rest, traced: Traced) -> dict[str, Any]:
+    """Create a copy as a dry run; return the `fields` that are not kept, or why it is `refused`."""
+    path = traced.served.path(traced.namespace)
+    try:
+        stored = await rest.get(traced.path(), kind=traced.served.kind)
+        sent = copy_of(stored, await _workload_of(rest, stored["metadata"]))
+        made = await rest.call("POST", path, sent, params={"dryRun": "All"})
+    except (RefusedError, *UNREACHED) as error:
+        return {"refused": str(error) or type(error).__name__}
+    return {"fields": taken(sent, made)}
+
+
+async def _workload_of(rest: Rest, metadata: Mapping[str, Any]) -> Any:
+    """Return the workload that owns a pod; {} where there is none that may be read."""
+    for one in metadata.get("ownerReferences") or ():
+        group, _, version = one["apiVersion"].rpartition("/")
+        kind = group, version, f"{one['kind'].lower()}s"
+        with suppress(RefusedError):
+            at = collection_path(*kind, metadata.get("namespace", ""))
+            return await rest.get(f"{at}/{quote(one['name'], safe=':')}")
+    return {}
 
 
 async def _send_dry_run(rest: Rest, traced: Traced, subresource: str) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from genguard.blame.places import show
+from genguard.converge.creation import copy_of, pod_of, taken
 from genguard.converge.fields import differences, overlay, overwritten
 from tests.cases_loader import table
 
@@ -27,6 +28,16 @@ def test_a_zero_value_may_be_left_out(asked, stored, is_omitted):
 @table("converge/overlay.yaml", "stored", "asked", "laid")
 def test_a_manifest_is_laid_over_an_object(case):
     assert overlay(case["stored"], case["asked"]) == case["laid"], case.because
+
+
+@table("converge/creation.yaml", "stored", "owner", "sent", "workload", "pod", "made", "taken")
+def test_a_creation_is_that_of_a_copy_or_of_a_pod_and_what_it_loses_is_told(case):
+    if "stored" in case.values:
+        assert copy_of(case["stored"], case.get("owner", {})) == case["sent"], case.because
+    elif "workload" in case.values:
+        assert pod_of(case["workload"]) == case["pod"], case.because
+    else:
+        assert taken(case["sent"], case["made"]) == case["taken"], case.because
 
 
 _VALUES = some.recursive(

@@ -42,7 +42,7 @@ def test_candidates_between_which_nothing_sorts_share_an_observer():
     assert [len(slot.candidates) for slot in plan.slots] == [0, 2]
 
 
-@table("trace/candidates.yaml", "resources", "count", "settings", "hooks")
+@table("trace/candidates.yaml", "resources", "count", "settings", "hooks", "created")
 def test_a_candidate_is_what_can_be_called_for_the_object_or_its_status(case):
     settings = case.get("settings", {})
     document = configuration(
@@ -53,6 +53,7 @@ def test_a_candidate_is_what_can_be_called_for_the_object_or_its_status(case):
     assert [one.webhooks for one in plan.candidates] == [
         {key: tuple(names) for key, names in one.items()} for one in expected
     ], case.because
+    assert list(plan.at_creation) == case.get("created", []), case.because
 
 
 def test_what_changes_meanwhile_matters_where_it_can_act_on_the_object():
