@@ -245,8 +245,11 @@ class Story:
             named, owned = dict(leaves(sent)), _owners(after)
             changed = [one for one in now if one in named and one not in owned]
         calls = read_calls(event.annotations)
-        by_webhooks = _changers(calls, (*now, *self._fields, *changed), after)
-        for place in changed:
+        # What a webhook takes from a request is neither in what was stored nor in what is now.
+        asked = _written(decode_object(event.request_object)) if calls else {}
+        gone = [place for place, value in asked.items() if value and place not in now]
+        by_webhooks = _changers(calls, (*now, *self._fields, *changed, *gone), after)
+        for place in dict.fromkeys((*changed, *(one for one in gone if one in by_webhooks))):
             self._claim(place, by, removed=place not in now)
             if is_compared and place not in by_webhooks:
                 row = self._fields[place]

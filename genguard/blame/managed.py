@@ -2,14 +2,16 @@
 
 A manager that writes a field by an update takes it from all others; one that applies the same
 value owns it beside them. Its time is that of its last change of any field: a field may be older.
-Changes that webhooks make on the way count as the requester's.
+The API server writes them by what is asked for, before webhooks act: a value that one changes is
+the requester's, and one that it removes is still said to be.
 
 fieldsV1 has `f:KEY` for a key, `k:{KEYS}` for an item of a list by its keys, `v:VALUE` for an item
 of a set, `i:INDEX` for an item by index, and `.` for the object or list itself. What has nothing
 below it is a value, or an atomic list or object that is owned as a whole.
 
 Source: apimachinery pkg/apis/meta/v1/types.go:ManagedFieldsEntry,
-pkg/util/managedfields/internal/fieldmanager.go and structuredmerge.go;
+pkg/util/managedfields/internal/fieldmanager.go and structuredmerge.go; apiserver
+pkg/endpoints/handlers/create.go and update.go;
 sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize-pe.go.
 """
 
@@ -28,6 +30,7 @@ BEFORE_FIRST_APPLY: Final = "before-first-apply"
 class Manager(msgspec.Struct, frozen=True, rename="camel"):
     """One entry of managedFields; `time` is RFC 3339, None where the entry has none."""
 
+    api_version: str = ""
     manager: str = ""
     operation: str = ""
     subresource: str = ""
@@ -41,9 +44,6 @@ class Manager(msgspec.Struct, frozen=True, rename="camel"):
         return f"{self.operation}{where}"
 
 
-_Entries = list[Manager] | None
-
-
 class UnreadableFieldsError(Exception):
     """The managedFields are none that an API server writes; the message says where."""
 
@@ -54,11 +54,10 @@ def owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
     Raises UnreadableFieldsError.
     """
     found: dict[Place, tuple[int, list[Manager]]] = {}
-    entries = get(document, "metadata", "managedFields")
     try:
-        for manager in msgspec.convert([] if entries is ABSENT else entries, _Entries) or ():
+        for manager in _entries(document):
             for claim, value in _claims(manager.fields_v1 or {}, document, ()):
-                for place, _ in leaves(value, claim):
+                for place, _ in () if value is ABSENT else leaves(value, claim):
                     # An owner of a whole object owns no key of it that somebody owns by itself.
                     depth, managers = found.get(place, (0, []))
                     if len(claim) > depth or place not in found:
@@ -76,14 +75,28 @@ def owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
     }
 
 
+def taken(document: Mapping[str, Any]) -> dict[Place, tuple[Manager]]:
+    """Return who sent each field that was gone before it was stored.
+
+    Who removes it later takes it from its manager, too. Raises as `owners` does.
+    """
+    mine = [one for one in _entries(document) if one.api_version == document.get("apiVersion")]
+    found = ((one, _claims(one.fields_v1 or {}, document, ())) for one in mine)
+    return {place: (one,) for one, claims in found for place, value in claims if value is ABSENT}
+
+
+def _entries(document: Mapping[str, Any]) -> list[Manager]:
+    entries = get(document, "metadata", "managedFields")
+    return msgspec.convert([] if entries is ABSENT else entries, list[Manager] | None) or []
+
+
 def _claims(fields: Mapping[str, Any], value: Any, place: Place) -> Iterator[tuple[Place, Any]]:
-    """Yield what an entry owns as a whole and the object still has."""
+    """Yield what an entry owns as a whole; a key that the object lacks is ABSENT."""
     for key, below in fields.items():
         if key == ".":
             if not value:
                 yield place, value
             continue
-        # What is not found was removed since, or is of another version of the kind.
         for step, child in _named(key, value, place):
             if below and isinstance(below, dict):
                 yield from _claims(below, child, (*place, step))
@@ -94,8 +107,8 @@ def _claims(fields: Mapping[str, Any], value: Any, place: Place) -> Iterator[tup
 def _named(key: str, value: Any, place: Place) -> Iterator[tuple[str, Any]]:
     sort, _, text = key.partition(":")
     if sort == "f":
-        if isinstance(value, dict) and text in value:
-            yield text, value[text]
+        if isinstance(value, dict) or value is ABSENT:
+            yield text, get(value, text)
         return
     wanted = msgspec.json.decode(text)
     for step, item in children(value, place):

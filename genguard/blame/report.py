@@ -2,8 +2,8 @@
 
 The owner of a field by managedFields is its last writer. A write that a running genguard saw, or an
 audit event, adds the user and the exact time; for a field without an owner it names the writer.
-Webhooks change requests before managedFields are computed, so these name the requester: who changed
-the value on its way is known from writes and findings alone.
+managedFields are made of what is asked for, so these name the requester: who changed the value on
+its way is known from writes and findings alone. What they name and the object lacks was removed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from genguard.blame.managed import BEFORE_FIRST_APPLY, Manager, owners
+from genguard.blame.managed import BEFORE_FIRST_APPLY, Manager, owners, taken
 from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
 from genguard.objects.metadata import SET_BY_SERVER, parse_time
@@ -26,6 +26,8 @@ _BOOKKEEPING: Final[Place] = ("metadata", "managedFields")
 _NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
 _MOST_NOTED: Final = 3
 MOST_IN_TURN: Final = 4
+Called = Mapping[str, Sequence[str]]
+"""The webhooks that may change a write, by subresource: "" and "status"."""
 
 
 class SeenWrite(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,14 +47,10 @@ class SeenWrite(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """Everything that a server knows of one object: its answer of /api/object.
-
-    called  the webhooks that may change a write, by subresource: "" and "status"
-    """
+    """Everything that a server knows of one object: its answer of /api/object."""
 
     writes: tuple[SeenWrite, ...] = ()
     findings: tuple[Finding, ...] = ()
-    called: Mapping[str, tuple[str, ...]] = {}
 
 
 def rfc3339(at: float) -> str:
@@ -154,22 +152,28 @@ class Blame(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def blame_live(
-    where: FoundObject, document: Mapping[str, Any], known: Seen | None, field: str = ""
+    where: FoundObject,
+    document: Mapping[str, Any],
+    known: Seen | None,
+    field: str = "",
+    called: Called | None = None,
 ) -> Blame:
     """Return the report of an object that exists; `known` is what a server saw, None without one.
 
+    Without `called` fields are left out that managedFields alone show to be removed on the way.
     Raises NoSuchFieldError and UnreadableFieldsError.
     """
     owned, seen = owners(document), known or Seen()
     seen = Seen(
         tuple(sorted(seen.writes, key=lambda one: one.time, reverse=True)),
         tuple(one for one in seen.findings if one.state != "resolved"),
-        seen.called,
     )
     there = [place for place, _ in leaves(document) if place[:2] != _BOOKKEEPING]
+    lost = {} if called is None else taken(document)
     gone = _gone(seen, document, there, every_write=bool(field))
-    places = choose(field, there, gone)
-    rows = [_row(one, gone, owned.get(one), seen) for one in places if is_written(one)]
+    gone |= {one: pointer_of(one) for one in lost if is_written(one)}
+    places, owned = filter(is_written, choose(field, there, gone)), owned | lost
+    rows = [_row(one, gone, owned.get(one, ()), seen, called or {}) for one in places]
     notes = list(_notes(document, seen if known else None, rows))
     if not field:
         told = {name for row in rows for name in row.findings}
@@ -204,21 +208,27 @@ def is_written(place: Place) -> bool:
 
 
 def _row(
-    place: Place, gone: Mapping[Place, str], managers: Sequence[Manager] | None, seen: Seen
+    place: Place,
+    gone: Mapping[Place, str],
+    managers: Sequence[Manager],
+    seen: Seen,
+    called: Called,
 ) -> BlamedField:
     """Return the row of one field; `gone` has those of which the object has no more."""
     # A FIELD may be below a map that is gone: its steps are the place.
     is_gone = any(place[: len(one)] == one for one in gone)
     pointer = gone.get(place) or pointer_of(place)
     findings = [one for one in seen.findings if _covers(one.paths, pointer)]
-    changers = tuple(_changers(pointer, seen, findings))
+    ways = [one.subresource for one in seen.writes if _covers(one.others or (), pointer)]
+    ways += [one.subresource for one in managers if is_gone]
+    changers = tuple(_changers(findings, ways, called))
     asked = [one for one in seen.writes if _covers(one.changed, pointer)]
     writes = [one for one in asked if one.stored != _NOT_STORED]
     if not is_gone:
         asked = writes
     elif changers:
         asked = [one for one in seen.writes if _covers(one.others or (), pointer)]
-    writers = [_writer(one, writes) for one in managers or ()] or [*map(_of_write, asked[:1])]
+    writers = [_writer(one, writes) for one in managers] or [*map(_of_write, asked[:1])]
     in_turn: tuple[Writer, ...] = ()
     for one in reversed(writes):
         if one.stored == _STORED and not _covers(one.others or (), pointer):
@@ -281,7 +291,9 @@ def _of_write(write: SeenWrite) -> Writer:
     return Writer(write.user, write.field_manager, through, time, exact=True, source="server")
 
 
-def _changers(pointer: str, seen: Seen, findings: Sequence[Finding]) -> Iterator[Changer]:
+def _changers(
+    findings: Sequence[Finding], ways: Sequence[str], called: Called
+) -> Iterator[Changer]:
     """Yield who changed a field on its way: by findings, else who was called when it changed."""
     found = {
         actor.name: Changer(actor.type, actor.name, actor.confidence, one.id)
@@ -289,11 +301,10 @@ def _changers(pointer: str, seen: Seen, findings: Sequence[Finding]) -> Iterator
         for actor in reversed(one.actors)
         if actor.type != "user"
     }
-    changed = (one for one in seen.writes if _covers(one.others or (), pointer))
     if found:
         yield from sorted(found.values(), key=lambda one: tuple(Confidence).index(one.confidence))
-    elif write := next(changed, None):
-        names = seen.called.get("status" if write.subresource == "status" else "", ())
+    elif ways:
+        names = called.get("status" if ways[0] == "status" else "", ())
         sure = Confidence.LIKELY if len(names) == 1 else Confidence.POSSIBLE
         yield from (Changer("webhook", name, sure) for name in names or ("not known",))
 

@@ -42,16 +42,6 @@ class _Findings(msgspec.Struct):
     findings: tuple[Finding, ...] = ()
 
 
-class _Webhook(msgspec.Struct):
-    configuration: str
-    webhook: str
-    role: str
-
-
-class _Webhooks(msgspec.Struct):
-    webhooks: tuple[_Webhook, ...] = ()
-
-
 class _NotFound(msgspec.Struct):
     """How genguard says it: another server's 404 is an error."""
 
@@ -103,16 +93,9 @@ class Server:
 
     async def seen(self, where: FoundObject) -> Seen:
         """Ask for what it saw of an object."""
-        place = {"namespace": where.namespace}
-        about = place | {"group": where.group, "resource": where.resource, "name": where.name}
-        answer = await self.ask("/api/object", {**about, "uid": where.uid}, Seen)
-        called = {}
-        for part in ("", "status"):
-            query = place | {"resource": where.resource_name, "subresource": part}
-            found = await self.ask("/api/webhooks", query, _Webhooks) or _Webhooks()
-            suspects = (one for one in found.webhooks if one.role == "suspect")
-            called[part] = tuple(f"{one.configuration}/{one.webhook}" for one in suspects)
-        return msgspec.structs.replace(answer or Seen(), called=called)
+        about = {"group": where.group, "resource": where.resource, "name": where.name}
+        about["namespace"] = where.namespace
+        return await self.ask("/api/object", {**about, "uid": where.uid}, Seen) or Seen()
 
     def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         """Raise NoServerError for a refusal, in the words of the server."""

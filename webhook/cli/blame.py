@@ -17,6 +17,7 @@ from genguard.detection.finding import FoundObject
 from genguard.generation.table import load_rows
 from genguard.objects.served import UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
+from genguard.trace.plan import Traced
 from webhook.cli.files import LOGS, MAX_LINE, expand, read_audit_logs
 from webhook.cli.options import (
     NAMESPACE,
@@ -81,6 +82,7 @@ async def _of_cluster(
     # Imported here: blame -f needs none of it, and the API client loads for half a second.
     from webhook.cluster.discovery import discover  # noqa: PLC0415
     from webhook.cluster.rest import RefusedError, UnreadableError  # noqa: PLC0415
+    from webhook.cluster.tracing import read_called  # noqa: PLC0415
 
     async with access.connected() as rest, AsyncExitStack() as opened:
         server: Server | None = None
@@ -100,7 +102,8 @@ async def _of_cluster(
             raise UnknownTargetError(await _gone(where, server)) from error
         where = FoundObject(*named, document["metadata"].get("uid", ""))
         known = await server.seen(where) if server else None
-        return blame_live(where, document, known, field), document
+        called = await read_called(rest, Traced(served, within, name))
+        return blame_live(where, document, known, field, called), document
 
 
 async def _gone(where: FoundObject, server: "Server | None") -> str:

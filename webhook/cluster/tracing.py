@@ -30,7 +30,7 @@ from urllib.parse import quote, urlsplit
 from genguard.converge.creation import copy_of, taken
 from genguard.objects.served import collection_path, find, split_target
 from genguard.trace.passes import status_as_reported
-from genguard.trace.plan import OWNER, RUN_LABEL, Traced, has_expired, is_observer
+from genguard.trace.plan import OWNER, RUN_LABEL, Traced, acting, has_expired, is_observer
 from webhook.cluster.discovery import discover
 from webhook.cluster.reconcile import NotInTimeError, until
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, ask, if_there
@@ -86,6 +86,15 @@ async def advertised_url(rest: Rest, url: str) -> str:
 async def configurations(rest: Rest) -> list[dict[str, Any]]:
     """Return every MutatingWebhookConfiguration, with the kind that lists omit."""
     return await rest.list_all(CONFIGURATIONS, kind="MutatingWebhookConfiguration")
+
+
+async def read_called(rest: Rest, traced: Traced) -> dict[str, tuple[str, ...]]:
+    """Return who may change its writes, by subresource; {} where webhooks may not be listed."""
+    with suppress(RefusedError):
+        documents = await configurations(rest)
+        called = acting(documents, traced, "CREATE", "UPDATE")
+        return {"": called, "status": acting(documents, traced, "UPDATE", subresource="status")}
+    return {}
 
 
 async def check_rights(rest: Rest) -> None:
