@@ -16,6 +16,7 @@ class Contest(StrEnum):
     STATUS_LOST = "status-lost"
     OWNED = "owned-by-another"
     REFUSED = "refused"
+    TAKEN_FROM_PODS = "taken-from-pods"
 
 
 REASONS: Final[Mapping[Contest, str]] = {
@@ -36,6 +37,9 @@ REASONS: Final[Mapping[Contest, str]] = {
         "the manifest, or take it from its other owner."
     ),
     Contest.REFUSED: "What others make of the manifest is refused by the API server.",
+    Contest.TAKEN_FROM_PODS: (
+        "Each new pod loses a field of its template: it runs otherwise than asked, or never starts."
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from genguard.blame.places import Place, leaves, show
 from genguard.converge.chain import Document, Link, Passed, run
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
+from genguard.converge.creation import PODS, TEMPLATES, pod_of
 from genguard.converge.fields import Difference, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
 from genguard.generation.library import predict
@@ -142,6 +143,17 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
         found.contested += _unsettled(asked, rounds)
     found.contested += await _status(asked, applied, cluster, found)
     return _verdict(asked, cluster, found)
+
+
+async def taken_from_pods(workload: Document, made: Document, pods: Cluster) -> list[Contested]:
+    """Return what each pod of a template loses; `made` is one that was created as a dry run."""
+    pod, at, found = pod_of(workload), TEMPLATES[workload["kind"]], _Found()
+    passed = await _run(pods, pods.review("CREATE", overlay(made, pod), None), found)
+    return [
+        Contested(Contest.TAKEN_FROM_PODS, one.level, (*at, *one.place), one.parties, one.turns[1:])
+        for one in _overwritten(Asked(PODS, pod, None), made, passed, pods, found)
+        if one.turns[-1].value is ABSENT
+    ]
 
 
 def _verdict(asked: Asked, cluster: Cluster, found: _Found) -> Verdict:

@@ -16,7 +16,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener
 from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
-from tests.e2e.registrations import registered
+from tests.e2e.registrations import registered, rule
 from tests.e2e.verbs import run
 from webhook.cli import main
 
@@ -143,6 +143,46 @@ def test_who_writes_a_field_back_is_known_before_the_next_apply(
             assert (fight["contest"], fight["field"]) == ("owned-by-another", LIMIT)
             assert fight["actors"][0]["name"] == "operator"
             assert fight["actors"][0]["confidence"] == "likely"
+
+
+def test_what_a_webhook_takes_from_each_new_pod_is_told(
+    audited: ControlPlane, namespace: NamespaceFactory, tmp_path: Path
+) -> None:
+    name, manifest = namespace(audited), tmp_path / "web.yaml"
+    root, here = f"/api/v1/namespaces/{name}", ("-n", name)
+    wait_until(lambda: audited.client.get(f"{root}/serviceaccounts/default"), what="the account")
+    wanted = deployment("web", 1) | {"apiVersion": "apps/v1", "kind": "Deployment"}
+    spec = wanted["spec"]["template"]["spec"]
+    spec["initContainers"] = [{"name": "proxy", "image": "image:1", "restartPolicy": "Always"}]
+    manifest.write_text(json.dumps(wanted))
+    rules, field = [rule(["pods"], ["CREATE"])], "spec.initContainers[proxy].restartPolicy"
+    path = "/spec/initContainers/0/restartPolicy"  # as a type from before sidecars does (KEP-753)
+    webhook = {"type": "webhook", "name": "mmm-old-pods/reviews.example.org"}
+    converge = ("converge", f"--filename={manifest}", "-o", "json", *here)
+    with (
+        WebhookListener(audited.authority, lambda _: [{"op": "remove", "path": path}]) as listener,
+        listener.registered(audited, name, name="mmm-old-pods", rules=rules),
+    ):
+        (fight,) = json.loads(run(audited, *converge, code=1).out)["contested"]
+        assert (fight["contest"], fight["field"]) == ("taken-from-pods", f"spec.template.{field}")
+        assert fight["actors"] == [webhook | {"confidence": "certain"}]
+        assert not audited.client.get(f"{root}/pods").body["items"]
+        audited.client.post(f"/apis/apps/v1/namespaces/{name}/deployments", wanted)
+        (pod,) = wait_until(lambda: audited.client.get(f"{root}/pods").body["items"], what="a pod")
+        target = f"pod/{pod['metadata']['name']}"
+        (row,) = by_field(run(audited, "blame", target, field, "-o", "json", *here).out).values()
+        assert (row["removed"], row["writer"]["manager"]) == (True, "kube-controller-manager")
+        assert row["changedBy"] == [webhook | {"confidence": "likely"}]
+        poked = json.loads(run(audited, "trace", target, "--poke", "-o", "json", *here).out)
+        fields = {"spec.initContainers[*].restartPolicy": "removed"}
+        assert poked["creation"] == {"webhooks": [webhook["name"]], "fields": fields}
+        assert "give --poke" in run(audited, "trace", target, *here).out
+        assert len(audited.client.get(f"{root}/pods").body["items"]) == 1
+        spec["serviceAccountName"] = "absent"
+        manifest.write_text(json.dumps(wanted))
+        assert "is not tried" in run(audited, *converge).err
+    (row,) = offline(f"--filename={audited.audit_log}", target, field, *here)["fields"]
+    assert row["changedBy"] == [webhook | {"confidence": "certain"}]
 
 
 def offline(*arguments: str) -> dict[str, Any]:

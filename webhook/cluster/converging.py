@@ -15,7 +15,7 @@ import ssl
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -37,6 +37,8 @@ from genguard.admission.review import AdmissionRequest
 from genguard.blame.report import Seen
 from genguard.converge.chain import Document, Link, NotCalledError
 from genguard.converge.contest import Contested, Verdict
+from genguard.converge.creation import PODS, pod_of
+from genguard.converge.fields import overlay
 from genguard.converge.ignoring import Ignore, without_ignored
 from genguard.converge.owners import scaled_by
 from genguard.converge.prepared import (
@@ -47,7 +49,7 @@ from genguard.converge.prepared import (
     known_contests,
     object_of,
 )
-from genguard.converge.rounds import Asked, RefusedApplyError, converge
+from genguard.converge.rounds import Asked, RefusedApplyError, converge, taken_from_pods
 from genguard.converge.status_samples import status_samples
 from genguard.detection.finding import FoundObject
 from genguard.objects.selectors import Truth, every
@@ -310,7 +312,23 @@ class Convergence:
         statuses = await self._once(read_statuses, self.admission.rest, served, generation)
         verdict = await converge(Asked(served, one.manifest, stored, statuses, contested), cluster)
         left_out = without_ignored(verdict.contested, one.which, self.ignores)
-        return verdict._replace(contested=left_out)
+        # No GitOps tool compares pods, so none ignores what they lose.
+        return verdict._replace(contested=[*left_out, *await self._pods(one, stored, cluster)])
+
+    async def _pods(
+        self, one: Prepared, stored: Document | None, cluster: DryRuns
+    ) -> Sequence[Contested]:
+        """Return what each pod of a template loses; nothing of a kind without one."""
+        # A manifest may be a part of what is stored, and a part of a pod is none.
+        sent = pod_of(overlay(stored or {}, one.manifest))
+        path = PODS.path(quote(one.which["namespace"], safe=""))
+        acting, pods = self.admission.acting, replace(cluster, served=PODS, left_out={})
+        try:
+            made = await acting.call("POST", path, sent, params={"dryRun": "All"}) if sent else {}
+            return await taken_from_pods(one.manifest, made, pods) if made else ()
+        except RefusedError as error:
+            self.tell(f"a pod of {cluster.served}/{one.which['name']} is not tried: {error}")
+            return ()
 
     async def _scaled(self, served: Served, one: Prepared) -> list[Contested]:
         """Return the field that an autoscaler of the namespace writes."""
