@@ -3,7 +3,7 @@
 Only values that may be shown are kept as they are (genguard/detection/values.py).
 
 Items of a list are matched by their `type`, `name` or `uid` where they have one (conditions come
-in changing order), by position otherwise. Of a list outside status another order of its items is a
+in changing order), taints by key and effect, all others by position. Of a list outside status another order of its items is a
 leaf as well, the list itself: generation counts it.
 """
 
@@ -29,6 +29,8 @@ from genguard.objects.fields import Fields, Path, to_pointer
 MOST_LEAVES: Final = 2_000
 """More leaves of one write are left out, so that one object cannot take all the memory."""
 _ITEM_KEYS: Final = ("type", "name", "uid")
+_TAINT: Final = frozenset({"key", "effect"})
+"""Both tell a taint from others (pkg/apis/core/validation/validation.go:validateNodeTaints)."""
 _STATUS: Final = "status"
 ORDER: Final = "<order>"
 """The last part of the key of a leaf that is the order of a list; its pointer is the list."""
@@ -285,6 +287,10 @@ def _inside(at: Place, value: Any) -> dict[Any, Any]:
     if type(value) is dict:
         return value
     field, names = identities(value)
+    if not field and value and type(value[0]) is dict and _TAINT.issubset(value[0]):
+        pairs = [f"{one.get('key')}:{one.get('effect')}" for one in value if type(one) is dict]
+        if len({*pairs}) == len(value):
+            field, names = "key", pairs
     return {(field, name): one for name, one in zip(names, value, strict=True)}
 
 

@@ -9,7 +9,7 @@ Relies  on leaves of spec: of status and metadata `lost` tells, of a field of on
 Bounded in entries.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from genguard.admission.matching import ResourceKind
@@ -23,7 +23,7 @@ from genguard.detection.since import first_version
 from genguard.detection.values import digest_of
 from genguard.detection.write import NAMES, Write, name_of
 from genguard.objects.bounded import Bounded
-from genguard.objects.fields import from_pointer, to_field_path
+from genguard.objects.fields import Path, from_pointer, to_field_path
 from genguard.objects.shown import listed
 
 STRIPPED: Final = Declared(
@@ -42,15 +42,15 @@ _MOST_FIELDS: Final = 20
 """Of one write."""
 _NOTHING: Final = OFF | {digest_of(b"{}"), digest_of(b"[]")}
 """Who encodes an object anew leaves out what says nothing."""
-_SMALL: Final = 2
+_FEW: Final = 2
 """Fields of an item of which one is chosen: a variable with its name and one source."""
 
 
-def _taken(write: Write) -> Iterator[tuple[str, str]]:
-    """Yield what webhooks took away of what is asked for: pointers, as they are and of any item.
+def _taken(write: Write) -> Iterator[tuple[str, str, bool]]:
+    """Yield what webhooks took away of what is asked for.
 
-    Of a creation what is gone as a whole is one field. What was moved in a list, or has something
-    else in its place (a variable that had a value and has a source), is not lost.
+    Pointers, as they are and of any item, and whether it may have been replaced. Of a creation what
+    is gone as a whole is one field. Positions in a list say nothing where something came in.
     """
     asked, made = write.content.requested or (), write.content.webhook or ()
     lost = {x.key: x.pointer for x in made if x.removed and x.before not in _NOTHING}
@@ -61,14 +61,25 @@ def _taken(write: Write) -> Iterator[tuple[str, str]]:
     for key in sorted(wanted.intersection(lost), key=lost.__getitem__)[:_MOST_FIELDS]:
         depths = range(1, len(key)) if is_creation else ()
         whole = key[: next((n for n in depths if key[:n] not in left), len(key))]
-        numbers = [n for n, token in enumerate(whole) if isinstance(token, int)]
-        around = whole[: numbers[0]] if numbers else whole[:-1]
-        beside = {one[: len(whole)] for one in wanted if one[: len(around)] == around}
-        may_move = bool(numbers) or len(beside) <= _SMALL
-        is_moved = may_move and any(one[: len(around)] == around for one in there)
-        if not is_moved and key[0] not in ("status", "metadata"):
+        at = next((n for n, one in enumerate(whole) if isinstance(one, int)), len(whole) - 1)
+        came = [one for one in there if one[:at] == whole[:at]]
+        if key[0] not in ("status", "metadata") and not (came and isinstance(whole[at], int)):
             pointer = "/".join(lost[key].split("/")[: len(whole) + 1])
-            yield pointer, "/".join("*" if one.isdecimal() else one for one in pointer.split("/"))
+            field = "/".join("*" if one.isdecimal() else one for one in pointer.split("/"))
+            yield pointer, field, _may_be_replaced(whole, key, came, wanted)
+
+
+def _may_be_replaced(whole: Path, key: Path, came: Sequence[Path], wanted: set[Path]) -> bool:
+    """Whether something else may have come in place of a field, or of an item of a list.
+
+    Another item; another source of a variable, which has few fields; or an object in place of an
+    object, as another handler of a probe.
+    """
+    above = len(whole) - 1
+    beside = {one[: above + 1] for one in wanted if one[:above] == whole[:above]}
+    is_item = "#" in str(whole[above])
+    new = (one for one in came if len(one) > above + 1 and one[: above + 1] not in beside)
+    return bool(came) and (is_item or len(beside) <= _FEW or (len(key) > above + 1 and any(new)))
 
 
 class Stripped(Question):
@@ -102,11 +113,13 @@ class Stripped(Question):
         told: dict[str, str] = {}
         versions: set[str] = set()
         is_minor = True
-        for pointer, field in _taken(write):
+        for pointer, field, may_be_replaced in _taken(write):
             known = self._stripped.get((write.kind, field)) or ()
             is_first, of_kind = not known, first_version(*write.kind[:2], "")
             since = first_version(*write.kind[:2], field)
             since = since if since != of_kind else None  # it would not know the kind either
+            if may_be_replaced and not since:
+                continue
             if which in known and write.operation is Operation.CREATE:
                 continue
             known = known if which in known else (*known, which)[-_LEAST:]
