@@ -4,10 +4,12 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from genguard.blame.places import Item, Place, children, leaves
+from genguard.blame.places import Item, Place, children, leaves, pointer_of
 from genguard.objects.equality import same_json, same_quantity
 from genguard.objects.fields import ABSENT
 from genguard.objects.metadata import SET_BY_SERVER
+from genguard.objects.served import Served
+from genguard.objects.whole import owned_pointer
 
 _OF_SERVER: Final = frozenset(("metadata", name) for name in SET_BY_SERVER)
 
@@ -49,6 +51,23 @@ def differences(
         for one in _overwritten(before, after, ())
         if one.order and one.place[: len(below)] == below
     ]
+
+
+def as_owned(found: list[Difference], before: Any, after: Any, of: Served) -> list[Difference]:
+    """Return differences; of those in a list that is owned as a whole that of the list."""
+    kept: dict[Place, Difference] = {}
+    for one in found:
+        owned = owned_pointer(of.group, of.version, of.kind, pointer_of(one.place))
+        place = one.place[: owned.count("/")]
+        values = _at(before, place), _at(after, place)
+        kept.setdefault(place, one if place == one.place else Difference(place, *values))
+    return list(kept.values())
+
+
+def _at(value: Any, place: Place) -> Any:
+    for end, step in enumerate(place):
+        value = dict(children(value, place[:end])).get(step, ABSENT)
+    return value
 
 
 def overlay(stored: Any, asked: Any, place: Place = ()) -> Any:

@@ -16,7 +16,7 @@ from genguard.blame.places import Place, leaves, show
 from genguard.converge.chain import Document, Link, Passed, run
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
 from genguard.converge.creation import PODS, TEMPLATES, pod_of
-from genguard.converge.fields import Difference, differences, overlay, overwritten
+from genguard.converge.fields import Difference, as_owned, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
 from genguard.generation.library import predict
 from genguard.objects.fields import ABSENT, to_pointer
@@ -253,7 +253,8 @@ def _overwritten(
     review = cluster.review(asked.operation, applied, asked.stored)
     changes = _changes(passed)
     unasked = [name for name in (*cluster.left_out, *found.missed) if "/" in name]
-    for one in overwritten(asked.manifest, applied):
+    unlike = overwritten(asked.manifest, applied)
+    for one in as_owned(unlike, asked.manifest, applied, asked.served):
         parties = _writers(changes, one)
         if not parties and one.is_omitted:
             continue
@@ -303,7 +304,8 @@ def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Itera
         status_subresource=asked.served.has_status if "." in asked.served.group else None,
     ).moves
     changes, set_places = _changes(passed), [place for place, _ in leaves(asked.manifest)]
-    for one in differences(before, passed.object):
+    unlike = differences(before, passed.object)
+    for one in as_owned(unlike, before, passed.object, asked.served):
         parties = _writers(changes, one)
         turns = (
             Turn("an apply before", one.before),

@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from genguard.admission.matching import Registration
 from genguard.detection.changes import Change
@@ -37,8 +38,9 @@ from genguard.generation.table import kind_of
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.observed import generation_number, restorations
 from genguard.objects.shown import json_line
+from genguard.objects.whole import owned_pointer
 
-ScopeName = Literal["status", "object", "kind", "again"]
+ScopeName = Literal["status", "object", "kind", "again", "operation", "setting"]
 """Which calls a webhook need not get any more."""
 _NOT_KEPT: Final = Trial(not_tried="none of the last writes is remembered field by field")
 _KEPT_BY_LEADER: Final = Trial(not_tried="the replica that leads remembers the last writes: ask it")
@@ -49,12 +51,18 @@ _OBSERVED: Final = "observedGeneration"
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _ONLY_A_NAME: Final = re.compile(r"\{([\w.]+)\}")
 _LONGEST_NAME: Final = 63
+_GENERATED: Final = re.compile(
+    r"^(pods|replicasets)/.*-[bcdf-hj-np-tv-xz24-9]{5,10}$|-(?=[a-z]*\d)[bcdf-hj-np-tv-xz24-9]{5,10}$"
+)
+"""A name that is made (apimachinery pkg/util/rand/rand.go:alphanums): a word may have no vowels."""
+_SERVICE_ACCOUNT: Final = re.compile(r"system:serviceaccount:(?!kube-)([a-z0-9-]+):([a-z0-9.-]+)")
+_INDEX: Final = re.compile(r"/\d+(?=/|$)")
 _CALLED: Final = ("webhook", "policy")
 """Types of actors that the API server calls; all others send writes."""
 _AUTOSCALER: Final = "autoscaler"
 _TOGETHER: Final = (_AUTOSCALER, "by_hand", "program")
 """Of these kinds of writers all are the subject of one step."""
-_NO_ACTORS: Final = ("finding", "object")
+_NO_ACTORS: Final = ("finding", "known", "object")
 _Names = dict[str, Any]
 """What the words of steps name, and `when` asks of: `field`, `found.above`."""
 _Tried = Callable[[], Trial | None]
@@ -72,7 +80,7 @@ class Trials:
         own = (self._histories[name] for name in self._names if name in self._histories)
         self._writes: Final[Sequence[Write]] = [write for one in own for write in one.writes]
         self._found: Final = found
-        self._paths: Final = frozenset(found.paths)
+        self._paths: Final = frozenset(owned(found))
         self._harmed: Final = [w for w in self._writes if self._harms(_by_webhooks(w))]
         """The writes in which webhooks changed a field of the finding."""
 
@@ -82,7 +90,12 @@ class Trials:
             return self._trial(self._harmed, lambda w: not self._harms(_changed_anew(w)))
         acted = [w for w in self._writes if any(one.name == policy for one in w.policies)]
         harmed, also = (acted, ()) if policy else (self._harmed, self._also(scope))
-        return self._trial(harmed, partial(leaves_out, scope, self._found.subject), also)
+        return self._trial(harmed, self._left_out(scope), also)
+
+    def _left_out(self, scope: ScopeName) -> Callable[[Write], bool]:
+        if scope == "setting":
+            return lambda w: self._harms(one for one in _by_webhooks(w) if not one.added)
+        return partial(leaves_out, scope, self._found.subject, self.operation())
 
     def left_alone(self, actors: Collection[Actor]) -> Trial | None:
         """Try to have writers leave the fields of the finding to others; None without writers."""
@@ -90,6 +103,29 @@ class Trials:
         if any(one.policies for one in harmed):
             return _MAY_BE_OF_OTHERS
         return self._trial(harmed, lambda w: not self._fights_more(w)) if actors else None
+
+    def operation(self) -> str:
+        """Return the operation of the writes that do harm; of an object without a uid CREATE."""
+        likely = "UPDATE" if self._found.subject.uid else "CREATE"
+        seen = {one.operation.value for one in self._harmed} or {likely}
+        return seen.pop() if len(seen) == 1 else ""
+
+    def lacks(self, actors: Collection[Actor]) -> bool:
+        """Whether what writers sent may have none of the fields: they took all away, or item 0."""
+        sent, firsts = self._set_by(actors), frozenset(f"{path}/0" for path in self._paths)
+        return all(one.removed for one in sent) and any(
+            one.pointer in self._paths or is_at_or_below(one.pointer, firsts) for one in sent
+        )
+
+    def stays(self, actor: Actor) -> tuple[bool, bool, int]:
+        """Return how hard it is for a writer to give way: who always asks for the same can."""
+        trial, values = self.left_alone([actor]), {(x.key, x.after) for x in self._set_by([actor])}
+        is_built_in = "kube-system:" in actor.name
+        return is_built_in, trial is not None and trial.ended < trial.of, len(values)
+
+    def _set_by(self, actors: Iterable[Actor]) -> list[Change]:
+        sent = chain.from_iterable(map(_sent, self._sent_by(actors)))
+        return list(filter(self._is_in_paths, sent))
 
     def restored(self) -> Trial:
         """Try to restore each observedGeneration that is cleared, as genguard does enforcing."""
@@ -112,7 +148,8 @@ class Trials:
     def _is_in_paths(self, change: Change) -> bool:
         """Whether a change is of a field of the finding, or of what holds one and is empty now."""
         at = change.pointer
-        return is_at_or_below(at, self._paths) or any(x.startswith(f"{at}/") for x in self._paths)
+        is_there = any(is_at_or_below(x, self._paths) for x in (at, _INDEX.sub("/*", at)))
+        return is_there or any(x.startswith(f"{at}/") for x in self._paths)
 
     def _fights_more(self, write: Write) -> bool:
         """Whether it sets a field that somebody else sets as well, and that is none of these."""
@@ -133,18 +170,18 @@ class Trials:
         beside = chain.from_iterable(islice(others, _MOST_OBJECTS))
         found = []
         for where, writes in (("these writes", self._writes), ("writes of other objects", beside)):
-            left_out = (one for one in writes if leaves_out(scope, subject, one))
+            left_out = filter(self._left_out(scope), writes)
             changes = chain.from_iterable(map(_by_webhooks, left_out))
             if lost := [one for one in changes if not self._is_in_paths(one)]:
                 found.append(f"{field_names(lost)} in {where}")
         return tuple(found)
 
 
-def leaves_out(scope: ScopeName, subject: FoundObject, write: Write) -> bool:
+def leaves_out(scope: ScopeName, subject: FoundObject, operation: str, write: Write) -> bool:
     """Whether the webhook or policy is not called for a write any more: see `condition`."""
-    if scope == "status":
-        return write.subresource == "status"
-    return scope == "kind" or write.object.name == subject.name
+    is_status, is_one = write.subresource == "status", write.object.name == subject.name
+    known = {"status": is_status, "operation": write.operation == operation, "kind": True}
+    return known.get(scope, is_one)
 
 
 def _by_webhooks(write: Write) -> tuple[Change, ...]:
@@ -186,6 +223,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scope: ScopeName
     webhook: str
     writer: str
+    manifest: str = ""
+    custom: str = ""
     fights: bool = False
     restores: bool = False
     harmless: bool = False
@@ -220,13 +259,15 @@ class StepText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def filled(self, names: _Names, tried: _Tried) -> FixStep:
         """Return the step with names filled in."""
         names = names | {"patch": json_line(_filled(self.patch, names))}
+        command = _command(self.command, names)
+        is_tried = self.tried and bool(command or self.stanza)
         return FixStep(
             self.title.format_map(names),
             self.text.format_map(names),
-            _command(self.command, names),
+            command,
             _yaml(_filled(self.stanza, names)) if self.stanza else "",
             self.lasting,
-            tried() if self.tried else Trial(not_tried=self.not_tried) if self.not_tried else None,
+            tried() if is_tried else Trial(not_tried=self.not_tried) if self.not_tried else None,
         )
 
 
@@ -237,6 +278,7 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scopes: dict[ScopeName, Scope]
     tools: dict[str, frozenset[str]]
     repairs: dict[str, str]
+    stops: dict[str, str]
     steps: dict[str, tuple[StepText, ...]]
 
     def plan(self, detector: str) -> Plan:
@@ -276,7 +318,7 @@ def with_fix(
     ]
     steps.sort(key=lambda one: (bool(one.trial and one.trial.ended < one.trial.of), one.lasting))
     diff = None if sample is None else shown_diff(sample)
-    return msgspec.structs.replace(found, fix=tuple(steps), diff=diff)
+    return replace(found, fix=tuple(steps), diff=diff)
 
 
 class _About(NamedTuple):
@@ -298,17 +340,27 @@ class _About(NamedTuple):
         """Return what the words of steps name of the finding, and what `when` asks of it."""
         found, plan, where = self.found, self.plan, self.found.subject
         kind = kind_of(where.group, where.resource)
-        fields = [to_field_path(from_pointer(one)) for one in found.paths]
+        pointers = owned(found)
+        fields = [to_field_path(from_pointer(one)) for one in pointers]
+        indexed = [one for one in pointers if _INDEX.search(one)]
+        paths = map(from_pointer, indexed)
+        jq = ("".join("[]?" if x.isdigit() else f".{json_line(x)}" for x in one) for one in paths)
+        since = [f" (Kubernetes {x['since']} or newer)" for x in found.evidence if "since" in x]
+        writer = plan.writer if kind or not plan.custom else f"{plan.writer} {plan.custom}"
+        manifest, webhook = plan.manifest or writer, plan.webhook.format(newer="".join(since[-1:]))
         is_open, is_own = found.state == "open", not (found.above or plan.harmless)
         return {
             "found": found,
-            "plan": plan,
+            "plan": replace(plan, webhook=webhook, writer=writer, manifest=manifest),
             "genguard": installation,
             "where": where,
             "target": f"{where.resource_name}/{where.name}",
             "kind": kind,
             "any_kind": kind or "*",
-            "paths": ", ".join(found.paths),
+            "paths": ", ".join(pointers),
+            "pointers": pointers,
+            "plain": [one for one in pointers if one not in indexed],
+            "queries": list(dict.fromkeys(jq)),
             "field": "".join(fields[:1]),
             "fields": ", ".join(fields) or "the field",
             "owned": ", ".join(fields) or "the object",
@@ -320,7 +372,9 @@ class _About(NamedTuple):
             "unknown": is_own and not self.sure,
             "by_webhook": any(one.type == "webhook" for one in found.actors),
             "recreation": found.detector == "recreation",
-            "scaled": plan.fights and "/spec/replicas" in found.paths,
+            "aks": any("admissionsenforcer" in (one.name, one.field_manager) for one in self.sure),
+            "rancher": any(one.endswith("/field.cattle.io~1publicEndpoints") for one in pointers),
+            "issued": plan.fights and any(one.endswith("/caBundle") for one in pointers),
         }
 
     def subjects(self, kind: str) -> Iterator[tuple[_Names, _Tried]]:
@@ -333,16 +387,26 @@ class _About(NamedTuple):
             yield from map(self._called, mine)
             return
         writers = [one for one in self.sure if one.type not in _CALLED]
-        for some in [mine] if mine and kind in _TOGETHER else [[one] for one in mine]:
-            others = [one for one in writers if one not in some]
+        kinds = {self._kind(one) for one in writers}
+        fought = self.plan.fights and len(writers) > 1
+        stays = {one.name: self.trials.stays(one) for one in writers}
+        mine.sort(key=lambda one: fought and stays[one.name])
+        is_one = mine and kind in _TOGETHER and not (fought and kind == "program")
+        for at, who in enumerate([mine] if is_one else [[one] for one in mine]):
+            others = [one for one in writers if one not in who]
             names = {
-                "name": _joined(some),
+                "name": _joined(who),
                 "others": _joined(others) or "whoever else sets it",
-                "alone": not (self.plan.fights and others),
-                "several": self.plan.fights and len(some) > 1,
-                "removals": _yaml([{"op": "remove", "path": path} for path in self.found.paths]),
+                "fought": fought,
+                "scaled": fought and _AUTOSCALER in kinds and "/spec/replicas" in self.found.paths,
+                "first": not at and kinds <= {"program", "keeper"},
+                "steady": all(stays[who[0].name][2] < stays[one.name][2] for one in others),
+                "deletes": who[0] is self.found.actors[0],
+                "lacks": self.trials.lacks(who),
+                "stop": _stop_command(who[0]),
+                "removals": _yaml([{"op": "remove", "path": one} for one in owned(self.found)]),
             }
-            yield names, partial(self.trials.left_alone, others if kind == _AUTOSCALER else some)
+            yield names, partial(self.trials.left_alone, others if kind == _AUTOSCALER else who)
 
     def _kind(self, actor: Actor) -> str:
         """Return whose steps are those of an actor."""
@@ -353,54 +417,86 @@ class _About(NamedTuple):
         if tool == _AUTOSCALER or (tool and self.plan.fights):
             return tool
         # Of a person, or a script, with kubectl there is no program to correct.
-        is_by_hand = self.plan.scope == "status" and any(one.startswith(BY_HAND) for one in names)
-        return "by_hand" if is_by_hand else "program"
+        if self.plan.scope == "status" and any(one.startswith(BY_HAND) for one in names):
+            return "by_hand"
+        # Of its own objects a tool is the controller.
+        is_own = self.found.subject.group.endswith(("argoproj.io", "toolkit.fluxcd.io"))
+        return "synced" if tool and not is_own else "program"
 
     def _called(self, actor: Actor) -> tuple[_Names, _Tried]:
         """Return a webhook or a policy, with what is taken from it, and what came of trying that.
 
         That is the object, or the kind of many objects, where less does not end it: a kind may have
         no status of its own, and a webhook that changes its own work again does so in the next
-        write as well. A policy knows of no second call.
+        write as well. A policy knows of no second call. The next of generated names is another.
         """
         configuration, _, webhook = actor.name.partition("/")
         policy = actor.name if actor.type == "policy" else ""
+        operation, where = self.trials.operation(), self.found.subject
         widest: ScopeName = "object" if self.found.objects is None else "kind"
-        less = {"status": self.found.subresource == "status", "again": not policy}
+        if operation and _GENERATED.search(f"{where.resource}/{where.name}"):
+            widest = "operation"
+        is_status = self.found.subresource == "status"
+        less = {"status": is_status, "again": not policy, "setting": not policy}
         scope = self.plan.scope if less.get(self.plan.scope) else widest
         trial = self.trials.not_called(scope, policy)
-        falls_short = trial.ended < trial.of
-        if falls_short and (wider := self.trials.not_called(widest, policy)).is_whole:
+        if trial.ended < trial.of and (wider := self.trials.not_called(widest, policy)).is_whole:
             scope, trial = widest, wider
+        is_rule = scope in ("status", "operation") and not policy
         names = {
             "name": actor.name,
             "configuration": configuration,
             "webhook": webhook,
             "once": scope == "again",
-            "rules": self._without_rules(configuration, webhook) if scope == "status" else [],
-            **condition(self.found, scope),
+            "rules": self._patch(scope, configuration, webhook) if is_rule else [],
+            "by_operation": scope == "operation",
+            **condition(self.found, scope, operation),
         }
         return names, lambda: trial
 
-    def _without_rules(self, configuration: str, webhook: str) -> list[dict[str, Any]]:
-        """Return the JSON Patch that takes explicit rules for the status out; [] without any.
+    def _patch(self, scope: ScopeName, configuration: str, webhook: str) -> list[dict[str, Any]]:
+        """Return the JSON Patch that takes the status, or an operation, out of rules; [] for none.
 
-        Each is tested before: an index may be another one by now.
+        Each is tested before: an index may be another one by now. A rule for other kinds as well
+        keeps its operations.
         """
         within = [one for one in self.registered if one.configuration == configuration]
         at = next((at for at, one in enumerate(within) if one.webhook == webhook), None)
         rules = enumerate(() if at is None else within[at].match.rules)
-        status = {f"{self.found.subject.resource}/status", "*/status"}
+        resource = self.found.subject.resource
+        is_status = scope == "status"
+        key = "resources" if is_status else "operations"
+        less = {f"{resource}/status", "*/status"} if is_status else {self.trials.operation()}
         found: list[dict[str, Any]] = []
         for number, rule in reversed([*rules]):
-            path, named = f"/webhooks/{at}/rules/{number}", list(rule.get("resources") or ())
-            below, rest = f"{path}/resources", [one for one in named if one not in status]
+            path, named = f"/webhooks/{at}/rules/{number}", list(rule.get(key) or ())
+            below, rest = f"{path}/{key}", [one for one in named if one not in less]
             replaced = {"op": "replace", "path": below, "value": rest}
+            if not is_status and rule.get("resources") != [resource]:
+                return []
             if rest != named:
                 found.append({"op": "test", "path": below, "value": named})
                 found.append(replaced if rest else {"op": "remove", "path": path})
         name = {"op": "test", "path": f"/webhooks/{at}/name", "value": webhook}
         return [name, *found] if found else []
+
+
+def owned(found: Finding) -> list[str]:
+    """Return the fields of a finding that can have an owner of their own."""
+    where = found.subject
+    of = where.group, where.version, kind_of(where.group, where.resource)
+    return list(dict.fromkeys(owned_pointer(*of, one) for one in found.paths))
+
+
+def _is_set(at: str, steps: Sequence[str]) -> str:
+    """Return a CEL expression: whether a field is in what is `at`, in any item of a list."""
+    if not steps:
+        return "true"
+    step, *rest = steps
+    if step.isdigit() or step == "*":
+        return f"{at}.exists(i{len(rest)}, {_is_set(f'i{len(rest)}', rest)})"
+    name = json_line(step)
+    return f"{name} in {at}" + (f" && {_is_set(f'{at}[{name}]', rest)}" if rest else "")
 
 
 def _joined(actors: Iterable[Actor]) -> str:
@@ -418,15 +514,17 @@ def _is_restored(found: Finding) -> bool:
     return is_about_it and (is_cleared or found.detector != "observed-generation-stalled")
 
 
-def condition(found: Finding, scope: ScopeName) -> dict[str, str]:
+def condition(found: Finding, scope: ScopeName, operation: str = "") -> dict[str, str]:
     """Return the scope in words, and name and expression of a matchCondition that leaves it out."""
     where, text = found.subject, load_advice().scopes[scope]
-    names = msgspec.structs.asdict(where)
+    field = "".join(to_field_path(from_pointer(one)) for one in owned(found)[:1])
+    names = msgspec.structs.asdict(where) | {"operation": operation, "field": field}
     name = _NOT_IN_A_NAME.sub("-", text.name.format_map(names).lower())
     values = {key: json_line(one) for key, one in names.items()}
+    values["sets"] = " || ".join(_is_set("object", from_pointer(one)) for one in found.paths)
     terms = [one for one in text.terms if "{namespace}" not in one or where.namespace]
     return {
-        "scope": text.words,
+        "scope": text.words.format_map(names),
         "condition": name[:_LONGEST_NAME].strip("-"),
         "expression": " || ".join(one.format_map(values) for one in terms),
     }
@@ -460,6 +558,14 @@ def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
     return _command(texts["one" if [one for one, _ in lost] == [None] else "several"], names)
 
 
+def _stop_command(actor: Actor) -> str:
+    """Return a line for a shell that stops the workloads of a service account; "" for others."""
+    texts, account = load_advice().stops, _SERVICE_ACCOUNT.fullmatch(actor.name)
+    namespace, name = account.groups() if account else ("", "")
+    query = texts["query"].format(name=name)
+    return _command(texts["command"], {"namespace": namespace, "query": query}) if account else ""
+
+
 def _value(name: str, names: _Names) -> Any:
     first, *below = name.split(".")
     return reduce(getattr, below, names[first])
@@ -469,7 +575,7 @@ def _filled(template: Any, names: _Names) -> Any:
     """Return a template with its names filled in; what is empty then is left out of objects."""
     if isinstance(template, dict):
         filled = {key: _filled(one, names) for key, one in template.items()}
-        return {key: one for key, one in filled.items() if one != ""}
+        return {key: one for key, one in filled.items() if one not in ("", [])}
     if isinstance(template, list):
         return [_filled(one, names) for one in template]
     alone = _ONLY_A_NAME.fullmatch(template)

@@ -1,8 +1,8 @@
 """Writes genguard/testing/builtin_kinds.json: `python -m tests.library.builtin_kinds`.
 
-Fields, keys of lists and atomic values come from the OpenAPI document in the Go module of
-Kubernetes that tests/controlplane builds; what a PUT creates, and what it needs, from the
-strategies there.
+And genguard/objects/owned_whole.json, with what of that is owned as a whole. Fields, keys of lists
+and atomic values come from the OpenAPI document in the Go module of Kubernetes that
+tests/controlplane builds; what a PUT creates, and what it needs, from the strategies there.
 """
 
 import json
@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from genguard.generation.table import load_rows
+from genguard.testing.shapes import BuiltIn, ListType, load_builtin_kinds, parse_code
 from tests.controlplane.build import MODULE
 
 TABLE = Path(__file__).parents[2] / "genguard" / "testing" / "builtin_kinds.json"
+OWNED = TABLE.parents[1] / "objects" / "owned_whole.json"
 _MODULES = ("k8s.io/kubernetes", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator")
 _RETURNS = r"\) {}\(\) bool \{{\s*return {}\s*\}}"
 _RETURNS_DELETED = re.compile(r"ReturnDeletedObject:\s*true")
@@ -129,9 +131,28 @@ def _returning(folder: Path) -> Iterator[str]:
             yield from (row.name for row in load_rows() if row.source.startswith(strategies))
 
 
+def owned_whole() -> dict[str, dict[str, str]]:
+    """The other table."""
+    known = load_builtin_kinds()
+    types = {
+        name: {field: _owner(parse_code(code)) for field, code in fields.items()}
+        for name, fields in known.types.items()
+    }
+    return {"roots": known.roots, **types}
+
+
+def _owner(shape: BuiltIn) -> str:
+    is_list = shape.element is not None and not shape.is_map
+    if shape.is_atomic or (is_list and shape.list_type is not ListType.MAP):
+        return "!"
+    return shape.type_name if shape.element is None else f"*{_owner(shape.element)}"
+
+
 def main() -> None:
-    """Write the table."""
+    """Write the tables."""
     TABLE.write_text(json.dumps(make_table(sources()), separators=(",", ":")) + "\n")
+    load_builtin_kinds.cache_clear()
+    OWNED.write_text(json.dumps(owned_whole(), indent=0) + "\n")
 
 
 if __name__ == "__main__":

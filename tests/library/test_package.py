@@ -11,7 +11,7 @@ import pytest
 import genguard
 from genguard import judging, testing
 from tests.architecture.source import ROOT
-from tests.library.builtin_kinds import TABLE, make_table, sources
+from tests.library.builtin_kinds import OWNED, TABLE, make_table, owned_whole, sources
 
 _USE = """
 from datetime import UTC, datetime
@@ -76,3 +76,4 @@ def test_what_uses_it_is_checked_by_a_strict_mypy(tmp_path: Path):
 def test_the_table_of_built_in_kinds_is_that_of_the_source_of_kubernetes():
 
     assert json.loads(TABLE.read_text()) == make_table(sources())
+    assert json.loads(OWNED.read_text()) == owned_whole()

@@ -77,12 +77,13 @@ def _about(found: Found) -> tuple[str, ...]:
 
 
 def _tried(name: str) -> Iterator[tuple[Found, Found]]:
-    """Yield each step that was tried, once, with a finding that it ends."""
+    """Yield each step that was tried, or names who gives way, once, with a finding it ends."""
     seen = set()
     for found in _findings(name):
         for step in found["fix"]:
             change = step.get("command") or step.get("stanza") or step["title"]
-            if step.get("trial", {}).get("of") and change not in seen:
+            is_named = "give way" in f"{step['title']} {step['text']}"
+            if (is_named or step.get("trial", {}).get("of")) and change not in seen:
                 seen.add(change)
                 yield step, found
 
@@ -118,7 +119,7 @@ def _leaving(step: Found, ended: Found) -> list[str]:
     users = [one["name"] for one in ended["actors"] if one["type"] == "user"]
     if step["title"].startswith("Leave spec.replicas"):
         return [one for one in users if one != "horizontal-pod-autoscaler"]
-    return users[-1:]
+    return [one for one in users if f"{one} should give" in step["title"]] or users[-1:]
 
 
 def _is_there(plane: ControlPlane, path: str) -> bool:

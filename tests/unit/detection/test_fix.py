@@ -5,6 +5,7 @@ Each step is tried on the last writes: what it would have ended, and what it wou
 
 import re
 import shlex
+import subprocess
 from itertools import product
 from types import SimpleNamespace
 
@@ -28,6 +29,7 @@ from genguard.detection.fix import (
 from genguard.detection.questions import FINDINGS
 from genguard.objects.selectors import Truth
 from tests.cases_loader import load, table
+from tests.controlplane.build import binary
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, update
 from tests.unit.detection.evaluating import CONDITIONS
 
@@ -101,6 +103,7 @@ def test_commands_are_lines_of_a_shell_and_stanzas_are_yaml(case):
                 ("kubectl", "patch"), ("kubectl", "apply"),
                 ("genguard", "trace"), ("genguard", "explain"),
                 ("genguard", "blame"), ("genguard", "install"), ("kubectl", "-n"),
+                ("kubectl", "get"), ("kubectl", "label"),
             }  # fmt: skip
         if step.stanza:
             assert set(yaml.safe_load(step.stanza)) <= {
@@ -203,18 +206,44 @@ def test_a_step_that_would_not_have_ended_all_comes_last():
 
 
 @given(
-    st.sampled_from(["status", "object", "kind"]),
+    st.sampled_from(["status", "object", "kind", "operation"]),
     st.sampled_from(["", "status", "scale"]),
     st.sampled_from(["thing", "other"]),
+    st.sampled_from(["CREATE", "UPDATE"]),
 )
-def test_the_condition_of_a_step_leaves_out_what_the_trial_says(scope, subresource, name):
+def test_the_condition_of_a_step_leaves_out_what_the_trial_says(scope, subresource, name, taken):
     where = FoundObject("apps", "v1", "deployments", "default", "thing", "")
     found = structs.replace(finding({"detector": "spec-fight", "actors": []}), object=where)
-    expression = condition(found, scope)["expression"]
+    expression = condition(found, scope, taken)["expression"]
     request = reviewed(update({}, {}, subresource=subresource, name=name), MUTATE).request
     is_called = CONDITIONS.evaluate([expression], request)[expression] is Truth.TRUE
-    write = SimpleNamespace(subresource=subresource, object=SimpleNamespace(name=name))
-    assert leaves_out(scope, where, write) is not is_called
+    of = SimpleNamespace(name=name)
+    write = SimpleNamespace(subresource=subresource, object=of, operation="UPDATE")
+    assert leaves_out(scope, where, taken, write) is not is_called
+
+
+@table("findings/stripped.yaml", "paths", "spec", "called")
+def test_a_condition_leaves_out_objects_that_set_what_is_taken_from_them(case):
+    found = finding({"detector": "field-stripped", "actors": [], "paths": case["paths"]})
+    expression = condition(found, "setting")["expression"]
+    request = reviewed(update({"spec": case["spec"]}, {}), MUTATE).request
+    called = CONDITIONS.evaluate([expression], request)[expression]
+    assert (called is Truth.TRUE) is case["called"], (case.because, expression)
+
+
+@table("findings/built.yaml", "paths", "object", "manifest", "built")
+def test_flux_builds_what_a_step_adds_and_the_manifest_is_without_the_field(case, tmp_path):
+    actors = ["user flux certain kustomize-controller", "user b certain"]
+    where = {"namespace": "shop", "name": "web", "uid": "u"} | case["object"]
+    of = {"detector": "spec-fight", "actors": actors, "paths": case["paths"], "object": where}
+    patches = yaml.safe_load(with_fix(finding(of)).fix[0].stanza)["spec"]["patches"]
+    manifest = case["manifest"] | {"metadata": {"name": "web", "namespace": "shop"}}
+    overlay = yaml.safe_dump({"resources": ["web.yaml"], "patches": patches})
+    (tmp_path / "kustomization.yaml").write_text(overlay)
+    (tmp_path / "web.yaml").write_text(yaml.safe_dump(manifest))
+    found = subprocess.check_output([binary("kubectl"), "kustomize", tmp_path])
+    built = {key: one for key, one in (manifest | case["built"]).items() if one is not None}
+    assert yaml.safe_load(found) == built, case.because
 
 
 @table("findings/repair_commands.yaml", "object", "subresource", "lost", "writer", "command")
