@@ -3,8 +3,8 @@
 Only values that may be shown are kept as they are (genguard/detection/values.py).
 
 Items of a list are matched by their `type`, `name` or `uid` where they have one (conditions come
-in changing order), taints by key and effect, all others by position. Of a list outside status another order of its items is a
-leaf as well, the list itself: generation counts it.
+in changing order), taints by key and effect, all others by position. Of a list outside status
+another order of its items is a leaf as well, the list itself: generation counts it.
 """
 
 from collections.abc import Iterable, Sequence
