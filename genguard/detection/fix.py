@@ -52,9 +52,11 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _ONLY_A_NAME: Final = re.compile(r"\{([\w.]+)\}")
 _LONGEST_NAME: Final = 63
 _GENERATED: Final = re.compile(
-    r"^(pods|replicasets)/.*-[bcdf-hj-np-tv-xz24-9]{5,10}$|-(?=[a-z]*\d)[bcdf-hj-np-tv-xz24-9]{5,10}$"
+    r"^(pods|replicasets)/.*-[bcdf-hj-np-tv-xz24-9]{5,10}$|-(?=[a-z]*\d)[bcdf-hj-np-tv-xz24-9]{5,10}$|-$"
 )
-"""A name that is made (apimachinery pkg/util/rand/rand.go:alphanums): a word may have no vowels."""
+"""A name that is made, or what it begins with (apimachinery pkg/util/rand/rand.go:alphanums).
+
+A word may have no vowels."""
 _SERVICE_ACCOUNT: Final = re.compile(r"system:serviceaccount:(?!kube-)([a-z0-9-]+):([a-z0-9.-]+)")
 _INDEX: Final = re.compile(r"/\d+(?=/|$)")
 _CALLED: Final = ("webhook", "policy")

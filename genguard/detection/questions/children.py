@@ -78,9 +78,8 @@ class Children(Question):
             self._series.pop(key)
             return
         found, above = self._series.get(key), self._history.find(fact.owner)
-        writes = above.writes if above else ()
-        oldest = max([one.time for one in writes if one.touches_more], default=0.0)
-        oldest = max(oldest, write.time - _SECONDS)
+        changes = [one.time for one in above.writes if one.touches_more] if above else []
+        oldest = max([*changes, write.time - _SECONDS])
         is_generated = bool(fact.key.resource_version)
         is_alike = is_generated or write.kind[:2] in _ONE_CHILD or _are_alike(found, write)
         if found is None or not is_alike or found.since < oldest:
@@ -101,9 +100,7 @@ class Children(Question):
             "requesters": (write.requester,),
             "evidence": {"children": found.count, "seconds": round(seconds, 1)},
             "pace": seconds / found.count,
-            "of": msgspec.structs.replace(
-                write, object=writes[-1].object if writes else found.where
-            ),
+            "of": msgspec.structs.replace(write, object=found.where),
         }
         yield signal(ENDLESS, write, blame, (), said, **more)
 
