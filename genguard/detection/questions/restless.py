@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from genguard.detection.changes import Change
 from genguard.detection.diff import NO_DIFF, diff_of
+from genguard.detection.finding import Severity
 from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import (
     Answers,
@@ -27,6 +28,14 @@ STATUS_STORM: Final = Declared(
     "a writer repeats the same status, or changes only its times or its order",
     "[writes|write] the status of {} again and again",
     is_harm=True,
+)
+
+
+RESTLESS: Final = Declared(
+    "restless-writer",
+    "a writer writes the same object a hundred times an hour and changes nothing",
+    "[writes|write] {} again and again, and nothing changes",
+    worst=Severity.INFO,
 )
 
 
@@ -176,6 +185,28 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
             yield signal(STATUS_STORM, write, Blame.REQUESTER, ("/status",), said)
 
 
+_IDLE: Final = 30
+_IDLE_AN_HOUR: Final = 100
+
+
+def _changes_nothing(write: Write, past: ObjectHistory) -> Answers:
+    """The object is written as it is stored: nothing is stored, but each write is admitted."""
+    if not _is_idle(write):
+        return
+    idle = [one.time for one in own(write, past.writes, _HOUR_SECONDS) if _is_idle(one)]
+    if len(idle) >= _IDLE:
+        pace = round((len(idle) - 1) * _HOUR_SECONDS / max(idle[0] - idle[-1], 1.0))
+        if pace >= _IDLE_AN_HOUR:
+            said = f"{write.requester.user} writes it {pace} times an hour and changes nothing"
+            evidence = {"writesAnHour": pace}
+            yield signal(RESTLESS, write, Blame.REQUESTER, (), said, evidence=evidence)
+
+
+def _is_idle(write: Write) -> bool:
+    """Whether it asks for nothing, and nothing came of it."""
+    return write.has_outcome and not (write.changed_anything or write.content.sent)
+
+
 def _asks(write: Write) -> bool:
     """Whether it is a status write that asked for something."""
     return write.writes_status and bool(write.content.sent)
@@ -205,6 +236,6 @@ def _only_order(write: Write) -> bool:
 class Restless(Question):
     """See the module."""
 
-    findings: ClassVar = (STATUS_STORM,)
-    seen = (_changed_by_webhook_alone, _asked_once_more)
+    findings: ClassVar = (STATUS_STORM, RESTLESS)
+    seen = (_changed_by_webhook_alone, _asked_once_more, _changes_nothing)
     stored = (_chased, _stamped, _added_again)
