@@ -137,7 +137,7 @@ class Detection:
         if self._refused.was_refused(key):
             return True
         kind = _kind_of(key)
-        if not (self._suspects.may_act(request) or self._suspects.has_changed(kind)):
+        if not self._suspects.may_act(request, kind):
             return False
         if self._suspects.named is not None:
             return True  # who changed it is known, and no answer waits
@@ -241,6 +241,8 @@ class Detection:
     def _note(self, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
         known = self._correlator.known(join_key(fact))
+        if fact.operation is Operation.CREATE and known and known[0].phase is not Phase.INTENT:
+            return  # of another one in its place
         if known and not known[-1].shows_same_as(fact):
             self._suspects.changed(_kind_of(fact.key))
 

@@ -153,10 +153,12 @@ class Suspects:
         called, unseen = self._acting_on(request)
         return called, tuple(one for one in unseen if one is not phase)
 
-    def may_act(self, request: AdmissionRequest) -> bool:
-        """Whether webhooks may change a request between genguard's two phases."""
+    def may_act(self, request: AdmissionRequest, where: ResourceKind) -> bool:
+        """Whether webhooks may change such a request, or have changed one where none are known."""
         if self.named is not None:
             return bool(self.named.first)
+        if not self.registered:
+            return where in self._changed
         return bool(self.others and self._acting_on(request)[0].first)
 
     def _acting_on(self, request: AdmissionRequest) -> Acting:
@@ -173,10 +175,6 @@ class Suspects:
         """Note that writes here are changed: from now on conditions are evaluated for them."""
         if len(self._changed) < MOST_PLACES:
             self._changed.add(where)
-
-    def has_changed(self, where: ResourceKind) -> bool:
-        """Return whether writes here were changed."""
-        return where in self._changed
 
     def unmet_in(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Return the called webhooks whose matchConditions the request does not meet.
