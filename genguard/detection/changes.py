@@ -21,6 +21,7 @@ from genguard.detection.values import (
     digest_of,
     has_grown,
     is_moment,
+    is_progress,
     shown,
     word_at,
 )
@@ -57,6 +58,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     shown_before, shown_after  the values as JSON; None where they are absent or must not be shown
     holds_time  it is a time: lastTransitionTime, heartbeatTimestamp
     has_grown  it is the text of before with something added
+    is_progress  it says when, or is a larger number than before; its name tells nothing
     """
 
     key: Path  # list items by identity: equal across reorderings
@@ -67,6 +69,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     shown_after: str | None = None
     holds_time: bool = False
     has_grown: bool = False
+    is_progress: bool = False
 
     @property
     def removed(self) -> bool:
@@ -194,6 +197,9 @@ class _Found(list[Change]):
         """Add a leaf; a value is None where it is absent."""
         if len(self) >= MOST_LEAVES:
             raise _FullError
+        holds_time = at.named_as_time and is_moment(before) and is_moment(after)
+        # Of texts most are none, which their first character tells.
+        may_be = not holds_time and (type(after) is not str or after[:1].isdigit())
         self.append(
             Change(
                 at.path,
@@ -202,8 +208,9 @@ class _Found(list[Change]):
                 None if after is None else digest_of(_encode(after)),
                 shown(before, at.word, self.shows),
                 shown(after, at.word, self.shows),
-                at.named_as_time and is_moment(before) and is_moment(after),
+                holds_time,
                 type(before) is type(after) is str and has_grown(before, after),
+                holds_time or (may_be and is_progress(before, after)),
             )
         )
 

@@ -62,6 +62,7 @@ _MOMENT: Final = re.compile(
 )
 _EARLIEST: Final = 100_000_000
 """Seconds since the epoch: of 1973."""
+_NUMBERS: Final = frozenset({int, float})
 _TRUTHS: Final = frozenset({"True", "False", "Unknown"})
 _REASON: Final = re.compile(r"[A-Z][A-Za-z]{0,63}")
 """Letters alone: what is made at random, as a token, nearly always has a digit."""
@@ -123,6 +124,17 @@ def is_moment(value: Any) -> bool:
     if isinstance(value, int | float):
         return value == 0 or value >= _EARLIEST
     return not value
+
+
+def is_progress(old: Any, new: Any) -> bool:
+    """Whether a value says when, or is a larger number than before or the first one."""
+    if type(new) in _NUMBERS:
+        return old is None or (type(old) in _NUMBERS and bool(old < new))
+    was = "" if old is None else old
+    if not new or type(was) is not str or type(new) is not str:
+        return False
+    is_number = new.isdecimal() and (not was or was.isdecimal())
+    return (is_number and (len(was), was) < (len(new), new)) or (is_moment(was) and is_moment(new))
 
 
 def _is_word(value: str, field: str) -> bool:

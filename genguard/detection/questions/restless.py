@@ -42,6 +42,7 @@ RESTLESS: Final = Declared(
 _SECONDS: Final = 60.0
 _CHASES: Final = 4
 _STATUS: Final = "status"
+_METADATA: Final = "metadata"
 
 
 def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
@@ -57,6 +58,12 @@ def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
         net = values(write.content.admitted)
         made = [one for one in made if one.key[0] != _STATUS and one.key in net]
         asked = diff_of(one for one in asked if one.key[0] != _STATUS)
+    if asked and any(one.key[0] == _METADATA for one in asked):
+        # The annotations of a Deployment count, and ask for nothing else; they may be copied.
+        copies = {one.after for one in asked}
+        others = [one for one in made if one.key[0] != _METADATA and one.after not in copies]
+        made = others or made
+        asked = diff_of(one for one in asked if not others or one.key[0] != _METADATA)
     if made and asks_nothing(asked, made):
         user = write.requester.user
         said = f"another webhook changed what counts, for which {user} had not asked"

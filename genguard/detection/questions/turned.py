@@ -3,7 +3,8 @@
 All who turn it back are blamed, at any pace: two users, or two processes of one user. One writer's
 own cycle is no fight, but for a condition that it flips faster than there can be a reason for, and
 a mark by which it claims the object for two owners. Nor is what follows:
-  values that never return, and fields of status that are dropped and set again (status-clobbered)
+  what only grows (a counter that both raise, a log, a time), and fields of status that are dropped
+  and set again (status-clobbered)
   a field that a PUT leaves out and a webhook defaults
   a shared annotation that a tool stamps with whatever it writes (kubernetes.io/change-cause)
   an annotation that one sets and another takes away: a question and its answer (as
@@ -19,7 +20,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from genguard.detection.changes import OFF, Change
 from genguard.detection.history import ObjectHistory
-from genguard.detection.metadata import ANNOTATIONS
+from genguard.detection.metadata import ANNOTATIONS, FINALIZERS, OWNERS
 from genguard.detection.questions.question import (
     Answers,
     Blame,
@@ -74,6 +75,8 @@ _MOST_TURNS: Final = 20
 _MOST_FOUGHT: Final = 8
 """What a leaf was earlier is remembered against nobody."""
 _ONE_SIDED: Final = 3
+_UNLIKE: Final = 10.0
+"""Who adds so many times what the other adds does not count the same."""
 _CHANGES_OF_HANDS: Final = 3
 """Of A, B, A, B: mine, yours, mine again, and yours again."""
 
@@ -85,6 +88,18 @@ class Turn(NamedTuple):
     value: Digest | None
     requester: Requester
     time: float
+    change: Change
+
+    @property
+    def is_progress(self) -> bool:
+        """Whether the value only grows: a number, a text, or a time."""
+        return self.change.is_progress or self.change.has_grown
+
+    @property
+    def step(self) -> float:
+        """Return by how much a number has grown; 0 of what is no number, or is not shown."""
+        shown = self.change.shown_before or "", self.change.shown_after or ""
+        return float(shown[1]) - float(shown[0]) if all(x[:1].isdigit() for x in shown) else 0.0
 
 
 WEBHOOK: Final = Requester("", "")
@@ -123,13 +138,13 @@ def turns_of(
     for write in reversed(writes) if turns else ():
         for change, who in turned(write, turns):
             if len(turns[change.key]) < _MOST_TURNS and (webhooks or who is not WEBHOOK):
-                turn = Turn(change.before, change.after, who, write.time)
+                turn = Turn(change.before, change.after, who, write.time, change)
                 turns[change.key].append(turn)
     return {key: some[::-1] for key, some in turns.items()}
 
 
 def fighters(turns: Sequence[Turn]) -> list[Requester]:
-    """Return who turns a leaf back, each once, if two do and the newest turn does.
+    """Return who turns a leaf back, each once, if two do and the newest turn is part of it.
 
     Who makes a value of his own again over what somebody else has made of it turns it back. One
     that walks a cycle of its own, a correction, and a value that never comes back (a time, a
@@ -151,9 +166,30 @@ def fighters(turns: Sequence[Turn]) -> list[Requester]:
         if values[at] != values[at - 1] and made[at] in made[: at - 1]
     ]
     found = {whose[at]: turns[at].requester for at in back}
+    newest = len(turns) - 1
     if len(found) == 1 and len(back) >= _ONE_SIDED:
         found |= {whose[at - 1]: turns[at - 1].requester for at in back}
-    return list(found.values()) if len(found) > 1 and back[-1] == len(turns) - 1 else []
+        newest -= whose[newest] in found and whose[newest] != whose[back[-1]]
+    return list(found.values()) if len(found) > 1 and back[-1] >= newest else []
+
+
+def _by_turns(turns: Sequence[Turn]) -> list[Requester]:
+    """Return two users who take turns at a leaf, if what each writes is new every time.
+
+    What only grows is no fight: a counter that both raise, a log, the time of a heartbeat.
+    """
+    turns = turns[-_MOST_FOUGHT:]
+    sides = [{one.requester.user for one in turns[side::2]} for side in (0, 1)]
+    is_each_new = len(turns) == _MOST_FOUGHT and _is_new_each_time(turns)
+    if not is_each_new or sides[0] == sides[1] or {*map(len, sides)} != {1} or _is_growth(turns):
+        return []
+    return [turns[-1].requester, turns[-2].requester]
+
+
+def _is_growth(turns: Sequence[Turn]) -> bool:
+    """Whether turns only add: two who count make steps alike, others have numbers of their own."""
+    less, more = sorted(([one.step for one in turns[side::2]] for side in (0, 1)), key=max)
+    return all(one.is_progress for one in turns) and min(more) <= _UNLIKE * max(less)
 
 
 def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
@@ -206,6 +242,9 @@ def _fight(
     if is_slow:
         turns = {key: some for key, some in turns.items() if not _is_timetable(some)}
     found = {key: fighters(some) for key, some in turns.items()}
+    is_back = any(found.values())
+    if not (is_back or is_slow):
+        found = {key: _by_turns(some) for key, some in turns.items()}
     fought = [one for one in meant if found.get(one.key)]
     if not fought:
         return
@@ -219,6 +258,7 @@ def _fight(
     said = f"{names} overwrite each other's {field_names(fought)}"
     blame = blame_of(write.metadata) if part is METADATA else Blame.REQUESTER
     minor = part is METADATA and _is_beside(write, fought, turns)
+    minor = minor or (not (is_back or is_slow) and _is_news(fought, turns))
     more = {"minor": minor, "pace": max(pauses, default=0.0)}
     yield signal(part, write, blame, fought, said, requesters=requesters, **more)
 
@@ -258,6 +298,25 @@ def _is_beside(write: Write, fought: Sequence[Change], turns: dict[Path, list[Tu
     )
 
 
+_HASTE_SECONDS: Final = 600.0
+
+
+def _is_news(fought: Sequence[Change], turns: dict[Path, list[Turn]]) -> bool:
+    """Whether values that are new each time may be news of both.
+
+    Of a status, of annotations, and of numbers that grow. Two people or pipelines who work by
+    turns are slow.
+    """
+    latest = {one.key: turns[one.key][-_MOST_FOUGHT:] for one in fought}
+    return all(
+        some[-1].time - some[0].time > _HASTE_SECONDS
+        or key[0] == "status"
+        or key[:2] == ("metadata", ANNOTATIONS)
+        or all(one.is_progress for one in some)
+        for key, some in latest.items()
+    )
+
+
 _AT_ONCE_SECONDS: Final = 5.0
 _AT_ONCE: Final = 8
 """So many times in a row an annotation is set again so soon after it was taken away: no question is
@@ -290,6 +349,8 @@ _RETURNS: Final = 6
 _VISITS: Final = 2
 """A rollout that is undone at once passes each of its states twice, and no more."""
 _TWO: Final = 2
+_LONG: Final = 10
+"""Turns between two values: of less than _MOST_TURNS there may be a reason."""
 _ROLLOUTS: Final = 6
 _ROLLOUT_SECONDS: Final = 300.0
 _TEMPLATE: Final = ("spec", "template")
@@ -315,10 +376,12 @@ def _alone(
     user = write.requester.user
     if part is OSCILLATION:
         same = [one for one in recent if one.generation_before == write.generation_before]
-        states = _own_turns([one for one in meant if _is_state(one)], same)
-        if flipped := [one for one, turns in states if _is_switched(turns)]:
+        states = [*_own_turns([one for one in meant if _is_state(one)], same)]
+        fast = [one for one, turns in states if _is_switched(turns)]
+        if flipped := fast or [one for one, turns in states if _is_flipping(turns)]:
             what = f"flips {field_names(flipped)} again and again, for no change of the spec"
-            yield signal(part, write, blame_of(write.content), flipped, f"{user} {what}")
+            blame, minor = blame_of(write.content), not fast
+            yield signal(part, write, blame, flipped, f"{user} {what}", minor=minor)
     elif part is METADATA:
         marks = [one for one in meant if one.key[-1] in NAMES["marks"] and not past.owner]
         if claimed := [one for one, turns in _own_turns(marks, recent) if _is_claimed(turns)]:
@@ -336,13 +399,13 @@ def _alone(
         if len(mine) < _ROLLOUTS:
             return
         may_walk = [one for one in meant if one.key[0] == "spec" or not one.is_switch]
-        walked = [
-            one
-            for one, turns in _own_turns(may_walk, recent)
-            if _is_to_and_fro(turns) or (one.key[0] == "spec" and _is_long_walk(turns))
-        ]
-        if walked:
-            yield storm(write, f"walks {field_names(walked)} back and forth", walked)
+        ways = [*_own_turns(may_walk, recent)]
+        long = [(one, turns) for one, turns in ways if one.key[0] == "spec" and _is_long(turns)]
+        walked = [one for one, turns in ways if _is_to_and_fro(turns)]
+        walked += [one for one, turns in long if len(turns) == _MOST_TURNS and one not in walked]
+        if found := walked or [one for one, _ in long]:
+            said = f"walks {field_names(found)} back and forth"
+            yield storm(write, said, found, minor=not walked)
             return
         may_churn = [one for one in meant if one.key[:2] == _TEMPLATE or one.is_order]
         churned = [
@@ -363,22 +426,30 @@ def _counts(write: Write) -> bool:
 
 
 _ITEMS: Final = 6
+_SETS: Final = ((FINALIZERS,), (OWNERS,))
 
 
 def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for an item that is taken out of a list, as others of its sort were before.
 
-    Each has a name of its own (a new Secret each time), so that no leaf ever turns back.
+    Each has a name of its own (a new Secret, finalizer or owner each time), so that no leaf ever
+    turns back.
     """
     user = write.requester.user
-    for gone in write.content.admitted:
+    for gone in (*write.content.admitted, *write.metadata.admitted):
         at = _list_of(gone) if gone.removed else ()
         if not at:
             continue
-        recent = [one for one in past.stored if one.time >= write.time - _SECONDS]
-        names = [(one, x) for one in recent for x in one.content.admitted if _list_of(x) == at]
-        added = {x.key: one.requester for one, x in names if x.added and one.requester.user != user}
-        out = [x.key for one, x in names if x.removed and one.requester.user == user]
+        is_metadata = at[0] == "metadata"
+        recent = [
+            (one, change)
+            for one in past.stored
+            if one.time >= write.time - _SECONDS
+            for change in (one.metadata if is_metadata else one.content).admitted
+            if _list_of(change) == at
+        ]
+        added = {x.key: y.requester for y, x in recent if x.added and y.requester.user != user}
+        out = [x.key for one, x in recent if x.removed and one.requester.user == user]
         others = dict.fromkeys(added[key] for key in out if key in added)
         if len(added.keys() & out) >= _ITEMS:
             users = " and ".join(sorted({one.user for one in others}))
@@ -386,12 +457,15 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
                 f"{user} takes what {users} adds out of {to_field_path(at)}, another item each time"
             )
             requesters = write.requester, *others
-            yield signal(SPEC, write, Blame.REQUESTER, [gone], said, requesters=requesters)
+            found = METADATA if is_metadata else SPEC
+            yield signal(found, write, Blame.REQUESTER, [gone], said, requesters=requesters)
             return
 
 
 def _list_of(name: Change) -> Path:
-    """Return the list of the item whose name a leaf is, outside status; () for other leaves."""
+    """Return the list of the item that a leaf names, outside status; () for other leaves."""
+    if name.key[0] == "metadata":
+        return name.key[:2] if name.key[1:2] in _SETS else ()
     *at, item, field = ("", *name.key)
     is_name = field == "name" and str(item).startswith("name#") and at[1:2] != ["status"]
     return tuple(at[1:]) if is_name else ()
@@ -430,10 +504,15 @@ def _is_to_and_fro(turns: Sequence[Turn]) -> bool:
     return len(came) - len({*came}) >= needed and came[:-1].count(came[-1]) >= _VISITS
 
 
-def _is_long_walk(turns: Sequence[Turn]) -> bool:
+def _is_long(turns: Sequence[Turn]) -> bool:
     """Whether all turns that are known are between two values, none of which stands for off."""
     made = {one.value for one in turns}
-    return len(turns) == _MOST_TURNS and len(made) == _TWO and OFF.isdisjoint(made)
+    return len(turns) >= _LONG and len(made) == _TWO and OFF.isdisjoint(made)
+
+
+def _is_flipping(turns: Sequence[Turn]) -> bool:
+    """Whether a state has gone to and fro so often within seconds: it may be a bad probe."""
+    return len(turns) == _MOST_TURNS and turns[-1].time - turns[0].time < _WALK_SECONDS
 
 
 def _is_switched(turns: Sequence[Turn]) -> bool:
