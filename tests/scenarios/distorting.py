@@ -66,7 +66,7 @@ def one_in_ten_lost(seed: int) -> Distortion:
 def two_seconds_lost(lines: list[Line], writes: list[list[Line]]) -> Iterator[Line]:
     """Nothing arrives for two seconds, after a third of the time."""
     del writes
-    times = [_time(line) for line in lines]
+    times = [moment_of(line) for line in lines]
     begin = times[0] + (times[-1] - times[0]) / 3
     end = begin + timedelta(seconds=_LOST_SECONDS)
     return (line for line, time in zip(lines, times, strict=True) if not begin <= time < end)
@@ -90,7 +90,7 @@ def neighbours_interleaved(lines: list[Line], writes: list[list[Line]]) -> Itera
     pairs = zip(writes[::2], [*writes[1::2], []], strict=False)
     for first, second in pairs:
         both = [*first, *second]
-        if not second or _object(first[0]) != _object(second[0]) or _same_version(both):
+        if not second or object_of(first[0]) != object_of(second[0]) or _same_version(both):
             both.sort(key=lambda one: _PHASES.index(one["phase"]))
         for line in both:
             line["time"] = next(times)
@@ -102,7 +102,7 @@ def a_pause_of_a_minute(lines: list[Line], writes: list[list[Line]]) -> Iterator
     del writes
     for number, line in enumerate(lines):
         if number >= len(lines) // 2:
-            line["time"] = (_time(line) + timedelta(seconds=60)).isoformat()
+            line["time"] = (moment_of(line) + timedelta(seconds=60)).isoformat()
         yield line
 
 
@@ -125,7 +125,7 @@ def _phases(write: Iterable[Line]) -> set[str]:
     return {line["phase"] for line in write}
 
 
-def _time(line: Line) -> datetime:
+def moment_of(line: Line) -> datetime:
     return datetime.fromisoformat(line["time"])
 
 
@@ -138,7 +138,7 @@ def _version(request: Line) -> str | None:
     return old.get("metadata", {}).get("resourceVersion")
 
 
-def _object(line: Line) -> tuple[str, ...]:
+def object_of(line: Line) -> tuple[str, ...]:
     request = line["review"]["request"]
     return (request["resource"]["resource"], request.get("namespace", ""), request.get("name", ""))
 
