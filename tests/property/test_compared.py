@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from genguard.detection.changes import MOST_LEAVES, Change, changes
 from genguard.detection.diff import NO_DIFF, Diff, between, compare, digests, together
@@ -57,7 +58,8 @@ def test_where_no_list_is_involved_pointers_are_the_same_too(one, two, three):
     direct = changes(fields_of(left), fields_of(right))
     found = between(*both(stored, left, right))
     assert found is not None
-    assert found.changes == direct
+    # Whether a value has grown is known of two values, and not of their digests.
+    assert found.changes == tuple(replace(one, is_progress=False) for one in direct)
 
 
 @given(OBJECTS, OBJECTS)

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection
-from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from random import Random
@@ -16,7 +15,6 @@ from tests.scenarios import recording
 from tests.scenarios.distorting import Line, moment_of, object_of, writes_of
 from tests.scenarios.judging import Expected
 
-Way = tuple[str, ...]
 _OVER_A_FIELD: Final = {"spec-fight", "metadata-fight", "status-oscillation"}
 _STAMP: Final = ("metadata", "annotations", "example.org/stamp")
 
@@ -38,7 +36,7 @@ def renamed(found: Any, lines: list[Line]) -> Any:
 def _paced(lines: list[Line], _: Expected, least: float = 10.0, most: float = 10.0) -> list[Line]:
     now, random = moment_of(lines[0]), Random(len(lines))
     pauses = [moment_of(b) - moment_of(a) for a, b in pairwise(lines)]
-    for line, pause in zip(lines, [timedelta(), *pauses], strict=True):
+    for line, pause in zip(lines[1:], pauses, strict=True):
         now += pause * random.uniform(least, most)
         line["time"] = now.isoformat()
     return lines
@@ -54,7 +52,7 @@ def _noise(lines: list[Line], _: Expected) -> list[Line]:
     return sorted([*lines, *others], key=moment_of)
 
 
-def _at(line: Line, side: str, way: Way) -> Any:
+def _at(line: Line, side: str, way: tuple[str, ...]) -> Any:
     found = line["review"]["request"].get(side)
     for token in way:
         is_list = isinstance(found, list)
@@ -62,7 +60,7 @@ def _at(line: Line, side: str, way: Way) -> Any:
     return found
 
 
-def _set(line: Line, side: str, way: Way, value: Any) -> None:
+def _set(line: Line, side: str, way: tuple[str, ...], value: Any) -> None:
     found = line["review"]["request"][side]
     for token in way[:-1]:
         found = found[int(token)] if isinstance(found, list) else found.setdefault(token, {})
@@ -80,7 +78,9 @@ def _with(value: Any, number: int) -> Any:
     return value + 1_000 * number if type(value) is int else value
 
 
-def _versioned(lines: list[Line], way: Way = _STAMP, whose: Collection[str] = ()) -> list[Line]:
+def _versioned(
+    lines: list[Line], way: tuple[str, ...] = _STAMP, whose: Collection[str] = ()
+) -> list[Line]:
     """Change a value in each review: of an old object as its latest writer has made it.
 
     Each write but of status stamps it, or what these write of it gets their number as a suffix.
@@ -109,7 +109,7 @@ def _versioned(lines: list[Line], way: Way = _STAMP, whose: Collection[str] = ()
     return lines
 
 
-def contested(expected: Expected) -> tuple[Way, list[str]]:
+def contested(expected: Expected) -> tuple[tuple[str, ...], list[str]]:
     """A field over which several fight, and those who do; else nobody."""
     for one in expected.find:
         if one["detector"] in _OVER_A_FIELD and isinstance(one["actor"], list):
