@@ -251,6 +251,8 @@ class Detection:
             self.ledger.miss(one.key, one.key.subresource, one.time)
             return
         write, fact = one
+        if write.outcome is not Outcome.UNSEEN:
+            self._suspects.tally.note(write)
         if write.operation is Operation.UPDATE and write.outcome not in _NEVER_STORED:
             self._judge_update(write)
         elif write.outcome is not Outcome.REFUSED or self.completeness.is_whole:

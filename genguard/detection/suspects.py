@@ -29,6 +29,7 @@ from genguard.admission.matching import (
     may_match,
 )
 from genguard.admission.review import AdmissionRequest, Operation, Phase
+from genguard.detection.deeds import Tally
 from genguard.detection.finding import Confidence
 from genguard.detection.write import NOBODY, Acted, Called
 from genguard.objects.selectors import Truth, every
@@ -79,6 +80,8 @@ class Suspects:
         self._changed: Final[set[ResourceKind]] = set()
         self.policies: tuple[Registration, ...] = ()
         """Those that are bound, by name."""
+        self.tally: Final = Tally()
+        """What each webhook does."""
         self.on_change: Callable[[], object] = bool
         """Called when something was learnt."""
         self._unlearnt: set[str] = set()

@@ -17,6 +17,7 @@ from msgspec import structs
 
 from genguard.admission.matching import EVERYTHING, NAME_LABEL, Matched, Registration, Writes
 from genguard.admission.review import Phase
+from genguard.detection.deeds import Deeds
 from genguard.detection.finding import Confidence, Finding, Severity
 from genguard.objects.selectors import Truth, matches_labels
 from webhook.cluster.registrations import Registrations
@@ -59,6 +60,7 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
     unchanged  writes that it was called for and that came through unchanged
     changed    writes that it changed as far as findings know, those that are resolved too
     findings   the unresolved findings that name it, the surest and most frequent first
+    deeds      what it does, by kind, since this server judges
     """
 
     position: int
@@ -74,6 +76,7 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
     unchanged: int
     changed: int
     findings: tuple[NamedBy, ...]
+    deeds: tuple[Deeds, ...]
 
 
 class RegisteredWrites(msgspec.Struct, frozen=True, rename="camel"):
@@ -130,6 +133,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
             unchanged=suspects.unchanged_calls(one.name),
             changed=sum(each.count for each, how in known if how is Confidence.CERTAIN),
             findings=tuple(_open(known, now)),
+            deeds=tuple(suspects.tally.of(one.name)),
             phase=one.phase,
             reinvoked=one.reinvoked,
             rules=tuple(_rule_text(rule) for rule in one.match.rules),

@@ -10,6 +10,7 @@ from genguard.detection.finding import Actor, Confidence
 from genguard.detection.suspects import Suspects
 from genguard.needed_phases import Need
 from tests.unit.alerts.findings import finding
+from tests.unit.detection.story import Story
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.cluster.registrations import Registrations
 from webhook.dashboard.page import BadQueryError, PageContext
@@ -112,3 +113,22 @@ async def test_it_shows_what_is_registered_for_the_writes_that_are_asked_for_and
 async def test_who_writes_the_registrations_back_is_shown():
     page = await chain(registrations=registrations(reverted_by="argocd-controller"))
     assert page.reverted_by == "argocd-controller"
+
+
+async def test_it_tells_what_a_webhook_does_to_each_kind_and_in_which_share_of_the_writes():
+    story = Story(resource="pods", found={})
+    sidecar = {"name": "proxy", "restartPolicy": "Always"}
+    step = {"at": 0, "every": 9, "by": "maker", "creates": {"generateName": "web-"}}
+    asked = {"containers": [{"name": "c", "image": "a"}], "initContainers": [sidecar]}
+    left = {"containers": [{"name": "c", "image": "b"}], "initContainers": [{"name": "proxy"}]}
+    story.play({**step, "times": 3, "asks": {"spec": asked}, "left": {"spec": left}})
+    story.play({**step, "times": 2, "at": 40, "asks": {"spec": {"a": 1}}})
+    page = await load(PageContext(Sources(story.suspects), None, Queue()), {}, 0.0)
+    (one,) = [one for one in page.model.webhooks if one.configuration == "once"]
+    (deeds,) = one.deeds
+    assert (deeds.operation, deeds.resource) == ("CREATE", "pods")
+    assert (deeds.called, deeds.changed, deeds.shared) == (5, 3, 3)
+    assert [(did.does, did.field, did.writes) for did in deeds.does] == [
+        ("replaces", "spec.containers[*].image", 3),
+        ("removes", "spec.initContainers[*].restartPolicy", 3),
+    ]

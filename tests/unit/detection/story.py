@@ -65,10 +65,10 @@ class Story:
 
     def __init__(self, *only: str, resource: str, found: dict[str, Any]) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
-        suspects = Suspects(
+        self.suspects = Suspects(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self.detection = Detection(suspects)
+        self.detection = Detection(self.suspects)
         self._only = only
         self._usual = self._resource = resource
         self._numbers = itertools.count(1)
