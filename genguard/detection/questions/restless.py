@@ -124,11 +124,16 @@ _ADDED: Final = 8
 def _added_again(write: Write, past: ObjectHistory) -> Answers:
     """The same item is added to a list again and again, which grows without end.
 
-    Items that differ are news: a slice of endpoints grows with a Deployment.
+    Items that differ are news: a slice of endpoints grows with a Deployment. Who adds again what
+    somebody has taken out fights with that one.
     """
     made = _added(write)
-    same = takewhile(lambda one: _added(one) == made, own(write, past.stored, _HOUR_SECONDS))
-    if made and len([*same]) >= _ADDED:
+    if not made:
+        return
+    lately = (one for one in reversed(past.stored) if one.time > write.time - _HOUR_SECONDS)
+    lists = (one for one in lately if any(map(_has_number, one.content.admitted)))
+    same = takewhile(lambda one: _added(one) == made, lists)
+    if len([one for one in same if one.requester.user == write.requester.user]) >= _ADDED:
         what = "adds the same item to a list again and again"
         yield storm(write, what, write.content.admitted.changes)
 
