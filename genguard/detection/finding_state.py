@@ -14,7 +14,9 @@ from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester, Write
+from genguard.generation.table import kind_of
 from genguard.objects.metadata import rfc3339
+from genguard.objects.whole import owned_pointer
 
 State = Literal["open", "quiet", "resolved"]
 Event = Literal["a sign", "at rest, damage left", "at rest, none left", "damage gone"]
@@ -170,7 +172,10 @@ class FindingState(msgspec.Struct, gc=False):
         self.damage = sign.damage if write.has_outcome or write.missing else None
         self.averted = sign.averted
         self.pace = sign.pace
-        paths = self.paths | dict.fromkeys(sign.paths[:MOST_PATHS])
+        where = write.object
+        of = where.group, where.version, kind_of(where.group, where.resource)
+        owned = (owned_pointer(*of, one) for one in sign.paths[:MOST_PATHS])
+        paths = self.paths | dict.fromkeys(owned)
         self.paths = dict.fromkeys([*paths][:MOST_PATHS])
         for owner in follows:
             _count(self.follows, owner)
