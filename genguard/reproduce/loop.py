@@ -13,6 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from genguard.detection.finding import Finding
+from genguard.detection.questions.refused import RETRY
+from genguard.generation.table import kind_of
 from genguard.objects.fields import ABSENT, get, to_pointer
 from genguard.objects.metadata import SET_BY_SERVER
 from genguard.patch.merge import merge_patch, merge_patch_between
@@ -33,6 +35,7 @@ Field = tuple[str, ...]
 """Names of a field, from the outside."""
 _Object = tuple[str, str, str]
 _VERBS: Final = {"CREATE": "create", "UPDATE": "patch", "DELETE": "delete"}
+_HELD: Final = ["example.org/held"]
 _FASTEST, _SLOWEST = 0.02, 2.0
 """Seconds between two writes."""
 
@@ -58,7 +61,8 @@ class Write(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     changes  merge patches (RFC 7386), of a create and a put whole objects
     renewed  fields that have another value in each write
     held     fields that hold a number of an object
-    refused  the API server refused it in the recording: here a webhook does
+    refused  the API server refused it in the recording: here a validation does, of a webhook that
+             makes it invalid as long as that one does
     """
 
     user: str
@@ -119,14 +123,16 @@ def loop_of(
     A webhook makes it where the writes show that one has changed a field of the finding, or an
     object of which no field is named.
     """
-    if not any(line["phase"] == "outcome" for write in writes for line in write):
-        # Nobody knows then what was refused.
-        writes = [(*write, {**write[-1], "phase": "outcome"}) for write in writes]
     kinds: dict[tuple[Any, ...], list[RecordedWrite]] = {}
     for write in writes:
         kinds.setdefault(_kind_of(write), []).append(write)
     effects = tuple(_effects_of(writes))
-    made = [_write_of(several, writes) for several in kinds.values()]
+    # The last write of a refused one is its last try, whether or not it was admitted.
+    refused = _kind_of(writes[-1]) if found.detector == RETRY.name else None
+    made = [
+        _write_of(several, writes, is_refused=kind == refused or is_refused(several[0]))
+        for kind, several in kinds.items()
+    ]
     places = {kind: place for place, kind in enumerate(kinds)}
     order: list[tuple[int, int]] = []
     known: dict[_Object, int] = {}
@@ -139,8 +145,9 @@ def loop_of(
             order.append((made.index(move), 0))
         known[where] = max(first, last)
         place = places[_kind_of(write)]
-        changes, change = made[place].changes, _change_of(write, made[place].verb)
-        order.append((place, changes.index(change) if changes else 0))
+        one = made[place]
+        change = _change_of(write, one.verb, is_refused=one.refused)
+        order.append((place, one.changes.index(change) if one.changes else 0))
     order = order if effects else _never_idle(made, order)
     if len(order) > 1 and order[0][0] == order[-1][0]:
         order = order[:-1]  # it is played again and again
@@ -183,7 +190,9 @@ def _is_by_webhook(effects: Sequence[Effect], found: Finding) -> bool:
     )
 
 
-def _write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite]) -> Write:
+def _write_of(
+    several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite], *, is_refused: bool
+) -> Write:
     """Return several recorded writes of one kind as one, with their changes in turn.
 
     writes  all of the recording, which show the numbers of other objects at the time
@@ -194,7 +203,7 @@ def _write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite])
     based = [[get(one, "metadata", "resourceVersion") for one in pair] for pair in pairs]
     if verb == "patch" and all(stored != sent for stored, sent in based):
         verb = "put"
-    changes = [_change_of(one, verb) for one in several]
+    changes = [_change_of(one, verb, is_refused=is_refused) for one in several]
     values: dict[Field, list[Any]] = {}
     held: dict[Field, list[set[Held]]] = {}
     for write, (old, new) in zip(several, pairs, strict=True) if verb == "patch" else ():
@@ -220,7 +229,7 @@ def _write_of(several: Sequence[RecordedWrite], writes: Sequence[RecordedWrite])
         _once(changes),
         tuple(f for f, seen in values.items() if f not in numbers and _is_renewed(seen)),
         tuple(numbers.values()),
-        is_refused(several[0]) and verb != "put",
+        is_refused and verb in ("create", "patch"),
     )
 
 
@@ -228,11 +237,13 @@ def _once(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(one for at, one in enumerate(values) if one not in values[:at])
 
 
-def _change_of(write: RecordedWrite, verb: str) -> Document:
+def _change_of(write: RecordedWrite, verb: str, *, is_refused: bool) -> Document:
     """Return what a write changes: a merge patch, or of another verb a whole object."""
     old, new = asked(write)
     if verb == "delete":
         return {"metadata": {"name": object_of(write)[-1]}}
+    if is_refused and "generateName" in (new.get("metadata") or {}):
+        new = {**new, "metadata": {**new["metadata"], "name": ""}}  # another one in each try
     if verb != "patch":
         return _whole(new)
     return merge_patch_between(_own_fields(old), _own_fields(new))
@@ -318,7 +329,7 @@ def _never_idle(made: list[Write], order: Sequence[tuple[int, int]]) -> list[tup
     found = []
     for place, turn in order:
         write, at = made[place], turn
-        if write.verb == "patch" and any(write.changes):
+        if write.verb == "patch" and any(write.changes) and not write.refused:
             where = write.resource, write.namespace, write.name
             change, state = write.changes[turn], states.get(where, {})
             numbers = {*write.renewed, *(one.field for one in write.held)}
@@ -348,12 +359,21 @@ def _other_values(change: Any) -> Any:
 def _beginning(writes: Sequence[RecordedWrite], numbers: AbstractSet[Field]) -> Iterator[Document]:
     """Yield the objects that are there before the first write, without fields of numbers."""
     seen = set()
-    for write in writes:
-        where, (old, _) = object_of(write), asked(write)
-        if where not in seen and old.get("kind") != "Scale":
+    for write in sorted(writes, key=lambda one: asked(one)[0].get("kind") == "Scale"):
+        where, (old, _), request = object_of(write), asked(write), request_of(write[0])
+        if where not in seen:
             seen.add(where)
-            if old and request_of(write[0])["operation"] != "CREATE":
-                yield _without(_whole(old), numbers)
+            if old and request["operation"] != "CREATE":
+                whole = _without(_whole(old), numbers)
+                if old.get("kind") == "Scale":  # nothing else shows what is scaled
+                    scaled = request["resource"]
+                    group, resource = scaled.get("group", ""), scaled["resource"]
+                    whole["apiVersion"] = f"{group}/{scaled['version']}".lstrip("/")
+                    whole["kind"] = kind_of(group, resource) or "Scaled"
+                same = (request_of(w[0])["operation"] for w in writes if object_of(w) == where)
+                if ("DELETE", "UPDATE") in pairwise(same):  # something holds it
+                    whole["metadata"]["finalizers"] = whole["metadata"].get("finalizers") or _HELD
+                yield whole
 
 
 def _own_fields(document: Document) -> Document:

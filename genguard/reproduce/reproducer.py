@@ -88,7 +88,12 @@ def reproducer(
             "the finding is not made with other names, or not without the registrations of the "
             "cluster"
         )
-    loop = loop_of(made, same, severity=found.severity, server_version=server_version)
+    answered = {object_of(one)[0] for one in writes if one[-1]["phase"] == "outcome"}
+    played = [
+        one if object_of(old)[0] in answered else (*one, {**one[-1], "phase": "outcome"})
+        for old, one in zip(small, made, strict=True)  # of others nobody knows what was refused
+    ]
+    loop = loop_of(played, same, severity=found.severity, server_version=server_version)
     return Reproducer(tuple(encode(made)), same, definitions, loop)
 
 

@@ -56,6 +56,7 @@ from genguard.testing.refusals import (
     about,
     bad_request,
     conflict,
+    denied,
     exists,
     expired,
     invalid,
@@ -101,11 +102,13 @@ class Cluster:
         server_version: str = DEFAULT_SERVER_VERSION,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         admit: Callable[[Document], Document] | None = None,
+        refuse: Callable[[Document], str] = lambda _: "",
     ) -> None:
         """Begin with the namespaces that a new cluster has. Raise UnknownServerVersionError.
 
         admit  returns what mutating webhooks make of the object of a review, and leaves the review
                as it is
+        refuse  returns why a validation refuses the review of what they left; "" where it does not
         """
         self.server_version: Final = server_version
         self.catalogue: Final = Catalogue(load_table(server_version))
@@ -118,10 +121,12 @@ class Cluster:
         self._objects: Final[dict[tuple[str, str], dict[tuple[str, str], _Stored]]] = {}
         self._now: Final = now
         self._admit: Final = admit
+        self._refuse: Callable[[Document], str] = lambda _: ""
         spaces = self.resource("namespaces")
         for name in NAMESPACES:
             self.create(Place(spaces), {"metadata": {"name": name}}, Call("system:apiserver"))
         self.writes.clear()
+        self._refuse = refuse
 
     # Reading.
 
@@ -265,13 +270,16 @@ class Cluster:
         if self._find(place) is not None:
             raise exists(resource.name, place.name)
         review, asked = make_review("CREATE", place, document, None, call), document
+        admitted = None
         try:
             admitted = document if self._admit is None else self._admit(review)
+            document = copy.deepcopy(admitted)  # storing it sets what the log must not show
+            validate(resource, document)
+            self._check(_with_object(review, document))
         except RequestRefusedError as error:
-            self._log(place, call, review, (None, asked, None), status=error.status)
+            refused = (None, asked, None)
+            self._log(place, call, review, refused, status=error.status, admitted=admitted)
             raise
-        document = copy.deepcopy(admitted)  # storing it sets what the log must not show
-        validate(resource, document)
         self._count(document, None, _with_object(review, document))
         if owned is None:
             leaves = find_leaves(resource.shape, document)
@@ -280,6 +288,10 @@ class Cluster:
         documents = (None, asked, stored)
         self._log(place, call, review, documents, status=_CREATED, admitted=admitted)
         return Answer(_CREATED, self._shown(place, stored), tuple(warnings))
+
+    def _check(self, review: Document) -> None:
+        if why := self._refuse(review):
+            raise denied(why)
 
     def _check_name(self, place: Place, metadata: Document) -> None:
         name = metadata.get("name", "")
@@ -431,16 +443,18 @@ class Cluster:
         if place.subresource == "scale":
             shown_old, shown_new = read_scale(resource, old), read_scale(resource, document)
         review, asked = make_review("UPDATE", place, shown_new, shown_old, call), document
+        admitted = None
         try:
             if self._admit is not None and place.subresource != "scale":
-                shown_new = self._admit(review)
+                admitted = shown_new = self._admit(review)
                 # Storing it sets its resourceVersion, which the log must not show.
                 document = copy.deepcopy(shown_new)
                 document = prepare_update(resource, place.subresource, old, document)
             check_finalizers(resource, old, document)
             validate(resource, document)
+            self._check(_with_object(review, shown_new))
         except RequestRefusedError as error:
-            self._log_refused(place, old, asked, call, error.status)
+            self._log_refused(place, old, asked, call, error.status, admitted=admitted)
             raise
         self._count(document, old, _with_object(review, shown_new))
         after = self._finish(place, document, stored, owned, call)
@@ -722,11 +736,18 @@ class Cluster:
         self.writes.append(write)
 
     def _log_refused(
-        self, place: Place, old: Document, asked: Document, call: Call, status: int
+        self,
+        place: Place,
+        old: Document,
+        asked: Document,
+        call: Call,
+        status: int,
+        *,
+        admitted: Document | None = None,
     ) -> None:
         """Remember an update that webhooks would have seen, and that was not stored."""
         review = make_review("UPDATE", place, asked, old, call)
-        self._log(place, call, review, (old, asked, None), status=status)
+        self._log(place, call, review, (old, asked, None), status=status, admitted=admitted)
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)

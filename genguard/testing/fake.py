@@ -41,6 +41,7 @@ class FakeApiServer:
         server_version: str = DEFAULT_SERVER_VERSION,
         user: str = "test",
         webhooks: Sequence[MutatingWebhook] = (),
+        refuse: Callable[[dict[str, Any]], str] = lambda _: "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Prepare a server; it opens its port when it is entered, or by start().
@@ -49,13 +50,15 @@ class FakeApiServer:
         server_version  which Kubernetes: before `1.33`, Pods have no generation
         user            who writes by the methods below, and in requests that name no user
         webhooks        called for each create and update, scale aside, in this order
+        refuse          a validating webhook or policy: why it refuses the AdmissionReview of a
+                        create or an update as `webhooks` left it; "" where it does not
         now             the time of each write: a test of what takes minutes need not wait
 
         Raises ValueError for a definition or a version that cannot be read and for two webhooks of
         one name, OSError for a file.
         """
         self._chain: Final = Chain(webhooks)
-        self._cluster: Final = Cluster(server_version, now, self._chain.admit)
+        self._cluster: Final = Cluster(server_version, now, self._chain.admit, refuse)
         self._server: HttpServer | None = None
         self._user: Final = user
         for definition in definitions:

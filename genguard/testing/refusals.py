@@ -48,6 +48,11 @@ def bad_request(message: str) -> RequestRefusedError:
     return RequestRefusedError(400, "BadRequest", message)
 
 
+def denied(message: str) -> RequestRefusedError:
+    """Return 403: admission refuses the write."""
+    return RequestRefusedError(403, "Forbidden", message)
+
+
 def not_found(resource: str, name: str) -> RequestRefusedError:
     """Return 404 for an object."""
     return RequestRefusedError(

@@ -16,10 +16,9 @@ from genguard.admission.matching import Registration, matched, read_configuratio
 from genguard.converge.chain import Document, Link, Matches, NotCalledError, Passed, run
 from genguard.detection.suspects import Suspects
 from genguard.objects.selectors import Truth
-from genguard.testing.refusals import RequestRefusedError
+from genguard.testing.refusals import denied
 
 Answer = Callable[[dict[str, Any]], Any]
-_REFUSED: Final = 403
 _WRITES: Final = ("CREATE", "UPDATE")
 _SECONDS: Final = 10.0
 
@@ -131,8 +130,7 @@ class Chain:
         refused = passed.refused or "; ".join(f"{a}: {b}" for a, b in passed.missed.items())
         if refused:
             name, _, reason = refused.partition(": ")
-            message = f'admission webhook "{name}" denied the request: {reason}'
-            raise RequestRefusedError(_REFUSED, "Forbidden", message)
+            raise denied(f'admission webhook "{name}" denied the request: {reason}')
         return passed.object
 
     def _matches(self, name: str, review: Document) -> bool:

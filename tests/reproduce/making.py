@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from unittest import mock
 
 import msgspec
@@ -12,8 +13,9 @@ import msgspec
 from genguard.detection.finding import Finding
 from genguard.replay import Replay
 from genguard.reproduce.recorded import NewReplay, RecordedWrite, findings_in, writes_of
-from genguard.reproduce.reproducer import Reproducer, reproducer
+from genguard.reproduce.reproducer import Reproducer, folder_of, reproducer
 from genguard.review_setup import ReviewOptions
+from genguard.testing import LoopError
 from tests.scenarios import recording
 from tests.scenarios.judging import _is_wanted, expectations
 from tests.unit.detection.evaluating import CONDITIONS
@@ -57,11 +59,26 @@ def loaded(folder: Path) -> ModuleType:
     return module
 
 
-def is_red(folder: Path, **environment: str) -> bool:
-    """Whether the test of a folder fails."""
+def red_for(
+    folder: Path, webhook: Callable[[dict[str, Any]], Any] | None = None, **environment: str
+) -> dict[str, list[str]]:
+    """What the test of a folder fails for: who does it, by detector; {} where it passes.
+
+    webhook  in place of the one that the recording shows
+    """
     with mock.patch.dict(os.environ, environment):
+        module = loaded(folder)
+        if webhook is not None:
+            module.culprit = lambda: webhook  # type: ignore[attr-defined]
         try:
-            loaded(folder).test_the_writes_come_to_rest()
-        except AssertionError:
-            return True
-    return False
+            module.test_the_writes_come_to_rest()
+        except LoopError as error:
+            return {one.detector: [who.name for who in one.actors] for one in error.findings}
+    return {}
+
+
+def written(made: Reproducer, folder: Path) -> Path:
+    """The folder with the files that are handed over."""
+    for file, content in folder_of(made).items():
+        (folder / file).write_bytes(content)
+    return folder

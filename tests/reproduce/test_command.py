@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.reproduce.making import found_in, is_red
+from tests.reproduce.making import found_in, red_for
 from tests.reproduce.making import writes_of as writes_of_lines
 from tests.scenarios import recording
 from webhook.cli import main
@@ -36,14 +36,14 @@ def finding() -> str:
     return f"finding/{found_in(NAME, writes).id}"
 
 
-def test_a_recording_becomes_a_folder_that_is_red_and_green(recorded, finding, tmp_path):
+def test_a_recording_becomes_a_folder_that_red_for_and_green(recorded, finding, tmp_path):
     folder = tmp_path / "new" / "reproduce"
     result = run(finding, "-o", folder, WEBHOOKS, recorded)
     assert result.exit_code == 0, result.output
     assert result.stdout == f"{folder}: 1 kind(s) of write; read {folder}/README.md\n"
     assert {one.name for one in folder.iterdir()} == FILES
-    assert is_red(folder)
-    assert not is_red(folder, WITHOUT_CULPRIT="1")
+    assert red_for(folder)
+    assert not red_for(folder, WITHOUT_CULPRIT="1")
     replayed = CliRunner().invoke(main, ["replay", "-o", "json", str(folder / "reviews.ndjson")])
     detectors = [json.loads(one).get("detector") for one in replayed.stdout.splitlines()]
     assert "observed-generation-cleared" in detectors
@@ -62,7 +62,7 @@ def test_names_are_kept_where_that_is_asked_for(recorded, finding, tmp_path):
     folder = tmp_path / "kept"
     assert run(finding, "-o", folder, "--keep-names", WEBHOOKS, recorded).exit_code == 0
     assert NAME in (folder / "reviews.ndjson").read_text()
-    assert is_red(folder)
+    assert red_for(folder)
 
 
 @pytest.mark.parametrize(
