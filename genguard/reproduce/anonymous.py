@@ -26,6 +26,7 @@ _KINDS: Final = frozenset((*(row.kind for row in load_rows()), "Scale"))
 _EXTRA: Final = "authentication.kubernetes.io/"
 """What the keys of userInfo.extra begin with that the API server itself sets."""
 _QUANTITY: Final = re.compile(r"[0-9]{1,3}([numkMGTP]i?|%)?")
+_VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _LARGEST: Final = 1_000
@@ -44,6 +45,8 @@ _words: Final = {
     ).items()
 }
 """The words of kept.yaml, which explains them."""
+_DEEP: Final = _words["maps"] - _words["shaped"]
+"""Maps below which all is the user's."""
 _USERS: Final = _words["users"].union(f"{_OF_SYSTEM}{one}" for one in _words["accounts"])
 
 
@@ -148,6 +151,8 @@ class Anonymous:
     def _typed(self, named: Mapping[str, str]) -> Document:
         group = named.get("group", "")
         made = {**named, "group": self._group(group)}
+        if "version" in named:
+            made["version"] = self._version(named["version"], group)
         if "kind" in named:
             made["kind"] = self._kind(named["kind"])
         if "resource" in named and group not in BUILTIN:
@@ -175,7 +180,11 @@ class Anonymous:
 
     def _api_version(self, text: str) -> str:
         group, slash, version = text.rpartition("/")
-        return f"{self._group(group)}{slash}{version}"
+        return f"{self._group(group)}{slash}{self._version(version, group)}"
+
+    def _version(self, text: str, group: str) -> str:
+        is_known = group in BUILTIN and _VERSION.fullmatch(text)
+        return text if is_known else str(self._new("version", text, lambda n: f"v{n}"))
 
     def _value(self, value: Any, path: tuple[str, ...] = ()) -> Any:
         """Return a value of an object; `path` holds the names that lead to it, no indexes."""
@@ -199,9 +208,10 @@ class Anonymous:
         return self._is_builtin or path[:1] == ("metadata",)
 
     def _key(self, key: str, path: tuple[str, ...]) -> str:
-        is_free = bool(path) and path[-1] in _words["maps"]
+        is_deep = not _DEEP.isdisjoint(path[:-1])
+        is_free = is_deep or (bool(path) and path[-1] in _words["maps"])
         if is_free or (self._is_of_kubernetes(path) and not _PLAIN.fullmatch(key)):
-            if key in _words["keys"]:
+            if key in _words["keys"] and not is_deep:
                 return key
             return f"{'example.org/' if '/' in key else ''}{self._named('key', key)}"
         if self._is_of_kubernetes(path) or key in _words["fields"]:

@@ -82,11 +82,13 @@ def test_whatever_an_object_and_a_request_say_is_replaced(resource):
     if "." in resource:  # all but a few fields of a custom resource are free
         document |= {
             "kanarienvogel": 1,
+            "apiVersion": "kanarienvogel.example/v1kanarienvogel",
             "spec": {"kanarienvogel": {"kanarienvogel": "Kanarienvogel"}},
         }
     review = make_review("UPDATE", resource, document, document, name=CANARY, user=CANARY)
     request = review["request"]
     request["namespace"] = CANARY
+    request["resource"]["version"] = CANARY if "." in resource else "v1"
     request["options"] = {"kind": "UpdateOptions", "fieldManager": f"helm-{CANARY}"}
     request["userInfo"]["groups"] = [CANARY]
     request["userInfo"]["extra"] = {
