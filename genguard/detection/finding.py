@@ -1,5 +1,7 @@
 """A finding: this loop, on this object, these fields, this actor, since then."""
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from math import inf
@@ -57,10 +59,26 @@ class Actor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """As people read it; a webhook is known by its slash, a policy by nothing in its name."""
+        """As people read it, alone."""
+        return self.said(self.name)
+
+    def said(self, name: str) -> str:
+        """Return a name as people read it: a policy's says nothing of what it is, others' do."""
         kind = "policy " if self.type == "policy" else ""
         processes = f", from {' and '.join(self.processes)}" if self.processes else ""
-        return f"{kind}{self.name} ({self.confidence}{processes})"
+        return f"{kind}{name} ({self.confidence}{processes})"
+
+
+def labels(actors: Iterable[Actor]) -> list[str]:
+    """Return actors as people read them; those of one name are told apart by field manager."""
+    known = tuple(actors)
+    names = Counter(one.name for one in known)
+    return [
+        one.said(f"{one.name} as {one.field_manager}")
+        if names[one.name] > 1 and one.field_manager
+        else one.label
+        for one in known
+    ]
 
 
 class FoundObject(ObjectKey, frozen=True, array_like=False):
@@ -243,4 +261,4 @@ class Finding(
     @property
     def actor_labels(self) -> str:
         """The actors, as alerts, Events and reports name them."""
-        return ", ".join(one.label for one in self.actors) or "unknown"
+        return ", ".join(labels(self.actors)) or "unknown"

@@ -254,7 +254,9 @@ def _fight(
     others.pop(newest.writer, None)
     requesters = (newest, *others.values())
     users = dict.fromkeys(one.user for one in requesters)
-    names = " and ".join(users) if len(users) > 1 else f"several processes of {newest.user}"
+    as_managers = dict.fromkeys(f"{one.user} as {one.manager}" for one in requesters if one.manager)
+    parties = users if len(users) > 1 else as_managers
+    names = " and ".join(parties) if len(parties) > 1 else f"several processes of {newest.user}"
     said = f"{names} overwrite each other's {field_names(fought)}"
     blame = blame_of(write.metadata) if part is METADATA else Blame.REQUESTER
     minor = part is METADATA and _is_beside(write, fought, turns)

@@ -7,7 +7,7 @@ import pytest
 
 from genguard.detection.changes import LONGEST_NAME, MOST_LEAVES, Change, changes
 from genguard.detection.diff import Diff, between, compare, digests
-from genguard.detection.finding import Actor, Confidence
+from genguard.detection.finding import Actor, Confidence, labels
 from genguard.objects.fields import fields_of
 
 MANY = range(MOST_LEAVES + 10)
@@ -148,3 +148,10 @@ def test_a_long_name_of_a_field_is_cut_and_told_from_others_by_a_digest():
     assert len(name) < LONGEST_NAME
     assert key_of({f"{long}y": 1}) != (name,)
     assert key_of({"x" * LONGEST_NAME: 1}) == ("x" * LONGEST_NAME,)
+
+
+def test_two_of_one_user_are_told_apart_by_their_managers():
+    by = [Actor("user", "admin", one, Confidence.LIKELY) for one in ("kubectl-edit", "flux", "")]
+    told = ["admin as kubectl-edit (likely)", "admin as flux (likely)", "admin (likely)"]
+    assert labels(by) == told
+    assert labels(by[:1]) == ["admin (likely)"]
