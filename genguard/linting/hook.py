@@ -37,6 +37,10 @@ FOLLOWED: Final = "genguard.io/registrations"
 GENGUARD: Final = "genguard"
 """The field manager of genguard's own writes."""
 DEFAULT_TIMEOUT: Final = 10
+_SCOPES: Final = {(row.group, row.resource): row.namespaced for row in load_rows()}
+_OF_CLUSTER: Final = {
+    (group, name) for (group, name), namespaced in _SCOPES.items() if not namespaced
+} - {("", "namespaces")}
 _BUILT_IN: Final = frozenset({EVERYTHING, *(row.group for row in load_rows())})
 
 
@@ -120,6 +124,36 @@ class Hook:
         return bool(mapping(self.body.get("objectSelector")))
 
     @property
+    def requires_object_label(self) -> bool:
+        """Whether it is called for objects with a label alone, which few have."""
+        return _requires(self.body.get("objectSelector"))
+
+    @property
+    def requires_namespace_label(self) -> bool:
+        """Whether it is called in namespaces with a label alone."""
+        return _requires(self.body.get("namespaceSelector"))
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether its rules match objects without a namespace alone, which no selector excludes.
+
+        The labels of a Namespace are those that a namespaceSelector reads.
+        """
+        targets = [*targets_of(self)]
+        return bool(targets) and all(
+            one.scope == "Cluster" or one.writes[:2] in _OF_CLUSTER for one in targets
+        )
+
+    @property
+    def may_match(self) -> bool:
+        """Whether a rule may match anything: its scope is that of a resource that it names."""
+        return not all(
+            never_matches(group, name, rule["scope"])
+            for rule in self.rules
+            for group, name in product(rule["apiGroups"], rule["resources"])
+        )
+
+    @property
     def path(self) -> str:
         """The HTTP path that the API server calls."""
         client = mapping(self.body.get("clientConfig"))
@@ -200,6 +234,19 @@ def text(value: Any) -> str:
 def texts(value: Any) -> tuple[str, ...]:
     """Return the strings of a list; other items are ignored."""
     return tuple(one for one in items(value) if isinstance(one, str))
+
+
+def _requires(selector: Any) -> bool:
+    """Whether a selector wants a label, and not only that one is absent or has other values."""
+    expressions = (mapping(one) for one in items(mapping(selector).get("matchExpressions")))
+    wants = any(one.get("operator") in ("In", "Exists") for one in expressions)
+    return wants or bool(mapping(selector).get("matchLabels"))
+
+
+def never_matches(group: str, resource: str, scope: str) -> bool:
+    """Whether a rule with this scope matches no such object: of a kind of Kubernetes itself."""
+    namespaced = _SCOPES.get((group, resource.partition("/")[0]))
+    return namespaced is not None and scope == ("Cluster" if namespaced else "Namespaced")
 
 
 def targets_of(hook: Hook) -> Iterator[Target]:

@@ -51,8 +51,6 @@ def lint(
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
     source = FileObjects(files, max_line, recursive=recursive)
     documents: list[Any] = list(source)
-    if source.unread:
-        sys.exit(1)
     if of_cluster:
         documents = asyncio.run(_of_cluster(Access(kubeconfig, context)))
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
@@ -67,7 +65,8 @@ def lint(
     ):
         where = "the cluster" if of_cluster else ", ".join(files)
         tell(f"No webhook configuration or CustomResourceDefinition found in {where}.")
-    sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
+    is_bad = any(one.severity.rank <= Level(fail_on).rank for one in found)
+    sys.exit(is_bad or bool(source.unread))
 
 
 def _row(one: LintFinding) -> str:

@@ -14,9 +14,11 @@ _REQUEST_SECONDS: Final = 60
 def fail_without_selector(hook: Hook, _: LintContext) -> Iterator[Problem]:
     """Report failurePolicy Fail on built-in resources without any selector."""
     selects = mapping(hook.body.get("namespaceSelector")) or hook.selects_objects
-    if hook.fails and not selects and hook.matches_built_in:
-        level = Level.WARNING if hook.conditional else Level.ERROR
-        yield Problem(level, hook.field("failurePolicy"), "fails")
+    if hook.fails and not selects and hook.matches_built_in and hook.may_match:
+        of_cluster = hook.is_of_cluster
+        level = Level.WARNING if hook.conditional or of_cluster else Level.ERROR
+        said = "fails-of-cluster" if of_cluster else "fails"
+        yield Problem(level, hook.field("failurePolicy"), said)
 
 
 @webhook_check

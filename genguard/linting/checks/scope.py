@@ -5,7 +5,7 @@ from typing import Final
 
 from genguard.admission.matching import EVERYTHING, Writes
 from genguard.linting.check import Check, Level, LintContext, Problem, webhook_check
-from genguard.linting.hook import Hook, Target, mapping, text, texts
+from genguard.linting.hook import Hook, Target, mapping, never_matches, text, texts
 
 _REVIEWS: Final = (
     Target(Writes("authentication.k8s.io", "tokenreviews", "CREATE"), "Cluster"),
@@ -36,6 +36,10 @@ def _error_if_it_fails(hook: Hook) -> Level:
     return Level.ERROR if hook.fails else Level.WARNING
 
 
+def _error_unless(hook: Hook, *, narrow: bool) -> Level:
+    return Level.ERROR if hook.fails and not narrow else Level.WARNING
+
+
 pods_binding: Final = _covering(
     "pods-binding", Target(Writes("", "pods/binding", "CREATE")), level=_error_if_it_fails
 )
@@ -61,7 +65,18 @@ nodes: Final = _covering(
 auth_reviews: Final = _covering(
     "auth-reviews",
     *_REVIEWS,
-    level=lambda hook: Level.ERROR if hook.fails and not hook.conditional else Level.WARNING,
+    level=lambda hook: _error_unless(
+        hook, narrow=hook.conditional or hook.requires_namespace_label
+    ),
+    applies=lambda hook: not hook.requires_object_label,
+)
+made_by_controllers: Final = _covering(
+    "made-by-controllers",
+    *(Target(Writes("apps", name, "CREATE")) for name in ("replicasets", "controllerrevisions")),
+    Target(Writes("batch", "jobs", "CREATE")),
+    Target(Writes("", "pods", "UPDATE")),
+    level=lambda _: Level.WARNING,
+    applies=lambda hook: hook.mutates and not (hook.own_phase or hook.requires_object_label),
 )
 status_mutated: Final = _covering(
     "status-mutated",
@@ -82,7 +97,10 @@ def wildcard_resources(hook: Hook, _: LintContext) -> Iterator[Problem]:
             groups = ", ".join(group or "core" for group in rule["apiGroups"])
             scope = "every resource of every group" if every else f"all of {groups}"
             policy = " with failurePolicy Fail" if hook.fails else ""
-            level = Level.ERROR if every and hook.fails else Level.WARNING
+            is_narrow = hook.requires_object_label or hook.requires_namespace_label
+            level = _error_unless(hook, narrow=is_narrow or not every)
+            if hook.requires_object_label and rule["operations"] == ("DELETE",):
+                level = Level.INFO  # a guard against deletion of what has its label
             field = hook.field(f"rules[{position}].resources[{index}]")
             named = {"name": name, "scope": scope, "policy": policy}
             yield Problem(level, field, "matches", named)
@@ -106,3 +124,13 @@ def status_subresource_missing(hook: Hook, _: LintContext) -> Iterator[Problem]:
     subresources = {name.partition("/")[2] for rule in hook.rules for name in rule["resources"]}
     if "status" in names and subresources and not subresources & {"status", "*"}:
         yield Problem(Level.WARNING, hook.field("rules"), "missing")
+
+
+@webhook_check
+def rule_never_matches(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report resources of a rule whose scope is not theirs."""
+    for position, rule in enumerate(hook.rules):
+        for index, name in enumerate(rule["resources"]):
+            if any(never_matches(one, name, rule["scope"]) for one in rule["apiGroups"]):
+                field = hook.field(f"rules[{position}].resources[{index}]")
+                yield Problem(Level.WARNING, field, "never", {"name": name, "scope": rule["scope"]})
