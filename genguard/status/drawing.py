@@ -121,9 +121,8 @@ def _row(node: Node, lead: str, *, wide: bool) -> Row:
         Cell(_NOTHING if view.progress is None else f"{view.progress:.0%}"),
     )
     if not wide:
-        # What is Yellow although nothing blocks says why in a remark.
-        remarks = [] if view.health is Health.GREEN else list(view.reasons)
-        reasons = blocking_reasons(view) or remarks
+        # Where nothing blocks, remarks say what is Yellow, paused or limited.
+        reasons = blocking_reasons(view) or list(view.reasons)
         return (*answers, Cell(printable(shorten(reasons)) if reasons else ""))
     generation, observed = _number(view.generation), view.observed_generation
     return (

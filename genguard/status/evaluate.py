@@ -12,6 +12,7 @@ import msgspec
 
 from genguard.objects.fields import ABSENT
 from genguard.objects.metadata import parse_time
+from genguard.objects.shown import listed
 from genguard.status.aggregate import aggregate
 from genguard.status.checked_object import (
     COUNT,
@@ -197,6 +198,8 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
     note = "it is being deleted"
     if is_pod and not finished:
         note = _what_holds_pod(obj, names)
+    if (obj.group, obj.kind) == ("", "Namespace"):
+        note = _what_holds_namespace(obj)
     reasons = [Reason("metadata.deletionTimestamp", "set", "absent", note)]
     if held:
         more = f", {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
@@ -205,6 +208,14 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
         reasons.append(remark("metadata.finalizers", have=len(held), note=note))
     late = obj.overdue(obj.metadata.get("deletionTimestamp"))
     return KindVerdict(reasons, broken=late, finished=finished)
+
+
+def _what_holds_namespace(obj: CheckedObject) -> str:
+    """Say which conditions keep it (kubernetes pkg/controller/namespace/deletion)."""
+    held = [one.type for one in read_conditions(obj).values() if one.status == TRUE]
+    if not held:
+        return "it is being deleted"
+    return f"it waits for what its conditions say: {listed(held, MOST_NAMED)}"
 
 
 def _what_holds_pod(obj: CheckedObject, finalizers: Sequence[str]) -> str:

@@ -18,9 +18,11 @@ import msgspec
 
 from genguard.objects.fields import ABSENT, get
 from genguard.status.checked_object import (
+    FALSE,
     TRUE,
     CheckedObject,
     Conditions,
+    index_conditions,
     read_conditions,
 )
 from genguard.status.kind_rule import KindVerdict
@@ -236,10 +238,11 @@ def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
         key = Key.SETTLED if current and ready and not settled else key
     health, progress = values.get(Key.HEALTH), values.get(Key.PROGRESS)
     reasons: list[Reason] = []
+    reasons += _said_beside(obj)
     if failed or not (ready and settled):
         blocks = _BLOCKS[ready, settled]
         is_error = isinstance(held, NoAnswer) or isinstance(values.get(key), NoAnswer)
-        reasons = list(_reasons(answers.rule, key, obj, blocks, is_error=is_error))
+        reasons = [*_reasons(answers.rule, key, obj, blocks, is_error=is_error), *reasons]
     return KindVerdict(
         reasons,
         failed=failed,
@@ -272,6 +275,21 @@ def _reasons(
         yield Reason(f"`{key}` of its rule", have, wanted if blocks else "", note, blocks)
 
 
+def _said_beside(obj: CheckedObject) -> Iterator[Reason]:
+    """Yield what is wanted so: somebody paused it, or it has nothing to scale for."""
+    try:
+        conditions = read_conditions(obj)
+    except ValueError:
+        return
+    for name, status in (("Paused", TRUE), ("Active", FALSE)):
+        one = conditions.get(name)
+        if one is not None and one.status == status:
+            note = short_word(one.reason) if one.reason else ""
+            yield remark(f"status.conditions[{name}]", have=status, note=note)
+
+
+_TYPE_IN: Final = re.compile(r"\.type\s+in\s+\[([^\]]*)\]")
+_QUOTED: Final = re.compile(r"""(['"])([\w./-]+)\1""")
 _TYPE_IS: Final = re.compile(r"""\.type\s*==\s*(['"])([\w./-]+)\1""")
 _PATH: Final = re.compile(r"(?<![\w.'\"])status(?:\.\??[A-Za-z_]\w*)+(?!\w*\s*\()")
 _CONDITIONS: Final = re.compile(r"(?<![\w.])status\.\??conditions\b")
@@ -303,7 +321,36 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
         while len(steps) > 2 and get(obj.status, *steps[1:-1]) is ABSENT:  # noqa: PLR2004 - status.x
             steps.pop()
         value = get(obj.status, *steps[1:])
+        if isinstance(value, list) and steps != ["status", "conditions"]:
+            found += _facts_of_items(".".join(steps), value, expression, key, obj)
         if not isinstance(value, (Mapping, list)) and steps != ["status", "conditions"]:
             is_plain = value is ABSENT or isinstance(value, (bool, int))
             found.append((".".join(steps), value if is_plain else short_word(value), ""))
-    return found
+    return list(dict.fromkeys(found))
+
+
+def _facts_of_items(
+    path: str, items: list[Any], expression: str, key: Key, obj: CheckedObject
+) -> Iterator[_Fact]:
+    """Yield the conditions of listeners, parents or the like that are not as they should be.
+
+    Each item has conditions of its own; a parent is named by its reference.
+    """
+    listed = (name for some in _TYPE_IN.findall(expression) for _, name in _QUOTED.findall(some))
+    named = {*listed, *(name for _, name in _TYPE_IS.findall(expression))}
+    if not items:
+        yield path, 0, "nobody has reported on it"
+    for index, item in enumerate(one for one in items if isinstance(one, dict)):
+        names = (get(item, key) for key in ("name", "parentRef", "ancestorRef"))
+        name = next((one for one in names if one is not ABSENT), index)
+        name = name.get("name", index) if isinstance(name, dict) else name
+        try:
+            conditions = index_conditions((f"{path}[{short_word(name)}]", item))
+        except ValueError:
+            continue
+        for one in conditions.values():
+            is_old = key is Key.CURRENT and one.stale(obj.generation)
+            if (one.type in named or is_old) and (one.status != TRUE or is_old):
+                reason = short_word(one.reason) if one.reason else ""
+                note = ", ".join(filter(None, (reason, "of an older spec" if is_old else "")))
+                yield one.path, short_word(one.status), note

@@ -106,6 +106,8 @@ class ObjectSnapshot:
             metadata["deletionTimestamp"] = known.deletion_timestamp
             metadata["deletionGracePeriodSeconds"] = known.deletion_grace_period_seconds
             metadata["finalizers"] = [_UNNAMED] if known.finalizers else []
+        if self._kind == "Pod" and known.controller.kind:
+            metadata["ownerReferences"] = [{"kind": known.controller.kind, "controller": True}]
         status: Any = None if self._status is None else _decode_status(self._status)
         if self._spec is not None:
             document["spec"] = self._decode_spec(self._spec, status)

@@ -43,7 +43,10 @@ _LISTS: Final = ("initContainerStatuses", "containerStatuses")
 
 
 def evaluate_pod(obj: CheckedObject) -> KindVerdict:
-    """Require Ready; a pod that does not restart its containers is settled when they have ended."""
+    """Require Ready; a pod that does not restart its containers is settled when they have ended.
+
+    Operators of databases run such pods too, and start them again themselves.
+    """
     phase = obj.word("status", "phase")
     if phase == "Succeeded":
         return KindVerdict(finished=True)
@@ -56,7 +59,7 @@ def evaluate_pod(obj: CheckedObject) -> KindVerdict:
     if blocked is not None:
         return _explain_unready(obj, conditions, blocked)
     policy = obj.word("spec", "restartPolicy", "Always")
-    if policy != "Always":
+    if policy != "Always" and not _is_kept_running(obj):
         return KindVerdict(
             (Reason("status.phase", short_word(phase), "Succeeded", _NOTE, Blocks.SETTLED),)
         )
@@ -65,6 +68,21 @@ def evaluate_pod(obj: CheckedObject) -> KindVerdict:
         if resize is not None:
             return KindVerdict((resize.blocking("False", Blocks.SETTLED),))
     return NOTHING_BLOCKS
+
+
+_RUNS: Final = ("Job", "Run", "Runner", "Task", "Workflow", "SparkApplication", "Experiment")
+"""What the kinds end with whose pods have an end; other owners keep theirs running."""
+
+
+def _is_kept_running(obj: CheckedObject) -> bool:
+    """Whether an operator keeps the pod running, and makes it again itself."""
+    owners = obj.metadata.get("ownerReferences")
+    kinds = [
+        one.get("kind")
+        for one in (owners if isinstance(owners, list) else ())
+        if isinstance(one, dict) and one.get("controller") is True
+    ]
+    return any(isinstance(kind, str) and not kind.endswith(_RUNS) for kind in kinds)
 
 
 def _explain_unready(obj: CheckedObject, conditions: Conditions, blocked: Reason) -> KindVerdict:

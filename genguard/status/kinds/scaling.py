@@ -26,7 +26,7 @@ def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
         blocked = (why_not_true(conditions, name, obj.generation) for name in wanted)
         reasons += [reason for reason in blocked if reason is not None]
     current, desired = obj.count("currentReplicas"), obj.count("desiredReplicas")
-    if current != desired:
+    if current != desired and not reasons:  # who cannot scale wants nothing
         path = "status.currentReplicas"
         reasons.append(Reason(path, current, str(desired), "", Blocks.SETTLED))
     limited = conditions.true("ScalingLimited")

@@ -6,6 +6,7 @@ Amends   the Ready table: updated pods count too, as in kstatus and kubectl, but
          it rolls out; a ReplicaFailure that is not True does not.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from genguard.objects.fields import ABSENT
@@ -208,7 +209,17 @@ def evaluate_job(obj: CheckedObject) -> KindVerdict:
         return KindVerdict((failing.blocking(FALSE),), failed=True, progress=progress)
     suspended = conditions.true("Suspended")
     reason = complete if suspended is None else suspended.blocking(FALSE)
-    return KindVerdict((reason,), progress=progress)
+    return KindVerdict((*_uncounted(obj), reason), progress=progress)
+
+
+def _uncounted(obj: CheckedObject) -> Iterator[Reason]:
+    """Yield the pods that have ended and are not counted: their finalizer is not removed yet."""
+    found = obj.status.get("uncountedTerminatedPods")
+    lists = found.values() if isinstance(found, dict) else ()
+    count = sum(len(one) for one in lists if isinstance(one, list))
+    if count:
+        note = "they are counted when their finalizer batch.kubernetes.io/job-tracking is removed"
+        yield Reason("status.uncountedTerminatedPods", count, "0", note)
 
 
 def evaluate_cron_job(obj: CheckedObject) -> KindVerdict:

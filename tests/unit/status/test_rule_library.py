@@ -4,8 +4,10 @@ import time
 
 import pytest
 
+from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import HealthRules
 from genguard.status.rule_library import load_library, load_library_cases
+from tests.cases_loader import table
 from webhook.cel.evaluator import Evaluator, RuleJudge
 
 CASES = list(load_library_cases())
@@ -50,3 +52,10 @@ def test_there_are_rules_for_thirty_kinds_and_more_each_with_cases():
     verdicts = {(name, repr(case.expect)) for name, case in CASES}
     for project in {name for name, _ in CASES}:
         assert len({expect for name, expect in verdicts if name == project}) >= 2, project
+
+
+@table("health_rules/said.yaml", "object", "why")
+def test_what_a_rule_reads_is_said_with_the_parent_or_listener(case, judge):
+    obj = case["object"]
+    view = evaluate(obj, answers=judge(obj), at=time.time())
+    assert [str(one) for one in view.reasons] == case["why"], case.because
