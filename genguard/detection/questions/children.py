@@ -15,11 +15,11 @@ import msgspec
 
 from genguard.admission.review import Operation, Phase
 from genguard.detection.fact import Fact
-from genguard.detection.history import History
+from genguard.detection.history import History, ObjectHistory
 from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
 from genguard.detection.suspects import Suspects
-from genguard.detection.values import Digest
-from genguard.detection.write import NAMES, ObjectKey, Write
+from genguard.detection.values import Digest, digest_of
+from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
 
 ENDLESS: Final = Declared(
@@ -37,6 +37,9 @@ _SECONDS_NAMED: Final = 120.0
 """Who makes one for each of fifty shards makes them at once."""
 _SECONDS: Final = 3_600.0
 _MOST_SERIES: Final = 2_000
+_POD_STATUS: Final = ("", "pods", "status")
+_PHASE: Final = ("status", "phase")
+_FAILED: Final = digest_of(b'"Failed"')
 _ONE_CHILD: Final = frozenset({("apps", "replicasets"), ("apps", "controllerrevisions")})
 """A new one is made of a new template alone, named after its hash and a count of collisions
 (pkg/controller/deployment/sync.go:getNewReplicaSet)."""
@@ -56,6 +59,14 @@ class _Series(msgspec.Struct, gc=False):
     changed: int = 0
 
 
+class _Rejected(msgspec.Struct, gc=False):
+    """Pods of one owner in a row that never ran; `where`: the first one that is known."""
+
+    creator: Requester
+    where: ObjectKey
+    count: int = 0
+
+
 class Children(Question):
     """See the module. It remembers series by owner, kind and who makes them."""
 
@@ -66,12 +77,46 @@ class Children(Question):
         self._history: Final = history
         self._suspects: Final = suspects
         self._series: Final[Bounded[int, _Series]] = Bounded(_MOST_SERIES)
+        self._rejected: Final[Bounded[str, _Rejected]] = Bounded(_MOST_SERIES)
+        """Pods in a row that never ran, by owner."""
+        self.seen = (self._ended,)
         self.joined = (self._made,)
+
+    def _ended(self, write: Write, _: ObjectHistory) -> Answers:
+        """Tell that one more pod ended before it ran: the kubelet has rejected it.
+
+        Its owner makes the next one, which is rejected too (kubernetes/kubernetes#108152, #131116).
+        """
+        if not (write.owner and write.requester.user.startswith(NODE_USER)):
+            return
+        known = self._rejected.get(write.owner) if write.kind == _POD_STATUS else None
+        if known is None:
+            return
+        phases = [one.after for one in write.content.sent if one.key == _PHASE]
+        if not phases:
+            return
+        known.count = known.count + 1 if phases == [_FAILED] else 0
+        if known.count >= _MOST_CHANGED:
+            users = known.creator.user, write.requester.user
+            said = (
+                f"{users[0]} makes pods for one owner, and {users[1]} rejects each before it runs"
+            )
+            more = {"requesters": (known.creator, write.requester), "pace": _SECONDS_CHANGED}
+            more |= {
+                "evidence": {"rejected": known.count},
+                "of": msgspec.structs.replace(write, object=known.where),
+            }
+            yield signal(ENDLESS, write, Blame.REQUESTER, (), said, **more)
 
     def _made(self, write: Write, fact: Fact) -> Answers:
         """Tell that one more was made."""
         kind = f"{write.object.resource}.{write.object.group}".rstrip(".")
-        if fact.phase is not Phase.OUTCOME or not fact.owner or kind in NAMES["many_children"]:
+        if fact.phase is not Phase.OUTCOME or not fact.owner:
+            return
+        if kind == "pods" and fact.operation is Operation.CREATE:
+            known = self._rejected.get(fact.owner) or _Rejected(write.requester, write.object)
+            self._rejected.put(fact.owner, known)
+        if kind in NAMES["many_children"]:
             return
         key = hash((fact.owner, kind))
         if fact.operation is not Operation.CREATE:
