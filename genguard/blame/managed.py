@@ -85,6 +85,21 @@ def taken(document: Mapping[str, Any]) -> dict[Place, tuple[Manager]]:
     return {place: (one,) for one, claims in found for place, value in claims if value is ABSENT}
 
 
+def owned_whole(document: Mapping[str, Any]) -> frozenset[Place]:
+    """Return the objects and lists that are one value: somebody owns each, and nobody a part.
+
+    An atomic list or object of the schema; of managedFields that cannot be read none is known.
+    """
+    try:
+        entries = _entries(document)
+        claims = {
+            claim for one in entries for claim, _ in _claims(one.fields_v1 or {}, document, ())
+        }
+    except (msgspec.MsgspecError, RecursionError):
+        return frozenset()
+    return frozenset(claims - {claim[:depth] for claim in claims for depth in range(1, len(claim))})
+
+
 def _entries(document: Mapping[str, Any]) -> list[Manager]:
     entries = get(document, "metadata", "managedFields")
     return msgspec.convert([] if entries is ABSENT else entries, list[Manager] | None) or []

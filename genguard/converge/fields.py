@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from genguard.blame.managed import owned_whole
 from genguard.blame.places import Item, Place, children, leaves, pointer_of
 from genguard.objects.equality import same_json, same_quantity
 from genguard.objects.fields import ABSENT
@@ -25,12 +26,32 @@ class Difference(NamedTuple):
     @property
     def is_omitted(self) -> bool:
         """Whether it is a zero value that is not there: Go leaves it out where omitempty is set."""
-        return self.after is ABSENT and self.before in (False, 0, "")
+        return self.after is ABSENT and self.before in (False, 0, "", [], {})
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether an object or list has more than was asked for, which counts where it is whole."""
+        is_more = type(self.before) is type(self.after) and bool(self.after)
+        return isinstance(self.before, dict | list) and is_more and not self.order
 
 
-def overwritten(manifest: Mapping[str, Any], stored: Mapping[str, Any]) -> list[Difference]:
-    """Return the fields that a manifest sets and that have another value in an object."""
-    return list(_overwritten(_counted(manifest), stored, ()))
+def overwritten(
+    manifest: Mapping[str, Any], stored: Mapping[str, Any], whole: frozenset[Place] = frozenset()
+) -> list[Difference]:
+    """Return the fields that a manifest sets and that have another value in an object.
+
+    whole  objects and lists that are one value, beside those that are owned so
+    """
+    whole = whole | owned_whole(stored)
+    found = _overwritten(_counted(manifest), stored, ())
+    return [one for one in found if not one.is_filled or one.place in whole]
+
+
+def at(document: Any, place: Place) -> Any:
+    """Return the value at a place, or ABSENT."""
+    for depth, step in enumerate(place):
+        document = dict(children(document, place[:depth])).get(step, ABSENT)
+    return document
 
 
 def differences(
@@ -59,33 +80,32 @@ def as_owned(found: list[Difference], before: Any, after: Any, of: Served) -> li
     for one in found:
         owned = owned_pointer(of.group, of.version, of.kind, pointer_of(one.place))
         place = one.place[: owned.count("/")]
-        values = _at(before, place), _at(after, place)
+        values = at(before, place), at(after, place)
         kept.setdefault(place, one if place == one.place else Difference(place, *values))
     return list(kept.values())
 
 
-def _at(value: Any, place: Place) -> Any:
-    for end, step in enumerate(place):
-        value = dict(children(value, place[:end])).get(step, ABSENT)
-    return value
-
-
-def overlay(stored: Any, asked: Any, place: Place = ()) -> Any:
+def overlay(
+    stored: Any, asked: Any, place: Place = (), whole: frozenset[Place] = frozenset()
+) -> Any:
     """Return the object with each field of the manifest set again, as a second apply does.
 
-    Items of a list are joined by their keys; a list without keys is replaced.
+    Items of a list are joined by their keys; a list without keys is replaced, as what is `whole`.
     """
-    if isinstance(stored, dict) and isinstance(asked, dict):
+    if place not in whole and isinstance(stored, dict) and isinstance(asked, dict):
         found = dict(stored)
         for key, value in asked.items():
             if (*place, key) not in _OF_SERVER or key not in stored:
-                found[key] = overlay(stored.get(key), value, (*place, key))
+                found[key] = overlay(stored.get(key), value, (*place, key), whole)
         return found
     if isinstance(stored, list) and isinstance(asked, list):
         steps, wanted = dict(children(stored, place)), dict(children(asked, place))
         if _have_keys(steps) and _have_keys(wanted):
             # The order is that of the manifest, as the API server merges lists.
-            laid = [overlay(steps.get(one), value, (*place, one)) for one, value in wanted.items()]
+            laid = [
+                overlay(steps.get(one), value, (*place, one), whole)
+                for one, value in wanted.items()
+            ]
             return laid + [one for step, one in steps.items() if step not in wanted]
     return copy.deepcopy(asked)
 
@@ -93,11 +113,14 @@ def overlay(stored: Any, asked: Any, place: Place = ()) -> Any:
 def _overwritten(asked: Any, stored: Any, place: Place) -> Iterator[Difference]:
     steps = dict(children(asked, place))
     if not steps:
-        is_filled = asked in ({}, []) and stored is not ABSENT
-        if asked is not None and not is_filled and not _same(asked, stored):
+        # A list of Go without items is stored as null.
+        is_empty = asked in ({}, []) and stored is None
+        if asked is not None and not is_empty and not _same(asked, stored):
             yield Difference(place, asked, stored)
         return
     found = dict(children(stored, place)) if type(stored) is type(asked) else {}
+    if len(found) > len(steps) and not _have_keys(found) and isinstance(asked, list):
+        yield Difference(place, asked, stored)
     kept = [one for one in found if one in steps]
     if isinstance(asked, list) and kept != [one for one in steps if one in found]:
         yield Difference(place, asked, stored, order=True)

@@ -1,8 +1,8 @@
 """Fields of a manifest that somebody else owns, and would write back.
 
 Source: what genguard/blame knows: metadata.managedFields (KEP-555), a running genguard, an audit
-        log; and the targets of HorizontalPodAutoscalers (autoscaling/v2
-        types.go:CrossVersionObjectReference)
+        log; and the targets of autoscalers (autoscaling/v2 types.go:CrossVersionObjectReference,
+        keda apis/keda/v1alpha1/scaledobject_types.go:ScaleTarget)
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +15,16 @@ from genguard.blame.report import BlamedField, Writer
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn
 from genguard.converge.fields import overwritten
 from genguard.detection.finding import Confidence
+from genguard.objects.fields import get
 from genguard.objects.served import Served
 
 _REPLICAS: Final[Place] = ("spec", "replicas")
+_VERTICAL: Final = "VerticalPodAutoscaler"
+_CONTAINERS: Final[Place] = ("spec", "template", "spec", "containers")
+_OF_RESOURCE: Final = len(_CONTAINERS) + 4
+"""Steps to `containers[web].resources.requests.cpu`."""
+_REQUESTS: Final = "RequestsOnly"
+_PAUSED: Final = "autoscaling.keda.sh/paused"
 _APPLIERS: Final = (
     *("kubectl", "before-first-apply", "genguard", "helm", "argocd", "kustomize", "flux"),
     *("pulumi", "terraform", "hashicorp", "ansible", "openapi-generator", "k9s", "rancher"),
@@ -41,16 +48,21 @@ def owned_by_others(
     user     the user who applies it; "" where nobody said
     """
     rows = {row.field: row for row in known}
-    differ = {one.place: one.after for one in overwritten(manifest, stored) if not one.order}
-    for place, wanted in leaves(manifest):
-        row = rows.get(show(place))
+    asked = dict(leaves(manifest))
+    empty = (place for place, one in asked.items() if one == [])
+    fought = frozenset(place for place in empty if any(map(returned, _below(place, rows))))
+    differ = {one.place: one for one in overwritten(manifest, stored, fought) if not one.order}
+    asked |= {place: one.before for place, one in differ.items()}
+    for place, wanted in asked.items():
+        row = rows.get(show(place)) or next(_below(place, rows), None)
         if row is None:
             continue
         if place in differ:
             others = [one for one in (row.writer, *row.also) if one and one.manager != manager]
             if others:
-                turns = (Turn("the manifest", wanted), Turn(others[0].name, differ[place]))
-                level, note = _level(others[0], manager), _how(others[0])
+                turns = Turn("the manifest", wanted), Turn(others[0].name, differ[place].after)
+                rest = [rows[show(one)] for one in asked if show(one) in rows]
+                level, note = _level(others[0], manager, rest), _how(others[0], manager)
                 yield Contested(Contest.OWNED, level, place, (_party(others[0]),), turns, note)
         elif other := _who_comes_back(row, manager, user):
             note = f"{other.name} and others change it in turn, last at {row.in_turn[-1].time}"
@@ -75,10 +87,27 @@ def _who_comes_back(row: BlamedField, manager: str | None, user: str) -> Writer 
     return None
 
 
-def _level(other: Writer, manager: str | None) -> Level:
-    applies = other.through == "Apply"
-    insists = not (applies or _is_applier(other)) or (manager is not None and applies)
-    return Level.FIGHT if insists else Level.NOTE
+def _below(place: Place, rows: Mapping[str, BlamedField]) -> Iterator[BlamedField]:
+    begins = f"{show(place)}.", f"{show(place)}["
+    return (row for name, row in rows.items() if name.startswith(begins))
+
+
+def returned(row: BlamedField) -> bool:
+    """Whether somebody has changed a field again after others had."""
+    return any(sum(map(one.is_same, row.in_turn)) > 1 for one in row.in_turn)
+
+
+def _level(other: Writer, manager: str | None, rest: Sequence[BlamedField]) -> Level:
+    """Say whether an owner insists; `rest` is what is known of all fields of the manifest.
+
+    Who applies holds on to a value, unless it may be the one who applies this manifest: a known
+    tool, where nobody said who, that has applied most of the rest, too.
+    """
+    if other.through != "Apply":
+        return Level.NOTE if _is_applier(other) else Level.FIGHT
+    own = sum(any(one and one.is_same(other) for one in (row.writer, *row.also)) for row in rest)
+    may_be_own = manager is None and _is_applier(other) and 2 * own >= len(rest)
+    return Level.NOTE if may_be_own else Level.FIGHT
 
 
 def _is_applier(writer: Writer) -> bool:
@@ -92,9 +121,12 @@ def _party(writer: Writer) -> Party:
     return Party("manager", name, Confidence.LIKELY, writer.manager)
 
 
-def _how(writer: Writer) -> str:
-    how = "applies it" if writer.through == "Apply" else "wrote it last"
-    return f"{how}, at {writer.time}" if writer.time else how
+def _how(writer: Writer, manager: str | None) -> str:
+    applies = writer.through == "Apply"
+    how = "applies it" if applies else "wrote it last"
+    told = f"{how}, at {writer.time}" if writer.time else how
+    is_asked = applies and manager is None
+    return f"{told}; if this is its manifest, give --field-manager" if is_asked else told
 
 
 def joined(live: Iterable[BlamedField], logged: Iterable[BlamedField]) -> Iterator[BlamedField]:
@@ -127,23 +159,67 @@ def _with_user(live: BlamedField, logged: BlamedField) -> BlamedField:
     return msgspec.structs.replace(live, in_turn=newest, writer=writer)
 
 
+_SCALERS: Final[Mapping[tuple[str, str], str]] = {
+    ("autoscaling", "HorizontalPodAutoscaler"): "scaleTargetRef",
+    ("keda.sh", "ScaledObject"): "scaleTargetRef",
+    ("autoscaling.k8s.io", _VERTICAL): "targetRef",
+}
+"""How kinds that size others name their target."""
+_TARGET: Final = {"apiVersion": "apps/v1", "kind": "Deployment"}
+"""What KEDA takes where a target does not say it."""
+
+
 def scaled_by(
     manifest: Mapping[str, Any], served: Served, autoscalers: Iterable[Mapping[str, Any]]
 ) -> Iterator[Contested]:
-    """Yield the replicas that a manifest sets and a HorizontalPodAutoscaler writes."""
-    spec = manifest.get("spec")
-    replicas = spec.get("replicas") if isinstance(spec, Mapping) else None
-    if replicas is None:
-        return
+    """Yield the fields that a manifest sets and an autoscaler writes, of it or of its pods."""
+    named = served.group, served.kind, get(manifest, "metadata", "name")
     for one in autoscalers:
-        target = (one.get("spec") or {}).get("scaleTargetRef") or {}
-        group = str(target.get("apiVersion", "")).rpartition("/")[0]
-        named = (group, target.get("kind"), target.get("name"))
-        if named == (served.group, served.kind, (manifest.get("metadata") or {}).get("name")):
-            name = f"HorizontalPodAutoscaler {one['metadata']['name']}"
-            turns = (Turn("the manifest", replicas), Turn(name, "what the load needs"))
-            party = Party("user", name)
-            yield Contested(Contest.OWNED, Level.FIGHT, _REPLICAS, (party,), turns)
+        kind, spec = str(one.get("kind", "HorizontalPodAutoscaler")), one.get("spec")
+        group = str(one.get("apiVersion", "autoscaling/v2")).rpartition("/")[0]
+        target = get(spec, _SCALERS.get((group, kind), ""))
+        if not isinstance(target, Mapping):
+            continue
+        target = {**_TARGET, **target}
+        of = str(target.get("apiVersion", "")).rpartition("/")[0]
+        if (of, target.get("kind"), target.get("name")) != named:
+            continue
+        name = f"{kind} {get(one, 'metadata', 'name')}"
+        party, fields = Party("user", name), _sized if kind == _VERTICAL else _counted
+        for place, wanted in fields(manifest, one):
+            turns = (Turn("the manifest", wanted), Turn(name, "what the load needs"))
+            yield Contested(Contest.OWNED, Level.FIGHT, place, (party,), turns)
+
+
+def _counted(manifest: Mapping[str, Any], scaler: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """Yield the replicas; not those that an autoscaler leaves alone, or wants as well."""
+    replicas, spec = get(manifest, *_REPLICAS), scaler["spec"]
+    is_horizontal = "maxReplicas" in spec
+    is_fixed = is_horizontal and spec.get("minReplicas", 1) == spec["maxReplicas"] == replicas
+    # podautoscaler/horizontal.go: a target of 0 replicas is not scaled, unless 0 is allowed.
+    is_off = is_horizontal and replicas == 0 and spec.get("minReplicas") != 0
+    is_paused = get(scaler, "metadata", "annotations", _PAUSED) == "true"
+    if isinstance(replicas, int) and not (is_fixed or is_off or is_paused):
+        yield _REPLICAS, replicas
+
+
+def _sized(manifest: Mapping[str, Any], scaler: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """Yield requests and limits of containers that are written into their pods.
+
+    autoscaler vertical-pod-autoscaler pkg/apis/autoscaling.k8s.io/v1/types.go
+    """
+    policies = get(scaler, "spec", "resourcePolicy", "containerPolicies")
+    listed = policies if isinstance(policies, list) else ()
+    by_name = {one.get("containerName"): one for one in listed if isinstance(one, Mapping)}
+    is_off = get(scaler, "spec", "updatePolicy", "updateMode") == "Off"
+    for place, wanted in () if is_off else leaves(manifest):
+        if place[:4] != _CONTAINERS or place[5:6] != ("resources",) or len(place) != _OF_RESOURCE:
+            continue
+        policy = by_name.get(place[4], by_name.get("*", {}))
+        controlled = policy.get("controlledResources") or ("cpu", "memory")
+        is_left = policy.get("mode") == "Off" or place[7] not in controlled
+        if not (is_left or (place[6] == "limits" and policy.get("controlledValues") == _REQUESTS)):
+            yield place, wanted
 
 
 def asked_twice(

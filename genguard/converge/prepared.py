@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from genguard.audit.event import Event, ObjectReference
-from genguard.blame.audited import AuditBlame, NotInLogError
+from genguard.blame.audited import AuditBlame, NotInLogError, Story
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.report import BlamedField, Seen, blame_live
 from genguard.converge.chain import Document
 from genguard.converge.contest import Contested
-from genguard.converge.owners import asked_twice, joined, owned_by_others
+from genguard.converge.owners import asked_twice, joined, owned_by_others, returned
+from genguard.converge.report import name_of
 from genguard.detection.finding import FoundObject
 from genguard.objects.served import Served
 
@@ -104,22 +105,18 @@ class Logs:
             if where.name in ("", name):
                 log.take(event)
 
-    def writers(
-        self, one: Prepared, where: FoundObject, tell: Callable[[str], None]
-    ) -> Iterable[BlamedField]:
-        """Return who wrote the fields of an object; () where the logs do not say it of this one."""
+    def story(self, one: Prepared, tell: Callable[[str], None]) -> Story | None:
+        """Return what the logs say of an object, None where they have no write of it."""
         try:
             story = self._by_object[one.key].find()
         except NotInLogError:
-            tell(f"--audit has no write of {where}")
-            return ()
+            tell(f"--audit has no write of {name_of(one.which)}")
+            return None
         if story.unseen:
-            tell(f"--audit does not show the fields of {story.unseen} writes of {where}")
-        report = story.report("")
-        if not report.exists or report.object.uid not in ("", where.uid):
-            tell(f"--audit is about an earlier {where}")
-            return ()
-        return report.fields
+            tell(
+                f"--audit does not show the fields of {story.unseen} writes of {name_of(one.which)}"
+            )
+        return story
 
 
 def known_contests(
@@ -141,17 +138,25 @@ def known_contests(
     others = [each.manifest for each in every if each is not one and each.which == one.which]
     yield from asked_twice(one.manifest, others)
     written: Sequence[BlamedField] = ()
+    story = None if logs is None else logs.story(one, tell)
+    report = story.report("") if story else None
     try:
         if stored is not None and one.served is not None:
             where = object_of(one, stored)
             if seen is not None and not seen.writes:
-                tell(f"--server remembers no write of {where}")
+                tell(f"--server remembers no write of {name_of(one.which)}")
             written = blame_live(where, stored, seen).fields
-            if logs is not None and (fields := logs.writers(one, where, tell)):
-                written = tuple(joined(written, fields))
+            if report and report.exists and report.object.uid in ("", where.uid):
+                written, story = tuple(joined(written, report.fields)), None
         yield from owned_by_others(one.manifest, stored or {}, written, by.manager, by.user)
     except UnreadableFieldsError as error:
         tell(f"the owners of {one.served}/{one.which['name']} are not known: {error}")
+    if story and report:
+        # Who wrote a field once belongs to that life; who came back will do so in the next.
+        tell(f"--audit is about an earlier {name_of(one.which)}: who changed it back counts alone")
+        back = filter(returned, report.fields)
+        document = story.document or {}
+        yield from owned_by_others(one.manifest, document, back, by.manager, by.user)
 
 
 def object_of(one: Prepared, stored: Mapping[str, Any]) -> FoundObject:

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from genguard.blame.managed import owned_whole
 from genguard.blame.places import Place, leaves, show
 from genguard.converge.chain import Document, Link, Passed, run
 from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
 from genguard.converge.creation import PODS, TEMPLATES, pod_of
-from genguard.converge.fields import Difference, as_owned, differences, overlay, overwritten
+from genguard.converge.fields import Difference, as_owned, at, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
+from genguard.detection.write import is_policy
 from genguard.generation.library import predict
 from genguard.objects.fields import ABSENT, to_pointer
 from genguard.objects.served import Served
@@ -126,7 +128,8 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
             raise
         found.contested.append(refused)
         return _verdict(asked, cluster, found)
-    again = overlay(applied, asked.manifest)
+    found.contested = [one for one in asked.others if not _is_joined(one, asked, applied)]
+    again = overlay(applied, asked.manifest, whole=owned_whole(applied))
     first = await _run(cluster, cluster.review(asked.operation, again, asked.stored), found)
     rounds = await _rounds(applied, asked, cluster, found)
     every = [first, *(one for one, _ in rounds)]
@@ -145,15 +148,33 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     return _verdict(asked, cluster, found)
 
 
-async def taken_from_pods(workload: Document, made: Document, pods: Cluster) -> list[Contested]:
-    """Return what each pod of a template loses; `made` is one that was created as a dry run."""
-    pod, at, found = pod_of(workload), TEMPLATES[workload["kind"]], _Found()
-    passed = await _run(pods, pods.review("CREATE", overlay(made, pod), None), found)
+async def taken_from_pods(
+    workload: Document, made: Document | None, pods: Cluster
+) -> list[Contested]:
+    """Return what each pod of a template loses; what policies take away is not allowed: a note.
+
+    made  a pod that was created as a dry run; None where what is left of it was refused
+    """
+    pod, above, found = pod_of(workload), TEMPLATES[workload["kind"]], _Found()
+    passed = await _run(pods, pods.review("CREATE", overlay(made or {}, pod), None), found)
+    lost = _overwritten(Asked(PODS, pod, None), made or passed.object, passed, pods, found)
     return [
-        Contested(Contest.TAKEN_FROM_PODS, one.level, (*at, *one.place), one.parties, one.turns[1:])
-        for one in _overwritten(Asked(PODS, pod, None), made, passed, pods, found)
+        Contested(
+            Contest.TAKEN_FROM_PODS,
+            Level.NOTE if all(is_policy(each.name) for each in one.parties) else one.level,
+            (*above, *one.place),
+            one.parties,
+            one.turns[1:],
+        )
+        for one in lost
         if one.turns[-1].value is ABSENT
     ]
+
+
+def _is_joined(one: Contested, asked: Asked, applied: Document) -> bool:
+    """Whether an apply of an empty object leaves in it what others have there: it takes nothing."""
+    stored = at(asked.stored, one.place)
+    return isinstance(stored, dict) and bool(stored) and stored == at(applied, one.place)
 
 
 def _verdict(asked: Asked, cluster: Cluster, found: _Found) -> Verdict:
@@ -256,7 +277,7 @@ def _overwritten(
     unlike = overwritten(asked.manifest, applied)
     for one in as_owned(unlike, asked.manifest, applied, asked.served):
         parties = _writers(changes, one)
-        if not parties and one.is_omitted:
+        if not parties and (one.is_omitted or one.is_filled):
             continue
         if not parties:
             names = cluster.policies(review, to_pointer(one.place))

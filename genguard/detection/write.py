@@ -26,6 +26,12 @@ NAMES: Final = msgspec.convert(
 )
 """Names that rules know, by table, with the reason for each; names.yaml explains the tables."""
 
+
+def is_policy(webhook: str) -> bool:
+    """Whether the name of a webhook says that it takes away what is not allowed."""
+    return any(word in webhook.lower() for word in NAMES["policies"])
+
+
 BY_HAND: Final = "kubectl"
 """What the field managers of kubectl begin with (kubectl-edit, kubectl-client-side-apply)."""
 

@@ -52,6 +52,7 @@ from genguard.converge.prepared import (
 from genguard.converge.rounds import Asked, RefusedApplyError, converge, taken_from_pods
 from genguard.converge.status_samples import status_samples
 from genguard.detection.finding import FoundObject
+from genguard.objects.fields import ABSENT, get
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
 from webhook.cluster.discovery import collection_path
@@ -68,6 +69,7 @@ _REVIEW_VERSION: Final = "v1"
 _OLD_REVIEWS: Final = "it understands no AdmissionReview of version v1"
 _DEFAULT_PORT: Final = 443
 _NEXT_SECOND: Final = 1.1
+_AUTOSCALER: Final = "HorizontalPodAutoscaler"
 _AUTOSCALERS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 _MANAGER: Final = "genguard-converge"
 _PUBLISHED_SECONDS: Final = 5.0
@@ -307,7 +309,7 @@ class Convergence:
                 one, every_one, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell
             )
         )
-        contested += await self._scaled(served, one)
+        contested += await self._scaled(served, one, every_one)
         generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
         statuses = await self._once(read_statuses, self.admission.rest, served, generation)
         verdict = await converge(Asked(served, one.manifest, stored, statuses, contested), cluster)
@@ -328,15 +330,22 @@ class Convergence:
             return await taken_from_pods(one.manifest, made, pods) if made else ()
         except RefusedError as error:
             self.tell(f"a pod of {cluster.served}/{one.which['name']} is not tried: {error}")
-            return ()
+            is_invalid = error.status == HTTPStatus.UNPROCESSABLE_ENTITY
+            return await taken_from_pods(one.manifest, None, pods) if is_invalid else ()
 
-    async def _scaled(self, served: Served, one: Prepared) -> list[Contested]:
-        """Return the field that an autoscaler of the namespace writes."""
-        spec, namespace = one.manifest.get("spec"), one.which["namespace"]
-        if not isinstance(spec, dict) or spec.get("replicas") is None:
-            return []
-        path = _AUTOSCALERS.format(quote(namespace, safe=""))
-        return list(scaled_by(one.manifest, served, await self._once(self._list, path)))
+    async def _scaled(
+        self, served: Served, one: Prepared, every_one: Sequence[Prepared]
+    ) -> list[Contested]:
+        """Return the fields that an autoscaler of the namespace writes, or of the same input."""
+        namespace = one.which["namespace"]
+        given = [each for each in every_one if each.which["namespace"] == namespace]
+        scalers = [each.manifest for each in given]
+        if get(one.manifest, "spec", "replicas") is not ABSENT:
+            names = {each.which["name"] for each in given if each.which["kind"] == _AUTOSCALER}
+            path = _AUTOSCALERS.format(quote(namespace, safe=""))
+            live = await self._once(self._list, path)
+            scalers += [each for each in live if get(each, "metadata", "name") not in names]
+        return list(scaled_by(one.manifest, served, scalers))
 
     async def _once(self, read: Callable[..., Awaitable[T]], *words: object) -> T:
         """Read what several objects need once, also for those that ask while it is read."""

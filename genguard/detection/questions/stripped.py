@@ -21,7 +21,7 @@ from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
 from genguard.detection.since import first_version
 from genguard.detection.values import digest_of
-from genguard.detection.write import NAMES, Write, name_of
+from genguard.detection.write import Write, is_policy, name_of
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Path, from_pointer, to_field_path
 from genguard.objects.shown import listed
@@ -125,9 +125,9 @@ class Stripped(Question):
             known = known if which in known else (*known, which)[-_LEAST:]
             self._stripped.put((write.kind, field), known)
             names, _ = write.called.about((pointer,), again=False)
-            is_policy = bool(names) and all(map(_is_policy, names))
-            if is_first if is_policy else since or len(known) >= _LEAST:
-                is_minor = is_minor and is_policy
+            by_policy = bool(names) and all(map(is_policy, names))
+            if is_first if by_policy else since or len(known) >= _LEAST:
+                is_minor = is_minor and by_policy
                 told[pointer] = to_field_path(from_pointer(field)).replace(".*", "[*]")
                 versions |= {since} if since else set()
         if told:
@@ -139,8 +139,3 @@ class Stripped(Question):
                 said += f"; it is built with an API older than Kubernetes {since}"
             more = {"minor": is_minor, "evidence": evidence, "pace": _SECONDS_STRIPPED}
             yield signal(STRIPPED, write, Blame.OTHERS, told, said, **more)
-
-
-def _is_policy(webhook: str) -> bool:
-    """Whether the name of a webhook says that it takes away what is not allowed."""
-    return any(word in webhook.lower() for word in NAMES["policies"])

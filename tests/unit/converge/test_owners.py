@@ -55,12 +55,32 @@ def test_an_owner_who_wants_another_value_will_write_it_back(case):
     assert all(one.field == "spec.replicas" for one in found)
 
 
-def test_where_nobody_said_who_applies_an_applier_may_be_the_one():
-    for manager in ("argocd-controller", "some-tool"):
-        (found,) = owned(stored(5, manager, "Apply"), None)
-        assert found.level is Level.NOTE
-    (found,) = owned(stored(5), None)
-    assert found.level is Level.FIGHT
+@table("converge/applied_by_another.yaml", "manager", "owns", "level")
+def test_where_nobody_said_who_applies_a_known_tool_may_be_the_one(case):
+    fields = {"f:data": {f"f:{name}": {} for name in case["owns"]}}
+    rest = {"f:data": {f"f:{name}": {} for name in {"a", "b", "c"} - {*case["owns"]}}}
+    live = {
+        "metadata": {
+            "managedFields": [
+                {"manager": case["manager"], "operation": "Apply", "fieldsV1": fields},
+                {"manager": "rest", "operation": "Update", "fieldsV1": rest},
+            ]
+        },
+        "data": {"a": "1", "b": "2", "c": "3"},
+    }
+    manifest = {"data": {"a": "9", "b": "2", "c": "3"}}
+    known = blame_live(FoundObject("", "", "", "", "web", ""), live, None).fields
+    (found,) = owned_by_others(manifest, live, known, None)
+    assert found.level == case["level"], case.because
+
+
+@table("converge/whole.yaml", "asked", "stored", "fields", "fights")
+def test_an_empty_list_or_object_is_a_value_where_it_is_owned_as_a_whole(case):
+    owner = {"manager": "other", "operation": "Apply", "fieldsV1": case["fields"]}
+    live = {**case["stored"], "metadata": {"managedFields": [owner]}}
+    known = blame_live(FoundObject("", "", "", "", "web", ""), live, None).fields
+    found = owned_by_others(case["asked"], live, known, None)
+    assert [one.field for one in found] == case["fights"], case.because
 
 
 def at(user, manager, second):
@@ -123,12 +143,11 @@ def test_a_field_that_only_the_log_knows_counts_where_it_was_removed(removed, co
     assert list(joined([row], [])) == [row]
 
 
-@table("converge/scaled.yaml", "target", "manifest", "count")
-def test_an_autoscaler_writes_the_replicas_of_its_target(case):
-    scaler = {"metadata": {"name": "web"}, "spec": {"scaleTargetRef": case["target"]}}
-    found = list(scaled_by(case.get("manifest", MANIFEST), DEPLOYMENTS, [scaler]))
-    assert len(found) == case["count"], case.because
-    assert all(one.parties[0].name == "HorizontalPodAutoscaler web" for one in found)
+@table("converge/scaled.yaml", "scaler", "manifest", "fields")
+def test_an_autoscaler_writes_fields_of_its_target(case):
+    found = list(scaled_by(case.get("manifest", MANIFEST), DEPLOYMENTS, [case["scaler"]]))
+    assert [one.field for one in found] == case["fields"], case.because
+    assert all(one.level is Level.FIGHT for one in found)
 
 
 def test_two_manifests_of_one_object_may_not_want_different_values():
