@@ -5,7 +5,7 @@ Bounded in webhooks, kinds and fields; paths alone are kept.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -13,21 +13,27 @@ import msgspec
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import Operation
 from genguard.detection.changes import Change
+from genguard.detection.sample import field_name
 from genguard.detection.write import Write
-from genguard.objects.fields import from_pointer, to_field_path
+from genguard.objects.fields import Path, from_pointer, to_pointer
 
 _MOST: Final = 1_000
 """Webhooks, each with one kind and operation."""
-_MOST_FIELDS: Final = 30
-_MOST_LEAVES: Final = 60
+_MOST_FIELDS: Final = 60
+"""Of each; of more the rarest is forgotten, so that names which are new each time push out none."""
+_MOST_OF_WRITE: Final = 30
+_MOST_LEAVES: Final = 500
 """Of one write."""
 _SHOWN: Final = 8
-_DEPTH: Final = {"adds": 4, "replaces": 6, "removes": 6}
-"""Steps of a path: what a container has that is added is not told one by one."""
+_WORST_FIRST: Final = "removes", "replaces", "adds"
+
+
+_Step = tuple[str, str]
+"""What is done, and to which field."""
 
 
 class Deed(msgspec.Struct, frozen=True, rename="camel"):
-    """What a webhook does to a field of any object of a kind, and in how many writes."""
+    """What a webhook does to a field, any item of a list as `*`, and in how many writes."""
 
     does: str
     field: str
@@ -39,7 +45,7 @@ class Deeds(msgspec.Struct, frozen=True, rename="camel"):
 
     called   writes that it was called for, and that were compared; changed: those of them that
              came out otherwise
-    shared   the changed ones for which others were called as well
+    shared   the changed ones in which another one may have done a part of it
     does     the fields that it changes most often
     """
 
@@ -55,7 +61,7 @@ class _Count(msgspec.Struct, gc=False):
     called: int = 0
     changed: int = 0
     shared: int = 0
-    fields: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    fields: Counter[_Step] = msgspec.field(default_factory=Counter)
 
 
 class Tally:
@@ -69,22 +75,23 @@ class Tally:
         names = write.called.first
         if not names or write.content.webhook is None:
             return
-        made = write.all_of_webhooks() or ()
+        steps = _steps((write.all_of_webhooks() or ())[:_MOST_LEAVES]) if write.is_mutated else {}
+        who = {one: write.called.about((at,), again=False)[0] for one, at in steps.items()}
+        place = write.operation, write.kind
         for name in names:
-            key = name, write.operation, write.kind
+            key = name, *place
             count = self._counts.get(key)
             if count is None:
                 if len(self._counts) >= _MOST:
                     continue
                 count = self._counts[key] = _Count()
             count.called += 1
-            mine = [one for one in made[:_MOST_LEAVES] if _may_have_made(write, name, one)]
+            mine = [one for one, may in who.items() if name in may]
             if mine:
                 count.changed += 1
-                count.shared += len(names) > 1 and len(mine) == len(made)
-                for step in dict.fromkeys(map(_deed, mine)):
-                    if step in count.fields or len(count.fields) < _MOST_FIELDS:
-                        count.fields[step] += 1
+                count.shared += any(len(who[one]) > 1 for one in mine)
+                for step in mine:
+                    _add(count.fields, step)
 
     def of(self, webhook: str) -> Iterator[Deeds]:
         """Yield what a webhook (`configuration/webhook`) does to each kind."""
@@ -98,11 +105,36 @@ class Tally:
                 yield Deeds(operation, of, *counts, does)
 
 
-def _may_have_made(write: Write, name: str, change: Change) -> bool:
-    return name in write.called.about((change.pointer,), again=False)[0]
+def _add(fields: Counter[_Step], step: _Step) -> None:
+    if step not in fields and len(fields) >= _MOST_FIELDS:
+        del fields[min(fields, key=fields.__getitem__)]
+    fields[step] += 1
 
 
-def _deed(change: Change) -> tuple[str, str]:
-    does = "removes" if change.removed else "adds" if change.added else "replaces"
-    steps = ["*" if one.isdecimal() else one for one in from_pointer(change.pointer)]
-    return does, to_field_path(steps[: _DEPTH[does]]).replace(".*", "[*]")
+def _steps(made: Sequence[Change]) -> dict[_Step, str]:
+    """Return what is done to which fields, with a pointer of each.
+
+    An item of a list that is added or removed as a whole is one field: what tells it apart is.
+    """
+    items = {(one.key[:-1], one.removed) for one in made if _makes_item(one)}
+    told: set[tuple[str, Path]] = set()
+    found: dict[_Step, str] = {}
+    for one in made:
+        depths = range(2, len(one.key)) if items else ()
+        depth = next((n for n in depths if (one.key[:n], one.removed) in items), None)
+        key = one.key[:depth]
+        does = "removes" if one.removed else "adds" if one.added else "replaces"
+        if (does, key) not in told:
+            told.add((does, key))
+            tokens = from_pointer(one.pointer)[:depth]
+            names = [at if at == part else "*" for at, part in zip(tokens, key, strict=False)]
+            found.setdefault((does, field_name(key, to_pointer(names))), to_pointer(tokens))
+    worst = sorted(found, key=lambda step: _WORST_FIRST.index(step[0]))
+    return {step: found[step] for step in worst[:_MOST_OF_WRITE]}
+
+
+def _makes_item(one: Change) -> bool:
+    """Whether it is the name by which an item is told from others, and comes or goes with it."""
+    field = one.key[-1]
+    item = str(one.key[-2]) if len(one.key) > 1 else ""
+    return (one.added or one.removed) and item.startswith((f"{field}#", f"{field}="))
