@@ -17,7 +17,7 @@ from genguard.audit.event import TOO_DEEP, UNFINISHED, audit_kind, see_events, w
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detection import Detection
-from genguard.detection.finding import Actor, Finding, labels
+from genguard.detection.finding import Actor, Finding, labels_of
 from genguard.detection.fix import with_fix
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
@@ -216,7 +216,7 @@ def _finding_row(line: ReplayLine) -> str:
     target = "/".join(part for part in (found["namespace"], found["name"]) if part)
     if "objects" in line:
         target = f"and {line['objects']['count'] - 1:,} more"
-    actors = ", ".join(labels(msgspec.convert(line["actors"], list[Actor])))
+    actors = ", ".join(labels_of(msgspec.convert(line["actors"], list[Actor])))
     detector = f"{'└ ' if line.get('causedBy') or line.get('partOf') else ''}{line['detector']}"
     return (
         f"{line['severity']:8} {detector:28} {found['resource']:24} {target:40} "

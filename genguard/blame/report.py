@@ -14,7 +14,7 @@ import msgspec
 
 from genguard.blame.managed import BEFORE_FIRST_APPLY, Manager, owners, taken
 from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
-from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, labels_of
 from genguard.objects.metadata import SET_BY_SERVER, parse_time
 from genguard.objects.shown import few
 
@@ -106,7 +106,7 @@ class Changer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def label(self) -> str:
         """As people read it."""
-        return Actor(self.type, self.name, "", self.confidence).label
+        return labels_of((Actor(self.type, self.name, "", self.confidence),))[0]
 
 
 class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from genguard.detection.finding import Actor, Finding, FoundObject, Severity, labels
+from genguard.detection.finding import Actor, Finding, FoundObject, Severity, labels_of
 from genguard.generation.table import load_rows
 from genguard.objects.served import Served
 from genguard.objects.shown import printable
@@ -41,7 +41,7 @@ class Culprit(msgspec.Struct, frozen=True, rename="camel"):
     over: bool
 
     def __str__(self) -> str:
-        who = ", ".join(labels(self.actors)[:_SHOWN]) or "not known who"
+        who = ", ".join(labels_of(self.actors)[:_SHOWN]) or "not known who"
         over = "over: " if self.over else ""
         return printable(f"{over}{who}: {self.message}; genguard explain finding/{self.finding}")
 

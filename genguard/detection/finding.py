@@ -1,10 +1,11 @@
 """A finding: this loop, on this object, these fields, this actor, since then."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from math import inf
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -57,27 +58,29 @@ class Actor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     confidence: Confidence
     processes: tuple[str, ...] = ()
 
-    @property
-    def label(self) -> str:
-        """As people read it, alone."""
-        return self.said(self.name)
 
-    def said(self, name: str) -> str:
-        """Return a name as people read it: a policy's says nothing of what it is, others' do."""
-        kind = "policy " if self.type == "policy" else ""
-        processes = f", from {' and '.join(self.processes)}" if self.processes else ""
-        return f"{kind}{name} ({self.confidence}{processes})"
-
-
-def labels(actors: Iterable[Actor]) -> list[str]:
-    """Return actors as people read them; those of one name are told apart by field manager."""
-    known = tuple(actors)
-    names = Counter(one.name for one in known)
+def names_of(
+    actors: Sequence[Actor], name: Callable[[Actor], str] = attrgetter("name")
+) -> list[str]:
+    """Return the names of actors; of two with one name each has its field manager as well."""
+    known = Counter((one.type, one.name) for one in actors)
     return [
-        one.said(f"{one.name} as {one.field_manager}")
-        if names[one.name] > 1 and one.field_manager
-        else one.label
-        for one in known
+        f"{name(one)} as {one.field_manager}"
+        if one.field_manager and known[one.type, one.name] > 1
+        else name(one)
+        for one in actors
+    ]
+
+
+def labels_of(actors: Sequence[Actor]) -> list[str]:
+    """Return actors as people read them, also two of one name by manager and processes.
+
+    A webhook is known by its slash, a policy by nothing in its name.
+    """
+    return [
+        f"{'policy ' * (one.type == 'policy')}{name} "
+        f"({', from '.join(filter(None, (one.confidence, ' and '.join(one.processes))))})"
+        for name, one in zip(names_of(actors), actors, strict=True)
     ]
 
 
@@ -261,4 +264,4 @@ class Finding(
     @property
     def actor_labels(self) -> str:
         """The actors, as alerts, Events and reports name them."""
-        return ", ".join(labels(self.actors)) or "unknown"
+        return ", ".join(labels_of(self.actors)) or "unknown"

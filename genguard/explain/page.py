@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.detection.finding import Finding, FixStep, labels
+from genguard.detection.finding import Finding, FixStep, labels_of
 from genguard.detection.sample import WriteDiff
 from genguard.explain.explanation import (
     DELETION,
@@ -210,7 +210,7 @@ def finding_page(found: Finding) -> Iterator[FindingLine]:
         f"{found.severity}, {found.state}, {found.count}x, {found.first_seen} to {found.last_seen}",
         "  when    ",
     )
-    yield FindingLine(", ".join(labels(found.actors)) or "not known", "  who     ")
+    yield FindingLine(", ".join(labels_of(found.actors)) or "not known", "  who     ")
     fields = [to_field_path(from_pointer(path)) for path in found.paths]
     yield FindingLine(", ".join(fields) or "no field in particular", "  fields  ")
     if found.diff is not None:

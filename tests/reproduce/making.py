@@ -62,10 +62,7 @@ def loaded(folder: Path) -> ModuleType:
 def red_for(
     folder: Path, webhook: Callable[[dict[str, Any]], Any] | None = None, **environment: str
 ) -> dict[str, list[str]]:
-    """What the test of a folder fails for: who does it, by detector; {} where it passes.
-
-    webhook  in place of the one that the recording shows
-    """
+    """What the test of a folder fails for, with this webhook: who does it, by detector."""
     with mock.patch.dict(os.environ, environment):
         module = loaded(folder)
         if webhook is not None:
@@ -78,7 +75,6 @@ def red_for(
 
 
 def written(made: Reproducer, folder: Path) -> Path:
-    """The folder with the files that are handed over."""
     for file, content in folder_of(made).items():
         (folder / file).write_bytes(content)
     return folder

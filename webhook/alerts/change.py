@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from genguard.detection.finding import Finding, Severity
+from genguard.detection.finding import Finding, Severity, names_of
 from webhook.telemetry.logs import LOGGER, is_heard
 
 _MESSAGE: Final = "finding %s"
@@ -96,7 +96,10 @@ async def log_changes(changes: tuple[Change, ...], findings: tuple[Finding, ...]
             "namespace": where.namespace,
             "name": where.name,
             "paths": finding.paths,
-            "actors": [f"{one.type} {one.name} ({one.confidence})" for one in finding.actors],
+            "actors": [
+                f"{one.type} {name} ({one.confidence})"
+                for one, name in zip(finding.actors, names_of(finding.actors), strict=True)
+            ],
             "count": finding.count,
             "what": finding.message,
             **({"causedBy": finding.caused_by} if finding.caused_by else {}),

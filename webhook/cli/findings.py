@@ -11,7 +11,7 @@ import msgspec
 from genguard.audit.event import ObjectReference
 from genguard.blame.audited import kind_in_log
 from genguard.detection.causes import beneath_causes
-from genguard.detection.finding import Finding, FoundObject, Severity, labels
+from genguard.detection.finding import Finding, FoundObject, Severity, labels_of
 from genguard.detection.questions import FINDINGS
 from genguard.detection.questions.numbers import HOW, WriterHonesty
 from genguard.generation.table import load_rows
@@ -214,7 +214,7 @@ def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:
     is_ending = one.is_ending(now)
     first, last = (_shown_age(_age(at, now)) for at in (one.first_seen, one.last_seen))
     fields = ", ".join(to_field_path(from_pointer(path)) for path in one.paths)
-    who = ", ".join(labels(one.actors)) or "not known"
+    who = ", ".join(labels_of(one.actors)) or "not known"
     texts = [f"{'└ ' if below else ''}{one.detector}", one.about, str(one.count), last]
     texts += [first, fields, who, one.message] if wide else [who]
     return (

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, names_of
 from genguard.detection.questions import FINDINGS
 from genguard.detection.questions.turned import Turned
 from genguard.detection.sample import ShownField, ShownValue, WriteDiff, field_name
@@ -55,7 +55,7 @@ def culprit(found: Finding) -> Culprit:
         return Culprit(NOBODY, several=False, hint="")
     surest = min((one.confidence for one in actors), key=lambda one: one.rank)
     several = [one for one in actors if one.confidence is surest]
-    names = sorted({short_name(one) for one in several})
+    names = sorted({*names_of(several, short_name)})
     is_one_of = surest is Confidence.POSSIBLE and len(names) > 1
     hint = "" if surest is Confidence.CERTAIN or is_one_of else _HINTS[surest]
     joined = listed(names, _MOST_NAMES, "or" if is_one_of else "and")

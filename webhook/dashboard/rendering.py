@@ -10,7 +10,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from genguard.detection.finding import Finding, Severity
+from genguard.detection.finding import Finding, Severity, names_of
 from genguard.objects.shown import json_line, printable
 from webhook.dashboard.headlines import damaged, happening
 from webhook.dashboard.page import link, ranges
@@ -46,7 +46,7 @@ def _environment() -> Environment:
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
     made.filters.update(word=word)
     made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
-    made.globals.update(goes_on=GOES_ON)
+    made.globals.update(goes_on=GOES_ON, names_of=names_of)
     made.globals.update(shown_severity=shown_severity, happening=happening, damaged=damaged)
     return made
 

@@ -18,7 +18,7 @@ from certs.inspect import explain_failure
 from certs.pem import MalformedPEMError, read_certificates
 from genguard.admission.matching import Writes, read_configurations
 from genguard.admission.review import Phase
-from genguard.detection.finding import Severity, labels
+from genguard.detection.finding import Severity, labels_of
 from genguard.detection.suspects import Suspects
 from genguard.generation.strategy import UnknownServerVersionError, parse_version
 from genguard.linting.checks.order import order_genguard, registrations_reverted
@@ -477,7 +477,7 @@ def culprits(facts: Facts) -> Iterator[Told]:
         if one.severity is not Severity.INFO and one.above not in known
     ]
     for one in found[:_FEW]:
-        who = ", ".join(labels(one.actors)[:_FEW]) or "not known who"
+        who = ", ".join(labels_of(one.actors)[:_FEW]) or "not known who"
         told = {"about": one.about, "message": one.message, "count": one.count, "id": one.id}
         yield warn("found", who=who, **told)
     if len(found) > _FEW:

@@ -18,8 +18,8 @@ from webhook.dashboard.headlines import (
 KIND_OF = kinds([("example.org", "widgets", "Widget")])
 
 
-def actor(name: str, confidence: Confidence = Confidence.CERTAIN, sort: str = "webhook") -> Actor:
-    return Actor(sort, name, "", confidence)
+def actor(name: str, level=Confidence.CERTAIN, sort: str = "webhook", manager: str = "") -> Actor:
+    return Actor(sort, name, manager, level)
 
 
 def test_each_detector_has_words_of_its_own():
@@ -33,7 +33,9 @@ def test_each_detector_has_words_of_its_own():
 @table("dashboard/headlines.yaml", "actors", "words")
 def test_who_does_it_is_named_as_surely_as_it_is_known(case):
     actors = (one.split() for one in case["actors"])
-    known = tuple(actor(name, Confidence(level), sort) for sort, name, level in actors)
+    known = tuple(
+        actor(name, Confidence(level), sort, *more) for sort, name, level, *more in actors
+    )
     found = headline(finding(actors=known), KIND_OF)
     assert found == f"{case['words']} observedGeneration of Deployment shop/web", case.because
 

@@ -7,8 +7,9 @@ import pytest
 
 from genguard.detection.changes import LONGEST_NAME, MOST_LEAVES, Change, changes
 from genguard.detection.diff import Diff, between, compare, digests
-from genguard.detection.finding import Actor, Confidence, labels
+from genguard.detection.finding import Actor, Confidence, labels_of
 from genguard.objects.fields import fields_of
+from tests.cases_loader import table
 
 MANY = range(MOST_LEAVES + 10)
 
@@ -50,21 +51,10 @@ def test_nor_can_results_of_which_not_all_is_known():
     assert between(some, many) is between(many, some) is None
 
 
-@pytest.mark.parametrize(
-    ("type_", "name", "told"),
-    [
-        ("webhook", "mmm/h.example.org", "mmm/h.example.org (likely)"),
-        ("user", "alice", "alice (likely)"),
-        ("policy", "pins", "policy pins (likely)"),
-    ],
-)
-def test_an_actor_is_told_as_people_read_it(type_, name, told):
-    assert Actor(type_, name, "kubectl", Confidence.LIKELY).label == told
-
-
-def test_the_processes_of_a_user_are_told_with_it():
-    one = Actor("user", "operator", "", Confidence.CERTAIN, ("pod-a", "pod-b"))
-    assert one.label == "operator (certain, from pod-a and pod-b)"
+@table("findings/labels.yaml", "actors", "told")
+def test_actors_are_told_as_people_read_them_and_two_of_one_name_apart(case):
+    made = [Actor(*one[:3], Confidence.LIKELY, *one[3:]) for one in case["actors"]]
+    assert ", ".join(labels_of(made)) == case["told"], case.because
 
 
 X, Y = {"name": "x", "o": {"a": 1, "b": 1}}, {"name": "y"}
@@ -148,10 +138,3 @@ def test_a_long_name_of_a_field_is_cut_and_told_from_others_by_a_digest():
     assert len(name) < LONGEST_NAME
     assert key_of({f"{long}y": 1}) != (name,)
     assert key_of({"x" * LONGEST_NAME: 1}) == ("x" * LONGEST_NAME,)
-
-
-def test_two_of_one_user_are_told_apart_by_their_managers():
-    by = [Actor("user", "admin", one, Confidence.LIKELY) for one in ("kubectl-edit", "flux", "")]
-    told = ["admin as kubectl-edit (likely)", "admin as flux (likely)", "admin (likely)"]
-    assert labels(by) == told
-    assert labels(by[:1]) == ["admin (likely)"]
