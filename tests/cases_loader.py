@@ -63,8 +63,17 @@ def table(where: str, *keys: str) -> Any:
     return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
 
 
+def read_beside(module: str, name: str) -> Any:
+    """What a YAML file beside a module holds: `read_beside(__file__, "names.yaml")`."""
+    return _load(Path(module).with_name(name))
+
+
+def _load(file: Path) -> Any:
+    return yaml.load(file.read_text("utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
+
+
 def _read(file: Path, known: set[str]) -> Iterator[Case]:
-    document = yaml.load(file.read_text("utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
+    document = _load(file)
     rows = document if isinstance(document, list) else [document]
     for number, row in enumerate(rows, start=1):
         name = f"{file.stem}-{number}" if isinstance(document, list) else file.stem

@@ -2,20 +2,15 @@
 
 import copy
 import re
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from genguard.status.evaluate import evaluate
 from genguard.status.view import Past, StatusView
-from tests.cases_loader import Case
+from tests.cases_loader import Case, read_beside
 
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
-GOOD: dict[str, dict[str, Any]] = yaml.load(
-    Path(__file__).with_suffix(".yaml").read_text("utf-8"), yaml.CSafeLoader
-)
+GOOD: dict[str, dict[str, Any]] = read_beside(__file__, "statuses.yaml")
 KEYS = ("object", "of", "with", "without", "ready", "settled", "health", "reasons")
 """What every row of a table of views holds, besides what it says of other fields."""
 _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")

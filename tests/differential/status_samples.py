@@ -11,11 +11,9 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests.cases_loader import read_beside
 from tests.scenarios import recording
 
 Document = dict[str, Any]
@@ -29,7 +27,7 @@ _GENERAL = 0.3
 
 @cache
 def _catalogue() -> dict[str, Any]:
-    return yaml.load(Path(__file__).with_name("status_samples.yaml").read_text(), yaml.CSafeLoader)
+    return read_beside(__file__, "status_samples.yaml")
 
 
 def generated(seed: int, at: float, each: int) -> Iterator[Document]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import web
 
+from tests.cases_loader import read_beside
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.e2e.installations import (
@@ -27,7 +27,7 @@ from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.verbs import Verb, run
 from tests.faults.faulty_api import FaultyApi, healthy, status
 
-STEPS = yaml.safe_load(Path(__file__).with_name("install_steps.yaml").read_text())
+STEPS = read_beside(__file__, "install_steps.yaml")
 SERVER, REGISTERING = STEPS["server"], STEPS["registering"]
 
 

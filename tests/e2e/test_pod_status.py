@@ -7,12 +7,11 @@ Writes of status: pkg/kubelet/status/status_manager.go:syncPod, pkg/util/pod:Pat
 import copy
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.cases_loader import read_beside
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import RECORD, Genguard
@@ -23,7 +22,7 @@ from tests.e2e.statuses import Shop
 NAMESPACE = "played-pods"
 NODE = "played"
 GATE = "gate.example.org/up"
-STATUSES = yaml.safe_load(Path(__file__).with_name("kubelet_statuses.yaml").read_text())
+STATUSES = read_beside(__file__, "kubelet_statuses.yaml")
 STRATEGIC = "application/strategic-merge-patch+json"
 
 

@@ -1,14 +1,13 @@
 """The dashboard is one that Grafana loads, and shows what genguard exports."""
 
 import re
-from pathlib import Path
 
 import yaml
 
+from tests.cases_loader import read_beside
 from tests.monitoring.queries import DASHBOARD, dashboard, dashboard_queries, families, panels
 from tests.monitoring.rules import MONITORING
 
-NOT_SHOWN = Path(__file__).with_name("not_shown.yaml")
 PROMETHEUS = {"type": "prometheus", "uid": "${datasource}"}
 
 
@@ -39,7 +38,7 @@ def test_every_panel_asks_the_chosen_data_source_cluster_and_namespace() -> None
 
 def test_every_metric_that_genguard_exports_is_in_it_or_said_not_to_be(exported: set[str]) -> None:
     asked = {name for query in dashboard_queries() for name in families(query.expression)}
-    assert exported - asked <= set(yaml.safe_load(NOT_SHOWN.read_text()))
+    assert exported - asked <= set(read_beside(__file__, "not_shown.yaml"))
 
 
 def test_kustomize_brings_it_to_grafanas_sidecar() -> None:

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cases_loader import read_beside
 from tests.monitoring.binaries import binary
 from tests.monitoring.rules import BY_DETECTOR, RUNBOOK_URL, alerts, write_rules
 
-CASES: list[dict[str, Any]] = yaml.load(
-    Path(__file__).with_name("cases.yaml").read_text(), yaml.CSafeLoader
-)
+CASES: list[dict[str, Any]] = read_beside(__file__, "cases.yaml")
 RULES = alerts()
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
+from tests.cases_loader import read_beside
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
@@ -24,7 +24,7 @@ WHERE = "rights"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-TABLE = yaml.safe_load(Path(__file__).with_name("verbs.yaml").read_text())
+TABLE = read_beside(__file__, "verbs.yaml")
 
 
 class Row(NamedTuple):
