@@ -11,36 +11,15 @@ from genguard.status.evaluate import evaluate
 from genguard.status.kinds import KINDS
 from genguard.status.published import verdicts
 from genguard.status.view import Blocks, Health, Past, StatusView
+from tests.cases_loader import read_beside
 from tests.property.strategies import GENERATIONS, JSON, ODD_STATUSES, SCALARS, SMALL, optional
 from tests.statuses import GOOD, NOW
 
+WORDS = read_beside(__file__, "words.yaml")
 TIMES = st.sampled_from(["2027-01-15T07:59:59Z", "2027-01-15T06:00:00Z", "yesterday", ""])
 CONDITIONS = st.lists(
     optional(
-        type=st.sampled_from(
-            [
-                "Ready",
-                "Available",
-                "Progressing",
-                "Reconciling",
-                "Stalled",
-                "Failed",
-                "Degraded",
-                "Succeeded",
-                "Complete",
-                "ReplicaFailure",
-                "PodScheduled",
-                "AbleToScale",
-                "ScalingActive",
-                "Established",
-                "Settled",
-                "Converged",
-                "Health",
-                "Healthy",
-                "TrafficReady",
-                "Odd",
-            ]
-        ),
+        type=st.sampled_from(WORDS["conditions"]),
         status=st.sampled_from(["True", "False", "Unknown", "Odd"]),
         reason=st.sampled_from(["NewReplicaSetAvailable", "ProgressDeadlineExceeded", "a b", ""]),
         observedGeneration=GENERATIONS,
@@ -48,28 +27,7 @@ CONDITIONS = st.lists(
     ),
     max_size=3,
 )
-COUNTS = st.fixed_dictionaries(
-    {},
-    optional=dict.fromkeys(
-        [
-            "replicas",
-            "readyReplicas",
-            "availableReplicas",
-            "updatedReplicas",
-            "currentReplicas",
-            "terminatingReplicas",
-            "desiredNumberScheduled",
-            "numberReady",
-            "numberAvailable",
-            "updatedNumberScheduled",
-            "currentHealthy",
-            "desiredHealthy",
-            "succeeded",
-            "reconciledGeneration",
-        ],
-        SMALL | SCALARS,
-    ),
-)
+COUNTS = st.fixed_dictionaries({}, optional=dict.fromkeys(WORDS["counts"], SMALL | SCALARS))
 STANDARD = st.fixed_dictionaries(
     {},
     optional={
@@ -87,9 +45,7 @@ STATUS = st.builds(
     optional(
         observedGeneration=SMALL | GENERATIONS,
         conditions=CONDITIONS | JSON,
-        phase=st.sampled_from(
-            ["Running", "Succeeded", "Failed", "Pending", "Bound", "Lost", "Active"]
-        ),
+        phase=st.sampled_from(WORDS["phases"]),
         loadBalancer=JSON,
         meta=STANDARD | optional(conditions=CONDITIONS | JSON, observedGeneration=SMALL) | JSON,
     ),
