@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tests.cases_loader import read_beside
 from tests.e2e.culprits import deployment
 from tests.scenarios.recording import read_audit, read_lines
 
@@ -44,34 +45,7 @@ HEADERS = {
 """Of each request: a client may send more than is asked of it. The last has its span exported."""
 LAST = "secrets"
 """The resource of the last reviews."""
-SCENES = (
-    "a-field-that-the-stored-version-does-not-know",
-    "observed-generation-raised-at-the-beginning",
-    "cleaned-away-and-made-again",
-    "conditions-cleared",
-    "conditions-dropped",
-    "conditions-of-a-pod-without-generation",
-    "creation-refused-by-a-policy",
-    "custom-status-zeroed",
-    "empty-ingress-put-again",
-    "fields-dropped-by-an-old-struct",
-    "finalizer-added-and-removed-by-turns",
-    "generation-chased-without-status-subresource",
-    "label-taken-away-by-a-webhook",
-    "mutation-that-never-settles",
-    "observed-generation-in-the-future",
-    "observed-generation-never-moves",
-    "phase-overwritten",
-    "pod-status-loop",
-    "pod-template-stamped",
-    "ready-true-unknown-true",
-    "replicas-pinned",
-    "status-flipped-by-two-replicas-of-a-controller",
-    "status-of-a-bound-pod-by-a-stranger",
-    "status-rewritten-by-its-own-watch",
-    "terminating-replicas-dropped",
-    "two-controllers-chase-each-other",
-)
+SCENES = tuple(read_beside(__file__, "scenes.yaml"))
 WHERE = "conditions-cleared"
 """The namespace of the loops of this module."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
