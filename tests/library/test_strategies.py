@@ -1,65 +1,25 @@
 """Objects made from the schema of a definition: an API server takes them, and failures shrink."""
 
+import copy
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
 from genguard.testing import FakeApiServer, NotConvergedError, assert_converges, objects_of
+from tests.cases_loader import read_beside
 
-SPEC = {
-    "type": "object",
-    "required": ["schedule", "targets"],
-    "properties": {
-        "schedule": {"type": "string", "pattern": "^[0-9]{1,2} [0-9]{1,2}$"},
-        "replicas": {"type": "integer", "minimum": 1, "maximum": 5},
-        "mode": {"type": "string", "enum": ["Full", "Delta"]},
-        "paused": {"type": "boolean"},
-        "labels": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 5}},
-        "port": {"x-kubernetes-int-or-string": True},
-        "targets": {
-            "type": "array",
-            "minItems": 1,
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["name"],
-            "items": {
-                "type": "object",
-                "required": ["name"],
-                "properties": {
-                    "name": {"type": "string", "minLength": 1},
-                    "until": {"type": "string", "format": "date-time", "nullable": True},
-                },
-            },
-        },
-    },
-}
-STATUS = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+DEFINITION = read_beside(__file__, "backups.yaml")
+SPEC = DEFINITION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+BACKUPS = "backups.example.org"
 
 
 def definition(spec: dict[str, Any]) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {"spec": spec, "status": STATUS}}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": schema},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "backups.example.org"},
-        "spec": {
-            "group": "example.org",
-            "scope": "Namespaced",
-            "names": {"plural": "backups", "kind": "Backup"},
-            "versions": [version],
-        },
-    }
-
-
-DEFINITION = definition(SPEC)
-BACKUPS = "backups.example.org"
+    """The same with another schema of spec."""
+    found = copy.deepcopy(DEFINITION)
+    (version,) = found["spec"]["versions"]
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
+    return found
 
 
 @settings(max_examples=50)
