@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from genguard.versions import SENT_TO_NO_WEBHOOK
+from tests.cases_loader import read_beside
 from tests.controlplane.client import wait_until
 from tests.controlplane.granting import SYSTEM, granted
 from tests.controlplane.plane import ControlPlane
@@ -24,29 +25,7 @@ WATCHED = {
     for main, _, subresource in [resource.partition("/")]
 }
 """As kubectl writes them."""
-FORBIDDEN = [
-    (("list", "secrets"), "contents of all Secrets"),
-    (("watch", "secrets"), "the same"),
-    (("get", "secrets", "another"), "contents of others' Secrets"),
-    (("get", "configmaps"), "contents that it has no use for"),
-    (("create", "pods"), "a pod with any service account"),
-    (("create", "pods/exec"), "commands in others' pods"),
-    (("patch", "deployments.apps"), "another image in a workload"),
-    (("patch", "deployments.apps/scale"), "a workload that is scaled to nothing"),
-    (("update", "deployments.apps/status"), "status is healed field by field, never replaced"),
-    (("patch", "nodes/status"), "a node that is made to look broken; nodes are not watched"),
-    (("create", "serviceaccounts/token", "genguard"), "credentials that outlive the pod"),
-    (("delete", "events.events.k8s.io"), "traces that are wiped out"),
-    (("delete", "mutatingwebhookconfigurations.admissionregistration.k8s.io"), "others off"),
-    (("update", "mutatingwebhookconfigurations.admissionregistration.k8s.io"), "others led away"),
-    (("create", "validatingwebhookconfigurations.admissionregistration.k8s.io"), "writes refused"),
-    (("update", "leases.coordination.k8s.io", "another"), "the leadership of others"),
-    (("create", "clusterrolebindings.rbac.authorization.k8s.io"), "rights for itself"),
-    (("escalate", "clusterroles.rbac.authorization.k8s.io"), "the same"),
-    (("bind", "clusterroles.rbac.authorization.k8s.io"), "the same"),
-    (("impersonate", "users"), "the rights of others"),
-    (("*", "*.*"), "everything"),
-]
+FORBIDDEN = read_beside(__file__, "forbidden.yaml")
 
 
 @pytest.fixture(scope="module", params=OVERLAYS)
