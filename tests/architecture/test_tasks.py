@@ -8,32 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.architecture.source import shipped
+from tests.cases_loader import read_beside
 
 STARTS = frozenset({"create_task", "ensure_future", "TaskGroup", "Thread", "ThreadPoolExecutor"})
-UNSUPERVISED = {
-    "webhook.tasks.supervisor": ({"create_task": 1}, "the supervisor itself"),
-    "webhook.tasks.threads": (
-        {"ThreadPoolExecutor": 1},
-        "who calls waits, and gets what it raises",
-    ),
-    "webhook.dashboard.page": ({"ThreadPoolExecutor": 1}, "a page waits for it"),
-    "webhook.server.connection": (
-        {"create_task": 2},
-        "one handshake; one listener, which catches and logs what accepting raises",
-    ),
-    "webhook.server.lifecycle": ({"create_task": 1}, "the end of the server"),
-    "webhook.server.recorder": (
-        {"ThreadPoolExecutor": 1},
-        "it drops and counts each line that fails",
-    ),
-    "webhook.server.overload": ({"Thread": 1}, "it ends the process"),
-    "webhook.telemetry.spans": ({"Thread": 1}, "the end of the server"),
-    "webhook.cluster.port_forward": ({"create_task": 1}, "one connection of a verb"),
-    "webhook.cli.errors": ({"ensure_future": 1}, "the verb itself"),
-    "webhook.cli.following": ({"create_task": 2}, "`next_snapshot` raises what they raise"),
-    "webhook.cli.targets": ({"create_task": 1}, "one question about culprits"),
-    "genguard.testing.server": ({"Thread": 2}, "the fake API server of a test"),
-}
+UNSUPERVISED = read_beside(__file__, "unsupervised.yaml")
 """What starts tasks and threads without the supervisor, how often, and why it is seen to fail."""
 
 
