@@ -5,36 +5,14 @@ import json
 from genguard.admission.decode import decode_review
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.selectors import Truth
-from tests.cases_loader import table
+from tests.cases_loader import read_beside, table
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, reviewed
 from webhook.cel.evaluator import reviewed_request
 from webhook.cel.programs import MOST_CONDITIONS, condition
 from webhook.cel.programs import holds as holds_of
 
-STORED = {
-    "metadata": {
-        "name": "web",
-        "generation": 3,
-        "labels": {"app": "web", "team.example.org/x": "red"},
-    },
-    "spec": {
-        "replicas": 3,
-        "template": {
-            "spec": {
-                "containers": [
-                    {
-                        "name": "a",
-                        "image": "reg.example.org/a",
-                        "resources": {"limits": {"cpu": "1"}},
-                    },
-                    {"name": "b", "image": "elsewhere.example.org/b"},
-                ]
-            }
-        },
-    },
-    "status": {"observedGeneration": 1},
-}
+STORED = read_beside(__file__, "stored.yaml")
 
 
 def updated(new=STORED | {"status": {"observedGeneration": 2}}, old=STORED):
