@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from genguard.generation.table import load_rows
 from genguard.objects.selectors import Truth
+from tests.cases_loader import read_beside
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, reviewed
 from tests.unit.detection.evaluating import CONDITIONS
@@ -21,23 +22,7 @@ LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = re.compile(rf"{LABEL}(\.{LABEL})*")  # RFC 1123, what the API server demands of a name
 
 FIRST, LAST = (ALL[name]["metadata"]["name"] for name in ("intent", "mutate"))
-OF_OTHER_PRODUCTS = [
-    "0-first",
-    "00-gatekeeper-mutating-webhook-configuration",
-    "000-genguard-intent",
-    "0500-amazon-eks-fargate-mutation.amazonaws.com",
-    "10-opentelemetry-operator-mutation",
-    "aks-webhook-admission-controller",
-    "gatekeeper-mutating-webhook-configuration",
-    "istio-sidecar-injector",
-    "kyverno-resource-mutating-webhook-cfg",
-    "linkerd-proxy-injector-webhook-config",
-    "vpc-resource-mutating-webhook",
-    "z-last",
-    "zz.example.com",
-    "zzz-last",
-    "zzzzz",
-]
+OF_OTHER_PRODUCTS = read_beside(__file__, "other_registrations.yaml")
 
 
 def rules(name):
