@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases_loader import read_beside
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.nightly import by_day
@@ -10,23 +11,7 @@ from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import complaints, expectations, judge
 from tests.scenarios.stage import define, play
 
-LIVE = (
-    "pod-status-loop",
-    "custom-status-zeroed",
-    "terminating-replicas-dropped",
-    "generation-chased-without-status-subresource",
-    "replicas-pinned",
-    "mutation-that-never-settles",
-    "custom-status-removed-beside-a-condition-that-is-false",
-    "observed-generation-pinned-by-a-policy",
-    "a-child-of-what-two-fight-over",
-    "two-controllers-chase-each-other",
-    "cleaned-away-and-made-again",
-    "update-refused-by-a-policy",
-    "rollouts",
-    "eight-writers-of-one-object",
-    "well-behaved-webhooks",
-)
+LIVE = read_beside(__file__, "live.yaml")
 
 
 @pytest.fixture(scope="module")
