@@ -6,38 +6,17 @@ sentence. What the reader must fill in is a word in capitals, one of PLACEHOLDER
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cases_loader import read_beside
+
 ROOT = Path(__file__).parents[1]
 RUNBOOKS = ROOT / "manifests" / "monitoring" / "runbooks"
-PAGES = (
-    "README.md",
-    "docs/install.md",
-    "docs/status.md",
-    "docs/dashboard.md",
-    "docs/troubleshooting.md",
-    "docs/upgrade.md",
-    "manifests/README.md",
-    "manifests/kind/README.md",
-)
-PLACEHOLDERS: Mapping[str, str] = {
-    "NAMESPACE": "of the object",
-    "KIND": "of the object, as kubectl takes it: deployment",
-    "RESOURCE": "of the object: deployments.apps",
-    "NAME": "of the object",
-    "FILE": "a file of the reader's",
-    "OWNER": "who has published the repository: docs/install.md#what-a-release-has",
-    "IMAGE": "of genguard, that the cluster can pull",
-    "WEBHOOK_CONFIGURATION": "the name of a MutatingWebhookConfiguration",
-    "POLICY": "the name of a MutatingAdmissionPolicy",
-    "CUSTOM_RESOURCE_DEFINITION": "widgets.example.org",
-    "CONDITION": "the type of a condition: Available",
-    "PATCH": "a merge patch, in JSON",
-    "SERVICEACCOUNT": "in NAMESPACE",
-    "USER": "a user name, as an audit log and a finding show it",
-}
+_DATA = read_beside(__file__, "runbook_commands.yaml")
+PAGES: Sequence[str] = _DATA["pages"]
+PLACEHOLDERS: Mapping[str, str] = _DATA["placeholders"]
 MENTIONED = frozenset(
     {"kubectl rollout status", "kubectl scale", "kubectl apply -k", "genguard replay"}
 )
