@@ -10,6 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.cases_loader import read_beside
 from tests.malformed.table import ROWS
 from webhook.cli import VERBS, main
 
@@ -34,13 +35,8 @@ BAD: Final[dict[str, Callable[[Path], Any]]] = {
     "nested without end": content("[" * 50_000),
     "half a document": content('{"kind": "Pod", "metadata": {"na'),
 }
-GOOD_OF_SOME: Final = {
-    ("status", "another kind"): "it judges any kind",
-    ("status", "empty"): "no objects are no fault of theirs",
-    ("lint", "another kind"): "what is no webhook configuration is passed over",
-    ("lint", "empty"): "the same",
-    ("replay", "empty"): "a log that was just rotated",
-}
+_DATA: Final = read_beside(__file__, "files.yaml")
+GOOD_OF_SOME: Final = _DATA["good"]
 """Verbs and files that end well, and why."""
 OF_LINES: Final = ("replay", "blame")
 """Verbs that read one document a line: they report each, and the rest goes on."""
@@ -76,7 +72,7 @@ def it_is_told_in_a_line(verb: str, name: str, path: Path) -> None:
     done = CliRunner().invoke(main, [verb, *size, *ROWS[verb].reads, str(path)])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
     assert "Traceback" not in done.output
-    if (verb, name) in GOOD_OF_SOME:
+    if f"{verb} {name}" in GOOD_OF_SOME:
         assert done.exit_code == 0
         assert len(lines_of(done)) <= 1
         return
@@ -104,50 +100,11 @@ def flags_of_files() -> list[tuple[str, str]]:
     return found
 
 
-BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
-    ("serve", "--tls-cert-file"): ("--tls-private-key-file=FILE",),
-    ("serve", "--tls-private-key-file"): ("--tls-cert-file=FILE",),
-    ("converge", "--argocd-app"): ("-f", "-"),
-    ("converge", "--token-file"): ("-f", "-"),
-    ("install", "--ca-file"): ("--url=https://genguard:1", "-o", "yaml"),
-    ("install", "--cert-dir"): ("-o", "yaml"),
-    ("explain", "--crds"): ("widgets",),
-    ("explain", "--token-file"): ("finding/a",),
-    ("blame", "--token-file"): ("deploy/web",),
-    ("status", "--token-file"): ("deploy/web",),
-    ("wait", "--token-file"): ("deploy/web",),
-    ("wait", "--rules"): ("deploy/web",),
-    ("publish-status", "--rules"): ("widgets.example.org",),
-    ("explain", "--rules"): ("deploy",),
-    ("reproduce", "--crds"): ("finding/a", "-o", "FOLDER", "-"),
-    ("reproduce", "--webhooks"): ("finding/a", "-o", "FOLDER", "-"),
-    ("reproduce", "--output"): ("finding/a", "-"),
-    ("replay", "--crds"): ("-",),
-    ("replay", "--webhooks"): ("-",),
-}
+BESIDE: Final = _DATA["beside"]
 """What a flag needs beside it."""
-CANNOT_SERVE: Final = {
-    "--tls-cert-file": "certificates are read again when they change: they are no flag's fault",
-    "--tls-private-key-file": "the same",
-    "--client-ca-file": "the same",
-    "--record": "a disk",
-}
+CANNOT_SERVE: Final = _DATA["cannot_serve"]
 """Flags of files with which the code is 1, and why; with others it is 2."""
-WELL: Final = {
-    ("serve", "--config", "empty"): "a file with no flag in it",
-    ("reproduce", "--crds", "empty"): "a cluster that defines no resource",
-    ("reproduce", "--webhooks", "empty"): "a cluster without webhooks",
-    ("reproduce", "--output", "missing"): "it is made",
-    ("reproduce", "--output", "a folder"): "it is empty",
-    ("replay", "--crds", "empty"): "a cluster that defines no resource",
-    ("replay", "--webhooks", "empty"): "a cluster without webhooks",
-    ("serve", "--crds", "empty"): "a cluster that defines no resource",
-    ("install", "--cert-dir", "missing"): "it is made",
-    ("install", "--cert-dir", "a folder"): "that is what is wanted",
-    ("serve", "--cert-dir", "missing"): "it is made",
-    ("serve", "--cert-dir", "a folder"): "that is what is wanted",
-    ("explain", "--crds", "empty"): "the kind is not in it, which is another fault",
-}
+WELL: Final = _DATA["well"]
 """Verbs, flags and files that are no fault, and why."""
 IS_APPENDED: Final = ("serve", "--record")
 """What stands in the file is not read."""
@@ -157,7 +114,7 @@ def is_a_fault(verb: str, flag: str, name: str) -> bool:
     """Whether a file is no good for a flag."""
     if (verb, flag) == IS_APPENDED:
         return name == "a folder"
-    return (verb, flag, name) not in WELL
+    return f"{verb} {flag} {name}" not in WELL
 
 
 @pytest.mark.parametrize(("verb", "flag"), flags_of_files())
@@ -169,7 +126,7 @@ def test_a_file_that_a_flag_names_is_told_in_a_line(verb, flag, tmp_path, subtes
 
 
 def a_flags_file_is_told_in_a_line(verb: str, flag: str, name: str, path: Path) -> None:
-    beside = [word.replace("FILE", str(path)) for word in BESIDE.get((verb, flag), ())]
+    beside = [word.replace("FILE", str(path)) for word in BESIDE.get(f"{verb} {flag}", ())]
     if verb == "serve" and "--tls" not in flag and flag != "--cert-dir":
         beside += [f"--cert-dir={path.with_name('certs')}", "--secure-port=0", "--ops-port=0"]
     done = CliRunner().invoke(main, [verb, f"{flag}={path}", *beside], input="")
