@@ -1,29 +1,12 @@
 """Debian's packages of an image, out of its dpkg status file."""
 
+from pathlib import Path
+
 from cyclonedx.model.component import ComponentType
 
 from tools.image_sbom import debian
 
-STATUS = """\
-Package: libc6
-Status: install ok installed
-Architecture: amd64
-Version: 2.36-9+deb12u14
-Description: GNU C Library: Shared libraries
- Contains the standard libraries.
- .
- And a line after an empty one.
-
-Package: old
-Status: deinstall ok config-files
-Architecture: all
-Version: 1
-
-Package: tzdata
-Status: install ok installed
-Architecture: all
-Version: 1:2026b-0
-"""
+STATUS = Path(__file__).with_name("dpkg_status").read_text()
 
 
 def test_each_installed_package_is_a_component_and_what_was_removed_is_none() -> None:
