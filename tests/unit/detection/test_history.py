@@ -13,6 +13,7 @@ from genguard.detection.history import (
     ObjectHistory,
 )
 from genguard.detection.write import Requester
+from tests.cases_loader import table
 from tests.unit.detection.builders import OUTCOME, joined, status, update, with_content
 
 (WRITE,) = joined(
@@ -73,37 +74,17 @@ def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
 REPLICAS, PHASE = ("spec", "replicas"), ("status", "phase")
 
 
-@pytest.mark.parametrize(
-    ("candidates", "shows", "stored", "because"),
-    [
-        ([("1", 5)], ("2", 5), [0], "another version is there now"),
-        ([("1", 5)], ("1", 5), [], "still the one that it was written on"),
-        ([("1", 5)], ("2", 9), [0], "with nobody else on its version it was stored, whatever came"),
-        ([("1", 5), ("1", 6)], ("2", 6), [1], "of two on one version that which is there"),
-        ([("1", 5), ("1", 6)], ("2", 7), [], "neither is there"),
-        ([("1", 5), ("1", 5)], ("2", 5), [0], "no more than one was stored"),
-        (
-            [("1", 5), ("1", 6), ("2", 7)],
-            ("3", 5),
-            [1, 2],
-            "the second of the earlier two is there",
-        ),
-        ([("1", 5), ("2", 6)], ("3", 6), [0, 1], "one after the other"),
-        ([("1", 5), ("2", 6)], ("2", 5), [0], "the other one waits"),
-    ],
-)
-def test_which_writes_were_stored_is_told_by_what_is_stored_later(
-    candidates, shows, stored, because
-):
+@table("facts/stored_later.yaml", "candidates", "shows", "stored")
+def test_which_writes_were_stored_is_told_by_what_is_stored_later(case):
     past = ObjectHistory()
     found = []
-    for number, (base, state) in enumerate(candidates):
-        found.append(past.confirm(later(base, candidates[number - 1][1])))
+    for number, (base, state) in enumerate(case["candidates"]):
+        found.append(past.confirm(later(base, case["candidates"][number - 1][1])))
         past.add(replace(write(1, float(number), base), state_after=state))
-    found.append(past.confirm(later(*shows)))
-    assert [int(one.time) for one in found if one is not None] == stored, because
-    assert [int(one.time) for one in past.stored] == stored, because
-    assert past.confirm(later(*shows)) is None, "it is told once"
+    found.append(past.confirm(later(*case["shows"])))
+    assert [int(one.time) for one in found if one is not None] == case["stored"], case.because
+    assert [int(one.time) for one in past.stored] == case["stored"], case.because
+    assert past.confirm(later(*case["shows"])) is None, "it is told once"
 
 
 def test_a_write_that_changes_nothing_is_not_stored():
