@@ -90,25 +90,10 @@ def diff(*leaves: tuple[str, int | None]):
     )
 
 
-A, B, TIME = ("a", 5), ("b", 6), ("time", 9)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same", "because"),
-    [
-        ([A, B], [B, A], True, "in any order"),
-        ([A, TIME], [A], True, "times aside"),
-        ([TIME], [], True, "nothing but a time is nothing"),
-        ([A], [("a", 6)], False, "another value"),
-        ([A], [("a", None)], False, "to remove a leaf is something else"),
-        ([("a", None)], [("b", None)], False, "so is to remove another leaf"),
-        ([A], [B], False, "another leaf"),
-        ([A, B], [("a", 6), ("b", 5)], False, "the same values, elsewhere"),
-        ([A], [], False, "nothing"),
-    ],
-)
-def test_the_content_hash_depends_on_leaves_and_their_values(one, other, same, because):
-    assert (diff(*one).content_hash == diff(*other).content_hash) is same, because
+@table("facts/content_hash.yaml", "one", "other", "same")
+def test_the_content_hash_depends_on_leaves_and_their_values(case):
+    one, other = (diff(*case[side]).content_hash for side in ("one", "other"))
+    assert (one == other) is case["same"], case.because
 
 
 def fields(value: object):
