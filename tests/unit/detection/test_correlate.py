@@ -17,6 +17,7 @@ from genguard.detection.correlate import (
 )
 from genguard.detection.diff import NO_DIFF, Diff
 from genguard.generation import CustomResource, StatusSubresource
+from tests.cases_loader import table
 from tests.reviews import KINDS, judge
 from tests.unit.detection.builders import (
     INTENT,
@@ -45,29 +46,9 @@ def test_a_second_mutate_call_is_round_one():
     assert [change.pointer for change in write.content.reinvocation] == ["/spec/replicas"]
 
 
-READY = {"type": "Ready"}
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "told", "because"),
-    [
-        ({}, {"observedGeneration": 1}, [], "genguard put it back"),
-        (
-            {"conditions": [READY]},
-            {"conditions": [{**READY, "observedGeneration": 1}]},
-            [],
-            "genguard put it back in a condition",
-        ),
-        (
-            {"observedGeneration": 1},
-            {"observedGeneration": 2},
-            ["/status/observedGeneration"],
-            "what is there it does not change",
-        ),
-        ({}, {"phase": "x"}, ["/status/phase"], "it adds nothing else"),
-    ],
-)
-def test_what_genguard_repaired_itself_is_no_change_of_round_one(first, second, told, because):
+@table("facts/repaired.yaml", "first", "second", "told")
+def test_what_genguard_repaired_itself_is_no_change_of_round_one(case):
+    first, second = case["first"], case["second"]
     phases = (INTENT, first), (MUTATE, first), (MUTATE, second), (OUTCOME, second)
     (write,) = joined(
         *(
@@ -75,7 +56,7 @@ def test_what_genguard_repaired_itself_is_no_change_of_round_one(first, second, 
             for phase, new in phases
         )
     )
-    assert [change.pointer for change in write.content.reinvocation] == told, because
+    assert [change.pointer for change in write.content.reinvocation] == case["told"], case.because
 
 
 @pytest.mark.parametrize(
