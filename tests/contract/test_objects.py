@@ -3,6 +3,7 @@
 import pytest
 
 from genguard.objects.fields import fields_of
+from tests.cases_loader import table
 from tests.contract.service import Running
 from tests.reviews import make_review
 
@@ -64,21 +65,9 @@ async def test_every_object_is_on_one_page(several, limit):
     assert await tracked(several, f"limit={limit}") == ["failed", "down", "good"]
 
 
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
-        ("health=Red", ["failed"]),
-        ("namespace=shop", ["failed"]),
-        ("name=good", ["good"]),
-        ("uid=uid-down", ["down"]),
-        ("group=apps&kind=Deployment", ["failed", "down", "good"]),
-        ("group=", []),
-        ("uid=nobody", []),
-        ("kind=Pod", []),
-    ],
-)
-async def test_objects_are_found_by_what_they_are(several, query, names):
-    assert await tracked(several, query) == names
+@table("contract/object_queries.yaml", "query", "names")
+async def test_objects_are_found_by_what_they_are(several, case):
+    assert await tracked(several, case["query"]) == case["names"], case.because
 
 
 async def test_an_object_says_all_that_is_known_of_it(running):
@@ -97,23 +86,11 @@ async def test_an_object_says_all_that_is_known_of_it(running):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("colour=red", "unknown parameter 'colour'; known are continue, group, health"),
-        ("health=green", "health must be one of Green, Yellow, Red"),
-        ("limit=0", "limit must be a number from 1 to 1000"),
-        ("limit=1001", "limit must be a number"),
-        ("limit=%D9%A3", "limit must be a number"),
-        ("limit=-1", "limit must be a number"),
-        ("continue=xyz", "continue must be the value from an earlier answer"),
-        ("continue=7b7d", "continue must be the value from an earlier answer"),
-    ],
-)
-async def test_a_bad_query_is_told_what_is_wrong(running, query, said):
-    answer = await running.ops(f"/api/objects?{query}")
+@table("contract/bad_object_queries.yaml", "query", "said")
+async def test_a_bad_query_is_told_what_is_wrong(running, case):
+    answer = await running.ops(f"/api/objects?{case['query']}")
     assert answer.status == 400
-    assert said in answer.json["error"]
+    assert case["said"] in answer.json["error"], case.because
 
 
 async def test_a_deleted_object_is_gone(several):
