@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cases_loader import Case, table
 from tests.supply.sandbox import Sandbox
 from tools.wheel import ROOT
 
@@ -68,50 +69,28 @@ def act(container: Path, workspace: Path, files: str, fail_on: str = "error") ->
     )
 
 
-@pytest.mark.parametrize(
-    ("files", "fail_on", "code", "seen"),
-    [
-        ("hooks/good.yaml", "error", 0, set()),
-        ("hooks/a b.yaml", "error", 0, {"hooks/a%20b.yaml"}),
-        ("hooks/*.yaml", "error", 0, {"hooks/a%20b.yaml"}),
-        ("hooks/a b.yaml", "warning", 1, {"hooks/a%20b.yaml"}),
-        (
-            "hooks/*.yaml\nhooks/*/*.yml\n",
-            "error",
-            1,
-            {"hooks/a%20b.yaml", "hooks/deep/worse.yml"},
-        ),
-    ],
-)
-def test_it_reports_each_file_and_fails_as_asked(  # noqa: PLR0917 - a row, and two fixtures
-    container: Path, workspace: Path, files: str, fail_on: str, code: int, seen: set[str]
+@table("supply/action_files.yaml", "files", "fail_on", "code", "seen")
+def test_it_reports_each_file_and_fails_as_asked(
+    container: Path, workspace: Path, case: Case
 ) -> None:
-    done = act(container, workspace, files, fail_on)
-    assert done.returncode == code, done.stderr
+    done = act(container, workspace, case["files"], case["fail_on"])
+    assert done.returncode == case["code"], done.stderr
     assert (workspace / "output").read_text() == "sarif=genguard-lint.sarif\n"
     (log,) = json.loads((workspace / "genguard-lint.sarif").read_text())["runs"]
     slow = [one for one in log["results"] if one["ruleId"] == "timeout-long"]
     places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in slow]
-    assert set(places) == seen
-    assert ("timeout-long" in done.stdout) == bool(seen)
+    assert set(places) == set(case["seen"])
+    assert ("timeout-long" in done.stdout) == bool(case["seen"])
 
 
-@pytest.mark.parametrize(
-    ("files", "code", "said"),
-    [
-        ("nothing/*.yaml", 2, "::error::genguard lint: no file matches"),
-        ("", 2, "::error::genguard lint: no file matches"),
-        ("broken.yaml", 1, "broken.yaml"),
-        ("$(touch seen)\n`touch seen`\n; touch seen", 2, "no file matches"),
-    ],
-)
+@table("supply/action_unreadable.yaml", "files", "code", "said")
 def test_what_cannot_be_read_is_an_error_and_no_report(
-    container: Path, workspace: Path, files: str, code: int, said: str
+    container: Path, workspace: Path, case: Case
 ) -> None:
-    done = act(container, workspace, files)
-    assert done.returncode == code
+    done = act(container, workspace, case["files"])
+    assert done.returncode == case["code"]
     assert not (workspace / "genguard-lint.sarif").exists()
-    assert said in done.stdout + done.stderr
+    assert case["said"] in done.stdout + done.stderr
     assert (workspace / "output").read_text() == ""
     assert not (workspace / "seen").exists()
 
