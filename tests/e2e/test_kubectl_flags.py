@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from genguard.objects.selectors import parse_label_selector
-from tests.cases_loader import Case, load
+from tests.cases_loader import Case, load, table
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
 from webhook.cli import main
@@ -121,28 +121,10 @@ def test_help_is_where_kubectl_has_it(plane: ControlPlane, row: Case) -> None:
     assert ("Examples:" in found.stdout) is ("Examples:" in asked.stdout)
 
 
-@pytest.mark.parametrize(
-    "selector",
-    [
-        "app=web",
-        "app==web",
-        "app!=web",
-        "app",
-        "!app",
-        "app in (web,api)",
-        "tier notin (back)",
-        "app,tier=back",
-        "app in (web), tier!=back",
-        "tier=",
-        "",
-        "flags=test,!app",
-    ],
-)
-def test_a_selector_of_findings_chooses_as_one_of_kubectl(
-    plane: ControlPlane, selector: str
-) -> None:
-    asked = plane.kubectl("get", "deploy", "-n", HERE, "-l", selector, "-o", "name")
-    wanted = parse_label_selector(selector)
+@table("selectors/of_findings.yaml", "selector")
+def test_a_selector_of_findings_chooses_as_one_of_kubectl(plane: ControlPlane, case: Case) -> None:
+    asked = plane.kubectl("get", "deploy", "-n", HERE, "-l", case["selector"], "-o", "name")
+    wanted = parse_label_selector(case["selector"])
     chosen = [
         name
         for name, labels in sorted(LABELS.items())
