@@ -5,6 +5,7 @@ import pytest
 
 from genguard.audit.log import IGNORED
 from genguard.generation.table import load_rows
+from tests.cases_loader import table
 from tests.unit.audit.samples import (
     CLEARS,
     CULPRIT,
@@ -179,21 +180,10 @@ def test_the_reason_why_a_write_is_not_judged_is_told(events, reason):
     assert not log.is_blind
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"verb": "get"},
-        {"code": 404},
-        {"query": "?dryRun=All"},
-        {"verb": "create", "subresource": "binding"},
-        {"verb": "create", "subresource": "token"},
-        {"verb": "create", "subresource": "exec"},
-        {"verb": "update", "subresource": "proxy"},
-        {"verb": "create", "group": "authorization.k8s.io"},
-    ],
-)
+@table("audit/never_judged.yaml", "change")
 @pytest.mark.parametrize("level", ["Metadata", "Request", WHOLE])
-def test_what_is_never_judged_is_not_missed(change, level):
+def test_what_is_never_judged_is_not_missed(level, case):
+    change = case["change"]
     one = event(**{**change, "level": level, "subresource": change.get("subresource", "")})
     one["objectRef"]["apiGroup"] = change.get("group", "apps")
     log, by = found(one)
