@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from genguard.generation.table import load_rows
 from genguard.objects.selectors import Truth
-from tests.cases_loader import read_beside
+from tests.cases_loader import read_beside, table
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, reviewed
 from tests.unit.detection.evaluating import CONDITIONS
@@ -75,19 +75,9 @@ def test_each_is_called_where_and_as_often_as_its_phase_needs(
 
 
 @EACH
-@pytest.mark.parametrize(
-    ("field", "value", "because"),
-    [
-        ("failurePolicy", "Ignore", "no write fails because genguard is away"),
-        ("timeoutSeconds", 2, "three calls in turn stay far below a request's 60 s"),
-        ("matchPolicy", "Equivalent", "another version of the API is no way round"),
-        ("sideEffects", "NoneOnDryRun", "a dry run teaches nothing"),
-        ("admissionReviewVersions", ["v1"], "the only one that is checked in full"),
-        ("objectSelector", None, "labels are the author's to set"),
-    ],
-)
-def test_nothing_stands_in_a_writer_s_way(name, field, value, because):
-    assert webhook_of(ALL[name]).get(field) == value, because
+@table("manifests/registration_fields.yaml", "field", "value")
+def test_nothing_stands_in_a_writer_s_way(name, case):
+    assert webhook_of(ALL[name]).get(case["field"]) == case["value"], case.because
 
 
 @EACH
