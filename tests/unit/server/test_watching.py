@@ -6,40 +6,21 @@ import msgspec
 import pytest
 
 from genguard.status.tracking import Tracking
+from tests.cases_loader import table
 from tests.unit.status.sights import sight
 from webhook.server.watching import NotWatchableError, Watching, parse_watched
 from webhook.tasks.supervisor import Supervisor
 
 
-@pytest.mark.parametrize(
-    ("text", "resources"),
-    [
-        ("", ()),
-        (" , ", ()),
-        ("pods", ("pods",)),
-        ("pods, deployments.apps,pods", ("pods", "deployments.apps")),
-        ("widgets.example.org", ("widgets.example.org",)),
-    ],
-)
-def test_resources_are_named_as_kubectl_names_them(text, resources):
-    assert parse_watched(text) == resources
+@table("server/watched.yaml", "text", "resources")
+def test_resources_are_named_as_kubectl_names_them(case):
+    assert parse_watched(case["text"]) == tuple(case["resources"]), case.because
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("deployments", "'deployments': it has a group; write deployments.apps"),
-        ("events.", "'events.': not a resource"),
-        ("Pods", "'Pods': not a resource"),
-        ("po", "'po': not a resource"),
-        ("widgets", "'widgets': not a resource"),
-        ("pods/status", "'pods/status': not a resource"),
-        ("subjectaccessreviews", "'subjectaccessreviews': not a resource"),
-    ],
-)
-def test_what_cannot_be_watched_is_refused_with_what_to_write(text, told):
-    with pytest.raises(NotWatchableError, match=f"^--watch {told}"):
-        parse_watched(text)
+@table("server/not_watchable.yaml", "text", "told")
+def test_what_cannot_be_watched_is_refused_with_what_to_write(case):
+    with pytest.raises(NotWatchableError, match=f"^--watch {case['told']}"):
+        parse_watched(case["text"])
 
 
 def test_an_object_that_cannot_be_read_is_named_by_its_resource_alone(caplog):
