@@ -7,6 +7,7 @@ import pytest
 
 from genguard.admission.decode import decode_review
 from genguard.admission.review import JoinKey
+from tests.cases_loader import table
 from tests.reviews import make_review
 
 
@@ -20,21 +21,9 @@ def test_phases_and_rounds_of_one_write_share_a_key_and_no_uid():
     assert key(new={"spec": {"changed": "by a webhook"}}) == key()
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"resource": "replicasets"},
-        {"subresource": "status"},
-        {"name": "other"},
-        {"user": "other"},
-        {"dry_run": True},
-        {"old": {"metadata": {"resourceVersion": "8"}}},
-        {"old": {"metadata": {"uid": "object-2"}}},
-    ],
-    ids=str,
-)
-def test_another_write_has_another_key(other):
-    assert key(**other) not in (None, key())
+@table("admission/other_writes.yaml", "other")
+def test_another_write_has_another_key(case):
+    assert key(**case["other"]) not in (None, key()), case.because
 
 
 def test_a_create_cannot_be_told_from_its_siblings():
