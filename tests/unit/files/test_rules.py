@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.cases_loader import table
 from webhook.cel.evaluator import Evaluator
 from webhook.files.given import BadFileError
 from webhook.files.rules import (
@@ -48,24 +49,14 @@ def test_cases_are_in_the_file_or_beside_it(tmp_path):
     assert (len(found.rules), len(found.cases)) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("a: b", "rules.yaml:1: no list `rules` (or `healthCheckExprs`, as Flux calls it)"),
-        (f"{GOOD}\n---\n{GOOD}", "a second rule for Widget.example.org"),
-        ("{", "rules.yaml: neither JSON nor YAML at line 1"),
-        ("cases: []", "rules.yaml: neither rules nor cases are in it"),
-        ("rules: [{apiVersion: v1, kind: Pod, current: 'true'}]", "rules.yaml:1: rules[0]: Pod"),
-        ("kind: ConfigMap\ndata: {a: {b: c}}", "a ConfigMap without texts in data"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_told_with_its_place(tmp_path, text, told):
+@table("documents/bad_rule_files.yaml", "text", "told")
+def test_a_file_that_cannot_be_used_is_told_with_its_place(tmp_path, case):
     path = tmp_path / "rules.yaml"
-    path.write_text(text)
+    path.write_text(case["text"])
     with pytest.raises(BadFileError) as error:
         load_rules(path, no_refusal)
     assert str(error.value).startswith("--rules ")
-    assert told in str(error.value)
+    assert case["told"] in str(error.value), case.because
 
 
 @pytest.mark.parametrize(
