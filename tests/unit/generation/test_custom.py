@@ -14,6 +14,7 @@ from genguard.generation.strategy import (
     Strategy,
     SubresourceRule,
 )
+from tests.cases_loader import table
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 
@@ -24,20 +25,11 @@ def definition(*versions: Any, **changes: Any) -> dict[str, Any]:
     return {"metadata": {"name": "widgets.example.org"}, "spec": spec}
 
 
-@pytest.mark.parametrize(
-    ("because", "subresources", "status"),
-    [
-        ("declared", {"status": {}}, PRESENT),
-        ("declared beside scale", {"status": {}, "scale": {}}, PRESENT),
-        ("scale alone", {"scale": {}}, ABSENT),
-        ("null is absent", {"status": None}, ABSENT),
-        ("none at all", None, ABSENT),
-        ("empty", {}, ABSENT),
-    ],
-)
-def test_a_version_declares_its_status_subresource(because, subresources, status):
-    (found,) = from_definition(definition({"name": "v1", "subresources": subresources}))
-    assert found == CustomResource("example.org", "v1", "widgets", "Widget", status)
+@table("objects/status_subresources.yaml", "subresources", "status")
+def test_a_version_declares_its_status_subresource(case):
+    (found,) = from_definition(definition({"name": "v1", "subresources": case["subresources"]}))
+    status = StatusSubresource(case["status"])
+    assert found == CustomResource("example.org", "v1", "widgets", "Widget", status), case.because
 
 
 def test_each_version_answers_for_itself():
@@ -93,22 +85,7 @@ def test_what_is_said_last_holds():
     assert CustomResources(both).find("a", "v1", "b")[0] is PRESENT
 
 
-BROKEN = [
-    ({}, "metadata.name is missing"),
-    ({"metadata": {"name": "a"}}, "spec.group is missing"),
-    ({"metadata": {"name": ""}}, "metadata.name is missing"),
-    ({"metadata": "a"}, "metadata.name is missing"),
-    (definition(group=7), "spec.group is missing or not a string"),
-    (definition(names={"kind": "Widget"}), "spec.names.plural is missing"),
-    (definition(names={"plural": "widgets"}), "spec.names.kind is missing"),
-    (definition(versions="v1"), "widgets.example.org: spec.versions must be a list"),
-    (definition(versions=None), "widgets.example.org: spec.versions must be a list"),
-    (definition("v1"), r"widgets.example.org: spec.versions\[0\].name is missing"),
-    (definition({"name": "v1"}, {}), r"widgets.example.org: spec.versions\[1\].name is missing"),
-]
-
-
-@pytest.mark.parametrize(("document", "message"), BROKEN, ids=[row[1] for row in BROKEN])
-def test_a_definition_that_cannot_be_read_names_the_field(document, message):
-    with pytest.raises(BadDefinitionError, match=message):
-        from_definition(document)
+@table("objects/broken_definitions.yaml", "document", "message")
+def test_a_definition_that_cannot_be_read_names_the_field(case):
+    with pytest.raises(BadDefinitionError, match=case["message"]):
+        from_definition(case["document"])
