@@ -1,8 +1,7 @@
 """What installing does to objects, worked out without a cluster."""
 
-import pytest
-
 import manifests
+from tests.cases_loader import table
 from webhook.install.plan import (
     MANAGED_BY,
     Action,
@@ -25,21 +24,11 @@ REGISTRATIONS = [one for one in render(Choices(), manifests.read, PAIR) if is_re
 MUTATE = REGISTRATIONS[1]
 
 
-@pytest.mark.parametrize(
-    ("would", "fields", "because"),
-    [
-        ({}, (), "nothing differs"),
-        ({"status": {"loadBalancer": {}}}, (), "status is the server's"),
-        ({"metadata": METADATA | {"managedFields": [{}]}}, (), "it changes with every apply"),
-        ({"spec": {"ports": [{"port": 444}]}}, ("spec.ports[0].port",), "the deepest place"),
-        ({"spec": {"ports": []}}, ("spec.ports",), "lists of two lengths differ as a whole"),
-        ({"metadata": METADATA | {"labels": {"generation": "1"}}}, ("metadata.labels",), "ours"),
-    ],
-)
-def test_an_object_is_updated_in_the_fields_that_would_differ(would, fields, because):
-    step = compare(SERVICE, SERVICE, SERVICE | would)
-    assert step.fields == fields, because
-    assert step.action is (Action.UPDATE if fields else Action.UNCHANGED)
+@table("manifests/updated_fields.yaml", "would", "fields")
+def test_an_object_is_updated_in_the_fields_that_would_differ(case):
+    step = compare(SERVICE, SERVICE, SERVICE | case["would"])
+    assert step.fields == tuple(case["fields"]), case.because
+    assert step.action is (Action.UPDATE if case["fields"] else Action.UNCHANGED)
 
 
 def test_a_step_reads_as_kubectl_takes_it_and_tells_no_contents():
