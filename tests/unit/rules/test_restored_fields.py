@@ -4,23 +4,14 @@ import pytest
 
 from genguard.admission.review import Phase
 from genguard.objects.intended import NotRestorableError, parse_restored
+from tests.cases_loader import table
 from tests.reviews import ask, judge, make_review
 
 
-@pytest.mark.parametrize(
-    ("text", "because"),
-    [
-        ("spec.replicas", "spec is the user's own"),
-        ("status", "the whole of it is no field"),
-        ("status.conditions[*].reason", "items of lists are not matched"),
-        ("status..phase", "an empty step"),
-        ("status.conditions", "a list put back whole would be judged again in round 1"),
-        ("metadata.labels", "not status"),
-    ],
-)
-def test_what_cannot_be_put_back_is_refused_with_what_can(text, because):
+@table("objects/not_restorable.yaml", "text")
+def test_what_cannot_be_put_back_is_refused_with_what_can(case):
     with pytest.raises(NotRestorableError, match="name fields of status"):
-        parse_restored(text)
+        parse_restored(case["text"])
 
 
 def test_blanks_and_order_do_not_matter():
