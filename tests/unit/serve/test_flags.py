@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 import webhook
+from tests.cases_loader import Case, table
 from tools import tables
 from webhook.cli.serve import serve
 from webhook.server.flags import (
@@ -100,20 +101,9 @@ def test_flags_that_contradict_each_other_are_refused(settings: dict[str, Any], 
         Settings(**settings).check()
 
 
-@pytest.mark.parametrize(
-    ("settings", "wanted"),
-    [
-        ({}, "http://localhost:8080/runbooks"),
-        ({"ops_address": "0.0.0.0", "ops_port": 9}, "http://localhost:9/runbooks"),  # noqa: S104
-        ({"ops_address": "::", "ops_tls": True}, "https://localhost:8080/runbooks"),
-        ({"ops_address": "10.0.0.5"}, "http://localhost:8080/runbooks"),
-        ({"ops_address": "10.0.0.5", "ops_auth": "kubernetes"}, "http://10.0.0.5:8080/runbooks"),
-        ({"ops_address": "fd00::5", "ops_auth": "kubernetes"}, "http://[fd00::5]:8080/runbooks"),
-        ({"runbook_url": "https://wiki.example.org"}, "https://wiki.example.org"),
-    ],
-)
-def test_runbooks_are_linked_where_the_dashboard_is_reached(settings: dict[str, Any], wanted: str):
-    assert Settings(**settings).runbooks == wanted
+@table("server/runbook_urls.yaml", "settings", "wanted")
+def test_runbooks_are_linked_where_the_dashboard_is_reached(case: Case):
+    assert Settings(**case["settings"]).runbooks == case["wanted"], case.because
 
 
 @pytest.mark.parametrize("flag", ["--alertmanager", "--runbook-url"])
