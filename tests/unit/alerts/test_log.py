@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from genguard.detection.finding import Severity
+from tests.cases_loader import table
 from tests.unit.alerts.findings import CANARY, change
 from webhook.alerts.change import Transition, log_changes
 from webhook.telemetry.logs import JSONFormatter
@@ -45,21 +46,11 @@ async def test_nothing_out_of_the_object_is_logged(caplog):
     assert CANARY not in JSONFormatter().format(caplog.records[0])
 
 
-@pytest.mark.parametrize(
-    ("severity", "turn", "level"),
-    [
-        (Severity.INFO, Transition.OPENED, logging.INFO),
-        (Severity.WARNING, Transition.OPENED, logging.WARNING),
-        (Severity.CRITICAL, Transition.ESCALATED, logging.ERROR),
-        (Severity.CRITICAL, Transition.REOPENED, logging.ERROR),
-        (Severity.CRITICAL, Transition.RESOLVED, logging.INFO),
-        (Severity.WARNING, Transition.RESOLVED, logging.INFO),
-    ],
-)
-async def test_the_level_is_the_severity_and_good_news_is_info(caplog, severity, turn, level):
-    await log_changes((change(turn, severity=severity),), ())
-    assert [(line.levelno, line.getMessage()) for line in caplog.records] == [
-        (level, f"finding {turn.value}")
+@table("alerts/levels.yaml", "severity", "turn", "level")
+async def test_the_level_is_the_severity_and_good_news_is_info(caplog, case):
+    await log_changes((change(Transition(case["turn"]), severity=Severity(case["severity"])),), ())
+    assert [(line.levelname, line.getMessage()) for line in caplog.records] == [
+        (case["level"], f"finding {case['turn']}")
     ]
 
 
