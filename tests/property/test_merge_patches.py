@@ -2,31 +2,13 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.objects.equality import same_json
 from genguard.patch.merge import merge_patch, merge_patch_between
+from tests.cases_loader import Case, table
 
-EXAMPLES = (
-    ('{"a":"b"}', '{"a":"c"}', '{"a":"c"}'),
-    ('{"a":"b"}', '{"b":"c"}', '{"a":"b","b":"c"}'),
-    ('{"a":"b"}', '{"a":null}', "{}"),
-    ('{"a":"b","b":"c"}', '{"a":null}', '{"b":"c"}'),
-    ('{"a":["b"]}', '{"a":"c"}', '{"a":"c"}'),
-    ('{"a":"c"}', '{"a":["b"]}', '{"a":["b"]}'),
-    ('{"a":{"b":"c"}}', '{"a":{"b":"d","c":null}}', '{"a":{"b":"d"}}'),
-    ('{"a":[{"b":"c"}]}', '{"a":[1]}', '{"a":[1]}'),
-    ('["a","b"]', '["c","d"]', '["c","d"]'),
-    ('{"a":"b"}', '["c"]', '["c"]'),
-    ('{"a":"foo"}', "null", "null"),
-    ('{"a":"foo"}', '"bar"', '"bar"'),
-    ('{"e":null}', '{"a":1}', '{"e":null,"a":1}'),
-    ("[1,2]", '{"a":"b","c":null}', '{"a":"b"}'),
-    ("{}", '{"a":{"bb":{"ccc":null}}}', '{"a":{"bb":{}}}'),
-)
-"""The test cases of appendix A."""
 NAMES = st.sampled_from("abc")
 DOCUMENTS = st.dictionaries(
     NAMES,
@@ -40,11 +22,11 @@ DOCUMENTS = st.dictionaries(
 """Objects without null, which a merge patch cannot set."""
 
 
-@pytest.mark.parametrize(("document", "patch", "result"), EXAMPLES)
-def test_a_patch_does_what_the_rfc_says(document: str, patch: str, result: str) -> None:
-    parsed = json.loads(document)
-    assert merge_patch(parsed, json.loads(patch)) == json.loads(result)
-    assert parsed == json.loads(document), "it stays as it is"
+@table("patch/rfc7386.yaml", "document", "patch", "result")
+def test_a_patch_does_what_the_rfc_says(case: Case) -> None:
+    parsed, patch = json.loads(case["document"]), json.loads(case["patch"])
+    assert merge_patch(parsed, patch) == json.loads(case["result"]), case.because
+    assert parsed == json.loads(case["document"]), "it stays as it is"
 
 
 @given(DOCUMENTS, DOCUMENTS)
