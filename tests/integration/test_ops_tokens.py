@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
+from tests.cases_loader import read_beside
 from tests.controlplane.granting import granted
 from tests.controlplane.plane import ControlPlane
 from webhook.cluster.connection import connected, review_token
@@ -26,36 +27,11 @@ from webhook.server.access import Part, ReviewedTokens, TokenFile, Tokens, by_to
 
 _NAMESPACE = "genguard-system"
 _ACCOUNTS = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts"
-_RBAC = "rbac.authorization.k8s.io"
 Claims = dict[str, Any]
 Key = ec.EllipticCurvePrivateKey
 
 
-def account(name: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": _NAMESPACE}
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-
-
-RIGHTS: list[dict[str, Any]] = [
-    account("viewer"),
-    account("gone"),
-    {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "view-of-tokens"},
-        "rules": [{"nonResourceURLs": ["/genguard"], "verbs": ["get"]}],
-    },
-    {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "viewer-of-tokens"},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "view-of-tokens"},
-        "subjects": [
-            {"kind": "ServiceAccount", "name": name, "namespace": _NAMESPACE}
-            for name in ("viewer", "gone")
-        ],
-    },
-]
+RIGHTS = read_beside(__file__, "ops_rights.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +180,7 @@ async def test_a_token_of_an_account_that_is_gone_shows_nothing(
     token = issued(apiserver, "gone")
     apiserver.client.delete(f"{_ACCOUNTS}/gone")
     assert await status(by_cluster, token) == 401
-    apiserver.client.post(_ACCOUNTS, account("gone"))
+    apiserver.client.post(_ACCOUNTS, {"metadata": {"name": "gone"}})
     assert await status(by_cluster, token + "=") == 401
 
 
