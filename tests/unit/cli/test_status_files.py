@@ -8,6 +8,7 @@ import sys
 import yaml
 from click.testing import CliRunner
 
+from tests.cases_loader import read_beside
 from webhook.cli import main
 
 KEYS = [
@@ -15,21 +16,7 @@ KEYS = [
     "argo", "rollout", "reconciledGeneration", "terminatingReplicas", "reasons", "apiVersion",
     "group", "uid", "trafficReady", "applicationQualified",
 ]  # fmt: skip
-WEB = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "web", "namespace": "shop", "generation": 4, "uid": "1"},
-    "spec": {"replicas": 3},
-    "status": {
-        "observedGeneration": 4,
-        "replicas": 3,
-        "updatedReplicas": 3,
-        "readyReplicas": 3,
-        "availableReplicas": 3,
-        "terminatingReplicas": 0,
-        "conditions": [{"type": "Available", "status": "True"}],
-    },
-}
+WEB = read_beside(__file__, "web.yaml")
 SHORT = WEB | {"status": WEB["status"] | {"readyReplicas": 2, "availableReplicas": 2}}
 
 
