@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests.cases_loader import read_beside
 from tests.nightly import waits
 
 pytest_plugins = ["tests.controlplane.fixtures"]
@@ -47,20 +48,7 @@ _WITHOUT_SERVERS = [
     _FOLDER / name for name in ("unit", "architecture", "property", "scenarios", "malformed")
 ]
 _ONE_AT_A_TIME = {
-    "they load a machine": ("tests/faults/",),
-    "they write objects of every kind": (
-        *("tests/differential/test_differential.py", "tests/differential/test_fake_api_server.py"),
-    ),
-    "they play scenarios": ("tests/scenarios/test_live.py", "tests/scenarios/test_fixed.py"),
-    "they act as genguard's own account": (
-        *("tests/rights/", "tests/integration/test_ops_tokens.py", "tests/e2e/test_ops_auth.py"),
-        *("tests/e2e/test_watching.py", "tests/e2e/test_publish_status.py"),
-        "tests/e2e/test_certificates.py",
-    ),
-    "they take the port of the manifests": (
-        *("tests/e2e/test_install", "tests/e2e/test_doctor.py", "tests/readme/test_readme.py"),
-        "tests/dashboard/test_first_hour.py",
-    ),
+    why: tuple(names) for why, names in read_beside(__file__, "one_at_a_time.yaml").items()
 }
 """What files begin with that one worker takes, and why."""
 _LONGEST_ID = 60
