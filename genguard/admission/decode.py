@@ -12,7 +12,7 @@ Undecodable means that no `uid` can be answered. Everything decodable is answere
 
 import re
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
@@ -30,6 +30,8 @@ from genguard.admission.review import (
 from genguard.formats.nesting import cut_deep
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import ObjectMeta
+
+T = TypeVar("T")
 
 
 class UndecodableReviewError(Exception):
@@ -82,18 +84,32 @@ def decode_review(body: bytes) -> AdmissionRequest:
     if not body:
         raise NotJSONError("the body is empty; expected an AdmissionReview")
     _check_encoding(body)
-    try:
-        review = _decoder.decode(body)
-    except msgspec.ValidationError as error:
-        raise _invalid(error) from None
-    except msgspec.DecodeError as error:
-        raise NotJSONError(_one_line(error)) from None
+    review = _decoded(_decoder, body)
     if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
         raise UnsupportedVersionError(
             "expected kind AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1",
             field="apiVersion" if review.kind == "AdmissionReview" else "kind",
         )
-    return _checked(review, body)
+    wire = review.request
+    if not wire.uid:
+        raise InvalidFieldError("required, must not be empty", field="request.uid")
+    fields = _Fields(body)
+    return AdmissionRequest(
+        review.api_version,
+        wire,
+        _object(wire, "object", wire.object, fields),
+        _object(wire, "oldObject", wire.old_object, fields),
+        partial(_attributes, body),
+    )
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], text: bytes) -> T:
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise _invalid(error) from None
+    except msgspec.DecodeError as error:
+        raise NotJSONError(str(error).removeprefix("JSON is malformed: ")) from None
 
 
 def _check_encoding(body: bytes) -> None:
@@ -116,6 +132,9 @@ class Envelope(msgspec.Struct, rename="camel"):
     request: _EnvelopeRequest
 
 
+_envelope_decoder: Final = msgspec.json.Decoder(Envelope)
+
+
 def decode_envelope(body: bytes) -> Envelope:
     """Decode the envelope of a review whose object is nested too deep to decode.
 
@@ -123,12 +142,7 @@ def decode_envelope(body: bytes) -> Envelope:
     pkg/util/json stop there). Raises UndecodableReviewError.
     """
     _check_encoding(body)
-    try:
-        envelope: Envelope = msgspec.json.decode(cut_deep(body).text, type=Envelope)
-    except msgspec.ValidationError as error:
-        raise _invalid(error) from None
-    except msgspec.DecodeError as error:
-        raise NotJSONError(_one_line(error)) from None
+    envelope = _decoded(_envelope_decoder, cut_deep(body).text)
     if not envelope.request.uid:
         raise InvalidFieldError("required, must not be empty", field="request.uid")
     if envelope.api_version not in VERSIONS:
@@ -141,44 +155,30 @@ HEAD_BYTES: Final = 4_096
 _BEHIND_NAMES: Final = re.compile(rb',\s*"(?:userInfo|object|oldObject)"\s*:')
 
 
+class _ReviewOf(msgspec.Struct, Generic[T]):
+    request: T
+
+
 class _HeadRequest(msgspec.Struct):
     resource: GroupVersionResource
     namespace: str = ""
     name: str = ""
 
 
-class _Head(msgspec.Struct):
-    request: _HeadRequest
-
-
-_head_decoder: Final = msgspec.json.Decoder(_Head)
+_head_decoder: Final = msgspec.json.Decoder(_ReviewOf[_HeadRequest])
 
 
 def name_in_head(body: bytes) -> ObjectName | None:
     """Read from the first bytes of a body what a review is about; None where they do not say it."""
     head = body[:HEAD_BYTES]
     behind = _BEHIND_NAMES.search(head)
+    if behind is None:
+        return None
     try:
-        found = _head_decoder.decode(head[: behind.start()] + b"}}").request if behind else None
+        found = _head_decoder.decode(head[: behind.start()] + b"}}").request
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if found is None:
-        return None
     return ObjectName(found.resource.group, found.resource.resource, found.namespace, found.name)
-
-
-def _checked(review: WireReview, body: bytes) -> AdmissionRequest:
-    wire = review.request
-    if not wire.uid:
-        raise InvalidFieldError("required, must not be empty", field="request.uid")
-    fields = _Fields(body)
-    return AdmissionRequest(
-        review.api_version,
-        wire,
-        _object(wire, "object", wire.object, fields),
-        _object(wire, "oldObject", wire.old_object, fields),
-        partial(_attributes, body),
-    )
 
 
 # Which of the two a review must carry (apiserver admission/plugin/webhook/request). A DELETE of a
@@ -209,11 +209,7 @@ class _FieldsRequest(msgspec.Struct, rename="camel"):
     old_object: Fields | None = None
 
 
-class _FieldsReview(msgspec.Struct):
-    request: _FieldsRequest
-
-
-_fields_decoder: Final = msgspec.json.Decoder(_FieldsReview)
+_fields_decoder: Final = msgspec.json.Decoder(_ReviewOf[_FieldsRequest])
 
 
 class _Fields:
@@ -234,11 +230,7 @@ class _Fields:
         return (self._found.object if name == "object" else self._found.old_object) or {}
 
 
-class _AttributesReview(msgspec.Struct):
-    request: Fields
-
-
-_attributes_decoder: Final = msgspec.json.Decoder(_AttributesReview)
+_attributes_decoder: Final = msgspec.json.Decoder(_ReviewOf[Fields])
 
 
 def _attributes(body: bytes) -> dict[str, Any]:
@@ -265,7 +257,3 @@ def _invalid(error: msgspec.ValidationError) -> InvalidFieldError:
     if missing:
         reason, field = "required", f"{field}.{missing[1]}" if field else missing[1]
     return InvalidFieldError(reason.replace("`", "'"), field=field)
-
-
-def _one_line(error: msgspec.DecodeError) -> str:
-    return str(error).removeprefix("JSON is malformed: ")

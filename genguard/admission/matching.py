@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from genguard.admission.review import AdmissionRequest, ReviewedObject, own_phase
-from genguard.objects.fields import from_pointer
+from genguard.objects.fields import from_pointer, mapping
 from genguard.objects.metadata import parse_time
 from genguard.objects.selectors import Truth, every, matches_labels, some
 
@@ -320,10 +320,10 @@ def _events(document: Mapping[str, Any], part: str) -> Iterator[tuple[float, str
 
     A new certificate in `caBundle`, a label or an annotation is no change.
     """
-    metadata = _mapping(document.get("metadata"))
+    metadata = mapping(document.get("metadata"))
     managers = metadata.get("managedFields")
-    entries = map(_mapping, managers if isinstance(managers, list) else ())
-    changes = (one for one in entries if _changes(_mapping(one.get("fieldsV1")).get(f"f:{part}")))
+    entries = map(mapping, managers if isinstance(managers, list) else ())
+    changes = (one for one in entries if _changes(mapping(one.get("fieldsV1")).get(f"f:{part}")))
     found = [(one.get("time"), "changed") for one in changes]
     found.append((metadata.get("creationTimestamp"), "created"))
     for text, what in found:
@@ -341,17 +341,13 @@ def _changes(owned: Any) -> bool:
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def read_configurations(documents: Iterable[Any]) -> tuple[Registration, ...]:
     """The webhooks of every MutatingWebhookConfiguration, in the order in which they are called."""
     found = [
         _read_webhook(one, hook)
-        for one in map(_mapping, documents)
+        for one in map(mapping, documents)
         if one.get("kind") == "MutatingWebhookConfiguration"
-        if TRACE_LABEL not in (_metadata(one).get("labels") or {})
+        if TRACE_LABEL not in (mapping(one.get("metadata")).get("labels") or {})
         for hook in one.get("webhooks") or ()
     ]
     return tuple(sorted(found, key=lambda one: one.configuration.encode()))
@@ -359,7 +355,7 @@ def read_configurations(documents: Iterable[Any]) -> tuple[Registration, ...]:
 
 def _read_webhook(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> Registration:
     return Registration(
-        f"{_metadata(configuration).get('name', '')}/{hook.get('name', '')}",
+        f"{mapping(configuration.get('metadata')).get('name', '')}/{hook.get('name', '')}",
         Match.read(hook, hook.get("rules") or ()),
         _expressions(hook.get("matchConditions")),
         tuple(_events(configuration, "webhooks")),
@@ -379,11 +375,12 @@ def read_policies(documents: Iterable[Any]) -> tuple[Registration, ...]:
     """The policies that are bound, by name; other documents are passed over."""
     policies: dict[str, Mapping[str, Any]] = {}
     bindings: dict[str, list[Mapping[str, Any]]] = {}
-    for document in map(_mapping, documents):
+    for document in map(mapping, documents):
         if document.get("kind") == POLICY:
-            policies[_metadata(document).get("name", "")] = document
+            policies[mapping(document.get("metadata")).get("name", "")] = document
         elif document.get("kind") == BINDING:
-            bindings.setdefault(_spec(document).get("policyName", ""), []).append(document)
+            policy = mapping(document.get("spec")).get("policyName", "")
+            bindings.setdefault(policy, []).append(document)
     bound = sorted(policies.keys() & bindings.keys())
     return tuple(_read_policy(name, policies[name], bindings[name]) for name in bound)
 
@@ -393,18 +390,10 @@ def _expressions(parts: Iterable[Mapping[str, Any]] | None) -> tuple[str, ...]:
     return tuple(one.get("expression", "") for one in parts or ())
 
 
-def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    return document.get("metadata") or {}
-
-
-def _spec(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    return document.get("spec") or {}
-
-
 def _read_policy(
     name: str, policy: Mapping[str, Any], bindings: Sequence[Mapping[str, Any]]
 ) -> Registration:
-    spec = _spec(policy)
+    spec = mapping(policy.get("spec"))
     parts = [*(spec.get("variables") or ())]
     parts += [one.get(form) or {} for one in spec.get("mutations") or () for form in _FORMS]
     return Registration(
@@ -419,7 +408,7 @@ def _read_policy(
                 one.get("matchResources"),
                 has_params=bool(spec.get("paramKind")) and bool(one.get("paramRef")),
             )
-            for one in map(_spec, bindings)
+            for one in (mapping(binding.get("spec")) for binding in bindings)
         ),
         text="\n".join(_expressions(parts)),
     )

@@ -34,22 +34,14 @@ def warnings(
     request: AdmissionRequest, phase: Phase, about: Callable[[], Mapping[str, str]]
 ) -> tuple[str, ...]:
     """The warnings that answer a probe; none for every other request."""
-    value = asked(request)
-    return () if value is None else (answer(value, phase, about()),)
-
-
-def asked(request: AdmissionRequest) -> str | None:
-    """The value of a probe, None for every other request."""
-    if not request.wire.dry_run or request.object is None:
-        return None
-    raw = request.object.metadata.annotations
-    if raw is msgspec.UNSET:
-        return None
+    raw = msgspec.UNSET if request.object is None else request.object.metadata.annotations
+    if not request.wire.dry_run or raw is msgspec.UNSET:
+        return ()
     try:
         value = _annotations.decode(raw).get(PROBE, "")
     except msgspec.MsgspecError:
-        return None
-    return value if _VALUE.fullmatch(value) else None
+        return ()
+    return (answer(value, phase, about()),) if _VALUE.fullmatch(value) else ()
 
 
 def answer(value: str, phase: Phase, facts: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from genguard.objects.fields import NOT_CONTENT, Fields
+from genguard.objects.fields import NOT_CONTENT, Fields, mapping
 from genguard.objects.metadata import ObjectMeta, decode_metadata
 from genguard.objects.observed import Observed, read_observed
 
@@ -390,9 +390,9 @@ def own_phase(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> str:
     "" for a webhook of others. A configuration is a genguard's by its label, or by a name and a
     path of the three. A field of the wrong type is not there.
     """
-    metadata = _mapping(configuration.get("metadata"))
-    path = _path(_mapping(hook.get("clientConfig")))
-    if _mapping(metadata.get("labels")).get(_LABEL) == _NAME:
+    metadata = mapping(configuration.get("metadata"))
+    path = _path(mapping(hook.get("clientConfig")))
+    if mapping(metadata.get("labels")).get(_LABEL) == _NAME:
         return path if path in _PHASES else "/"
     is_named = any(_NAME in str(one.get("name", "")) for one in (metadata, hook))
     return path if is_named and path in _PHASES else ""
@@ -400,11 +400,7 @@ def own_phase(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> str:
 
 def _path(client: Mapping[str, Any]) -> str:
     try:
-        path = _mapping(client.get("service")).get("path") or urlsplit(client.get("url") or "").path
+        path = mapping(client.get("service")).get("path") or urlsplit(client.get("url") or "").path
     except (AttributeError, TypeError, ValueError):
         return ""
     return str(path)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -39,6 +39,11 @@ def decode_field(fields: Fields, key: str) -> Any:
     return ABSENT if raw is None else msgspec.json.decode(raw)
 
 
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object; {} for any other type."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def get(value: Any, *path: str) -> Any:
     """Walk into decoded JSON objects; ABSENT when a step is missing or not an object."""
     for key in path:

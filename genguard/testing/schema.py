@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from genguard.objects.fields import mapping
+
 Problem = tuple[str, str]
 """The path of a field, and what is wrong with it."""
 
@@ -28,17 +30,17 @@ def fill_defaults(schema: Mapping[str, Any], value: Any) -> None:
     """
     if isinstance(value, list):
         for one in value:
-            fill_defaults(_mapping(schema.get("items")), one)
+            fill_defaults(mapping(schema.get("items")), one)
         return
     if not isinstance(value, dict):
         return
-    properties = _mapping(schema.get("properties"))
+    properties = mapping(schema.get("properties"))
     for name, inner in properties.items():
         if "default" not in inner:
             continue
         if name not in value or (value[name] is None and not inner.get("nullable")):
             value[name] = copy.deepcopy(inner["default"])
-    others = _mapping(schema.get("additionalProperties"))
+    others = mapping(schema.get("additionalProperties"))
     for name, one in value.items():
         fill_defaults(properties.get(name, others), one)
 
@@ -61,10 +63,6 @@ def find_problems(schema: Mapping[str, Any], value: Any, path: str = "") -> Iter
     elif not isinstance(value, bool) and value is not None:
         yield from _find_wrong_number(schema, value, path)
     yield from _find_wrong_choice(schema, value, path)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _wrong_type(schema: Mapping[str, Any], value: Any) -> str:
@@ -114,11 +112,11 @@ def _find_wrong_list(schema: Mapping[str, Any], value: list[Any], path: str) -> 
     seen: list[Any] = []
     for index, one in enumerate(value):
         if kind in ("set", "map"):
-            name = [_mapping(one).get(key) for key in keys] if kind == "map" else one
+            name = [mapping(one).get(key) for key in keys] if kind == "map" else one
             if name in seen:
                 yield f"{path}[{index}]", "Duplicate value"
             seen.append(name)
-        yield from find_problems(_mapping(schema.get("items")), one, f"{path}[{index}]")
+        yield from find_problems(mapping(schema.get("items")), one, f"{path}[{index}]")
 
 
 def _find_wrong_fields(
@@ -132,8 +130,8 @@ def _find_wrong_fields(
         yield path, f"should have at least {schema['minProperties']} properties"
     if len(value) > schema.get("maxProperties", len(value)):
         yield path, f"should have at most {schema['maxProperties']} properties"
-    properties = _mapping(schema.get("properties"))
-    others = _mapping(schema.get("additionalProperties"))
+    properties = mapping(schema.get("properties"))
+    others = mapping(schema.get("additionalProperties"))
     for name, one in value.items():
         inner = properties.get(name, others)
         if inner:
