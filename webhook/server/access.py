@@ -66,8 +66,9 @@ async def within_host(request: web.BaseRequest, part: Part) -> Refusal | None:
     """
     if part is Part.METRICS:
         return None
-    transport, ends = request.transport, ("peername", "sockname")
-    if transport is None or not all(_loops(transport.get_extra_info(end)) for end in ends):
+    transport = request.transport
+    ends = transport and map(transport.get_extra_info, ("peername", "sockname"))
+    if not ends or not all(isinstance(end, tuple) and is_loopback(end[0]) for end in ends):
         return Refusal(403, _ELSEWHERE)
     host = _HOST.fullmatch(request.headers.get("Host", ""))
     # That it can only mean this host: RFC 6761 section 6.3 of `localhost`.
@@ -88,10 +89,6 @@ def bearer(authorization: str) -> str:
         if scheme.lower() == "basic":
             return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
     return ""
-
-
-def _loops(end: object) -> bool:
-    return isinstance(end, tuple) and bool(end) and is_loopback(str(end[0]))
 
 
 def is_loopback(text: str) -> bool:

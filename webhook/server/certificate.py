@@ -113,18 +113,15 @@ class CertificateKeeper:
             "certificate not renewed": self._renew,
             "certificate refused": self._reload_pair,
         }
-        taken = [self._tries(message, step, now) for message, step in steps.items()]
-        return any(taken)
-
-    def _tries(self, message: str, step: Callable[[datetime], bool], now: datetime) -> bool:
-        """Take a step; log once why it cannot be taken."""
-        try:
-            is_another, reason = step(now), ""
-        except (CertificateError, OSError) as error:
-            is_another, reason = False, str(error)
-            if self._told.get(message) != reason:
-                LOGGER.error(message, extra={"facts": {"reason": reason}})
-        self._told[message] = reason
+        is_another = False
+        for message, step in steps.items():
+            try:
+                is_another, reason = step(now) or is_another, ""
+            except (CertificateError, OSError) as error:
+                reason = str(error)
+                if self._told.get(message) != reason:  # once
+                    LOGGER.error(message, extra={"facts": {"reason": reason}})
+            self._told[message] = reason
         return is_another
 
     def _renew(self, now: datetime) -> bool:

@@ -43,18 +43,16 @@ def _value(default: Any, kind: Any) -> Any:
 
 def options_of(settings: type[Any]) -> list[click.Option]:
     """The click options of a class, in the order of its fields."""
-    return [_option(one) for one in fields(settings)]
-
-
-def _option(declared: Field[Any]) -> click.Option:
-    one, default = declared.metadata, declared.metadata["default"]
-    more = {"is_flag": True} if default is False else one["option"]
-    return click.Option(
-        [name_of(declared), declared.name],
-        default=default,
-        show_default=not _is_nothing(default),
-        **more,
-    )
+    return [
+        click.Option(
+            [name_of(one), one.name],
+            default=default,
+            show_default=not _is_nothing(default),
+            **({"is_flag": True} if default is False else one.metadata["option"]),
+        )
+        for one in fields(settings)
+        for default in (one.metadata["default"],)
+    ]
 
 
 def _is_nothing(default: Any) -> bool:

@@ -17,7 +17,7 @@ import itertools
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Final
 
@@ -232,10 +232,10 @@ class FactReader:
         """The ids of messages that are not acknowledged, and when they came in."""
         self._after, self._has_group = _PENDING, False
 
-    async def run(self, leads: Callable[[], bool], supervisor: Supervisor) -> None:
+    async def run(self, leadership: Leadership, supervisor: Supervisor) -> None:
         """Take messages and judge what has waited, while this replica leads, for ever."""
         while True:
-            if not leads():
+            if not leadership.is_leader:
                 self._forget()
                 await asyncio.sleep(JUDGE_MILLISECONDS / 1000)
                 continue
@@ -246,7 +246,7 @@ class FactReader:
                 self._after, self._has_group = _PENDING, False
                 self._miss()  # nothing is resolved because nothing is seen
                 await asyncio.sleep(_HEARTBEAT_SECONDS)
-            if leads():
+            if leadership.is_leader:
                 await self.settle(time.monotonic(), supervisor)
 
     async def settle(self, now: float, supervisor: Supervisor) -> None:
@@ -362,20 +362,16 @@ class Replicas:
             lambda: (((reason,), count) for reason, count in self.intents.unused.items()),
         )
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
-
-        def leads() -> bool:
-            return leadership.is_leader
-
         work: dict[str, Run] = {
             "shared intents": self.intents.run,
             "shared facts": self.facts.run,
-            "facts of replicas": lambda: self._reader.run(leads, supervisor),
+            "facts of replicas": lambda: self._reader.run(leadership, supervisor),
         }
         try:
             async with supervisor.running(work):
                 yield
             await self.facts.send()
-            if leads():
+            if leadership.is_leader:
                 await self._reader.settle(float("inf"), supervisor)  # the findings are saved next
         finally:
             await self.store.close()

@@ -75,24 +75,15 @@ class Supervisor:
         self._clock: Final = clock
         self._tasks: Final[dict[str, _Supervised]] = {}
         self._failures: Final[Counter[str]] = Counter()
-        self._left_out: Final[Counter[str]] = Counter()
+        self.left_out: Final[Counter[str]] = Counter()
+        """How many items were left out, by what they are."""
 
     def measured(self, metrics: "Metrics") -> None:
         """Export how often tasks failed, and how many items were left out."""
         metrics.counts("genguard_task_failures_total", self._counts)
         metrics.counts(
-            "genguard_left_out_total", lambda: (((what,), n) for what, n in self._left_out.items())
+            "genguard_left_out_total", lambda: (((what,), n) for what, n in self.left_out.items())
         )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all tasks that were started and have not ended."""
-        return tuple(self._tasks)
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        """How many items were left out, by what they are."""
-        return self._left_out
 
     def failing(self) -> tuple[FailingTask, ...]:
         """Return the tasks that have failed and are not yet well again."""
@@ -119,7 +110,7 @@ class Supervisor:
 
     def leave_out(self, what: str) -> None:
         """Count an item that is left out, and that the caller has logged."""
-        self._left_out[what] += 1
+        self.left_out[what] += 1
 
     def count_failure(self, name: str) -> None:
         """Count a failure of a task that goes on by itself, and that the caller has logged."""
@@ -144,15 +135,13 @@ class Supervisor:
         one = self._tasks[name] = _Supervised(run, on_failure)
         one.task = asyncio.create_task(self._supervise(name, one), name=name)
 
-    async def end(
-        self, names: Collection[str] = (), *, ask: Callable[[], None] | None = None
-    ) -> None:
-        """End tasks, all at once, and wait until they have ended; without names all. Never raises.
+    async def end(self, names: Collection[str], *, ask: Callable[[], None] | None = None) -> None:
+        """End tasks, all at once, and wait until they have ended. Never raises.
 
         ask  has them return by themselves, such as after what a thread still writes; only a task
              that is down is cancelled then
         """
-        ended = [self._tasks[name] for name in names or self.names if name in self._tasks]
+        ended = [self._tasks[name] for name in names if name in self._tasks]
         if ask is not None:
             ask()
         for one in ended:
@@ -165,7 +154,7 @@ class Supervisor:
             for task in late:
                 LOGGER.error("task does not end", extra={"facts": {"task": task.get_name()}})
                 task.cancel()
-        for name in names or self.names:
+        for name in names:
             self._tasks.pop(name, None)
 
     async def _supervise(self, name: str, one: _Supervised) -> None:

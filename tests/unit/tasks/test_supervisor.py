@@ -62,7 +62,7 @@ async def test_a_task_that_fails_is_logged_counted_and_started_again(supervisor,
         assert str(failing) == "watch pods failed once with KeyError, and was started again"
     ((record),) = caplog.records
     assert (record.message, record.facts) == ("task failed", {"task": "watch pods"})
-    assert supervisor.names == ()
+    assert not supervisor._tasks
     assert counted(supervisor) == {("watch pods",): 1}, "a counter never falls"
 
 
@@ -168,7 +168,7 @@ async def test_a_task_that_is_down_does_not_delay_the_end():
     supervisor.start("saving", run)
     await paused.wait()
     await supervisor.end(("saving",), ask=over.set)
-    assert supervisor.names == ()
+    assert not supervisor._tasks
 
 
 def test_what_cannot_be_handled_is_left_out_and_the_next_item_is_handled(supervisor, caplog):
