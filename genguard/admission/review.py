@@ -7,6 +7,7 @@ admissionreview.go:CreateAdmissionObjects), so the phases of a write are joined 
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -255,6 +256,7 @@ _NOT_ASKED: Final = JoinKey("", "", "", "", "", "", "", "", dry_run=False)
 """Means that the key has not been made yet; compared by identity."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class AdmissionRequest:
     """One decoded request: what rules, generation and detection read.
 
@@ -262,36 +264,21 @@ class AdmissionRequest:
     old_object   None on CREATE and CONNECT
     operation    CREATE, UPDATE, DELETE or CONNECT
     subresource  `status`, `scale`, ...; empty for the main resource
+    _read        finds what is in `attributes`
     """
 
-    __slots__ = (
-        "_join_key",
-        "_read",
-        "api_version",
-        "object",
-        "old_object",
-        "operation",
-        "subresource",
-        "wire",
-    )
+    api_version: str
+    wire: WireRequest
+    object: ReviewedObject | None
+    old_object: ReviewedObject | None
+    _read: Callable[[], dict[str, Any]] = dict
+    operation: Operation = field(init=False)
+    subresource: str = field(init=False)
+    _join_key: JoinKey | None = field(default=_NOT_ASKED, init=False)
 
-    def __init__(
-        self,
-        api_version: str,
-        wire: WireRequest,
-        object_: ReviewedObject | None,
-        old_object: ReviewedObject | None,
-        read: Callable[[], dict[str, Any]] = dict,
-    ) -> None:
-        """`read` finds what is in `attributes`."""
-        self.api_version: Final = api_version
-        self.wire: Final = wire
-        self.operation: Final = wire.operation
-        self.subresource: Final = wire.sub_resource
-        self.object: Final = object_
-        self.old_object: Final = old_object
-        self._read: Final = read
-        self._join_key: JoinKey | None = _NOT_ASKED
+    def __post_init__(self) -> None:
+        """Show what is asked for most."""
+        self.operation, self.subresource = self.wire.operation, self.wire.sub_resource
 
     @property
     def object_name(self) -> ObjectName:
