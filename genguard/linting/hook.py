@@ -120,8 +120,20 @@ class Hook:
 
     @property
     def selects_objects(self) -> bool:
-        """Whether it has an objectSelector."""
-        return bool(mapping(self.body.get("objectSelector")))
+        """Whether it has an objectSelector that leaves something out."""
+        return any(mapping(self.body.get("objectSelector")).values())
+
+    @property
+    def namespace_keys(self) -> frozenset[str]:
+        """The keys of the expressions of its namespaceSelector."""
+        found = items(mapping(self.body.get("namespaceSelector")).get("matchExpressions"))
+        return frozenset(text(mapping(one).get("key")) for one in found)
+
+    @property
+    def leaves_out_enforcer(self) -> bool:
+        """Whether it tells the Admissions Enforcer of AKS to leave it alone (Azure/AKS#4002)."""
+        labels = {**mapping(self.metadata.get("labels")), **self.annotations}
+        return labels.get("admissions.enforcer/disabled") == "true"
 
     @property
     def requires_object_label(self) -> bool:

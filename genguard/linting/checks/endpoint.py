@@ -1,8 +1,10 @@
 """Checks of the endpoint: where the API server calls a webhook, whom it trusts and how it asks."""
 
 import base64
+import re
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -14,6 +16,10 @@ from genguard.linting.hook import INJECTORS, Hook, items, mapping, text, texts
 
 _DEFAULT_PORT: Final = 443
 _SOON: Final = timedelta(days=30)
+_PLACEHOLDER: Final = re.compile(
+    r"(\\[nrt]|[\W_])*|\W*(\{\{|<|\$).*|.*(placeholder|replace|change.?me|ca.?bundle).*",
+    re.IGNORECASE | re.DOTALL,
+)
 _MALFORMED: Final = (ValueError, AttributeError, UnsupportedAlgorithm, x509.InvalidVersion)
 """What is raised for a caBundle that is not base64 of certificates."""
 
@@ -70,9 +76,11 @@ def _find_missing(hook: Hook, context: LintContext, field: str) -> Iterator[Prob
 
 
 def _is_placeholder(bundle: Any) -> bool:
-    """Whether it is an empty line in base64, as kubebuilder writes it, or stands for a value."""
-    given = text(bundle).strip()
-    return given.startswith(("$", "{", "<")) or given in ("Cg==", "IA==", "Cgo=")
+    """Whether it stands for a value that is filled in later, in base64 or not: `Cg==` is a line."""
+    given = text(bundle)
+    with suppress(ValueError):
+        given = base64.b64decode("".join(given.split()), validate=True).decode()
+    return _PLACEHOLDER.fullmatch(given) is not None
 
 
 def _ends(bundle: str) -> list[datetime]:

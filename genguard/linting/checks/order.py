@@ -1,4 +1,4 @@
-"""Checks of order, and that nobody writes back the rules that genguard's own server keeps."""
+"""Checks of order, and of what others write back: genguard's own rules, and selectors on AKS."""
 
 import re
 from collections.abc import Iterator
@@ -60,3 +60,15 @@ def registrations_reverted(hook: Hook, _: LintContext) -> Iterator[Problem]:
     by = hook.rules_writer
     if hook.own_phase and FOLLOWED in hook.annotations and by not in ("", GENGUARD):
         yield Problem(Level.WARNING, hook.field("rules"), "reverted", {"by": by})
+
+
+_AKS: Final = frozenset({"control-plane", "kubernetes.azure.com/managedby"})
+"""Labels of namespaces that the Admissions Enforcer of AKS leaves out of each webhook."""
+
+
+@webhook_check
+def aks_selectors(hook: Hook, context: LintContext) -> Iterator[Problem]:
+    """Report selectors to which the Admissions Enforcer adds, where another webhook shows it."""
+    is_aks = any(one.namespace_keys >= _AKS for one in context.hooks)
+    if is_aks and not (hook.namespace_keys >= _AKS or hook.own_phase or hook.leaves_out_enforcer):
+        yield Problem(Level.WARNING, hook.field("namespaceSelector"), "missing")
