@@ -198,7 +198,11 @@ def _object(
             raise InvalidFieldError(f"required on {wire.operation}", field=f"request.{name}")
         return None
     if isinstance(found.metadata, ObjectMeta):
-        _check_int64(found.metadata, name)
+        # The server decodes into an int64; the JSON decoder here also knows larger integers.
+        number = found.metadata.generation
+        if isinstance(number, int) and not -_MAX_INT64 - 1 <= number <= _MAX_INT64:
+            where = f"request.{name}.metadata.generation"
+            raise InvalidFieldError("not a 64-bit integer", field=where)
     elif wire.operation is not Operation.CONNECT:
         raise InvalidFieldError("required", field=f"request.{name}.metadata")
     return ReviewedObject(found, partial(fields.of, name))
@@ -237,13 +241,6 @@ def _attributes(body: bytes) -> dict[str, Any]:
     request = _attributes_decoder.decode(body).request
     objects = ("object", "oldObject")
     return {key: msgspec.json.decode(raw) for key, raw in request.items() if key not in objects}
-
-
-def _check_int64(metadata: ObjectMeta, name: str) -> None:
-    # The server decodes into an int64; the JSON decoder here also knows larger integers.
-    generation = metadata.generation
-    if isinstance(generation, int) and not -_MAX_INT64 - 1 <= generation <= _MAX_INT64:
-        raise InvalidFieldError("not a 64-bit integer", field=f"request.{name}.metadata.generation")
 
 
 def _invalid(error: msgspec.ValidationError) -> InvalidFieldError:

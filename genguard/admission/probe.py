@@ -10,7 +10,7 @@ It is the only proof from end to end: it went through the API server, over TLS, 
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -21,13 +21,8 @@ _VALUE: Final = re.compile(r"[0-9a-f]{8,32}")
 _WORD: Final = re.compile(r"[^\s=]+")
 _NAME: Final = "genguard-probe"
 _annotations: Final = msgspec.json.Decoder(dict[str, str])
-
-
-class Seen(NamedTuple):
-    """A phase that has seen the probe, and what the server said of itself."""
-
-    phase: str
-    facts: Mapping[str, str]
+Seen = Mapping[str, Mapping[str, str]]
+"""The phases that have seen a probe, and what the server said of itself in each."""
 
 
 def warnings(
@@ -51,14 +46,13 @@ def answer(value: str, phase: Phase, facts: Mapping[str, str]) -> str:
     return " ".join((_NAME, value, *words))
 
 
-def read_answers(warnings: Iterable[str], value: str) -> dict[str, Seen]:
-    """Read from the warnings of a response which phases have seen a probe, by phase."""
+def read_answers(warnings: Iterable[str], value: str) -> Seen:
+    """Read from the warnings of a response which phases have seen a probe."""
     found = {}
     for warning in warnings:
         name, _, rest = warning.partition(" ")
         answered, *words = rest.split(" ")
         if name == _NAME and answered == value:
             facts = dict(word.split("=", 1) for word in words if "=" in word)
-            phase = facts.pop("phase", "")
-            found[phase] = Seen(phase, facts)
+            found[facts.pop("phase", "")] = facts
     return found

@@ -175,9 +175,7 @@ async def until_bundle(rest: Rest, secret: Mapping[str, Any], seconds: float) ->
     return found[0]
 
 
-async def send_probe(
-    rest: Rest, namespace: str, run: str = ""
-) -> tuple[Mapping[str, Seen], int, str]:
+async def send_probe(rest: Rest, namespace: str, run: str = "") -> tuple[Seen, int, str]:
     """Send one dry run; return the phases that have seen it, its status, and the refusal, if any.
 
     Raises one of UNREACHED.

@@ -299,7 +299,7 @@ def order(facts: Facts) -> Iterator[Told]:
 def reached(facts: Facts) -> Iterator[Told]:
     """Every phase saw a dry run: the only proof from end to end."""
     missing = ", ".join(phase for phase in facts.registered if phase not in facts.probe)
-    said = next((seen.facts for seen in facts.probe.values()), {})
+    said = next(iter(facts.probe.values()), {})
     if missing and facts.refusal:
         yield warn("refused", phases=missing)
     elif missing:
@@ -317,7 +317,7 @@ def phases(facts: Facts) -> Iterator[Told]:
     complete = [one for one in facts.probes if all(phase in one for phase in asked)]
     if not asked or not complete:
         return  # the check `reached` says why
-    names = [{seen.facts.get("instance", "") for seen in one.values()} for one in complete]
+    names = [{said.get("instance", "") for said in one.values()} for one in complete]
     whole = sum(len(one) == 1 for one in names)
     seen = {"whole": whole, "sent": sent}
     is_split = whole < len(complete)
@@ -366,7 +366,7 @@ def mode(facts: Facts) -> Iterator[Told]:
 @check("last-seen")
 def last_seen(facts: Facts) -> Iterator[Told]:
     """A real write was seen within the last hour, by the replica that answered."""
-    last = max((seen.facts.get("last", "") for seen in facts.probe.values()), default="")
+    last = max((said.get("last", "") for said in facts.probe.values()), default="")
     if not last:
         return
     try:
@@ -380,11 +380,11 @@ def last_seen(facts: Facts) -> Iterator[Told]:
 @check("store")
 def store(facts: Facts) -> Iterator[Told]:
     """The store works."""
-    for seen in list(facts.probe.values())[:1]:
-        kind = seen.facts.get("store", "unknown")
+    for said in list(facts.probe.values())[:1]:
+        kind = said.get("store", "unknown")
         if kind in _LOGGED:
             yield warn(kind, logs=facts.logs(_LOGGED[kind]))
-        if active := seen.facts.get("active"):
+        if active := said.get("active"):
             yield ok("standby", kind=kind, active=active)
         else:
             yield ok(kind if kind in _STORES else "other", kind=kind)

@@ -77,9 +77,9 @@ class Facts:
     endpoints: int = 0  # ready addresses of the Service
     unready: int = 0  # its others: a pod that is selected and not ready at the moment
     pair: PairSnapshot | None = field(default=None, repr=False)  # without key: a server outside
-    probe: Mapping[str, Seen] = field(default_factory=dict)  # which phases saw a dry run
+    probe: Seen = field(default_factory=dict)  # which phases saw a dry run
     refusal: str = ""  # why the API server refused the dry run
-    probes: tuple[Mapping[str, Seen], ...] = ()  # the answers to several that were sent at once
+    probes: tuple[Seen, ...] = ()  # the answers to several that were sent at once
     leaving: tuple[str, ...] = ()  # pods that are deleted, or have an older template
     rights: tuple[Right, ...] = ()  # those that the server needs
     nodes: Mapping[str, str] | None = None  # versions of kubelets; None: they cannot be read
@@ -104,7 +104,7 @@ class Facts:
     @property
     def answers(self) -> list[Mapping[str, str]]:
         """What the server says of itself in every answer of every probe."""
-        return [seen.facts for probe in self.probes for seen in probe.values()]
+        return [said for probe in self.probes for said in probe.values()]
 
     def unread_of(self, source: Source) -> list[str]:
         """The names in `unread` that belong to a source."""

@@ -212,7 +212,7 @@ async def connect_cluster(app: "App", kubeconfig: str) -> ConnectedCluster:
 def _show(watching: Watching, resource: str, change: Change) -> Awaitable[None] | None:
     match change.what:
         case ChangeKind.SEEN if change.is_cut:
-            watching.unreadable(resource, change.uid)
+            watching.leave_out(resource, change.uid)  # nested too deep
         case ChangeKind.SEEN:
             return watching.seen(resource, change.object)
         case ChangeKind.GONE:

@@ -220,9 +220,6 @@ class Detecting:
             finally:
                 self._queue.popleft()
                 self._bytes -= waiting.weight
-        self._judge()
-
-    def _judge(self) -> None:
         # A write whose judgement fails is left out; the next call judges those behind it.
         for _ in range(self.detection.unjudged):
             with self._supervisor.guard("writes"):

@@ -107,7 +107,7 @@ class Watching:
             try:
                 yield
             except (KeyError, msgspec.MsgspecError, RecursionError) as error:
-                self._leave_out(resource, _uid(found), type(error).__name__)
+                self.leave_out(resource, _uid(found), type(error).__name__)
 
     def _track(
         self, resource: str, kind: str, found: Fields, at: float, answers: RuleAnswers | None
@@ -117,11 +117,7 @@ class Watching:
         created = self._current.get(resource, False)
         self.tracking.record_stored(group, name, kind, found, at, answers=answers, created=created)
 
-    def unreadable(self, resource: str, uid: str) -> None:
-        """Take in that an object is nested too deep to decode; it is counted as left out."""
-        self._leave_out(resource, uid, RecursionError.__name__)
-
-    def _leave_out(self, resource: str, uid: str, reason: str) -> None:
+    def leave_out(self, resource: str, uid: str, reason: str = RecursionError.__name__) -> None:
         """Count an object that cannot be read; what is remembered of it may be wrong by now."""
         self._supervisor.leave_out("unreadable objects")
         self.gone(uid)

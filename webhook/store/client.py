@@ -72,7 +72,24 @@ class Store:
 
     def __init__(self, address: ValkeyAddress) -> None:
         """Prepare without connecting."""
-        self._client: Final = _client(address)
+        has_password = address.password is not None or address.password_file is not None
+        self._client: Final = Valkey(
+            host=address.host,
+            port=address.port,
+            db=address.db,
+            credential_provider=_Credentials(address) if has_password else None,
+            ssl=address.tls,
+            ssl_check_hostname=True,
+            ssl_ca_certs=None if address.cafile is None else str(address.cafile),
+            socket_timeout=_SECONDS,
+            socket_connect_timeout=_SECONDS,
+            max_connections=_MOST_CONNECTIONS,
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 1),
+            retry_on_error=[ValkeyConnectionError, ValkeyTimeoutError],
+            lib_name=None,  # CLIENT SETINFO takes a right that a narrow ACL does not give
+            lib_version=None,
+        )
+        self._client.response_callbacks.clear()  # they fail for odd replies in ways of their own
         self.requests: Final[Counter[tuple[str, str]]] = Counter()
         """Commands by operation and result."""
         self.up = False
@@ -139,25 +156,3 @@ class _Credentials(CredentialProvider):
             except (OSError, UnicodeDecodeError) as error:
                 raise _NoPasswordError from error
         return (password,) if self._address.user is None else (self._address.user, password)
-
-
-def _client(address: ValkeyAddress) -> Valkey:
-    has_password = address.password is not None or address.password_file is not None
-    client = Valkey(
-        host=address.host,
-        port=address.port,
-        db=address.db,
-        credential_provider=_Credentials(address) if has_password else None,
-        ssl=address.tls,
-        ssl_check_hostname=True,
-        ssl_ca_certs=None if address.cafile is None else str(address.cafile),
-        socket_timeout=_SECONDS,
-        socket_connect_timeout=_SECONDS,
-        max_connections=_MOST_CONNECTIONS,
-        retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 1),
-        retry_on_error=[ValkeyConnectionError, ValkeyTimeoutError],
-        lib_name=None,  # CLIENT SETINFO takes a right that a narrow ACL does not give
-        lib_version=None,
-    )
-    client.response_callbacks.clear()  # they fail for odd replies in ways of their own
-    return client

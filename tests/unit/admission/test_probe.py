@@ -38,7 +38,7 @@ def test_each_phase_says_that_it_has_seen_it_and_who_it_is(phase, audit_only, mo
     assert told == f"genguard-probe {VALUE} phase={phase} mode={mode} version=1.2.3"
     assert len(told) <= 256, "longer ones are cut: apiserver pkg/endpoints/filters/warning.go"
     seen = read_answers(["something else", told], VALUE)
-    assert seen[phase].facts == {"mode": mode, "version": "1.2.3"}
+    assert seen[phase] == {"mode": mode, "version": "1.2.3"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any
 
 import manifests
 from certs import installed_names, issue
-from genguard.admission.probe import Seen
 from webhook import __version__
 from webhook.doctor.checks import diagnose
 from webhook.doctor.facts import CheckResult, Facts, Level, Right
@@ -30,7 +29,7 @@ def healthy(**choices: Any) -> Facts:
     said = {"version": __version__, "mode": mode_of(deployment), "instance": "genguard-1"}
     said |= {"store": "valkey" if choices.get("ha") else "memory", "incomplete": "0/1000"}
     said |= {"costly": "0", "last": "2026-04-30T23:59:50Z", "failing": "none"}
-    seen = {phase: Seen(phase, said) for phase in PHASES}
+    seen = dict.fromkeys(PHASES, said)
     looked_at = {name: choice for name, choice in choices.items() if name in LOOKED_AT}
     return Facts(
         at=NOW,
@@ -85,14 +84,14 @@ def without_argument(facts: Facts, argument: str) -> Facts:
 
 def with_said(facts: Facts, **said: str) -> Facts:
     """What the server says of itself."""
-    probe = {phase: Seen(phase, {**seen.facts, **said}) for phase, seen in facts.probe.items()}
+    probe = {phase: {**seen, **said} for phase, seen in facts.probe.items()}
     return replace(facts, probe=probe, probes=(probe,) * len(facts.probes))
 
 
 def with_split(facts: Facts, count: int, **said: str) -> Facts:
     """So many of the dry runs have reached another pod at /outcome, which says this."""
-    told = {**facts.probe["outcome"].facts, "instance": "genguard-2", **said}
-    split = {**facts.probe, "outcome": Seen("outcome", told)}
+    told = {**facts.probe["outcome"], "instance": "genguard-2", **said}
+    split = {**facts.probe, "outcome": told}
     return replace(facts, probes=(*(split,) * count, *facts.probes[count:]))
 
 
