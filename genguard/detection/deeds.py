@@ -73,7 +73,8 @@ class Tally:
     def note(self, write: Write) -> None:
         """Take in a write of which it is known what was asked for."""
         names = write.called.first
-        if not names or write.content.webhook is None:
+        is_unknown = write.operation is Operation.CREATE and not write.content.sent.changes
+        if not names or write.content.webhook is None or is_unknown:
             return
         steps = _steps((write.all_of_webhooks() or ())[:_MOST_LEAVES]) if write.is_mutated else {}
         who = {one: write.called.about((at,), again=False)[0] for one, at in steps.items()}

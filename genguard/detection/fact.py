@@ -36,8 +36,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key              which write this is a phase of: see AdmissionRequest.write_key
     served_as        the version of the API in which the object is shown
     manager          the field manager of the write
-    compared_fields  those that the server takes from this write, but for status; of a creation
-                     without leaves where nothing was refused here before
+    compared_fields  those that the server takes from this write, but for status; of most creations
+                     without leaves
     process          which process of the user sent it: see Requester
     status           what is known of the status of a custom resource
     compared_status  None where the server surely takes none. Of a custom resource that nobody has
@@ -47,7 +47,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generation, generation_before   as the review shows them, 0 where there is none
     predicted        see Prediction.generation
     observed, observed_before   nothing of a write that takes no status
-    called           None of an intent, and of a creation where nothing was refused here before
+    called           None of an intent
     unmet            of those called, the webhooks whose matchConditions are not met by what is
                      shown here; none where that was not asked, None where the fact shows the same
                      as an earlier one, or comes too late

@@ -106,7 +106,8 @@ def _created(
     fields, key = _without_status(new.content), fact.key
     called, implied = suspects.acting_in(fact.phase, request)
     is_intent = fact.phase is Phase.INTENT
-    known = [one.compared_fields for one in earlier]
+    # An attempt before this one may be without leaves.
+    known = [one.compared_fields for one in earlier if one.compared_fields.changes]
     compared = compare({}, fields, known) if compares else Diff(*digests({}, fields))
     attempt = compared.after
     if key.resource_version:
@@ -118,7 +119,7 @@ def _created(
         fact,
         compared_fields=compared,
         state=Diff(compared.after, compared.after),
-        called=called if compares and not is_intent else None,
+        called=None if is_intent else called,
         unmet=suspects.unmet_in(request) if compares else None,
         policies=suspects.policies_in(request) if compares and is_intent else (),
         owner=read_owner_uid(new.metadata.owner_references),

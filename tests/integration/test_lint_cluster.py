@@ -32,6 +32,7 @@ def test_what_is_registered_is_checked(
     # The authority of the tests is made for some days only.
     assert told == {
         ("ca-bundle", "warning"),
+        ("made-by-controllers", "warning"),
         ("pods-binding", "error"),
         ("status-mutated", "warning"),
         ("timeout-long", "warning"),

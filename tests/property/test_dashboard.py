@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.admission.matching import Matched
+from genguard.detection.deeds import Deed, Deeds
 from genguard.detection.finding import (
     Actor,
     Confidence,
@@ -180,8 +181,22 @@ def object_page(text):
 def webhooks_page(text):
     policy = f"is {text}"  # what is not `Ignore` stands out
     named = webhooks.NamedBy(text, text, Severity.WARNING, Confidence.CERTAIN, 1)
+    deeds = Deeds(text, text, 2, 1, 1, (Deed(text, text, 1),))
     link = webhooks.ListedWebhook(
-        1, text, text, webhooks.Role.SUSPECT, "", True, (text,), (text,), policy, 10, 1, 1, (named,)
+        1,
+        text,
+        text,
+        webhooks.Role.SUSPECT,
+        "",
+        True,
+        (text,),
+        (text,),
+        policy,
+        10,
+        1,
+        1,
+        (named,),
+        (deeds,),
     )
     write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "")
     page = webhooks.WebhooksPage((text,), (link,), 1, True)
