@@ -1,7 +1,7 @@
 """Children: objects of one owner that one actor makes again and again, and none goes.
 
 Result  blames who makes them; first the webhooks that changed each of them, for then the owner may
-        not know its own again (kubernetes/kubernetes#63462, open-policy-agent/gatekeeper#2963)
+        not know its own again (open-policy-agent/gatekeeper#2963)
 Relies  on alike children: generated names, names that differ in a number, kinds of which an owner
         needs one at a time, or equal contents. A deleted one, and a change of the owner, begin
         anew. Of some kinds an owner has any number: see `many_children` in names.yaml

@@ -1,8 +1,8 @@
 """Stripped: a webhook removes fields that requesters set, from what they create too.
 
 Result  blames other webhooks: most often one decodes objects into a type of its own, which is older
-        than the field, and answers with a patch of the whole object (kubernetes-sigs/
-        controller-runtime docs, and the many reports about restartPolicy of sidecars)
+        than the field, and answers with a patch of the whole object (enix/kube-image-keeper#457,
+        doitintl/kube-secrets-init#53, kubernetes/kubernetes#127701)
 Relies  on leaves of spec: of status and metadata `lost` tells, of a field of one object that is put
         back again and again `turned`
 
