@@ -123,9 +123,7 @@ def write_certificate(certificate: x509.Certificate) -> bytes:
 def write_key(key: PrivateKeyTypes) -> bytes:
     """Return the key as unencrypted PKCS #8 PEM, which Go, OpenSSL and kubectl read."""
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 

@@ -20,12 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from certs.files import (
-    CA_KEY_FILE,
-    PairFiles,
-    read_file,
-    write_files,
-)
+from certs.files import CA_KEY_FILE, PairFiles, read_file, write_files
 from certs.inspect import inspect
 from certs.issue import (
     AUTHORITY_NAME,
@@ -122,11 +117,7 @@ class Ensured:
 
 
 def ensure(
-    folder: Path,
-    *,
-    names: Sequence[str],
-    at: datetime,
-    leaf_lifetime: timedelta = LEAF_LIFETIME,
+    folder: Path, *, names: Sequence[str], at: datetime, leaf_lifetime: timedelta = LEAF_LIFETIME
 ) -> Ensured:
     """Return the folder's pair if it is good for these names, else replace it by a new one.
 

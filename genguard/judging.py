@@ -12,10 +12,7 @@ from genguard.status.view import StatusView
 
 
 def evaluate(
-    document: Mapping[str, Any],
-    children: Sequence[StatusView] = (),
-    *,
-    now: datetime | None = None,
+    document: Mapping[str, Any], children: Sequence[StatusView] = (), *, now: datetime | None = None
 ) -> StatusView:
     """Tell whether an object of any kind is ready, settled and healthy, and what blocks.
 

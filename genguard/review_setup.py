@@ -186,11 +186,7 @@ class KeptIntents(Intents, Protocol):
 class ReviewSetup:
     """Holds the current Dependencies, and replaces them as a whole when the cluster changes."""
 
-    def __init__(
-        self,
-        options: ReviewOptions,
-        shared: KeptIntents | None = None,
-    ) -> None:
+    def __init__(self, options: ReviewOptions, shared: KeptIntents | None = None) -> None:
         """`shared`: the intents that replicas share; without them, each has its own.
 
         Raises UnknownServerVersionError or NotFlippableError.

@@ -121,12 +121,7 @@ def judge(
 ) -> Dependencies:
     """What reviews are judged with; generation is not patched unless a test asks for it."""
     options = ReviewOptions(
-        audit_only,
-        generation_patch,
-        server_version,
-        tuple(custom),
-        parse_restored(restore),
-        flip,
+        audit_only, generation_patch, server_version, tuple(custom), parse_restored(restore), flip
     )
     return ReviewSetup(options).dependencies
 

@@ -67,10 +67,7 @@ ELSEWHERE = {
 }
 """The options of install that are no value of the same name, and what they are with Helm."""
 
-NAMED = {
-    "api_servers": "apiServerCidrs",
-    "alertmanagers": "alertmanagers",
-}
+NAMED = {"api_servers": "apiServerCidrs", "alertmanagers": "alertmanagers"}
 """The options of install that a value names otherwise."""
 
 _TEXT = {"type": "string"}

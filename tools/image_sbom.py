@@ -32,10 +32,7 @@ def text(image: str) -> str:
     made = bom()
     made.serial_number = uuid.uuid5(uuid.NAMESPACE_OID, inspected[0]["Id"])
     itself = Component(
-        type=ComponentType.CONTAINER,
-        name="genguard",
-        version=inspected[0]["Id"],
-        bom_ref="image",
+        type=ComponentType.CONTAINER, name="genguard", version=inspected[0]["Id"], bom_ref="image"
     )
     genguard = made.metadata.component
     assert genguard is not None

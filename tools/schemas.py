@@ -68,11 +68,7 @@ class NotJudged(msgspec.Struct):
     """Writes of an audit log that cannot be judged, and what to set so that they can."""
 
     reason: Literal[
-        "level Metadata",
-        "level Request",
-        "cut",
-        "stored state not known",
-        "patches do not apply",
+        "level Metadata", "level Request", "cut", "stored state not known", "patches do not apply"
     ]
     writes: int
     message: str

@@ -208,11 +208,7 @@ def is_written(place: Place) -> bool:
 
 
 def _row(
-    place: Place,
-    gone: Mapping[Place, str],
-    managers: Sequence[Manager],
-    seen: Seen,
-    called: Called,
+    place: Place, gone: Mapping[Place, str], managers: Sequence[Manager], seen: Seen, called: Called
 ) -> BlamedField:
     """Return the row of one field; `gone` has those of which the object has no more."""
     # A FIELD may be below a map that is gone: its steps are the place.

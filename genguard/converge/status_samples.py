@@ -61,11 +61,7 @@ class _Sample:
             "reason": _TEXTS[self._turn],
             "message": _TEXTS[self._turn],
         }
-        return {
-            _OBSERVED: self._generation,
-            "phase": _TEXTS[self._turn],
-            "conditions": [condition],
-        }
+        return {_OBSERVED: self._generation, "phase": _TEXTS[self._turn], "conditions": [condition]}
 
     def _followed(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a schema refers to: Kubernetes wraps a reference that has a default."""

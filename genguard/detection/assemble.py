@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from genguard.admission.review import Operation, Phase
-from genguard.detection.diff import (
-    NO_DIFF,
-    NOTHING_DIFFERS,
-    Diff,
-    PartDiffs,
-    between,
-    diff_of,
-)
+from genguard.detection.diff import NO_DIFF, NOTHING_DIFFERS, Diff, PartDiffs, between, diff_of
 from genguard.detection.fact import Fact
 from genguard.detection.values import Digest
 from genguard.detection.write import NOBODY, Called, Outcome, Write

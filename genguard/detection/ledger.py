@@ -101,10 +101,7 @@ class Ledger:
         self._shrink()
 
     def miss(
-        self,
-        where: JoinKey | ObjectKey | ObjectName | None,
-        subresource: str | None,
-        now: float,
+        self, where: JoinKey | ObjectKey | ObjectName | None, subresource: str | None, now: float
     ) -> None:
         """Note that a review of an object was not seen: its findings may go on unseen.
 
@@ -142,10 +139,7 @@ class Ledger:
         return [one for one in self._all() if one.harm]
 
     def look(
-        self,
-        where: JoinKey | ObjectKey,
-        is_broken: Callable[[Damage], bool],
-        now: float,
+        self, where: JoinKey | ObjectKey, is_broken: Callable[[Damage], bool], now: float
     ) -> None:
         """Note whether a stored object has the damage of findings; one that is gone has none."""
         for entry in self._about.get(_name_of(where), {}).values():

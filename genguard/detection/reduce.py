@@ -10,24 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.admission.review import (
-    AdmissionRequest,
-    JoinKey,
-    Operation,
-    Phase,
-    ReviewedObject,
-)
+from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase, ReviewedObject
 from genguard.detection.diff import Diff, compare, digests
 from genguard.detection.fact import VERSION, Fact
 from genguard.detection.metadata import compare_metadata
 from genguard.detection.suspects import Suspects
-from genguard.detection.values import (
-    NO_DIGEST,
-    Digest,
-    Shows,
-    as_digest,
-    digest_of,
-)
+from genguard.detection.values import NO_DIGEST, Digest, Shows, as_digest, digest_of
 from genguard.detection.write import NODE_USER, PODS
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.prediction import Prediction

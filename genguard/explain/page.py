@@ -21,11 +21,7 @@ from genguard.explain.explanation import (
     PredicateVerdict,
 )
 from genguard.generation.custom import StatusSubresource
-from genguard.generation.strategy import (
-    Equality,
-    OnCreate,
-    SubresourceRule,
-)
+from genguard.generation.strategy import Equality, OnCreate, SubresourceRule
 from genguard.generation.table import Behaviour, Writer
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.shown import json_line

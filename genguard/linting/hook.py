@@ -9,13 +9,7 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from genguard.admission.matching import (
-    EVERYTHING,
-    NAME_LABEL,
-    Rule,
-    Writes,
-    matching_resource,
-)
+from genguard.admission.matching import EVERYTHING, NAME_LABEL, Rule, Writes, matching_resource
 from genguard.admission.review import own_phase
 from genguard.generation.table import load_rows
 from genguard.objects.selectors import Truth, matches_labels

@@ -18,11 +18,7 @@ _FINGERPRINT: Final = "genguardLint/v1"
 
 
 def lint(
-    documents: Iterable[Any],
-    *,
-    at: datetime,
-    live: bool,
-    checks: tuple[Check, ...] = CHECKS,
+    documents: Iterable[Any], *, at: datetime, live: bool, checks: tuple[Check, ...] = CHECKS
 ) -> tuple[LintFinding, ...]:
     """Return the problems of webhook configurations and definitions, the worst first.
 

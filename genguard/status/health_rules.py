@@ -97,9 +97,7 @@ class HealthRules:
     """The rules of a server or a run: those of its user, then those of the library."""
 
     def __init__(
-        self,
-        own: Iterable[HealthRule] = (),
-        library: Callable[[], Iterable[HealthRule]] = tuple,
+        self, own: Iterable[HealthRule] = (), library: Callable[[], Iterable[HealthRule]] = tuple
     ) -> None:
         """`library` is read when a rule is looked for: that takes a tenth of a second."""
         self.own: Final = tuple(own)

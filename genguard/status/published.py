@@ -217,10 +217,7 @@ def read_stored(document: Document) -> StoredConditions:
 
 
 def items_to_apply(
-    stored: StoredConditions,
-    wanted: Mapping[str, Verdict],
-    declared: Container[str],
-    now: str,
+    stored: StoredConditions, wanted: Mapping[str, Verdict], declared: Container[str], now: str
 ) -> list[dict[str, Any]] | None:
     """Return the conditions to apply; None when they are stored already.
 

@@ -124,9 +124,7 @@ class WaitTracker:
         return [*absent, *sorted(found.values(), key=lambda progress: progress.name)]
 
     def _update_deletion(
-        self,
-        nodes: Mapping[str, Node],
-        uids_by_target: Mapping[WatchTarget, frozenset[str]],
+        self, nodes: Mapping[str, Node], uids_by_target: Mapping[WatchTarget, frozenset[str]]
     ) -> list[WaitProgress]:
         """Wait for the objects that existed at the first look, as kubectl does.
 

@@ -328,11 +328,7 @@ class Cluster:
         if not isinstance(body, dict):
             raise bad_request("the body of the request is not an object")
         kind, version = body.get("kind"), body.get("apiVersion")
-        if kind not in (None, "", resource.kind) or version not in (
-            None,
-            "",
-            resource.api_version,
-        ):
+        if kind not in (None, "", resource.kind) or version not in (None, "", resource.api_version):
             raise bad_request(
                 f"{kind} in version {version!r} cannot be handled as a {resource.kind}: the API "
                 f"version in the data ({version}) or its kind does not match what is expected "
@@ -592,11 +588,7 @@ class Cluster:
                 )
 
     def _take_away(
-        self,
-        place: Place,
-        stored: _Stored,
-        options: Mapping[str, Any],
-        call: Call,
+        self, place: Place, stored: _Stored, options: Mapping[str, Any], call: Call
     ) -> tuple[Document, Document | None]:
         """Return an object after a delete, and what is stored of it then: None if it is gone."""
         document = copy.deepcopy(stored.document)

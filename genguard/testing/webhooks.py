@@ -122,10 +122,7 @@ class Chain:
         Fail shows it.
         """
         passed = run_at_once(
-            self._links,
-            review,
-            self._matches,
-            lambda name, asked: self._webhooks[name].call(asked),
+            self._links, review, self._matches, lambda name, asked: self._webhooks[name].call(asked)
         )
         refused = passed.refused or "; ".join(f"{a}: {b}" for a, b in passed.missed.items())
         if refused:

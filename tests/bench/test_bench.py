@@ -22,30 +22,14 @@ from tools.bench.lives import CALM, LIVES
 from tools.bench.machine import commit
 from tools.bench.profile import dependencies
 from tools.bench.publish import PAGES, with_text
-from tools.bench.report import (
-    growth_table,
-    markdown,
-    through_table,
-)
+from tools.bench.report import growth_table, markdown, through_table
 from tools.bench.results import FOLDER, Results, read_results
 from tools.bench.rounds import run_rounds
 from tools.bench.running import REPOSITORY
 from tools.bench.scenarios import Effort, WrongAnswersError
-from tools.bench.servers import (
-    GENGUARD,
-    SERVERS,
-    Answers,
-    Server,
-    servers_named,
-)
+from tools.bench.servers import GENGUARD, SERVERS, Answers, Server, servers_named
 from tools.bench.template import Filled
-from tools.bench.through import (
-    NOTHING,
-    SETTINGS,
-    THROUGH_KEYS,
-    believe,
-    run_through,
-)
+from tools.bench.through import NOTHING, SETTINGS, THROUGH_KEYS, believe, run_through
 
 TINY = Effort(repeats=1, seconds=0.05, warm_up=0.02, patient=False)
 

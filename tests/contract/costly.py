@@ -179,6 +179,6 @@ COSTLY: Final[dict[str, Callable[[int], list[Request]]]] = {
     "container statuses": _containers_reported,
 }
 NEARLY_LARGE: Final[dict[str, Callable[[int], list[Request]]]] = {
-    "keys, nearly too many": partial(_keys, count=970),
+    "keys, nearly too many": partial(_keys, count=970)
 }
 """As many values as the event loop judges itself; of all bodies above these cost it most."""

@@ -221,13 +221,7 @@ async def serving(
     watching = Watching(watched, detecting.tracking)
     metrics.registry.register(TrackedMetrics(detecting.tracking, setup.knows))
     sources = Sources(
-        detecting,
-        suspects,
-        watching,
-        metrics,
-        setup.dependencies.about,
-        connected,
-        lambda: enforce,
+        detecting, suspects, watching, metrics, setup.dependencies.about, connected, lambda: enforce
     )
     dashboard = Dashboard(sources)
     handler = AdmissionHandler(

@@ -162,13 +162,7 @@ async def test_what_is_broken_has_json_of_its_own(running):
     assert (await running.ops("/api/broken?x=1")).status == 400
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "writes"),
-    [
-        ("", 200, 4),
-        ("&since=15m", 400, None),
-    ],
-)
+@pytest.mark.parametrize(("query", "status", "writes"), [("", 200, 4), ("&since=15m", 400, None)])
 async def test_a_timeline_is_of_all_writes_that_are_known(running, query, status, writes):
     await Story(running).cleared(4)
     names = "group=apps&resource=deployments&namespace=shop&name=web&uid=uid-web"

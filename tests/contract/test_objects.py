@@ -17,9 +17,7 @@ UP = {
 }
 DOWN = UP | {"readyReplicas": 0, "availableReplicas": 0}
 FAILED = DOWN | {
-    "conditions": [
-        {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"},
-    ]
+    "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]
 }
 
 

@@ -56,10 +56,7 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def served(
-    folder: Path,
-    *flags: str,
-    descriptors: tuple[int, int] | None = None,
-    module: str = "webhook",
+    folder: Path, *flags: str, descriptors: tuple[int, int] | None = None, module: str = "webhook"
 ) -> AsyncIterator[Served]:
     """Start it on free ports and wait until it says where it listens.
 

@@ -44,11 +44,7 @@ def configuration(name: str, webhook: str, path: str, *resources: str) -> dict[s
     }
     client = {"service": {"namespace": "some", "name": "some", "path": path}}
     hook = {"name": webhook, "clientConfig": client, "rules": [rule]}
-    return {
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [hook],
-    }
+    return {"kind": "MutatingWebhookConfiguration", "metadata": {"name": name}, "webhooks": [hook]}
 
 
 def suspects() -> Suspects:
@@ -88,11 +84,7 @@ class Story:
             "resourceVersion": str(self._version),
         }
         old = {"metadata": metadata, "spec": {"replicas": 3}, "status": stored}
-        for phase, status in (
-            ("intent", sent),
-            ("mutate", came or sent),
-            ("outcome", out or sent),
-        ):
+        for phase, status in (("intent", sent), ("mutate", came or sent), ("outcome", out or sent)):
             asked = make_review(
                 new={**old, "status": status}, old=old, subresource="status", name=name, user=user,
                 options={"fieldManager": "kube-controller-manager"},

@@ -87,9 +87,7 @@ async def test_what_waits_for_its_end_is_amber_on_every_page(visitor, running, s
     await visitor.inspect("object-ending")
 
 
-async def test_without_a_cluster_it_says_how_to_connect_one_and_not_that_all_is_well(
-    stranger,
-):
+async def test_without_a_cluster_it_says_how_to_connect_one_and_not_that_all_is_well(stranger):
     await stranger.open("/")
     assert await stranger.text("h1") == "Not known whether something is broken"
     command = stranger.page.locator(".verdict pre")

@@ -40,10 +40,7 @@ class Genguard:
     """
 
     def __init__(
-        self,
-        *flags: str,
-        within: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
+        self, *flags: str, within: Sequence[str] = (), environment: Mapping[str, str] | None = None
     ) -> None:
         """`within`: a command that becomes the one that it is given, such as unshare(1)."""
         self.folder = Path(tempfile.mkdtemp(prefix="genguard-e2e-"))

@@ -87,10 +87,7 @@ def _hooks(
         "rules": [rule(["configmaps"], ["CREATE"])],
         "objectSelector": {"matchLabels": {PROBE_LABEL: probe}},
     }
-    return [
-        hook | {"rules": [*hook["rules"], *rules]} | diverted,
-        hook | diverted | probing,
-    ]
+    return [hook | {"rules": [*hook["rules"], *rules]} | diverted, hook | diverted | probing]
 
 
 def called(

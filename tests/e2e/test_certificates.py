@@ -19,13 +19,7 @@ from tests.e2e.account import Account, account
 from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from webhook.manifest.documents import collection_of, path_of
-from webhook.manifest.rendering import (
-    Choices,
-    is_registration,
-    phase_of,
-    render,
-    secret_of,
-)
+from webhook.manifest.rendering import Choices, is_registration, phase_of, render, secret_of
 
 NAMESPACE = "genguard-certificates"
 WRITTEN = "written"

@@ -84,9 +84,7 @@ def mend(plane: ControlPlane, command: str, folder: Path) -> None:
     subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], env=env, check=True, timeout=60)
 
 
-def test_all_is_well_where_it_is_installed_and_nothing_was_touched(
-    installed: ControlPlane,
-) -> None:
+def test_all_is_well_where_it_is_installed_and_nothing_was_touched(installed: ControlPlane) -> None:
     before = installed.client.get(MUTATE).body
     lines = examined(installed)
     assert faults(lines) == {}

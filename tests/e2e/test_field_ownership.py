@@ -27,10 +27,7 @@ GROUP = "ownership.genguard.io"
 @pytest.fixture(scope="module")
 def guard(apiserver: ControlPlane) -> Iterator[Genguard]:
     """An enforcing genguard with every rule that patches."""
-    flags = (
-        "--generation-patch=always",
-        f"--flip-status=widgets.{GROUP}",
-    )
+    flags = ("--generation-patch=always", f"--flip-status=widgets.{GROUP}")
     with Genguard(f"--kubeconfig={apiserver.kubeconfig}", *flags) as running:
         yield running
 
@@ -129,10 +126,7 @@ def test_what_another_webhook_cleared_on_the_way_belongs_to_the_requester(
         # As without any webhook: both own the same value, and another value is a conflict.
         status, found = web.apply(OTHER, observedGeneration=1)
         assert (status, found["status"]["observedGeneration"]) == (200, 1)
-        assert owned(found, OBSERVED) == [
-            (CONTROLLER, "Update /status"),
-            (OTHER, "Apply /status"),
-        ]
+        assert owned(found, OBSERVED) == [(CONTROLLER, "Update /status"), (OTHER, "Apply /status")]
         status, answer = web.apply(OTHER, observedGeneration=2)
         assert status == 409
         assert f'conflict with "{CONTROLLER}"' in answer["message"]

@@ -115,9 +115,7 @@ def test_a_service_of_before_changes_when_all_pods_have_what_it_selects(
     assert changed >= created, "the pods that have the label were there before; whole seconds"
 
 
-def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(
-    clean: ControlPlane,
-) -> None:
+def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(clean: ControlPlane) -> None:
     run(clean, "install", "--yes", "--audit-only")
     before = there(clean)
     asked = webhook(clean, "mutate")["clientConfig"]

@@ -16,13 +16,7 @@ from aiohttp import web
 from tests.cases_loader import read_beside
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
-from tests.e2e.installations import (
-    LOOKED_AT,
-    REGISTRATIONS,
-    left_as_it_was,
-    outside,
-    registered,
-)
+from tests.e2e.installations import LOOKED_AT, REGISTRATIONS, left_as_it_was, outside, registered
 from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.verbs import Verb, run
 from tests.faults.faulty_api import FaultyApi, healthy, status

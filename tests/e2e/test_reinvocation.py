@@ -107,11 +107,7 @@ def test_what_an_earlier_webhook_clears_twice_is_restored_twice_and_told_once(
     with (
         WebhookListener(cluster.authority, zeroes_observed_generation) as early,
         early.registered(
-            cluster,
-            widgets.namespace,
-            STATUS,
-            name=OLD_OPERATOR,
-            reinvocationPolicy="IfNeeded",
+            cluster, widgets.namespace, STATUS, name=OLD_OPERATOR, reinvocationPolicy="IfNeeded"
         ),
     ):
         made, counted = widgets.create(), Counted(guard)

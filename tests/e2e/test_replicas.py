@@ -43,11 +43,7 @@ class Shared(NamedTuple):
 
 @pytest.fixture(scope="module")
 def shared(cluster: ControlPlane) -> Iterator[Shared]:
-    with (
-        StoreServer() as store,
-        Proxy(store.socket) as proxy,
-        Alertmanager() as alertmanager,
-    ):
+    with StoreServer() as store, Proxy(store.socket) as proxy, Alertmanager() as alertmanager:
         define(cluster)
         flags = (
             f"--store=valkey://127.0.0.1:{proxy.port}/0",

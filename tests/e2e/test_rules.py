@@ -34,8 +34,7 @@ def test_rules_of_a_configmap_are_followed_and_the_last_good_ones_are_kept(
     client = apiserver.client
     with served(apiserver, name, status_subresource=True) as custom:
         client.post(
-            folder,
-            {"metadata": {"name": "rules"}, **rules(custom, "status.phase == 'Done'")},
+            folder, {"metadata": {"name": "rules"}, **rules(custom, "status.phase == 'Done'")}
         )
         flags = (
             f"--kubeconfig={apiserver.kubeconfig}",

@@ -11,14 +11,7 @@ from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
-from tests.e2e.tracing import (
-    CULPRIT,
-    FIVE,
-    five_webhooks,
-    observers,
-    trace,
-    wait_for_observers,
-)
+from tests.e2e.tracing import CULPRIT, FIVE, five_webhooks, observers, trace, wait_for_observers
 
 OBSERVED = "/status/observedGeneration"
 SLOTS = len(FIVE) + 1

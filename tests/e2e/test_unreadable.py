@@ -43,9 +43,7 @@ def shop(apiserver: ControlPlane) -> str:
     apiserver.client.post(path, deployment("well"))
     apiserver.client.patch(f"{path}/well/status", {"status": DONE})
     create_deep(
-        apiserver,
-        {"apiVersion": "apps/v1", "kind": "Deployment", **deployment("deep")},
-        name,
+        apiserver, {"apiVersion": "apps/v1", "kind": "Deployment", **deployment("deep")}, name
     )
     return name
 

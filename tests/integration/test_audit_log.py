@@ -47,10 +47,7 @@ def template(name: str, **spec: Any) -> dict[str, Any]:
     inner = pod()
     inner["spec"].pop("restartPolicy")
     selector = {"matchLabels": {"app": "a"}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"selector": selector, "template": inner, **spec},
-    }
+    return {"metadata": {"name": name}, "spec": {"selector": selector, "template": inner, **spec}}
 
 
 def test_an_ordinary_cluster_is_no_finding_and_a_loop_in_it_is() -> None:

@@ -105,10 +105,7 @@ def test_an_observed_generation_of_conditions_is_kept_dropped_or_refused(
         body = {"status": {"conditions": CONDITIONS}}
         answer = apiserver.client.patch(path, body, check=False)
         conditions = answer.body.get("status", {})
-        kept[plural] = (
-            answer.status,
-            conditions["conditions"] if answer.status == 200 else None,
-        )
+        kept[plural] = (answer.status, conditions["conditions"] if answer.status == 200 else None)
     assert kept["sounds"] == (200, CONDITIONS)
     assert kept["dropped"] == (200, [{"type": "Ready", "status": "True"}])
     assert kept["refused"] == (422, None)

@@ -21,8 +21,7 @@ CONDITIONS = st.lists(
 )
 """Often told apart by type, and by position where a type comes twice."""
 STATUSES = st.fixed_dictionaries(
-    {},
-    optional={"conditions": CONDITIONS | st.none() | st.just({}), "replicas": st.integers(0, 2)},
+    {}, optional={"conditions": CONDITIONS | st.none() | st.just({}), "replicas": st.integers(0, 2)}
 )
 OBJECTS = DOCUMENTS | st.fixed_dictionaries({"status": STATUSES})
 

@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from genguard.admission.matching import Matched
 from genguard.detection.deeds import Deed, Deeds
-from genguard.detection.finding import (
-    Actor,
-    Confidence,
-    Finding,
-    FixStep,
-    FoundObject,
-    Severity,
-)
+from genguard.detection.finding import Actor, Confidence, Finding, FixStep, FoundObject, Severity
 from genguard.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
 from genguard.status.terminating_pods import Agreement, Count
 from genguard.status.view import Health

@@ -21,11 +21,7 @@ OWNED = re.compile(
 
 
 def everything(custom=(), *, audit_only: bool = False) -> Dependencies:
-    return judge(
-        generation_patch=GenerationPatch.ALWAYS,
-        custom=custom,
-        audit_only=audit_only,
-    )
+    return judge(generation_patch=GenerationPatch.ALWAYS, custom=custom, audit_only=audit_only)
 
 
 def places(changed: dict) -> set[str]:

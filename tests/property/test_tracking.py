@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from genguard.objects.fields import fields_of
 from genguard.objects.metadata import LONGEST_UID
 from genguard.status.counts import ResourceKind
-from genguard.status.tracked_state import (
-    Milestone,
-    TrackedState,
-    pack,
-    unpack,
-)
+from genguard.status.tracked_state import Milestone, TrackedState, pack, unpack
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from tests.property.strategies import JSON

@@ -18,10 +18,7 @@ GRANTED = Path(__file__).parent / "granted"
 """What each overlay grants: `python -m tests.rights` writes it again."""
 GENGUARD = f"system:serviceaccount:{SYSTEM}:genguard"
 ANYBODY = f"system:serviceaccount:{SYSTEM}:anybody"
-COMPONENTS = {
-    "with-follow": "follow",
-    "with-ops-auth": "ops-auth",
-}
+COMPONENTS = {"with-follow": "follow", "with-ops-auth": "ops-auth"}
 """Overlays as people write them, by manifests/README.md: audit-only and a component."""
 OVERLAYS = ("audit-only", "cert-manager", "enforce", "ha", *COMPONENTS)
 _COLUMNS = ("Resources", "Non-Resource URLs", "Resource Names", "Verbs")

@@ -41,8 +41,7 @@ class Scenario:
 
 
 def scenario(
-    *others: Hook | Policy,
-    before: Callable[[Scene], None] | None = None,
+    *others: Hook | Policy, before: Callable[[Scene], None] | None = None
 ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
     """Enters a function into the catalogue; its name with dashes is the recording's."""
 

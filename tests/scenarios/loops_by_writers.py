@@ -63,8 +63,7 @@ def one_condition_of_two_owners(scene: Scene) -> None:
     for turn in range(14):
         user, status = opinions[turn % 2]
         widget.put_status(
-            user,
-            lambda found, value=status: set_condition(found, condition("Available", value)),
+            user, lambda found, value=status: set_condition(found, condition("Available", value))
         )
         scene.pause(0.1)
 

@@ -36,10 +36,7 @@ def served(cluster: ControlPlane) -> ControlPlane:
     return cluster
 
 
-@pytest.mark.parametrize(
-    "name",
-    by_day(LOOPS, these=AT_EACH_CHANGE),
-)
+@pytest.mark.parametrize("name", by_day(LOOPS, these=AT_EACH_CHANGE))
 def test_a_step_that_is_shown_ends_the_loop_and_makes_no_other(
     served: ControlPlane, tmp_path, monkeypatch, name
 ):

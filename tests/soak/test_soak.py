@@ -76,10 +76,7 @@ def _samples(growth: float = 0.0, **last: int) -> tuple[Sample, ...]:
             "/metrics has 200,001 bytes; 200,000 are allowed",
         ),
         (_soaked(*_samples(), wrong=("500: b''",)), "answered 500: b''"),
-        (
-            _soaked(*_samples(), errors=("detection failed",)),
-            "logged an error: detection failed",
-        ),
+        (_soaked(*_samples(), errors=("detection failed",)), "logged an error: detection failed"),
     ],
 )
 def test_each_thing_that_grows_is_told(found, reason):

@@ -20,10 +20,7 @@ from tools.wheel import ROOT
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 DOCKERFILE = (ROOT / ACTION["runs"]["image"]).read_text()
-HOOK = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "ValidatingWebhookConfiguration",
-}
+HOOK = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
 GOOD_HOOK = {
     "name": "slow.example.org",
     "timeoutSeconds": 20,

@@ -94,10 +94,7 @@ CERTIFICATES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 STORES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "one": ({}, {}),
     "valkey": ({"ha": True}, {"ha": True}),
-    "store": (
-        {"ha": True, "store": STORE},
-        {"ha": True, "store": STORE},
-    ),
+    "store": ({"ha": True, "store": STORE}, {"ha": True, "store": STORE}),
 }
 
 
@@ -187,7 +184,7 @@ def test_flags_of_serve_are_arguments() -> None:
             "dns-name": ["a.example.org", "b.example.org"],
             "object-metrics": 1_000_000,
             "watch": "pods",
-        },
+        }
     }
     before = made({})["Deployment", "genguard"]
     after = made(given)["Deployment", "genguard"]

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.published import (
-    COPIES,
-    NOBODY,
-    FillError,
-    Published,
-    current,
-    dated,
-    fill_in,
-    notes,
-)
+from tools.published import COPIES, NOBODY, FillError, Published, current, dated, fill_in, notes
 from tools.wheel import ROOT
 
 SERVER = "manifests/base/server/deployment.yaml"

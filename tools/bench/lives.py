@@ -82,10 +82,7 @@ def _storm(path_of: Callable[[Phase], str]) -> Lives:
     return Lives(lives, STORM_OBJECTS)
 
 
-LIVES: Final[Mapping[str, Callable[[Callable[[Phase], str]], Lives]]] = {
-    CALM: _calm,
-    STORM: _storm,
-}
+LIVES: Final[Mapping[str, Callable[[Callable[[Phase], str]], Lives]]] = {CALM: _calm, STORM: _storm}
 """How to make each; given the path to which the reviews of a phase are sent."""
 
 

@@ -20,14 +20,7 @@ from tools.bench.bodies import RECORDED, REVIEWS
 from tools.bench.connection import BrokenConnectionError, Connection
 from tools.bench.glance import Glance
 from tools.bench.lives import LIVES
-from tools.bench.loops import (
-    Answered,
-    Requests,
-    Supply,
-    UnansweredError,
-    closed_loop,
-    open_loop,
-)
+from tools.bench.loops import Answered, Requests, Supply, UnansweredError, closed_loop, open_loop
 from tools.bench.processes import own_core, wait_until_quiet
 from tools.bench.running import client_context
 from tools.bench.template import make_templates

@@ -20,13 +20,7 @@ from genguard.admission.review import Phase
 from genguard.audit.event import FAULT
 from genguard.formats.documents import ReadObject, load_document, read_documents
 from genguard.linting.lint import lint
-from genguard.objects.equality import (
-    load_shapes,
-    same_json,
-    same_quantity,
-    same_raw,
-    same_typed,
-)
+from genguard.objects.equality import load_shapes, same_json, same_quantity, same_raw, same_typed
 from genguard.objects.fields import fields_of
 from genguard.objects.intended import NotRestorableError, parse_restored
 from genguard.objects.selectors import Truth, matches_labels

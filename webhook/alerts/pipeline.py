@@ -126,10 +126,7 @@ class Verification:
     """
 
     def __init__(
-        self,
-        lookup: Lookup,
-        supervisor: Supervisor,
-        clock: Callable[[], float] = time.monotonic,
+        self, lookup: Lookup, supervisor: Supervisor, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`supervisor` counts what fails; `clock` gives seconds."""
         self._supervisor: Final = supervisor

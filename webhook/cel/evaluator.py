@@ -124,11 +124,7 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         return "line 1, column 1: it costs too much to compile"
 
     def _answers(
-        self,
-        about: tuple[str, str] | None,
-        expressions: Sequence[str],
-        function: str,
-        *args: Any,
+        self, about: tuple[str, str] | None, expressions: Sequence[str], function: str, *args: Any
     ) -> dict[str, Any]:
         """The answer to each expression, without those that could not be evaluated.
 

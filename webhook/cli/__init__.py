@@ -108,8 +108,7 @@ def _hand_down(ctx: click.Context, name: str, verb: click.Command | None) -> Non
 
 
 @click.group(
-    cls=_Verbs,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @NAMESPACE
 @CONTEXT

@@ -26,15 +26,7 @@ from webhook.cli.files import (
     read_audit_logs,
     texts_of,
 )
-from webhook.cli.options import (
-    NAMESPACE,
-    RECURSIVE,
-    SARIF,
-    Access,
-    filenames,
-    may_ask_server,
-    verb,
-)
+from webhook.cli.options import NAMESPACE, RECURSIVE, SARIF, Access, filenames, may_ask_server, verb
 from webhook.cli.output import print_table, tell
 from webhook.cluster.converging import Convergence, read_admission
 from webhook.cluster.discovery import discover

@@ -22,14 +22,7 @@ from webhook.install.installing import (
     run_removal,
 )
 from webhook.manifest.documents import NAMESPACE, Document
-from webhook.manifest.rendering import (
-    MOUNT,
-    REGISTRATIONS,
-    STORE_SECRET,
-    Choices,
-    Outside,
-    as_yaml,
-)
+from webhook.manifest.rendering import MOUNT, REGISTRATIONS, STORE_SECRET, Choices, Outside, as_yaml
 from webhook.server.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 

@@ -112,10 +112,7 @@ _CLUSTER: Final = (KUBECONFIG, CONTEXT)
 _SERVER: Final = (
     click.option("--server", metavar="URL|NAMESPACE", type=Parsed(_server)),
     click.option(
-        *("--token-file", "token"),
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        callback=_token,
+        *("--token-file", "token"), metavar="FILE", type=click.Path(path_type=Path), callback=_token
     ),
 )
 FINDING: Final = "finding/"

@@ -41,14 +41,7 @@ from genguard.converge.creation import PODS, pod_of
 from genguard.converge.fields import overlay
 from genguard.converge.ignoring import Ignore, without_ignored
 from genguard.converge.owners import scaled_by
-from genguard.converge.prepared import (
-    Applier,
-    Logs,
-    Prepared,
-    Refused,
-    known_contests,
-    object_of,
-)
+from genguard.converge.prepared import Applier, Logs, Prepared, Refused, known_contests, object_of
 from genguard.converge.rounds import Asked, RefusedApplyError, converge, taken_from_pods
 from genguard.converge.status_samples import status_samples
 from genguard.detection.finding import FoundObject

@@ -58,10 +58,7 @@ async def tell(
     body = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {
-            "generateName": "genguard-",
-            "labels": {"app.kubernetes.io/name": "genguard"},
-        },
+        "metadata": {"generateName": "genguard-", "labels": {"app.kubernetes.io/name": "genguard"}},
         "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": controller,
         "reportingInstance": "genguard",

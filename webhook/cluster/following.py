@@ -20,14 +20,7 @@ from genguard.generation.custom import BadDefinitionError, CustomResource, from_
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
 from webhook.cluster.discovery import path_if_served
 from webhook.cluster.rest import Rest
-from webhook.cluster.watch import (
-    Change,
-    ChangeKind,
-    Collection,
-    Locate,
-    informing,
-    keeping,
-)
+from webhook.cluster.watch import Change, ChangeKind, Collection, Locate, informing, keeping
 from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER

@@ -15,27 +15,14 @@ from typing import Final
 
 import msgspec
 
-from genguard.blame.stuck import (
-    Blames,
-    Family,
-    blame_rank,
-    damaged_objects,
-    root_of,
-    stuck_since,
-)
+from genguard.blame.stuck import Blames, Family, blame_rank, damaged_objects, root_of, stuck_since
 from genguard.detection.finding import Finding, Severity
 from genguard.objects.metadata import rfc3339
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
 from webhook.dashboard.page import PageContext, PageData, PageQueue, Sources, check_parameters
-from webhook.dashboard.rendering import (
-    ENDING,
-    parse_time,
-    shown_severity,
-    span,
-    stamp,
-)
+from webhook.dashboard.rendering import ENDING, parse_time, shown_severity, span, stamp
 
 MOST_SHOWN: Final = 100
 """Objects of a list, those first that wait for longest."""

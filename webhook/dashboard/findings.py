@@ -95,11 +95,7 @@ def first_step(found: Finding) -> FixStep | None:
 
 
 def home(
-    known: Sequence[Finding],
-    asked: FindingQuery,
-    broken: Broken,
-    now: float,
-    kind_of: KindOf,
+    known: Sequence[Finding], asked: FindingQuery, broken: Broken, now: float, kind_of: KindOf
 ) -> PageData:
     """Return the home page of these findings. Up to 100 ms: run it in a thread."""
     found = asked.find(known, now)

@@ -213,10 +213,7 @@ def _changes(points: Iterable[tuple[float, int | None]]) -> Points:
 
 
 def _path(
-    points: Points,
-    x: Callable[[float], float],
-    y: Callable[[float], float],
-    lower: float,
+    points: Points, x: Callable[[float], float], y: Callable[[float], float], lower: float
 ) -> str:
     """Return an SVG path with a step at each change, and a gap where there is no value."""
     parts: list[str] = []

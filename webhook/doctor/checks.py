@@ -45,14 +45,7 @@ from webhook.doctor.facts import (
     warn,
 )
 from webhook.install.plan import foreign, home_of, removal_commands
-from webhook.manifest.documents import (
-    FOLLOW,
-    STANDBY,
-    arguments_of,
-    mode_of,
-    path_of,
-    title_of,
-)
+from webhook.manifest.documents import FOLLOW, STANDBY, arguments_of, mode_of, path_of, title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS, is_registration, store_of
 
 _OLDEST: Final = (1, 30)

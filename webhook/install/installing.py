@@ -40,15 +40,7 @@ from webhook.cluster.installation import (
 )
 from webhook.cluster.reconcile import until
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
-from webhook.install.plan import (
-    Action,
-    Step,
-    foreign,
-    home_of,
-    release_of,
-    removal_commands,
-    trial,
-)
+from webhook.install.plan import Action, Step, foreign, home_of, release_of, removal_commands, trial
 from webhook.manifest.documents import Document, mode_of, path_of, title_of
 from webhook.manifest.rendering import (
     FINDINGS,

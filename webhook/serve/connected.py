@@ -173,11 +173,7 @@ class ConnectedCluster:
         app, refused = self._app, RefusedWrites(self.rest)
         enforcing = not app.settings.audit_only
         follower = Follower(
-            self.rest,
-            app.suspects,
-            leadership,
-            enforcing=enforcing,
-            refused=refused.is_refused,
+            self.rest, app.suspects, leadership, enforcing=enforcing, refused=refused.is_refused
         )
         app.metrics.counts("genguard_registered_writes", follower.counts)
         reverted = "genguard_registrations_reverted"

@@ -240,10 +240,7 @@ class Port:
         seconds = None if self.context is None else self._limits.handshake_seconds
         try:
             await self._loop.connect_accepted_socket(
-                lambda: connection,
-                accepted,
-                ssl=self.context,
-                ssl_handshake_timeout=seconds,
+                lambda: connection, accepted, ssl=self.context, ssl_handshake_timeout=seconds
             )
         except OSError as error:  # the client has gone, or speaks no TLS, or is too slow for it
             connection.connection_lost(error)

@@ -54,11 +54,7 @@ class Recorder:
         at = self._clock().isoformat().replace("+00:00", "Z")
         # JSON allows line breaks only between tokens, where a space means the same.
         one_line = body.replace(b"\r", b" ").replace(b"\n", b" ").strip()
-        line = b'{"time":"%s","phase":"%s","review":%s}\n' % (
-            at.encode(),
-            phase.encode(),
-            one_line,
-        )
+        line = b'{"time":"%s","phase":"%s","review":%s}\n' % (at.encode(), phase.encode(), one_line)
         if self._given - self._taken + len(line) > _QUEUED_BYTES:
             self.dropped += 1
             return

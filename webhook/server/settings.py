@@ -19,15 +19,7 @@ from genguard.status.counts import MOST_SUMMARIES
 from webhook.files.given import load_definitions
 from webhook.files.rules import parse_place
 from webhook.server.access import is_loopback
-from webhook.server.flags import (
-    ALERTMANAGER_URL,
-    FILE,
-    FOLDER,
-    NAMES,
-    RUNBOOK_URL,
-    duration,
-    flag,
-)
+from webhook.server.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, RUNBOOK_URL, duration, flag
 
 _YEAR_HOURS: Final = 8_760
 _PORT: Final = click.IntRange(0, 65535)

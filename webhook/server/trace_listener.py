@@ -11,11 +11,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from genguard.admission.decode import (
-    MAX_BODY_BYTES,
-    UndecodableReviewError,
-    decode_review,
-)
+from genguard.admission.decode import MAX_BODY_BYTES, UndecodableReviewError, decode_review
 from genguard.admission.encode import encode_allowed
 from genguard.admission.review import AdmissionRequest
 from webhook.server.connection import naming_flags

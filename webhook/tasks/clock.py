@@ -22,9 +22,7 @@ class Clock:
     """Seconds in which this process has read."""
 
     def __init__(
-        self,
-        wall: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         """`wall` gives the time of day in Unix seconds, `monotonic` seconds that nobody can put."""
         self.wall: Final = wall

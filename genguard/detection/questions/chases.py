@@ -18,13 +18,7 @@ from typing import ClassVar, Final
 
 from genguard.admission.review import Phase
 from genguard.detection.history import History, ObjectHistory, history_name
-from genguard.detection.questions.question import (
-    Answers,
-    Blame,
-    Declared,
-    Question,
-    signal,
-)
+from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, ObjectKey, Write
 

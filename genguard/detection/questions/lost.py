@@ -269,16 +269,6 @@ def _asked(write: Write) -> dict[_Step, Change]:
 class Lost(Question):
     """See the module."""
 
-    findings: ClassVar = (
-        CLEARED,
-        CLOBBERED,
-        TERMINATING,
-        METADATA,
-        NOT_KEPT,
-    )
-    seen = (
-        _lost_of_status,
-        _lost_of_metadata,
-        _not_kept,
-    )
+    findings: ClassVar = (CLEARED, CLOBBERED, TERMINATING, METADATA, NOT_KEPT)
+    seen = (_lost_of_status, _lost_of_metadata, _not_kept)
     stored = (_not_kept,)

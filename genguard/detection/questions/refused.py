@@ -48,15 +48,7 @@ from genguard.detection.questions.question import (
 )
 from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
-from genguard.detection.write import (
-    NODE_USER,
-    PODS,
-    ObjectKey,
-    Outcome,
-    Write,
-    is_manager,
-    name_of,
-)
+from genguard.detection.write import NODE_USER, PODS, ObjectKey, Outcome, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded
 
 RETRY: Final = Declared(

@@ -72,9 +72,7 @@ def _of(changes: Iterable[Change], keys: Collection[Path]) -> list[Change]:
 
 
 def _is_in_a_row(
-    past: ObjectHistory,
-    changed: Collection[Change],
-    which: Callable[[PartDiffs], Collection[Path]],
+    past: ObjectHistory, changed: Collection[Change], which: Callable[[PartDiffs], Collection[Path]]
 ) -> bool:
     """Whether each of the last writes of the object itself had one of the leaves among `which`.
 

@@ -29,12 +29,7 @@ from genguard.status.kind_rule import (
     require_at_least,
     require_exactly,
 )
-from genguard.status.pod_replacement import (
-    PodReplacement,
-    fewest_pods,
-    most_pods,
-    read_replacement,
-)
+from genguard.status.pod_replacement import PodReplacement, fewest_pods, most_pods, read_replacement
 from genguard.status.view import Blocks, Reason, remark, short_word
 
 _NO_DEADLINE: Final = (None, 2**31 - 1)

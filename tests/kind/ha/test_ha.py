@@ -65,11 +65,7 @@ def kill_the_store(cluster: Cluster) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [kill_the_store, *faults.ALL],
-    ids=lambda fault: fault.__name__,
-)
+@pytest.mark.parametrize("fault", [kill_the_store, *faults.ALL], ids=lambda fault: fault.__name__)
 def test_under_load_no_write_fails_and_nothing_is_left_unrepaired(
     cluster: Cluster, culprit: Culprit, figure: Figure, fault: Callable[[Cluster], None]
 ) -> None:
@@ -113,11 +109,7 @@ def _busiest(cluster: Cluster) -> Json:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_the_other_replicas_guard_on(
-    cluster: Cluster,
-    culprit: Culprit,
-    figure: Figure,
-    take: Take,
-    seconds: float,
+    cluster: Cluster, culprit: Culprit, figure: Figure, take: Take, seconds: float
 ) -> None:
     cluster.ensure(audit_only=False)
     assert_guards_on(

@@ -114,8 +114,7 @@ def test_without_a_binding_a_policy_never_acts_and_a_binding_needs_its_policy():
 
 
 @table(
-    "attribution/policies.yaml",
-    *("kind", "ref", "covers", "rules", "exact", "condition", "reads"),
+    "attribution/policies.yaml", *("kind", "ref", "covers", "rules", "exact", "condition", "reads")
 )
 def test_a_policy_says_what_it_is_for_and_what_it_depends_on(case: Case) -> None:
     given = case.values

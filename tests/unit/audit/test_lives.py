@@ -19,12 +19,7 @@ def findings(*events: Json) -> dict[str, Any]:
 
 
 def turns(
-    count: int,
-    deleter: str = "bob",
-    *,
-    level: str = WHOLE,
-    of: str = "jobs",
-    **more: Any,
+    count: int, deleter: str = "bob", *, level: str = WHOLE, of: str = "jobs", **more: Any
 ) -> Iterator[Json]:
     """One creates a name, and another deletes it."""
     for turn in range(count):

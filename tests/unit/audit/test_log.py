@@ -6,15 +6,7 @@ import pytest
 from genguard.audit.log import IGNORED
 from genguard.generation.table import load_rows
 from tests.cases_loader import table
-from tests.unit.audit.samples import (
-    CLEARS,
-    CULPRIT,
-    Json,
-    as_lines,
-    audit_log,
-    event,
-    statuses,
-)
+from tests.unit.audit.samples import CLEARS, CULPRIT, Json, as_lines, audit_log, event, statuses
 
 NAME = "/".join(CULPRIT)
 CLEARED = "observed-generation-cleared"

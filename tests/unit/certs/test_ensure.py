@@ -5,14 +5,7 @@ import stat
 
 import pytest
 
-from certs import (
-    CertificateError,
-    PairFileError,
-    PairFiles,
-    ensure,
-    inspect,
-    write_files,
-)
+from certs import CertificateError, PairFileError, PairFiles, ensure, inspect, write_files
 from certs import files as files_module
 from certs.issue import LEAF_LIFETIME
 from tests.unit.certs.samples import AT, DAY, NAME, make

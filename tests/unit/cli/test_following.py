@@ -36,10 +36,7 @@ async def followed(
     store: Store, *wanted: WatchTarget, told: list[str] | None = None
 ) -> AsyncIterator[Following]:
     tell = (told if told is not None else []).append
-    async with (
-        serving(store) as rest,
-        Following(rest, KINDS, wanted, tell) as objects,
-    ):
+    async with serving(store) as rest, Following(rest, KINDS, wanted, tell) as objects:
         yield objects
 
 
@@ -103,9 +100,7 @@ async def test_what_a_custom_resource_owns_is_looked_up_also_when_it_comes_later
         assert names(await look(objects)) == ["one", "api", "api-1", "api-1-x", "part"]
 
 
-async def test_a_kind_that_may_not_be_listed_is_named_among_what_may_be_owned(
-    store: Store,
-) -> None:
+async def test_a_kind_that_may_not_be_listed_is_named_among_what_may_be_owned(store: Store) -> None:
     widget = {"apiVersion": "example.org/v1", "kind": "Widget"}
     await store.put(PATHS["widgets"], "one", **widget)
     store.refused = {PATHS["gadgets"]}

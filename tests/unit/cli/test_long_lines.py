@@ -84,11 +84,7 @@ def test_lint_refuses_the_file(tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("explain", "widgets", "--crds"),
-        ("replay", "-", "--crds"),
-        ("replay", "-", "--webhooks"),
-    ],
+    [("explain", "widgets", "--crds"), ("replay", "-", "--crds"), ("replay", "-", "--webhooks")],
 )
 def test_files_of_flags_have_the_same_limit(tmp_path, words):
     path = tmp_path / "a"

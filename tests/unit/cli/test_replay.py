@@ -10,14 +10,7 @@ from click.testing import CliRunner
 
 from tests.reviews import make_review
 from tests.scenarios import recording
-from tests.unit.cli.samples import (
-    DEFINITION,
-    clobbered,
-    lines,
-    recorded,
-    replay,
-    write_lines,
-)
+from tests.unit.cli.samples import DEFINITION, clobbered, lines, recorded, replay, write_lines
 from webhook.cli import main
 
 KEYS = {
@@ -136,8 +129,7 @@ def test_policies_and_validating_registrations_are_taken_with_the_webhooks(tmp_p
 def test_a_finding_that_follows_from_another_is_a_row_beneath_it():
     name = "a-child-of-what-two-fight-over"
     result = CliRunner().invoke(
-        main,
-        ["replay", "--crds", str(recording.DEFINITIONS), str(recording.reviews_of(name))],
+        main, ["replay", "--crds", str(recording.DEFINITIONS), str(recording.reviews_of(name))]
     )
     *_, cause, child, _ = result.output.splitlines()
     assert cause.split()[:2] == ["warning", "spec-fight"]

@@ -7,11 +7,7 @@ import pytest
 
 from certs import inspect, issue, issue_authority, service_names
 from tests.unit.cluster.shared_secret import NAMESPACE, SECRET, Objects
-from webhook.cluster.certificates import (
-    LONGEST_SECONDS,
-    SPREAD_SECONDS,
-    Certificates,
-)
+from webhook.cluster.certificates import LONGEST_SECONDS, SPREAD_SECONDS, Certificates
 from webhook.cluster.rest import RefusedError
 from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of

@@ -13,14 +13,7 @@ from msgspec.structs import replace
 from genguard.detection.damage import Damage, LostValue, is_broken, lost_values
 from genguard.detection.finding_state import FindingState
 from tests.cases_loader import table
-from tests.unit.cluster.objects import (
-    Api,
-    Findings,
-    Leads,
-    deployment,
-    lost,
-    path_of,
-)
+from tests.unit.cluster.objects import Api, Findings, Leads, deployment, lost, path_of
 from tests.unit.detection.test_damage import damage_of, observed, stored
 from webhook.cluster.healing import (
     AGAIN_SECONDS,

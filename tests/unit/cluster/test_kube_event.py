@@ -57,10 +57,7 @@ async def test_an_event_is_one_that_the_api_server_takes(sink, cluster):
     assert event == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {
-            "generateName": "genguard-",
-            "labels": {"app.kubernetes.io/name": "genguard"},
-        },
+        "metadata": {"generateName": "genguard-", "labels": {"app.kubernetes.io/name": "genguard"}},
         "eventTime": "2026-01-02T03:05:00.000000Z",
         "reportingController": "genguard.io/detection",
         "reportingInstance": "genguard",

@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cluster.lease import (
-    LEASE_SECONDS,
-    TICK_SECONDS,
-    LeaseElection,
-)
+from webhook.cluster.lease import LEASE_SECONDS, TICK_SECONDS, LeaseElection
 from webhook.cluster.rest import RefusedError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/genguard-system/leases/genguard"

@@ -10,12 +10,7 @@ import pytest
 from genguard.detection.finding_state import FindingState
 from tests.unit.cluster.objects import Api, Findings, deployment, lost
 from webhook.cluster import healing as module
-from webhook.cluster.healing import (
-    AGAIN_SECONDS,
-    FRESH_SECONDS,
-    MOST_READS,
-    Rechecking,
-)
+from webhook.cluster.healing import AGAIN_SECONDS, FRESH_SECONDS, MOST_READS, Rechecking
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.cluster.stored_objects import StoredObjects
 from webhook.telemetry.logs import LOGGER

@@ -9,12 +9,7 @@ from genguard.admission.review import Phase
 from genguard.detection.suspects import Suspects
 from tests.unit.cluster.objects import Leads
 from tests.unit.manifest_files import registrations
-from webhook.cluster.registrations import (
-    KEPT_SECONDS,
-    LEFT_SECONDS,
-    LOOK_SECONDS,
-    Follower,
-)
+from webhook.cluster.registrations import KEPT_SECONDS, LEFT_SECONDS, LOOK_SECONDS, Follower
 from webhook.cluster.rest import RefusedError
 from webhook.manifest.documents import path_of
 

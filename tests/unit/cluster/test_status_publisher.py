@@ -11,11 +11,7 @@ from genguard.status.assessment import assess
 from genguard.status.published import MANAGER, without_published
 from tests.statuses import NOW
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.status_publisher import (
-    REFUSED_SECONDS,
-    SHORTEST_SECONDS,
-    StatusPublisher,
-)
+from webhook.cluster.status_publisher import REFUSED_SECONDS, SHORTEST_SECONDS, StatusPublisher
 
 WIDGETS = Served("example.org", "v1", "widgets", "widget", "Widget", (), True, True, True)
 CONDITIONS = {

@@ -4,12 +4,7 @@ import pytest
 
 from genguard.blame.report import BlamedField, Writer, blame_live, next_in_turn
 from genguard.converge.contest import Level
-from genguard.converge.owners import (
-    asked_twice,
-    joined,
-    owned_by_others,
-    scaled_by,
-)
+from genguard.converge.owners import asked_twice, joined, owned_by_others, scaled_by
 from genguard.detection.finding import FoundObject
 from genguard.objects.served import Served
 from tests.cases_loader import table

@@ -6,19 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from genguard.detection.detection import Detection
-from genguard.detection.finding import (
-    Actor,
-    Confidence,
-    Finding,
-    FoundObject,
-    Severity,
-)
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.suspects import Suspects
 from genguard.status.counts import ResourceKind
-from genguard.status.tracked_state import (
-    Milestone,
-    TrackedState,
-)
+from genguard.status.tracked_state import Milestone, TrackedState
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
 from tests.cases_loader import table

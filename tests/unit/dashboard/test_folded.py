@@ -11,11 +11,7 @@ from webhook.dashboard.runbook import runbook_of
 
 ROOT = finding(id="root", detector="spec-fight", evidence=())
 CHILD = finding(
-    id="child",
-    detector="generation-storm",
-    severity=Severity.INFO,
-    caused_by="root",
-    evidence=(),
+    id="child", detector="generation-storm", severity=Severity.INFO, caused_by="root", evidence=()
 )
 NOW = 1_800_000_000.0
 ASKED = parse({}, state="open", limit=100)

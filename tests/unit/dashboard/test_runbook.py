@@ -28,7 +28,7 @@ def test_what_pages_are_written_in_is_shown():
     page = read(
         "# name\n\nOne `code` and\n**strong** [label](other.md).\n\n## A\n\n1. first\n   goes on\n"
         "2. second\n\n- dot\n\n```sh\nls \\\n  -l <b>\n```\n\n"
-        "| head | `a\\|b` |\n|---|---|\n| | right `\\|` |\n",
+        "| head | `a\\|b` |\n|---|---|\n| | right `\\|` |\n"
     )
     assert (page.name, page.intro) == (
         "name",

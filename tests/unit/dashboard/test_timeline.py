@@ -6,14 +6,7 @@ import pytest
 
 from genguard.detection.history import ObjectHistory
 from genguard.status.tracked_state import Milestone
-from tests.unit.detection.builders import (
-    INTENT,
-    MUTATE,
-    OUTCOME,
-    joined,
-    status,
-    update,
-)
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, status, update
 from webhook.dashboard.timeline import RIGHT, Step, Stored, plot, steps
 
 

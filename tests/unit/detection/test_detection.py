@@ -3,19 +3,10 @@
 import pytest
 
 from genguard.admission.matching import ResourceKind, read_configurations, read_policies
-from genguard.detection.detection import (
-    Detection,
-)
+from genguard.detection.detection import Detection
 from genguard.detection.fact import Fact
 from genguard.detection.suspects import Suspects
-from tests.unit.detection.builders import (
-    INTENT,
-    MUTATE,
-    OUTCOME,
-    reviewed,
-    status,
-    update,
-)
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, status, update
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_actors import only_if

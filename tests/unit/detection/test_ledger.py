@@ -220,8 +220,4 @@ def test_what_an_earlier_leader_knew_is_taken_over_unless_it_has_gone_on_here():
     found = {one.object.uid: one for one in mine.findings()}
     assert {
         uid: (one.count, one.last_seen[-3:-1], one.id in taken) for uid, one in found.items()
-    } == {
-        "unknown": (2, "03", True),
-        "untouched": (1, "03", True),
-        "own": (4, "04", False),
-    }
+    } == {"unknown": (2, "03", True), "untouched": (1, "03", True), "own": (4, "04", False)}

@@ -7,15 +7,7 @@ from genguard.detection.fact import decode_fact, encode_fact
 from genguard.detection.metadata import BOOKKEEPING
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
-from tests.unit.detection.builders import (
-    INTENT,
-    MUTATE,
-    OUTCOME,
-    Judging,
-    fact,
-    feed,
-    joined,
-)
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, fact, feed, joined
 
 SECRET = "d41d8cd98f00"  # noqa: S105 - a value that must not be found anywhere
 

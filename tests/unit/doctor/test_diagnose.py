@@ -107,10 +107,7 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
     assert line.fix == "genguard doctor -n genguard-system"
 
 
-OF = {
-    "shared": SHARED,
-    "audit-only": healthy(audit_only=True),
-}
+OF = {"shared": SHARED, "audit-only": healthy(audit_only=True)}
 STEPS = {
     "set": lambda facts, changes: replace(facts, **changes),
     "second": lambda facts, name: replace(

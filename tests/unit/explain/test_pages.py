@@ -6,13 +6,7 @@ from genguard.explain import page as page_module
 from genguard.explain.explanation import Catalogue, PredicateVerdict
 from genguard.explain.page import page
 from genguard.generation import predict
-from genguard.generation.strategy import (
-    Equality,
-    OnCreate,
-    OnDelete,
-    Propagation,
-    SubresourceRule,
-)
+from genguard.generation.strategy import Equality, OnCreate, OnDelete, Propagation, SubresourceRule
 from genguard.generation.table import load_rows, load_table
 from tests.cases_loader import table
 from tests.unit.explain.samples import definitions

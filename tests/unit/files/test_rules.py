@@ -7,13 +7,7 @@ import pytest
 from tests.cases_loader import table
 from webhook.cel.evaluator import Evaluator
 from webhook.files.given import BadFileError
-from webhook.files.rules import (
-    RulesPlace,
-    ServerRules,
-    load_rules,
-    parse_place,
-    read_rule_file,
-)
+from webhook.files.rules import RulesPlace, ServerRules, load_rules, parse_place, read_rule_file
 
 GOOD = "healthCheckExprs: [{apiVersion: example.org/v1, kind: Widget, current: 'has(status.a)'}]"
 BAD = GOOD.replace("has(status.a)", "has(status.a")
@@ -61,11 +55,7 @@ def test_a_file_that_cannot_be_used_is_told_with_its_place(tmp_path, case):
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [
-        ("", None),
-        ("configmap:rules", ("", "rules")),
-        ("configmap:shop/rules", ("shop", "rules")),
-    ],
+    [("", None), ("configmap:rules", ("", "rules")), ("configmap:shop/rules", ("shop", "rules"))],
 )
 def test_rules_are_in_a_file_or_a_configmap(text, place):
     assert parse_place(text) == (place and RulesPlace(None, *place))

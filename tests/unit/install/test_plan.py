@@ -2,13 +2,7 @@
 
 import manifests
 from tests.cases_loader import table
-from webhook.install.plan import (
-    MANAGED_BY,
-    Action,
-    Step,
-    compare,
-    merged,
-)
+from webhook.install.plan import MANAGED_BY, Action, Step, compare, merged
 from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import Choices, is_registration, render
 

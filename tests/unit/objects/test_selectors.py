@@ -19,8 +19,7 @@ def test_a_selector_matches_what_it_asks_for(case):
 
 
 @pytest.mark.parametrize(
-    ("answers", "together"),
-    [((), T), ((T, T), T), ((T, U), U), ((U, F), F), ((F, T), F)],
+    ("answers", "together"), [((), T), ((T, T), T), ((T, U), U), ((U, F), F), ((F, T), F)]
 )
 def test_one_that_is_false_decides(answers, together):
     assert every(answers) is together

@@ -14,14 +14,7 @@ import webhook
 from tests.cases_loader import Case, table
 from tools import tables
 from webhook.cli.serve import serve
-from webhook.server.flags import (
-    FILE,
-    duration,
-    flag,
-    name_of,
-    options_of,
-    read_config,
-)
+from webhook.server.flags import FILE, duration, flag, name_of, options_of, read_config
 from webhook.server.settings import BadSettingsError, Settings
 
 FOLDER = Path(webhook.__file__).parent

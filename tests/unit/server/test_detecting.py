@@ -155,9 +155,7 @@ class Stream:
 
 
 @pytest.mark.parametrize("judges", [True, False])
-async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(
-    judges,
-):
+async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(judges):
     shared, detection, times = Stream(), Detection(), Times()
     active = Leads(is_leader=judges)
     detecting = Detecting(detection, {}, Tracking(), shared, active=active, clock=times.clock)

@@ -11,13 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from certs import (
-    CertificateError,
-    PairFiles,
-    issue,
-    issue_authority,
-    write_files,
-)
+from certs import CertificateError, PairFiles, issue, issue_authority, write_files
 from tests.unit.certs.samples import Made, make
 from tests.unit.certs.volumes import mount_secret
 from tests.unit.server.tls_client import Client, echoing, fingerprint

@@ -37,10 +37,7 @@ def sight(
     document: dict[str, Any] = {"apiVersion": _API_VERSION[kind], "kind": kind}
     document["metadata"] = metadata
     if kind == "Pod":
-        ending = {
-            "deletionTimestamp": f"2026-07-25T{due}Z",
-            "deletionGracePeriodSeconds": grace,
-        }
+        ending = {"deletionTimestamp": f"2026-07-25T{due}Z", "deletionGracePeriodSeconds": grace}
         metadata |= ending if ends else {}
         document |= {} if phase is None else {"status": {"phase": phase}}
     else:

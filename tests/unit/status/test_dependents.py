@@ -78,10 +78,7 @@ def test_the_status_of_what_an_object_depends_on_counts_for_it(case):
     if "reasons" in case.values:
         (root,) = roots
         assert reasons(root) == case["reasons"], case.because
-        assert (root.assessment.view.settled, root.assessment.view.health) == (
-            False,
-            Health.YELLOW,
-        )
+        assert (root.assessment.view.settled, root.assessment.view.health) == (False, Health.YELLOW)
 
 
 def test_what_another_controller_owns_stays_there_and_counts_for_both():

@@ -159,11 +159,7 @@ def definition(conditions: Any, *, subresource: bool = True) -> dict[str, Any]:
 
 
 ITEMS = {"properties": {"type": {}, "status": {}}}
-MAP = {
-    "x-kubernetes-list-type": "map",
-    "x-kubernetes-list-map-keys": ["type"],
-    "items": ITEMS,
-}
+MAP = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"], "items": ITEMS}
 
 
 @table("status/unshared.yaml", "conditions", "subresource", "said")

@@ -6,12 +6,7 @@ import pytest
 
 from genguard.status.checked_object import check_object
 from genguard.status.kinds import KINDS
-from genguard.status.ready_table import (
-    BadReadyTableError,
-    holds,
-    load_ready_table,
-    table_ready,
-)
+from genguard.status.ready_table import BadReadyTableError, holds, load_ready_table, table_ready
 from tests.cases_loader import table
 from tests.statuses import NOW, changed
 

@@ -75,9 +75,7 @@ def test_a_deployment_shows_when_it_replaces_its_pods():
 
 
 @table("status/holders.yaml", "node", "finalizers", "is_over", "told")
-def test_a_node_holds_a_pod_until_its_containers_stopped_and_finalizers_after_that(
-    case,
-):
+def test_a_node_holds_a_pod_until_its_containers_stopped_and_finalizers_after_that(case):
     found = waits_for(case["node"], case["finalizers"], is_over=case["is_over"])
     assert found == case["told"], case.because
 

@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cases_loader import Case, table
-from webhook.store.address import (
-    BadStoreError,
-    ValkeyAddress,
-    parse_store,
-)
+from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 SECRET = "hunter2"  # noqa: S105
 

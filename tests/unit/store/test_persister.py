@@ -34,12 +34,7 @@ class Pod:
         self.ledger = Ledger(Suspects())
         show = self._show if stands_by else None
         self.carrying = Persister(
-            self.ledger,
-            place(api),
-            self.leads,
-            self._take_over,
-            show,
-            lambda: self.now,
+            self.ledger, place(api), self.leads, self._take_over, show, lambda: self.now
         )
         self.known: set[str] = set()
 

@@ -162,11 +162,7 @@ async def test_a_database_of_others_is_refused_and_left_as_it_is(path, make, adv
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        _damaged,
-        pytest.param(_text, id="something else was written to it"),
-    ],
+    "make", [_damaged, pytest.param(_text, id="something else was written to it")]
 )
 async def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, make):
     await make(path)

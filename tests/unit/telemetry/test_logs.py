@@ -12,12 +12,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import PATIENCE
-from webhook.telemetry.logs import (
-    LOGGER,
-    JSONFormatter,
-    RateLimit,
-    logging_to_stderr,
-)
+from webhook.telemetry.logs import LOGGER, JSONFormatter, RateLimit, logging_to_stderr
 
 CANARY = "canary-7f3a"
 

@@ -10,11 +10,7 @@ from genguard.trace.plan import EXPIRES, OWNER, RUN_LABEL, registrations
 from tests.cases_loader import table
 from tests.unit.trace.samples import configuration, planned
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.tracing import (
-    CONFIGURATIONS,
-    StillRegisteredError,
-    remove,
-)
+from webhook.cluster.tracing import CONFIGURATIONS, StillRegisteredError, remove
 from webhook.server.trace_listener import Reach
 
 LATER = datetime.now(UTC) + timedelta(hours=1)
