@@ -42,7 +42,8 @@ _OF_SPEC: Final = 2
 _TOO_LARGE: Final = "request is too large"
 """etcd api/v3/v3rpc/rpctypes/error.go:ErrRequestTooLarge"""
 _OWNED: Final = "FieldManagerConflict"
-"""apimachinery pkg/apis/meta/v1/types.go:CauseTypeFieldManagerConflict"""
+"""apimachinery pkg/apis/meta/v1/types.go:CauseTypeFieldManagerConflict; its message is
+`conflict with "MANAGER" using …` (pkg/util/managedfields/internal/conflict.go:printManager)"""
 _CREATED: Final = 201
 _OPERATIONS: Final = {
     "create": Operation.CREATE,
@@ -103,6 +104,7 @@ class Cause(msgspec.Struct, frozen=True):
 
     reason: str = ""
     field: str = ""
+    message: str = ""
 
 
 class Details(msgspec.Struct, frozen=True):
@@ -184,7 +186,7 @@ class Event(msgspec.Struct, rename="camel"):
             return False
         if status.code == _NO_ANSWER:
             return "webhook" in status.message or _TOO_LARGE in status.message
-        if self._is_owned_by_others:
+        if self.owners:
             return True
         is_ending = any(one.reason == _TERMINATING for one in status.details.causes)
         return status.code in _REFUSED and not is_ending
@@ -194,12 +196,13 @@ class Event(msgspec.Struct, rename="camel"):
         """Whether it is an update of a version that is out of date."""
         is_update = self.verb in ("update", "patch") and not self.is_dry_run
         is_conflict = self.response_status.code == _CONFLICT
-        return is_update and is_conflict and not self._is_owned_by_others
+        return is_update and is_conflict and not self.owners
 
     @property
-    def _is_owned_by_others(self) -> bool:
-        """Whether it applies fields that another manager owns (KEP-555)."""
-        return any(one.reason == _OWNED for one in self.response_status.details.causes)
+    def owners(self) -> frozenset[str]:
+        """Return the field managers that own what it applies (KEP-555)."""
+        causes = (one for one in self.response_status.details.causes if one.reason == _OWNED)
+        return frozenset(one.message.partition('"')[2].partition('"')[0] for one in causes)
 
     @property
     def is_cut(self) -> bool:

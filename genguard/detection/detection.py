@@ -7,7 +7,7 @@ the leader alone takes them.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -148,11 +148,18 @@ class Detection:
             self._compared[kind] = since, count + 1
         return count < _MOST_COMPARED
 
-    def expect_outcomes(self, request: AdmissionRequest) -> None:
-        """Note that outcomes of a resource are shown: a write without one was refused."""
+    def expect_outcomes(
+        self, request: AdmissionRequest, owners: Collection[str] = frozenset()
+    ) -> None:
+        """Note that outcomes of a resource are shown: a write without one was refused.
+
+        owners  field managers for whose fields the server refuses this one
+        """
         resource = request.wire.resource
         self._correlator.expect_outcomes(resource.group, resource.resource)
         self._refused.see_outcome()
+        if owners:
+            self._refused.own(request.wire, owners)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""

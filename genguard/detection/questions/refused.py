@@ -24,7 +24,7 @@ Relies  on a minimum of time, since writes at once may share a version that is o
 Bounded in entries and in time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice, pairwise, product
 from operator import attrgetter
 from typing import ClassVar, Final
@@ -32,7 +32,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from genguard.admission.matching import ResourceKind
-from genguard.admission.review import JoinKey, Operation, Phase
+from genguard.admission.review import JoinKey, Operation, Phase, WireRequest
 from genguard.detection.changes import Change
 from genguard.detection.diff import together
 from genguard.detection.fact import Fact
@@ -50,6 +50,7 @@ from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NODE_USER, PODS, ObjectKey, Outcome, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded
+from genguard.objects.shown import listed
 
 RETRY: Final = Declared(
     "refused-retry",
@@ -110,6 +111,8 @@ class Refused(Question):
         self._attempts: Final[Bounded[int, _Attempts]] = Bounded(MOST_ATTEMPTED)
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in writes that were admitted: see `_made`."""
+        self._owners: Final[Bounded[tuple[str, str, str], list[str]]] = Bounded(MOST_ATTEMPTED)
+        """Field managers for whose fields an audit log says that a user is refused."""
         self._without: Final[set[str]] = set()
         """Users who began a write since the last outcome of anybody."""
         self._shows_status = False
@@ -137,6 +140,10 @@ class Refused(Question):
     def see_outcome(self) -> None:
         """Note that an outcome is shown, so that none was lost until now."""
         self._without.clear()
+
+    def own(self, wire: WireRequest, owners: Collection[str]) -> None:
+        """Note which field managers own what a request applies, so that it is refused."""
+        self._owners.put((wire.namespace, wire.name, wire.user_info.username), sorted(owners))
 
     def _show(self, fact: Fact) -> None:
         """Forget creations that seem not to be stored: an object is there that was not before."""
@@ -189,7 +196,10 @@ class Refused(Question):
             blame = Blame.EITHER if is_creation else Blame.REQUESTER
         same = found.same, found.first, _ATTEMPTS, _SECONDS_REFUSED
         tries = found.tries, found.begun, _TRIES, _SECONDS_REFUSED
-        yield from _told(write, blame, "it has no outcome", same, tries)
+        how, where = "it has no outcome", write.object
+        if owners := self._owners.get((where.namespace, where.name, write.requester.user)):
+            how = f"{listed(owners, 3)} own{'s' * (len(owners) == 1)} fields that it applies"
+        yield from _told(write, blame, how, same, tries)
 
     def _stale(self, write: Write, fact: Fact) -> Answers:
         """Take in a call of an update of a stale version; each write counts once."""

@@ -119,6 +119,19 @@ def test_writes_that_ask_for_something_else_each_time_and_are_all_refused(known)
     assert "/status/message" in found.paths
 
 
+@pytest.mark.parametrize("known", ["unknown", "written", "created"])
+def test_an_applied_field_that_others_own_names_their_managers(known):
+    causes = [
+        {"reason": "FieldManagerConflict", "field": ".spec.a", "message": f"conflict with {one}"}
+        for one in ('"helm" using apps/v1 at 2026-01-01T00:00:00Z', '"flux" with subresource "x"')
+    ]
+    status = {"reason": "Conflict", "details": {"causes": causes}}
+    more = {"verb": "patch", "status": status, "second": 2.0}
+    found = findings(*before(known), *refused(6, 409, **more))["refused-retry"]
+    told = "gitops writes it again and again: flux and helm own fields that it applies"
+    assert (found.message, actors(found)) == (told, ["gitops"])
+
+
 def test_a_webhook_that_does_not_answer_refuses():
     message = "failed calling webhook of canary-7f3a"
     found = findings(*refused(6, 500, status={"message": message}))["refused-retry"]
