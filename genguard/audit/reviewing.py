@@ -151,7 +151,7 @@ def reviews_of_write(
         operation, old = Operation.UPDATE, ReviewedObject.of(before.fields)
         # Until it is stored an object shows the version that it comes from.
         after = None if after is None else after.at(before.identity.resource_version)
-    elif "metadata" in (sent := object_fields(event.request_object)):
+    elif after is not None and "metadata" in (sent := object_fields(event.request_object)):
         # The server gives uid, version and a generated name to the object after the first phases.
         metadata = {"metadata": sent["metadata"]}
     like = after or before or read_object(event.request_object)

@@ -40,8 +40,6 @@ def assemble(
         # As if it had not been seen: a definition was learnt, or something stored, in between.
         if intent.status is not last.status or asked.before != left.before:
             intent = asked = None
-    before_outcome = [*mutates] if intent is None else [intent, *mutates]
-    sent, asking = [*mutates, last][0], [*before_outcome, last][0]
     rounds = [
         one.compared(takes_status=takes_status) for one in mutates if one.status is last.status
     ]
@@ -51,7 +49,10 @@ def assemble(
         rounds = [left]
     is_creation = last.operation is Operation.CREATE
     if is_creation and asked and len({bool(one.changes) for one in (asked, *rounds)}) > 1:
-        asked = None  # leaves of one phase alone would look as if webhooks had made them
+        # Leaves of one phase alone would look as if webhooks had made them.
+        intent = asked = None
+    before_outcome = [*mutates] if intent is None else [intent, *mutates]
+    sent, asking = [*mutates, last][0], [*before_outcome, last][0]
     content = _joined(asked, rounds, left)
     metadata, *of_metadata = _metadata(before_outcome, last, has_intent=intent is not None)
     policies = [one.policies for one in (*before_outcome, last) if one.policies is not None]
@@ -106,7 +107,10 @@ def _outcome(last: Fact, missing: tuple[str, ...]) -> Outcome:
 def _metadata(
     before: Sequence[Fact], last: Fact, *, has_intent: bool
 ) -> tuple[PartDiffs, Digest | None, Digest | None]:
-    """Return what differs in metadata, and its digests as stored and as left: see Write."""
+    """Return what differs in metadata, and its digests as stored and as left: see Write.
+
+    Of a creation the first digest is that of what was asked for, where that is known.
+    """
     shown = [one.compared_metadata for one in (*before, last)]
     stored = {one.before for one in shown if one is not None}
     if len(stored) != 1:
@@ -114,6 +118,8 @@ def _metadata(
     (at,) = stored
     *rounds, left = [Diff(at, at) if one is None else one for one in shown]
     asked = rounds.pop(0) if has_intent else None
+    if last.operation is Operation.CREATE:
+        at = (left if asked is None else asked).after
     return _joined(asked, rounds, left), at, left.after
 
 

@@ -116,6 +116,7 @@ class Detection:
                 shows=shows_of(key.group, key.resource, self._shows),
                 is_last=self._correlator.is_last(phase, key),
                 compares=is_creation and self._compares(phase, request, known, now),
+                was_refused=is_creation and self._refused.was_refused(key),
             )
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1

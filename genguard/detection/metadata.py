@@ -22,7 +22,7 @@ from genguard.detection.changes import (
     item_name,
 )
 from genguard.detection.diff import Diff, compare
-from genguard.detection.values import Shows
+from genguard.detection.values import Shows, digest_of
 from genguard.detection.write import NAMES
 from genguard.objects.fields import Fields, Path, fields_of, to_pointer
 from genguard.objects.metadata import ObjectMeta, read_owners
@@ -50,6 +50,26 @@ def compare_metadata(
     if stored == sent:
         return None
     return compare(_fields(stored), _fields(sent), earlier, shows=shows, read=_read)
+
+
+def created_metadata(new: ObjectMeta, earlier: Sequence[Diff], *, reads: bool) -> Diff:
+    """Return the same of a creation; without leaves where they are not read.
+
+    They name the map or the list alone: replicas share them, and nothing of it is contested yet.
+    """
+    known = [one for one in earlier if one.changes or not reads]
+    return compare({}, _fields(_told(new)), known, read=_read_maps if reads else lambda *_: ())
+
+
+def _read_maps(old: Fields, new: Fields, shows: Shows) -> Leaves:
+    return tuple(
+        msgspec.structs.replace(
+            one,
+            key=(*one.key[:2], digest_of(str(one.key).encode())),
+            pointer=to_pointer(one.key[:2]),
+        )
+        for one in _read(old, new, shows)
+    )
 
 
 def _fields(told: tuple[Any, ...]) -> Fields:

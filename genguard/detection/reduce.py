@@ -13,7 +13,7 @@ import msgspec
 from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase, ReviewedObject
 from genguard.detection.diff import Diff, compare, digests
 from genguard.detection.fact import VERSION, Fact
-from genguard.detection.metadata import compare_metadata
+from genguard.detection.metadata import compare_metadata, created_metadata
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import NO_DIGEST, Digest, Shows, as_digest, digest_of
 from genguard.detection.write import NODE_USER, PODS
@@ -49,6 +49,7 @@ def reduce(
     shows: Shows,
     is_last: bool,
     compares: bool,
+    was_refused: bool,
 ) -> Fact | None:
     """Make the fact of a review; `now` is seconds since the epoch.
 
@@ -56,7 +57,8 @@ def reduce(
     key          see AdmissionRequest.write_key
     shows        which values are kept
     is_last      no later phase of an update is awaited
-    compares     the leaves of a creation are compared
+    compares     the leaves of a creation are compared, and those of its metadata too where such a
+                 one `was_refused`
 
     None for an outcome of an update of a version that is no longer stored: there is none.
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
@@ -73,7 +75,8 @@ def reduce(
             fact, is_over=is_over, likeness=_likeness(old, key), owner=owner
         )
     if old is None or request.operation is Operation.CREATE:
-        return _created(fact, request, new, earlier, suspects, compares=compares)
+        how = {"compares": compares, "was_refused": was_refused}
+        return _created(fact, request, new, earlier, suspects, **how)
     sent, stored = new.metadata.resource_version, old.metadata.resource_version
     if sent and stored and sent != stored:
         return None if phase is Phase.OUTCOME else fact.stale(sent)
@@ -90,6 +93,7 @@ def _created(
     suspects: Suspects,
     *,
     compares: bool,
+    was_refused: bool,
 ) -> Fact:
     fields, key = _without_status(new.content), fact.key
     called, implied = suspects.acting_in(fact.phase, request)
@@ -97,6 +101,10 @@ def _created(
     # An attempt before this one may be without leaves.
     known = [one.compared_fields for one in earlier if one.compared_fields.changes]
     compared = compare({}, fields, known) if compares else Diff(*digests({}, fields))
+    told = [one.compared_metadata for one in earlier if one.compared_metadata is not None]
+    # An attempt, or a phase, before this one may be without leaves, though it has metadata.
+    reads = was_refused and (is_intent or all(one.changes for one in told if one))
+    metadata = created_metadata(new.metadata, told, reads=reads)
     attempt = compared.after
     if key.resource_version:
         attempt = NO_DIGEST  # what a controller makes after one template, whatever differs
@@ -106,6 +114,7 @@ def _created(
     return msgspec.structs.replace(
         fact,
         compared_fields=compared,
+        compared_metadata=metadata,
         state=Diff(compared.after, compared.after),
         called=None if is_intent else called,
         unmet=suspects.unmet_in(request) if compares else None,

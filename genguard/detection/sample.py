@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from genguard.admission.review import Operation
 from genguard.detection.changes import Change
 from genguard.detection.diff import PartDiffs
 from genguard.detection.metadata import FINALIZERS, OWNERS
@@ -170,11 +171,17 @@ def is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
 
 
 def values_of(write: Write, letters: Letters) -> Iterator[ShownField]:
-    """Yield each field that differs in a write, at any time, with its four values."""
+    """Yield each field that differs in a write, at any time, with its four values.
+
+    Of a creation all of the metadata would: what webhooks changed of it is shown.
+    """
     known: set[Path] = set()
-    for part in (write.content, write.metadata):
+    is_creation, made = write.operation is Operation.CREATE, write.metadata.webhook or ()
+    told = {one.key for one in made} if is_creation else None
+    for part, only in ((write.content, None), (write.metadata, told)):
         for key, pointer, cells in _rows(part, is_stored=write.has_outcome):
-            if key not in known:  # the annotations of a Deployment are in both parts
+            # The annotations of a Deployment are in both parts.
+            if key not in known and (only is None or key in only):
                 known.add(key)
                 states = [_shown(key, cell, letters) for cell in cells]
                 yield ShownField(field_name(key, pointer), pointer, *states)

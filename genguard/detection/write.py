@@ -133,7 +133,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     state_before, state_after  digests of all that is stored; metadata is left out. Of a creation
                         the first one is that of what was asked for
     metadata_before, metadata_after  the same of metadata; None where nothing in it differs, for
-                        then they were not made
+                        then they were not made; the first one of a creation as above
     content_hash        equal where the same values are requested, times aside; None where unknown
     touches_status, touches_more  whether status, and whether anything else, differs
     policies            those that may have acted before the intent: part of the request is theirs

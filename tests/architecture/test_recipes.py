@@ -15,7 +15,9 @@ from tests.architecture.source import ROOT
 
 _LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info")
 _RECIPE = re.compile(r"^## (Add .*?)$(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
-_BLOCK = re.compile(r'^```\w+ (\S+)(?: after="([^"\n]*)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r'^```\w+ (\S+)(?: (after|instead)="([^"\n]*)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE
+)
 _SECONDS = 240.0
 
 
@@ -24,21 +26,27 @@ class Block:
     """One code block: a new file, or lines for a file that exists."""
 
     path: str
-    after: str
-    """A part of the line above the new lines; empty for a new file."""
+    how: str
+    """What `text` does; empty for a new file."""
+    place: str
+    """A part of the line above the new lines; or what the new text stands instead of."""
     text: str
 
     def write(self, folder: Path) -> None:
         """Do in `folder` what a reader does with this block."""
         file = folder / self.path
-        if not self.after:
+        if not self.how:
             assert not file.exists(), f"{self.path} exists: choose another name"
             file.write_text(self.text)
             return
         lines = file.read_text().splitlines(keepends=True)
-        places = [number for number, line in enumerate(lines, 1) if self.after in line]
-        assert places, f"{self.path} has no line with {self.after!r}"
-        lines.insert(places[0], self.text)
+        places = [number for number, line in enumerate(lines, 1) if self.place in line]
+        assert places, f"{self.path} has no line with {self.place!r}"
+        if self.how == "after":
+            lines.insert(places[0], self.text)
+        else:
+            line = lines[places[0] - 1]
+            lines[places[0] - 1] = line.replace(self.place, self.text.rstrip("\n"))
         file.write_text("".join(lines))
 
 

@@ -275,7 +275,9 @@ def _told(
 def _made(write: Write) -> list[tuple[ResourceKind, str]]:
     """Return the leaves that webhooks changed; "" of a creation, for not each one is compared."""
     if write.operation is Operation.CREATE:
-        return [(write.kind, "")] if write.state_before != write.state_after else []
+        of_metadata = write.metadata_before, write.metadata_after
+        is_made = write.state_before != write.state_after or len({*of_metadata}) > 1
+        return [(write.kind, "")] if is_made else []
     return [(write.kind, one.pointer) for one in _by_webhooks(write)]
 
 

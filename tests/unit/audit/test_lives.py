@@ -145,11 +145,15 @@ def test_a_creation_of_a_generated_name_is_known_by_its_prefix():
     assert "creates" in found.message
 
 
+@pytest.mark.parametrize("verb", ["update", "create"])
 @table("audit/named.yaml", "path", "field", "named")
-def test_a_webhook_is_named_if_the_answer_names_what_it_has_set(case):
+def test_a_webhook_is_named_if_the_answer_names_what_it_has_set(case, verb):
     call = {"patch": [{"op": "add", "path": case["path"], "value": -1}]}
     status = {"reason": "Invalid", "details": {"causes": [{"field": case["field"]}]}}
-    sent = {"spec": {"containers": [{"image": "a"}]}}
-    found = findings(*refused(6, 422, 1.0, call, status=status, sent=sent))["refused-retry"]
+    sent = deployment(
+        metadata={"name": "web", "labels": {"a": "b"}}, spec={"containers": [{"image": "a"}]}
+    )
+    tries = refused(6, 422, 1.0, call, status=status, sent=sent, verb=verb)
+    found = findings(*tries)["refused-retry"]
     expected = ["/".join(CULPRIT)] if case["named"] else ["gitops"]
     assert actors(found) == expected, case.because

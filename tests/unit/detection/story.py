@@ -151,7 +151,7 @@ class Story:
     def _create(self, step: dict[str, Any], number: str) -> None:
         metadata = {"uid": f"uid-{number}", **step["creates"]}
         asked = {"metadata": metadata, "spec": {"a": 1}, **step["asks"]}
-        left = {**asked, **step.get("left", {})}
+        left = _changed(asked, step.get("left", {}))
         phases = [(INTENT, asked), (MUTATE, left), (OUTCOME, left)]
         phases = [
             (phase, new) for phase, new in phases if phase is not INTENT or "unseen" not in step
