@@ -44,29 +44,20 @@ from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields, get
 from genguard.objects.shown import few
+from genguard.shipped import shipped
 
 _WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
 """Their contents may be kept out of a log on purpose (docs/audit-logs.md)."""
 
 
 class Unjudged(StrEnum):
-    """Why a write cannot be judged: the reason, and a text that goes behind a number of writes."""
+    """Why a write cannot be judged; unjudged.yaml says it of a number of writes."""
 
-    METADATA = "level Metadata: of level Metadata: what was written is not in the log"
-    REQUEST = "level Request: of level Request: what was stored is not in the log"
-    CUT = (
-        "cut: without their objects, which the API server has cut off: raise its "
-        "--audit-log-truncate-max-event-size"
-    )
-    STATE = (
-        "stored state not known: whose object was stored in a state that is not known: the first "
-        "of each object in the log, and the first after a gap or a binding. Give the older files "
-        "of the log, too"
-    )
-    PATCHES = (
-        "patches do not apply: that webhooks changed: their patches do not apply to what is known "
-        "of the request"
-    )
+    METADATA = "level Metadata"
+    REQUEST = "level Request"
+    CUT = "cut"
+    STATE = "stored state not known"
+    PATCHES = "patches do not apply"
 
 
 _LEVELS: Final = frozenset({Unjudged.METADATA, Unjudged.REQUEST})
@@ -86,14 +77,14 @@ class UnjudgedWrites:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield for each reason how many writes it concerns, and a sentence for people."""
+        texts = shipped("genguard.audit", "unjudged.yaml", dict[Unjudged, str])
         for one, groups in self._groups.items():
-            reason, _, why = one.partition(": ")
-            message = f"{groups.total()} writes {why}"
+            message = f"{groups.total()} writes {texts[one]}"
             often = sorted(filter(None, groups), key=lambda group: (-groups[group], group))
             if one in _LEVELS and often:
                 message += f"; set level RequestResponse for group {few(often)} in the audit policy"
             if groups:
-                yield {"reason": reason, "writes": groups.total(), "message": message}
+                yield {"reason": one.value, "writes": groups.total(), "message": message}
 
 
 SHOWS_ALL: Final = "RequestResponse"

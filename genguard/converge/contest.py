@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from genguard.blame.places import Place, show
 from genguard.detection.finding import Confidence
+from genguard.shipped import shipped
 
 
 class Contest(StrEnum):
@@ -19,28 +20,7 @@ class Contest(StrEnum):
     TAKEN_FROM_PODS = "taken-from-pods"
 
 
-REASONS: Final[Mapping[Contest, str]] = {
-    Contest.OVERWRITTEN: (
-        "What the manifest asks for is not what is stored: each apply asks for it again, and a "
-        "GitOps tool sees a difference for ever."
-    ),
-    Contest.NEVER_SETTLES: (
-        "A write that asks for nothing new changes the object again. A mutating webhook must be "
-        "idempotent: what it has changed once, it leaves alone."
-    ),
-    Contest.STATUS_LOST: (
-        "What a controller reports in status does not arrive: it reports again and again, or "
-        "nobody learns what it has seen."
-    ),
-    Contest.OWNED: (
-        "Somebody else owns the field, with another value, and will write it back. Leave it out of "
-        "the manifest, or take it from its other owner."
-    ),
-    Contest.REFUSED: "What others make of the manifest is refused by the API server.",
-    Contest.TAKEN_FROM_PODS: (
-        "Each new pod loses a field of its template: it runs otherwise than asked, or never starts."
-    ),
-}
+REASONS: Final = shipped("genguard.converge", "contests.yaml", dict[Contest, str])
 
 
 class Level(StrEnum):

@@ -7,8 +7,6 @@ Source: controller-runtime pkg/predicate/predicate.go.
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from functools import cache
-from importlib import resources
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -31,6 +29,7 @@ from genguard.generation.table import Behaviour, GenerationTable, Keeper, Row, W
 from genguard.linting.definition import DefinedVersion
 from genguard.linting.hook import mapping, texts
 from genguard.objects.served import Served, find
+from genguard.shipped import shipped
 from genguard.status import kinds
 from genguard.status.health_rules import HealthRule, HealthRules, Key
 from genguard.status.kind_rule import KindRule
@@ -190,16 +189,11 @@ class StatusRule(msgspec.Struct, frozen=True, rename="camel"):
     generic: bool
 
 
-@cache
-def _judged() -> dict[str, dict[str, str]]:
-    text = resources.files(kinds).joinpath("judged.yaml").read_bytes()
-    return msgspec.yaml.decode(text, type=dict[str, dict[str, str]])
-
-
 def describe_status_rule(group: str, kind: str) -> StatusRule:
     """Return how a kind is evaluated, in the words of judged.yaml beside the rules."""
     rule = kinds.find_rule(group, kind)
-    said = _judged()[rule.evaluate.__name__.removeprefix("evaluate_")]
+    judged = shipped("genguard.status.kinds", "judged.yaml", dict[str, dict[str, str]])
+    said = judged[rule.evaluate.__name__.removeprefix("evaluate_")]
     return StatusRule(
         ready=said["ready"],
         settled=said["settled"] + (f"; {_NONE_TERMINATING}" if rule.waits_for_terminating else ""),

@@ -4,11 +4,8 @@ A finding has what happened in one of its writes, and the steps that end its loo
 """
 
 from collections.abc import Iterator
-from importlib import resources
 from itertools import pairwise
 from typing import Final, NamedTuple
-
-import msgspec
 
 from genguard.detection.finding import Finding, FixStep, labels_of
 from genguard.detection.sample import WriteDiff
@@ -25,10 +22,9 @@ from genguard.generation.strategy import Equality, OnCreate, SubresourceRule
 from genguard.generation.table import Behaviour, Writer
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.shown import json_line
+from genguard.shipped import shipped
 
-_TEXTS: Final = msgspec.json.decode(
-    resources.files(__package__).joinpath("texts.json").read_bytes(), type=dict[str, dict[str, str]]
-)
+_TEXTS: Final = shipped("genguard.explain", "texts.json", dict[str, dict[str, str]])
 ON_CREATE: Final = _TEXTS["create"]
 EQUALITY: Final = _TEXTS["equality"]
 SUBRESOURCE: Final = _TEXTS["subresource"]

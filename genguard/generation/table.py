@@ -7,7 +7,6 @@ names the file) and are compared with a running API server by tests/differential
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Final, Literal
 
 import msgspec
@@ -21,6 +20,7 @@ from genguard.generation.strategy import (
     SubresourceRule,
     parse_version,
 )
+from genguard.shipped import shipped
 
 DEFAULT_SERVER_VERSION: Final = "1.36"
 """What is assumed when nobody says which server it is: the version the table is tested against."""
@@ -182,8 +182,7 @@ def counted_since(group: str, resource: str) -> str | None:
 @cache
 def load_rows() -> tuple[Row, ...]:
     """Read and check kinds.json; raises BadTableError."""
-    text = resources.files("genguard.generation").joinpath("kinds.json").read_bytes()
-    return check_rows(msgspec.json.decode(text, type=tuple[Row, ...]))
+    return check_rows(shipped("genguard.generation", "kinds.json", tuple[Row, ...]))
 
 
 def kind_of(group: str, resource: str) -> str:

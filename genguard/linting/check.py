@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from genguard.linting.hook import Hook
+from genguard.shipped import shipped
 
 
 class Level(StrEnum):
@@ -91,12 +90,6 @@ class _Texts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     says: dict[str, str]
 
 
-@cache
-def _texts() -> Mapping[str, _Texts]:
-    text = resources.files(__package__).joinpath("checks.yaml").read_bytes()
-    return msgspec.yaml.decode(text, type=dict[str, _Texts])
-
-
 class Check(NamedTuple):
     """One check.
 
@@ -109,13 +102,17 @@ class Check(NamedTuple):
     of_definitions: bool = False
 
     @property
+    def _texts(self) -> _Texts:
+        return shipped("genguard.linting", "checks.yaml", dict[str, _Texts])[self.id]
+
+    @property
     def reason(self) -> str:
         """Why it matters, with the source."""
-        return _texts()[self.id].reason
+        return self._texts.reason
 
     def message(self, problem: Problem) -> str:
         """Say what is wrong, and what to do."""
-        return _texts()[self.id].says[problem.said].format(**problem.values)
+        return self._texts.says[problem.said].format(**problem.values)
 
 
 def webhook_check(find: Callable[..., Iterator[Problem]]) -> Check:

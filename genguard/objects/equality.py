@@ -20,12 +20,12 @@ import re
 from collections.abc import Callable
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import cache, partial
-from importlib import resources
 from typing import Any, Final
 
 import msgspec
 
 from genguard.objects.metadata import same_instant
+from genguard.shipped import shipped
 
 _SHAPE: Final = re.compile(
     r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,4})|([a-zA-Z]{0,2}))",
@@ -109,8 +109,7 @@ class Shapes(msgspec.Struct, frozen=True):
 @cache
 def load_shapes() -> Shapes:
     """The shapes shipped with genguard (k8s.io/api v0.36 and v0.37)."""
-    text = resources.files("genguard.objects").joinpath("type_shapes.json").read_bytes()
-    return msgspec.json.decode(text, type=Shapes)
+    return shipped("genguard.objects", "type_shapes.json", Shapes)
 
 
 def field_code(group: str, version: str, kind: str, field: str) -> str:

@@ -6,24 +6,14 @@ for each item or key. A list of a custom resource is one, unless its schema says
 (apiextensions-apiserver pkg/apis/apiextensions/v1/types_jsonschema.go:XListType).
 """
 
-from functools import cache
-from importlib import resources
-
-import msgspec
-
 from genguard.objects.fields import from_pointer, to_pointer
-
-
-@cache
-def load_owned_whole() -> dict[str, dict[str, str]]:
-    """Read `roots`, and each type."""
-    text = resources.files("genguard.objects").joinpath("owned_whole.json").read_bytes()
-    return msgspec.json.decode(text, type=dict[str, dict[str, str]])
+from genguard.shipped import shipped
 
 
 def owned_pointer(group: str, version: str, kind: str, pointer: str) -> str:
     """Return the JSON Pointer of what has one owner: the field, or what it is in; not of status."""
-    path, known = from_pointer(pointer), load_owned_whole()
+    path = from_pointer(pointer)
+    known = shipped("genguard.objects", "owned_whole.json", dict[str, dict[str, str]])
     code = known["roots"].get(f"{group or 'core'}/{version}/{kind}")
     for at, step in enumerate(path if path[:1] != ("status",) else ()):
         if code == "!" or (code is None and step.isdigit()):

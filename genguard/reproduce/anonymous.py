@@ -9,16 +9,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from importlib import resources
 from typing import Any, Final
 
-import msgspec
-
 from genguard.detection.finding import Finding
-from genguard.formats.documents import load_document
 from genguard.generation.table import load_rows
 from genguard.objects.fields import get
 from genguard.reproduce.recorded import Document, RecordedWrite, moment, request_of
+from genguard.shipped import shipped
 
 BUILTIN: Final = frozenset(row.group for row in load_rows())
 """The API groups of Kubernetes."""
@@ -39,10 +36,7 @@ _PLAIN: Final = re.compile(r"[a-z][A-Za-z0-9]*|x-kubernetes-[a-z-]+")
 
 _words: Final = {
     sort: frozenset(words.split())
-    for sort, words in msgspec.convert(
-        load_document(resources.files("genguard.reproduce").joinpath("kept.yaml").read_bytes()),
-        dict[str, str],
-    ).items()
+    for sort, words in shipped("genguard.reproduce", "kept.yaml", dict[str, str]).items()
 }
 """The words of kept.yaml, which explains them."""
 _DEEP: Final = _words["maps"] - _words["shaped"]

@@ -33,16 +33,7 @@ _PATHS_OF_SCALE: Final = {
     "statusReplicasPath": ".status.replicas",
 }
 _TEST: Final = "test_reproduce.py"
-_WEBHOOK: Final = (
-    "The test has a webhook that does what the recording shows (`effects` in `loop.json`). Put "
-    "yours in its place: `WEBHOOK_URL=https://127.0.0.1:9443/mutate WEBHOOK_CA=ca.pem pytest`. As "
-    "it is now that must be red; if it is green, your webhook looks at a name that was replaced "
-    "here: ask for a folder that `--keep-names` made. Corrected, it is green."
-)
-_WRITER: Final = (
-    "`WITHOUT_CULPRIT=1` leaves the writes of `{}` out. The test reads all writes from "
-    "`loop.json`: change them there to try what the corrected program writes."
-)
+_FILES: Final = resources.files("genguard.reproduce")
 
 
 class Reproducer(NamedTuple):
@@ -145,14 +136,13 @@ def _definitions(
 
 def folder_of(made: Reproducer) -> dict[str, bytes]:
     """Return the content of each file by its name."""
-    package = resources.files("genguard.reproduce")
     crds = {"apiVersion": "v1", "kind": "List", "items": made.definitions}
     return {
-        "README.md": _readme(made, package.joinpath("readme.md").read_text()).encode(),
+        "README.md": _readme(made).encode(),
         "loop.json": _json(made.loop),
         "crds.json": _json(crds),
         "reviews.ndjson": b"".join(line + b"\n" for line in made.lines),
-        _TEST: package.joinpath("folder", _TEST).read_bytes(),
+        _TEST: _FILES.joinpath("folder", _TEST).read_bytes(),
     }
 
 
@@ -160,8 +150,10 @@ def _json(value: Any) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
-def _readme(made: Reproducer, template: str) -> str:
+def _readme(made: Reproducer) -> str:
     loop, found = made.loop, made.found
+    names = "readme.md", "try_writer.md" if loop.culprit else "try_webhook.md"
+    template, how_to_try = (_FILES.joinpath(one).read_text() for one in names)
     plan = load_advice().plan(found.detector)
     fields = ", ".join(f"`{to_field_path(from_pointer(one))}`" for one in found.paths)
     steps = {"writes": loop.writes, **({"effects": loop.effects} if loop.effects else {})}
@@ -172,6 +164,6 @@ def _readme(made: Reproducer, template: str) -> str:
         who=f"`{loop.culprit}`" if loop.culprit else "a mutating webhook",
         steps=yaml.safe_dump(msgspec.to_builtins(steps), sort_keys=False),
         version=loop.server_version,
-        how_to_try=_WRITER.format(loop.culprit) if loop.culprit else _WEBHOOK,
+        how_to_try=how_to_try.strip().format(loop.culprit),
         how=plan.writer if loop.culprit else plan.webhook,
     )

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from genguard.objects.fields import ABSENT
 from genguard.objects.shown import few, printable
+from genguard.shipped import shipped
 from genguard.status.drawing import Cell
 from genguard.status.drawing import Row as TableRow
 from genguard.trace.passes import Row, Watch
@@ -230,35 +231,25 @@ def _creation(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _acquitted(report: dict[str, Any]) -> Iterator[str]:
-    paths = [one["path"] for one in report["carried"]]
-    yield (
-        "no observedGeneration was clobbered in the writes that were seen; they carried "
-        f"{few(paths)}"
-    )
+    said = _texts()
+    yield said["acquitted"].format(few([one["path"] for one in report["carried"]]))
     if report["dryRuns"]:
-        yield (
-            "  a webhook that leaves dry runs alone, or acts on the real writer's name, shows only "
-            "in real writes: trace without --poke while the controller writes"
-        )
+        yield f"  {said['leaves-dry-runs']}"
 
 
 def _not_shown(report: dict[str, Any]) -> Iterator[str]:
     """Say why nobody is cleared, and what to do."""
-    yield "who clobbers observedGeneration could not be shown, and nobody is cleared:"
+    said, has_poked = _texts(), report["dryRuns"]
+    yield said["not-shown"]
     if not report["statusWrites"]:
-        yield "  no write of the status was seen, and no other write can lose the value"
-    elif report["dryRuns"]:
-        yield (
-            "  the dry runs sent a value, and it was gone before the first webhook was called: "
-            "the kind keeps none, or an admission policy removes it"
-        )
+        yield f"  {said['no-status-write']}"
+    elif has_poked:
+        yield f"  {said['gone-before']}"
         return
     else:
-        yield "  the writes that were seen carried no value that could have been lost"
-    if report["dryRuns"]:
-        yield "  trace without --poke while the controller writes the status"
-    else:
-        yield (
-            "  give --poke, whose dry runs carry the value, or trace while the controller writes "
-            "the status"
-        )
+        yield f"  {said['nothing-carried']}"
+    yield f"  {said['real-writes' if has_poked else 'poke']}"
+
+
+def _texts() -> dict[str, str]:
+    return shipped("genguard.trace", "verdicts.yaml", dict[str, str])
