@@ -20,7 +20,7 @@ from genguard.admission.review import (
 )
 from genguard.generation.custom import CustomResource, CustomResources, StatusSubresource
 from genguard.generation.prediction import Prediction
-from genguard.generation.table import DEFAULT_SERVER_VERSION, GenerationTable, load_table
+from genguard.generation.table import DEFAULT_SERVER_VERSION, find_row, load_table
 from genguard.generation.transition import Engine
 from genguard.objects.fields import fields_of
 
@@ -55,9 +55,8 @@ def predict(
 
     Raises ValueError for an operation or server version that does not exist.
     """
-    table = load_table(server_version)
     plural, _, group = resource.partition(".")
-    kind = _kind(table, group, plural, new or old or {})
+    kind = _kind(group, plural, new or old or {})
     described: tuple[CustomResource, ...] = ()
     if status_subresource is not None:
         status = StatusSubresource.PRESENT if status_subresource else StatusSubresource.ABSENT
@@ -71,7 +70,8 @@ def predict(
         options=msgspec.Raw(msgspec.json.encode(options)),
     )
     request = AdmissionRequest(V1, wire, _reviewed(new), _reviewed(old))
-    prediction = Engine(table, CustomResources(described)).predict(request)
+    engine = Engine(load_table(server_version), CustomResources(described))
+    prediction = engine.predict(request)
     if prediction.generation is None and prediction.step is not None and request.old_object:
         before = request.old_object.metadata.stored_generation
         if before:
@@ -79,17 +79,14 @@ def predict(
     return prediction
 
 
-def _kind(
-    table: GenerationTable, group: str, plural: str, document: Mapping[str, Any]
-) -> GroupVersionKind:
+def _kind(group: str, plural: str, document: Mapping[str, Any]) -> GroupVersionKind:
     version = str(document.get("apiVersion", "")).rpartition("/")[2]
-    row = next((row for row in table.rows if (row.group, row.resource) == (group, plural)), None)
+    row = find_row(group, plural)
     if row is None:
         return GroupVersionKind(group, version, "")
     # The version chooses the shapes that typed comparison needs.
-    return GroupVersionKind(
-        group, version if version in row.versions else row.versions[0], row.kind
-    )
+    known = version if version in row.versions else row.versions[0]
+    return GroupVersionKind(group, known, row.kind)
 
 
 def _reviewed(document: Mapping[str, Any] | None) -> ReviewedObject | None:

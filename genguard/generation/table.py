@@ -172,11 +172,9 @@ def known_versions() -> tuple[str, str]:
 
 def counted_since(group: str, resource: str) -> str | None:
     """The Kubernetes since which a built-in kind has a generation; None if always, or never."""
-    for row in load_rows():
-        if (row.group, row.resource) == (group, resource):
-            counts = [bool(entry.compare) for entry in row.behaviour]
-            return row.behaviour[counts.index(True)].since or None if any(counts) else None
-    return None
+    row = find_row(group, resource)
+    counting = (entry.since for entry in (row.behaviour if row else ()) if entry.compare)
+    return next(counting, "") or None
 
 
 @cache
@@ -185,28 +183,26 @@ def load_rows() -> tuple[Row, ...]:
     return check_rows(shipped("genguard.generation", "kinds.json", tuple[Row, ...]))
 
 
+def find_row(group: str, resource: str) -> Row | None:
+    """Return the row of a resource of Kubernetes itself; None for any other."""
+    return _rows_by_resource().get((group, resource))
+
+
 def kind_of(group: str, resource: str) -> str:
     """Return the kind of a resource of Kubernetes itself; "" for any other."""
-    return _kinds().get((group, resource), "")
+    row = find_row(group, resource)
+    return row.kind if row else ""
 
 
 def has_observed_generation(group: str, resource: str) -> bool:
     """Whether a kind has, or may have, `status.observedGeneration`; of no built-in kind without."""
-    return (group, resource) not in _unobserved()
+    row = find_row(group, resource)
+    return row is None or "status.observedGeneration" in row.observed_generation
 
 
 @cache
-def _unobserved() -> frozenset[tuple[str, str]]:
-    return frozenset(
-        (row.group, row.resource)
-        for row in load_rows()
-        if "status.observedGeneration" not in row.observed_generation
-    )
-
-
-@cache
-def _kinds() -> Mapping[tuple[str, str], str]:
-    return {(row.group, row.resource): row.kind for row in load_rows()}
+def _rows_by_resource() -> Mapping[tuple[str, str], Row]:
+    return {(row.group, row.resource): row for row in load_rows()}
 
 
 def check_rows(rows: tuple[Row, ...]) -> tuple[Row, ...]:

@@ -18,7 +18,6 @@ pkg/registry/rest/delete.go:BeforeDelete and pkg/registry/generic/registry/store
 markAsDeleting).
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -48,22 +47,17 @@ from genguard.objects.metadata import ObjectMeta
 _RESIZABLE: Final = ("resources", "resizePolicy")
 
 
-def ephemeral_containers_change(
-    kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject
+def _partly_changed(
+    rule: SubresourceRule, kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject
 ) -> bool:
-    """`pods/ephemeralcontainers`: only spec.ephemeralContainers is taken from the request."""
-    return _spec_changes(
-        kind, old, lambda spec: {"ephemeralContainers": spec.get("ephemeralContainers")}, new
-    )
-
-
-def resize_change(kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject) -> bool:
-    """`pods/resize`: only resources and resizePolicy, of the pod and of each container.
-
-    Containers that were renamed, reordered, added or removed make the server keep the whole new
-    spec, which validation then refuses; the comparison follows it there.
-    """
-    return _spec_changes(kind, old, _resizable(_spec(old)), new)
+    """Whether a write of a pod's subresource changes the part of spec that it takes."""
+    if new.spec == old.spec:
+        return False
+    before, after = _spec(old), _spec(new)
+    merged = {**before, **_TAKEN[rule](before, after)}
+    code = field_code(kind.group, kind.version, kind.kind, "spec")
+    raws = [msgspec.Raw(msgspec.json.encode(one)) for one in (merged, before)]
+    return not same_typed(code, *raws, nil_is_empty=True)
 
 
 def _spec(pod: ReviewedObject) -> dict[str, Any]:
@@ -72,30 +66,20 @@ def _spec(pod: ReviewedObject) -> dict[str, Any]:
     return spec if isinstance(spec, dict) else {}
 
 
-def _spec_changes(
-    kind: GroupVersionKind, old: ReviewedObject, taken: Any, new: ReviewedObject
-) -> bool:
-    if new.spec == old.spec:
-        return False
-    before, after = _spec(old), _spec(new)
-    merged = {**before, **taken(after)}
-    code = field_code(kind.group, kind.version, kind.kind, "spec")
-    raws = [msgspec.Raw(msgspec.json.encode(one)) for one in (merged, before)]
-    return not same_typed(code, *raws, nil_is_empty=True)
+def _resizable(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return resources and resizePolicy, of the pod and of each container.
 
-
-def _resizable(before: dict[str, Any]) -> Any:
-    def taken(after: dict[str, Any]) -> dict[str, Any]:
-        lists = ("containers", "initContainers")
-        parts: dict[str, Any] = {"resources": after.get("resources")}
-        for key in lists:
-            new, old = after.get(key) or [], before.get(key) or []
-            if _names(new) != _names(old) or _names(new) is None:
-                return after
-            parts[key] = _merge(new, old)
-        return parts
-
-    return taken
+    Containers that were renamed, reordered, added or removed make the server keep the whole new
+    spec, which validation then refuses; the comparison follows it there.
+    """
+    parts: dict[str, Any] = {"resources": after.get("resources")}
+    for key in ("containers", "initContainers"):
+        new, old = after.get(key) or [], before.get(key) or []
+        if _names(new) != _names(old) or _names(new) is None:
+            return after
+        pairs = zip(new, old, strict=True)
+        parts[key] = [{**was, **{one: now.get(one) for one in _RESIZABLE}} for now, was in pairs]
+    return parts
 
 
 def _names(containers: Any) -> list[Any] | None:
@@ -105,13 +89,13 @@ def _names(containers: Any) -> list[Any] | None:
     return None
 
 
-def _merge(after: list[Any], before: list[Any]) -> list[Any]:
-    return [
-        {**old, **{field: new.get(field) for field in _RESIZABLE}}
-        for new, old in zip(after, before, strict=True)
-    ]
-
-
+_TAKEN: Final = {
+    SubresourceRule.EPHEMERAL_CONTAINERS: lambda _, after: {
+        "ephemeralContainers": after.get("ephemeralContainers")
+    },
+    SubresourceRule.RESIZE: _resizable,
+}
+"""What a subresource takes of a pod's spec, from the stored one and the one that was sent."""
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _GARBAGE_COLLECTION: Final = frozenset({ORPHAN, FOREGROUND})
@@ -206,13 +190,7 @@ def _metadata_field(metadata: ObjectMeta, name: str) -> msgspec.Raw | None:
     return None if isinstance(raw, msgspec.UnsetType) else raw
 
 
-_Comparison = Callable[[GroupVersionKind, ReviewedObject, ReviewedObject], bool]
-
 _options_decoder: Final = msgspec.json.Decoder(DeleteOptions | None)
-_PARTIAL: Final[dict[SubresourceRule, _Comparison]] = {
-    SubresourceRule.EPHEMERAL_CONTAINERS: ephemeral_containers_change,
-    SubresourceRule.RESIZE: resize_change,
-}
 
 
 class Engine:
@@ -294,10 +272,9 @@ def _on_subresource(strategy: Strategy, request: AdmissionRequest) -> Prediction
         # Binding, TokenRequest: their own objects, created and never stored.
         return Prediction(None, 0, Cause.SUBRESOURCE_KEEPS)
     generation = old.metadata.stored_generation
-    comparison = _PARTIAL.get(rule)
-    if comparison is None or not strategy.compare:
+    if rule not in _TAKEN or not strategy.compare:
         return Prediction(generation or None, 0, Cause.SUBRESOURCE_KEEPS)
-    if comparison(request.wire.kind, new, old):
+    if _partly_changed(rule, request.wire.kind, new, old):
         return _moved(generation, Cause.SPEC_CHANGED)
     return _kept(generation, strategy)
 
