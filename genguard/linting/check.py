@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from genguard.linting.hook import Hook
+from genguard.linting.hook import Hook, Target
 from genguard.shipped import shipped
 
 
@@ -85,9 +85,12 @@ class Problem(NamedTuple):
     values: Mapping[str, object] = MappingProxyType({})
 
 
-class _Texts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What checks.yaml has of a check."""
+
     reason: str
     says: dict[str, str]
+    targets: tuple[Target, ...] = ()
 
 
 class Check(NamedTuple):
@@ -102,17 +105,18 @@ class Check(NamedTuple):
     of_definitions: bool = False
 
     @property
-    def _texts(self) -> _Texts:
-        return shipped("genguard.linting", "checks.yaml", dict[str, _Texts])[self.id]
+    def declared(self) -> Declared:
+        """What the table says of it."""
+        return shipped("genguard.linting", "checks.yaml", dict[str, Declared])[self.id]
 
     @property
     def reason(self) -> str:
         """Why it matters, with the source."""
-        return self._texts.reason
+        return self.declared.reason
 
     def message(self, problem: Problem) -> str:
         """Say what is wrong, and what to do."""
-        return self._texts.says[problem.said].format(**problem.values)
+        return self.declared.says[problem.said].format(**problem.values)
 
 
 def webhook_check(find: Callable[..., Iterator[Problem]]) -> Check:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from genguard.admission.matching import EVERYTHING, NAME_LABEL, Rule, Writes, matching_resource
 from genguard.admission.review import own_phase
-from genguard.generation.table import load_rows
+from genguard.generation.table import find_row, load_rows
 from genguard.objects.selectors import Truth, matches_labels
 from genguard.objects.shown import json_line
 
@@ -31,10 +31,9 @@ FOLLOWED: Final = "genguard.io/registrations"
 GENGUARD: Final = "genguard"
 """The field manager of genguard's own writes."""
 DEFAULT_TIMEOUT: Final = 10
-_SCOPES: Final = {(row.group, row.resource): row.namespaced for row in load_rows()}
-_OF_CLUSTER: Final = {
-    (group, name) for (group, name), namespaced in _SCOPES.items() if not namespaced
-} - {("", "namespaces")}
+_OF_CLUSTER: Final = {(row.group, row.resource) for row in load_rows() if not row.namespaced} - {
+    ("", "namespaces")
+}
 _BUILT_IN: Final = frozenset({EVERYTHING, *(row.group for row in load_rows())})
 
 
@@ -251,8 +250,8 @@ def _requires(selector: Any) -> bool:
 
 def never_matches(group: str, resource: str, scope: str) -> bool:
     """Whether a rule with this scope matches no such object: of a kind of Kubernetes itself."""
-    namespaced = _SCOPES.get((group, resource.partition("/")[0]))
-    return namespaced is not None and scope == ("Cluster" if namespaced else "Namespaced")
+    row = find_row(group, resource.partition("/")[0])
+    return row is not None and scope == ("Cluster" if row.namespaced else "Namespaced")
 
 
 def targets_of(hook: Hook) -> Iterator[Target]:

@@ -3,33 +3,22 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from genguard.admission.matching import EVERYTHING, Writes
+from genguard.admission.matching import EVERYTHING
 from genguard.linting.check import Check, Level, LintContext, Problem, webhook_check
-from genguard.linting.hook import Hook, Target, mapping, never_matches, text, texts
-
-_REVIEWS: Final = (
-    Target(Writes("authentication.k8s.io", "tokenreviews", "CREATE"), "Cluster"),
-    Target(Writes("authentication.k8s.io", "selfsubjectreviews", "CREATE"), "Cluster"),
-    Target(Writes("authorization.k8s.io", "subjectaccessreviews", "CREATE"), "Cluster"),
-    Target(Writes("authorization.k8s.io", "selfsubjectaccessreviews", "CREATE"), "Cluster"),
-    Target(Writes("authorization.k8s.io", "selfsubjectrulesreviews", "CREATE"), "Cluster"),
-    Target(Writes("authorization.k8s.io", "localsubjectaccessreviews", "CREATE")),
-)
+from genguard.linting.hook import Hook, mapping, never_matches, text, texts
 
 
 def _covering(
-    name: str,
-    *targets: Target,
-    level: Callable[[Hook], Level],
-    applies: Callable[[Hook], bool] = lambda _: True,
+    name: str, *, level: Callable[[Hook], Level], applies: Callable[[Hook], bool] = lambda _: True
 ) -> Check:
-    """Make a check that reports each rule of a webhook that matches one of some requests."""
+    """Make a check that reports each rule of a webhook that matches one of its targets."""
 
     def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
-        for field in hook.covering(*targets) if applies(hook) else ():
+        for field in hook.covering(*check.declared.targets) if applies(hook) else ():
             yield Problem(level(hook), field, "matches")
 
-    return Check(name, find_problems)
+    check = Check(name, find_problems)
+    return check
 
 
 def _error_if_it_fails(hook: Hook) -> Level:
@@ -40,31 +29,19 @@ def _error_unless(hook: Hook, *, narrow: bool) -> Level:
     return Level.ERROR if hook.fails and not narrow else Level.WARNING
 
 
-pods_binding: Final = _covering(
-    "pods-binding", Target(Writes("", "pods/binding", "CREATE")), level=_error_if_it_fails
-)
+pods_binding: Final = _covering("pods-binding", level=_error_if_it_fails)
 node_leases: Final = _covering(
     "node-leases",
-    Target(Writes("coordination.k8s.io", "leases", "UPDATE")),
     level=_error_if_it_fails,
     applies=lambda hook: hook.selects_namespace("kube-node-lease") and not hook.selects_objects,
 )
 nodes: Final = _covering(
     "nodes",
-    *(
-        Target(Writes("", name, operation), "Cluster")
-        for name, operation in (
-            ("nodes", "CREATE"),
-            ("nodes", "UPDATE"),
-            ("nodes/status", "UPDATE"),
-        )
-    ),
     level=lambda hook: Level.ERROR if hook.fails else Level.INFO,
     applies=lambda hook: not (hook.conditional or hook.selects_objects),
 )
 auth_reviews: Final = _covering(
     "auth-reviews",
-    *_REVIEWS,
     level=lambda hook: _error_unless(
         hook, narrow=hook.conditional or hook.requires_namespace_label
     ),
@@ -72,15 +49,11 @@ auth_reviews: Final = _covering(
 )
 made_by_controllers: Final = _covering(
     "made-by-controllers",
-    *(Target(Writes("apps", name, "CREATE")) for name in ("replicasets", "controllerrevisions")),
-    Target(Writes("batch", "jobs", "CREATE")),
-    Target(Writes("", "pods", "UPDATE")),
     level=lambda _: Level.WARNING,
     applies=lambda hook: hook.mutates and not (hook.own_phase or hook.requires_object_label),
 )
 status_mutated: Final = _covering(
     "status-mutated",
-    Target(Writes(EVERYTHING, "*/status", "UPDATE")),
     level=lambda _: Level.WARNING,
     applies=lambda hook: hook.mutates and not hook.own_phase,
 )
