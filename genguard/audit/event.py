@@ -314,18 +314,16 @@ class Call(NamedTuple):
         return self.webhook.endswith(_OWN_WEBHOOKS)
 
 
-class _Mutation(msgspec.Struct):
+class _Told(msgspec.Struct):
+    """What an annotation tells of a call; that of a patch names the webhook again."""
+
     configuration: _Name = ""
     webhook: _Name = ""
     mutated: bool = False
-
-
-class _Patch(msgspec.Struct):
     patch: tuple[PatchOperation, ...] | None = None
 
 
-_mutations: Final = msgspec.json.Decoder(_Mutation)
-_patches: Final = msgspec.json.Decoder(_Patch)
+_annotations: Final = msgspec.json.Decoder(_Told)
 
 
 def read_calls(annotations: Mapping[str, str]) -> tuple[Call, ...]:
@@ -338,10 +336,10 @@ def read_calls(annotations: Mapping[str, str]) -> tuple[Call, ...]:
         place = _MUTATION.fullmatch(key)
         if place is None:
             continue
-        found, operations = _mutations.decode(value), None
+        found, operations = _annotations.decode(value), None
         if (patch := annotations.get(_PATCH + place[1])) is not None:
             _check_values(patch.encode())  # in the event, escapes may have hidden them
-            operations = _patches.decode(patch).patch or ()
+            operations = _annotations.decode(patch).patch or ()
         at = int(place[2]), int(place[3])
         calls.append(Call(*at, found.configuration, found.webhook, found.mutated, operations))
     return tuple(sorted(calls, key=lambda call: call[:2]))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -124,19 +124,24 @@ def named_version(event: Event) -> str:
     return sent if isinstance(sent, str) else ""
 
 
-def reviews_of_write(
-    event: Event,
-    reference: ObjectReference,
-    before: StoredObject | None,
-    after: StoredObject | None,
-    calls: Sequence[Call],
-) -> Iterator[Review]:
-    """Yield the phases of a write.
+class AuditedWrite(NamedTuple):
+    """One write of a log.
 
-    before  None for a creation
+    before  the object as it was; None for a creation, and where it is not known
     after   the answer; None for a write that was refused, which has no outcome
-    Raises UnknownStagesError, msgspec.MsgspecError, RecursionError.
+    calls   those that changed the object
     """
+
+    event: Event
+    reference: ObjectReference
+    before: StoredObject | None
+    after: StoredObject | None
+    calls: Sequence[Call]
+
+
+def reviews_of_write(write: AuditedWrite) -> Iterator[Review]:
+    """Yield the phases of a write. Raises UnknownStagesError, MsgspecError, RecursionError."""
+    event, reference, before, after, calls = write
     operation, old, metadata = Operation.CREATE, None, Fields()
     if before is not None:
         operation, old = Operation.UPDATE, ReviewedObject.of(before.fields)
@@ -217,17 +222,12 @@ def _wire(
     )
 
 
-def _of_stored(
-    event: Event,
-    reference: ObjectReference,
-    before: StoredObject | None,
-    after: StoredObject | None,
-    calls: Sequence[Call],
-) -> Iterable[Review] | None:
+def _of_stored(write: AuditedWrite) -> Iterable[Review] | None:
     """Return the reviews of a write that was carried out, None where they are not known."""
+    event, reference, before, after, _ = write
     operation = operation_of(event)
     if operation is Operation.CREATE and not reference.subresource:
-        return None if after is None else reviews_of_write(event, reference, None, after, calls)
+        return None if after is None else reviews_of_write(write._replace(before=None))
     if operation is not Operation.UPDATE:
         # An object that was not created in this log is nobody's turn.
         deleted = msgspec.structs.replace(reference, subresource="")
@@ -236,23 +236,23 @@ def _of_stored(
         before = before.scale(after)
     if before is None or after is None or not _follows(event, reference, before, after):
         return None
-    return reviews_of_write(event, reference, before, after, calls)
+    return reviews_of_write(write._replace(before=before))
 
 
-def _of_refused(
-    event: Event, reference: ObjectReference, before: StoredObject | None, calls: Sequence[Call]
-) -> Iterable[Review] | None:
+def _of_refused(write: AuditedWrite) -> Iterable[Review] | None:
     """Return the reviews of a refused creation or update, None where they are not known."""
+    event, reference, before, _, calls = write
     # Those that set what is invalid: nobody knows what others do elsewhere.
     guilty = [one for one in calls if event.finds_invalid(one)]
     if operation_of(event) is Operation.CREATE:
         is_known = read_object(event.request_object) is not None
-        return reviews_of_write(event, reference, None, None, guilty) if is_known else None
+        made = write._replace(before=None, after=None, calls=guilty)
+        return reviews_of_write(made) if is_known else None
     if before is None or before.missed or reference.subresource not in _WHOLE:
         before, calls = without_content(event, reference), guilty
     elif not is_based_on(event, before):
         return None
-    return reviews_of_write(event, reference, before, None, calls)
+    return reviews_of_write(write._replace(before=before, after=None, calls=calls))
 
 
 def _follows(
@@ -311,22 +311,12 @@ class Reviewing:
         if event.verb == _DELETE_ALL:
             self._see_deletions(event, reference)
             return Unjudged.CUT if event.is_cut else None
-        return self._judge(event, reference, before, after, calls)
+        return self._judge(AuditedWrite(event, reference, before, after, calls))
 
-    def _judge(
-        self,
-        event: Event,
-        reference: ObjectReference,
-        before: StoredObject | None,
-        after: StoredObject | None,
-        calls: Sequence[Call],
-    ) -> Unjudged | None:
+    def _judge(self, write: AuditedWrite) -> Unjudged | None:
+        event = write.event
         try:
-            reviews = (
-                _of_stored(event, reference, before, after, calls)
-                if event.is_stored
-                else _of_refused(event, reference, before, calls)
-            )
+            reviews = _of_stored(write) if event.is_stored else _of_refused(write)
             # All of them are made before the first one is judged.
             found = None if reviews is None else tuple(reviews)
         except UnknownStagesError:
