@@ -37,19 +37,13 @@ from genguard.blame.report import (
 )
 from genguard.detection.finding import Confidence, FoundObject
 from genguard.objects.fields import ABSENT, get
+from genguard.shipped import shipped
 
 _COMPLETE: Final = "ResponseComplete"
 _VERBS: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _REPLICAS: Final[Place] = ("spec", "replicas")
 _MOST_DEEDS: Final = 20
-_ACCOUNT: Final = "system:serviceaccount:kube-system:"
-_WHY_DELETED: Final = {
-    f"{_ACCOUNT}generic-garbage-collector": "the garbage collector: its owner is gone, or is "
-    "deleted in the foreground",
-    f"{_ACCOUNT}namespace-controller": "its namespace is deleted",
-    f"{_ACCOUNT}ttl-after-finished-controller": "it had finished, and its time to live was over",
-    f"{_ACCOUNT}pod-garbage-collector": "its node is gone, or there are too many finished pods",
-}
+_WHY_DELETED: Final = shipped("genguard.blame", "deleters.yaml", dict[str, str])
 
 
 class NotInLogError(Exception):

@@ -7,11 +7,12 @@ Kubernetes' own types). A list without such a key has indexes.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final, Self
 
 from genguard.objects.fields import from_pointer, to_pointer
+from genguard.shipped import shipped
 
 
 class Item(str):
@@ -30,17 +31,7 @@ class Item(str):
 Place = tuple[str, ...]
 """Keys and Items."""
 
-_KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "ports": (("containerPort", "protocol"), ("port", "protocol")),
-    "ownerReferences": (("uid",),),
-    "volumeMounts": (("mountPath",),),
-    "volumeDevices": (("devicePath",),),
-    "topologySpreadConstraints": (("topologyKey", "whenUnsatisfiable"),),
-    "hostAliases": (("ip",), ("hostnames",)),
-    "podIPs": (("ip",),),
-    "hostIPs": (("ip",),),
-    "taints": (("key", "effect"),),
-}
+_KEYS: Final = shipped("genguard.blame", "keys.yaml", dict[str, tuple[tuple[str, ...], ...]])
 _USUAL: Final = (("type",), ("name",))
 KEY_DEFAULTS: Final = {"protocol": "TCP"}
 """Of keys that an item may lack: an API server that stores the default has the same item."""
