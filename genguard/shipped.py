@@ -15,12 +15,13 @@ def shipped(package: str, name: str, kind: type[T]) -> T:
     Raises msgspec.ValidationError where it is no such table.
     """
     of: Any = kind
-    found: T = _read(package, name, of)
+    found: T = read_shipped(package, name, of)
     return found
 
 
 @cache
-def _read(package: str, name: str, kind: Any) -> Any:
+def read_shipped(package: str, name: str, kind: Any) -> Any:
+    """Return the same untyped; who writes a file clears this cache."""
     text = resources.files(package).joinpath(name).read_bytes()
     decode = msgspec.json.decode if name.endswith(".json") else msgspec.yaml.decode
     return decode(text, type=kind)

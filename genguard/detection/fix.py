@@ -16,8 +16,7 @@ field. It relies on the next writes being like the last ones. Nothing is written
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial, reduce
-from importlib import resources
+from functools import partial, reduce
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -33,12 +32,12 @@ from genguard.detection.finding import Actor, Confidence, Finding, FixStep, Foun
 from genguard.detection.history import ObjectHistory, history_name
 from genguard.detection.sample import field_names, is_at_or_below, shown_diff
 from genguard.detection.write import BY_HAND, MANAGER, Write
-from genguard.formats.documents import load_document
 from genguard.generation.table import kind_of
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.observed import generation_number, restorations
 from genguard.objects.shown import json_line
 from genguard.objects.whole import owned_pointer
+from genguard.shipped import shipped
 
 ScopeName = Literal["status", "object", "kind", "again", "operation", "setting"]
 """Which calls a webhook need not get any more."""
@@ -288,11 +287,9 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.plans.get(detector, self.plans["other"])
 
 
-@cache
 def load_advice() -> Advice:
     """Read and check fix.yaml."""
-    text = resources.files("genguard.detection").joinpath("fix.yaml").read_bytes()
-    return msgspec.convert(load_document(text), Advice)
+    return shipped("genguard.detection", "fix.yaml", Advice)
 
 
 def with_fix(

@@ -6,13 +6,10 @@ the minor version in which a field came, and the field's type where that has new
 tools/versions/since.py writes it.
 """
 
-from functools import cache
-from importlib import resources
 from typing import Final
 
-import msgspec
-
 from genguard.objects.fields import from_pointer
+from genguard.shipped import shipped
 
 _KINDS: Final = "kinds 0"
 _NOTHING: Final = ("", "")
@@ -34,8 +31,6 @@ def first_version(group: str, resource: str, pointer: str) -> str | None:
     return found or None
 
 
-@cache
 def load_types() -> Types:
     """Read since.json."""
-    text = resources.files("genguard.detection").joinpath("since.json").read_bytes()
-    return msgspec.json.decode(text, type=Types)
+    return shipped("genguard.detection", "since.json", Types)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from importlib import resources
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -12,18 +11,15 @@ from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
 from genguard.detection.values import Digest
-from genguard.formats.documents import load_document
 from genguard.objects.observed import Observed
+from genguard.shipped import shipped
 
 NODE_USER: Final = "system:node:"
 """What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node)."""
 
 PODS: Final = ("", "pods")
 
-NAMES: Final = msgspec.convert(
-    load_document(resources.files("genguard.detection").joinpath("names.yaml").read_bytes()),
-    dict[str, dict[str, str]],
-)
+NAMES: Final = shipped("genguard.detection", "names.yaml", dict[str, dict[str, str]])
 """Names that rules know, by table, with the reason for each; names.yaml explains the tables."""
 
 

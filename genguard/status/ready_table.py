@@ -11,12 +11,12 @@ they are read as `spec.replicas`. A row with a `type` is for Services of that ty
 
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 
 import msgspec
 
 from genguard.objects.fields import ABSENT
+from genguard.shipped import shipped
 from genguard.status.checked_object import CheckedObject
 
 
@@ -46,11 +46,9 @@ class ReadyTable(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 _SECTIONS: Final = ("metadata", "spec", "status")
 
 
-@cache
 def load_ready_table() -> ReadyTable:
     """Read ready_table.json; raises msgspec.MsgspecError when it is malformed."""
-    text = resources.files("genguard.status").joinpath("ready_table.json").read_bytes()
-    return msgspec.json.decode(text, type=ReadyTable)
+    return shipped("genguard.status", "ready_table.json", ReadyTable)
 
 
 @cache

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from genguard.generation.table import load_rows, load_table
+from genguard.shipped import read_shipped
 from tests.controlplane import build
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
@@ -70,6 +71,7 @@ def _files(release: Release, *, write: bool) -> Iterator[str]:
     if write and found:
         rows = with_column(json.loads(KINDS.read_text()), release, found)
         KINDS.write_text(written(rows))
+        read_shipped.cache_clear()
         load_rows.cache_clear()
         print(f"written to {KINDS.relative_to(ROOT)}: read what it drafted")
         found = [*differences(release, load_table(release.minor))]

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
-from importlib import resources
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +14,7 @@ from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
 from genguard.linting.hook import INJECTED, Hook, items, mapping, read_hooks, texts
 from genguard.objects.shown import few
+from genguard.shipped import shipped
 from webhook.manifest.documents import Document, title_of
 from webhook.manifest.rendering import (
     PHASES,
@@ -203,15 +202,10 @@ class Told(NamedTuple):
     values: Mapping[str, object]
 
 
-@cache
-def _texts() -> Mapping[str, Mapping[str, str]]:
-    text = resources.files(__package__).joinpath("checks.yaml").read_bytes()
-    return msgspec.yaml.decode(text, type=dict[str, dict[str, str]])
-
-
 def say(check: str, said: str, **values: object) -> tuple[str, str]:
     """Return what a check says, and the command that repairs it; "" where none is named."""
-    message, _, fix = _texts()[check][said].partition("\n")
+    texts = shipped("webhook.doctor", "checks.yaml", dict[str, dict[str, str]])
+    message, _, fix = texts[check][said].partition("\n")
     return message.format(**values), fix.format(**values)
 
 

@@ -17,15 +17,12 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache
-from importlib import resources
 from typing import Any, Final, cast
-
-import msgspec
 
 from genguard.objects.equality import parse_quantity
 from genguard.objects.fields import ABSENT, Absent
 from genguard.objects.metadata import parse_time
+from genguard.shipped import shipped
 
 Document = Mapping[str, Any]
 """A decoded object. `1.0` is a float and not an integer, as in Go."""
@@ -127,11 +124,9 @@ Typed = dict[str, Any]
 """A converted struct. A field that is absent or null has no key."""
 
 
-@cache
 def go_types() -> Types:
     """Load the Go types of go_types.json, by package and name: `apps/v1.Deployment`."""
-    shipped = resources.files("genguard.status.views").joinpath("go_types.json").read_bytes()
-    return msgspec.json.decode(shipped, type=dict[str, dict[str, str]])
+    return shipped("genguard.status.views", "go_types.json", dict[str, dict[str, str]])
 
 
 def convert(document: Document, struct: str, types: Types | None = None) -> Typed:
