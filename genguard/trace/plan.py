@@ -32,6 +32,7 @@ from genguard.admission.matching import (
 )
 from genguard.objects.selectors import Truth
 from genguard.objects.served import Served
+from genguard.shipped import shipped
 
 RUN_LABEL: Final = TRACE_LABEL
 """The label of every configuration that a trace makes. Its value is the id of the run."""
@@ -40,7 +41,6 @@ EXPIRES: Final = "genguard.io/trace-expires"
 """The RFC 3339 time from which any run may delete the configuration."""
 OWNER: Final = "genguard.io/trace-owner"
 """The process that made it, as `webhook.cluster.tracing` writes it."""
-_TIMEOUT_SECONDS: Final = 2
 
 LONGEST: Final = 253
 _ALNUM: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -255,17 +255,11 @@ def _webhook(traced: Traced, url: str, ca_bundle: str) -> dict[str, Any]:
     }
     names = {NAME_LABEL: traced.namespace} if traced.namespace else {}
     return {
-        "name": "observer.trace.genguard.io",
+        **shipped("genguard.trace", "observer.yaml", dict[str, Any]),
         "clientConfig": {"url": url, "caBundle": ca_bundle},
         "rules": [rule],
         "namespaceSelector": {"matchLabels": names},
         "matchConditions": [{"name": "this-object", "expression": _condition(traced)}],
-        "matchPolicy": "Equivalent",
-        "failurePolicy": "Ignore",
-        "reinvocationPolicy": "Never",
-        "sideEffects": "None",
-        "timeoutSeconds": _TIMEOUT_SECONDS,
-        "admissionReviewVersions": ["v1"],
     }
 
 
