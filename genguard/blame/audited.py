@@ -25,6 +25,7 @@ from genguard.audit.event import (
 from genguard.blame.managed import Manager, UnreadableFieldsError, owners
 from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
 from genguard.blame.report import (
+    NOTES,
     Blame,
     BlamedField,
     Changer,
@@ -162,15 +163,9 @@ class Story:
 
     def _notes(self) -> Iterator[str]:
         if self.unseen:
-            yield (
-                f"{self.unseen} writes are logged below level RequestResponse, and show no "
-                "fields: the last writer of a field may be one of them"
-            )
+            yield NOTES["no-fields-in-log"].format(self.unseen)
         if self._began_earlier:
-            yield (
-                "the first write in the log is an update: what it changed is not known; older "
-                "fields are told by managedFields where the log has them"
-            )
+            yield NOTES["log-begins-late"]
 
     def _do(self, what: str, by: Writer, text: str = "") -> None:
         last = self._deeds[-1] if self._deeds else None

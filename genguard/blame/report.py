@@ -17,6 +17,7 @@ from genguard.blame.places import Place, choose, leaves, place_of_pointer, point
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, labels_of
 from genguard.objects.metadata import SET_BY_SERVER, parse_time
 from genguard.objects.shown import few
+from genguard.shipped import shipped
 
 _STORED: Final = "yes"
 _NOT_STORED: Final = "no, it changed nothing"
@@ -26,6 +27,8 @@ _BOOKKEEPING: Final[Place] = ("metadata", "managedFields")
 _NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
 _MOST_NOTED: Final = 3
 MOST_IN_TURN: Final = 4
+NOTES: Final = shipped("genguard.blame", "notes.yaml", dict[str, str])
+"""What a report says of what could not be seen, and of the signs in its table."""
 Called = Mapping[str, Sequence[str]]
 """The webhooks that may change a write, by subresource: "" and "status"."""
 
@@ -309,15 +312,9 @@ def _notes(
     document: Mapping[str, Any], known: Seen | None, rows: Sequence[BlamedField]
 ) -> Iterator[str]:
     if not (document.get("metadata") or {}).get("managedFields"):
-        yield (
-            "the object has no managedFields: something removed them, or it was not read from an "
-            "API server; kubectl needs --show-managed-fields to print them"
-        )
+        yield NOTES["no-managed-fields"]
     if known is None:
-        yield (
-            "by managedFields alone: a webhook's changes count as its requester's, and there are "
-            "no users; give --server URL of a genguard serve, or -f AUDIT-LOG"
-        )
+        yield NOTES["managed-fields-alone"]
     elif all(one.stored == _NOT_STORED for one in known.writes) and known.writes:
         users = few(sorted({one.user for one in known.writes}))
         yield f"the server remembers writes by {users}, and none changed what is stored"
@@ -325,10 +322,7 @@ def _notes(
         more = ", only findings" if known.findings else ": users and webhooks are not known"
         yield f"the server remembers no write of this object{more}"
     if (document.get("metadata") or {}).get("deletionTimestamp"):
-        yield (
-            "its deletion was asked for, and finalizers or its grace period keep it; who asked is "
-            "in the audit log alone: -f AUDIT-LOG"
-        )
+        yield NOTES["deletion-asked-for"]
     yield from notes_on(rows)
 
 
@@ -336,8 +330,8 @@ def notes_on(rows: Sequence[BlamedField]) -> Iterator[str]:
     """Yield what the signs in a table of these rows mean."""
     writers = [one.writer for one in rows]
     if any(one and not one.exact and one.time for one in writers):
-        yield "a time with ~ is that of the manager's last change of any field: not later"
+        yield NOTES["inexact-time"]
     if any(one and one.manager == BEFORE_FIRST_APPLY for one in writers):
-        yield f"{BEFORE_FIRST_APPLY}: written before the first server-side apply; by whom is lost"
+        yield NOTES["before-first-apply"].format(BEFORE_FIRST_APPLY)
     if None in writers:
-        yield "-: nobody owns it: a default of the API server, or written before all that is known"
+        yield NOTES["nobody"]
