@@ -33,6 +33,7 @@ _POINTER: Final = f"/status/{_OBSERVED}"
 _OF_MANIFESTS: Final = ("name", "namespace", "labels", "annotations", "finalizers")
 """Metadata that one may ask for."""
 _APPLY: Final = "the next apply"
+_EARLIER: Final = "an apply before"
 _CONTROLLER: Final = "its controller"
 _SERVER: Final = Party("apiserver", "the API server")
 _Changes = list[tuple[str, list[Place]]]
@@ -231,11 +232,8 @@ def _refused(passed: Passed, reason: str) -> Contested | None:
     for step in passed.steps:
         for one in differences(step.before, step.after):
             if _is_about(reason, one):
-                party = Party("webhook", step.webhook)
-                turns = (Turn(_APPLY, one.before), Turn(step.webhook, one.after))
-                return Contested(
-                    Contest.REFUSED, Level.FIGHT, one.place, (party,), turns, note=reason
-                )
+                by = [Party("webhook", step.webhook)]
+                return _contested(Contest.REFUSED, one, by, _APPLY)._replace(note=reason)
     return None
 
 
@@ -283,9 +281,17 @@ def _overwritten(
             names = cluster.policies(review, to_pointer(one.place))
             parties = _suspected("policy", names, Confidence.LIKELY)
         parties = parties or _suspected("webhook", unasked, Confidence.POSSIBLE) or [_SERVER]
-        level = Level.NOTE if parties == [_SERVER] else Level.FIGHT
-        turns = (Turn(_APPLY, one.before), Turn(parties[-1].name, one.after))
-        yield Contested(Contest.OVERWRITTEN, level, one.place, tuple(parties), turns)
+        is_fight = parties != [_SERVER]
+        yield _contested(Contest.OVERWRITTEN, one, parties, _APPLY, is_fight=is_fight)
+
+
+def _contested(
+    contest: Contest, one: Difference, by: Sequence[Party], first: str, *, is_fight: bool = True
+) -> Contested:
+    """Return a contest over a value that `first` leaves, and the last of the parties another."""
+    turns = Turn(first, one.before), Turn(by[-1].name if by else "", one.after)
+    level = Level.FIGHT if is_fight else Level.NOTE
+    return Contested(contest, level, one.place, tuple(by), turns)
 
 
 def _suspected(kind: str, names: Sequence[str], alone: Confidence) -> list[Party]:
@@ -316,25 +322,16 @@ def _touches(one: Place, other: Place) -> bool:
 def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Iterator[Contested]:
     """Yield what still changes when a manifest was applied many times."""
     passed, before = rounds[-1]
-    resource = str(asked.served)
-    moves = predict(
-        "UPDATE",
-        resource,
-        passed.object,
-        before,
-        status_subresource=asked.served.has_status if "." in asked.served.group else None,
-    ).moves
+    known = asked.served.has_status if "." in asked.served.group else None
+    made = predict("UPDATE", str(asked.served), passed.object, before, status_subresource=known)
     changes, set_places = _changes(passed), [place for place, _ in leaves(asked.manifest)]
     unlike = differences(before, passed.object)
     for one in as_owned(unlike, before, passed.object, asked.served):
         parties = _writers(changes, one)
-        turns = (
-            Turn("an apply before", one.before),
-            Turn(parties[-1].name if parties else "", one.after),
+        is_fight = (
+            made.moves or _grows(one) or any(_touches(place, one.place) for place in set_places)
         )
-        is_fight = moves or _grows(one) or any(_touches(place, one.place) for place in set_places)
-        level = Level.FIGHT if is_fight else Level.NOTE
-        yield Contested(Contest.NEVER_SETTLES, level, one.place, tuple(parties), turns)
+        yield _contested(Contest.NEVER_SETTLES, one, parties, _EARLIER, is_fight=is_fight)
 
 
 def _grows(one: Difference) -> bool:
@@ -380,6 +377,4 @@ def _lost(one: Difference, changes: _Changes, asked: Asked) -> Contested:
     # Of a kind without the subresource it is not known whether anybody reports at all; and a value
     # that is only written in another way may suit the controller.
     is_fight = is_gone and asked.served.has_status
-    level = Level.FIGHT if is_fight else Level.NOTE
-    turns = (Turn(_CONTROLLER, one.before), Turn(parties[-1].name if parties else "", one.after))
-    return Contested(Contest.STATUS_LOST, level, one.place, tuple(parties), turns)
+    return _contested(Contest.STATUS_LOST, one, parties, _CONTROLLER, is_fight=is_fight)
