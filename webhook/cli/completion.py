@@ -4,11 +4,12 @@ import sys
 from typing import Final
 
 import click
-from click.shell_completion import ShellComplete, get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from webhook.cli import main
 from webhook.cli.options import verb
 
+_SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 _VARIABLE: Final = "_GENGUARD_COMPLETE"
 _NO_FILES: Final = ":4"
 """Cobra's ShellCompDirectiveNoFileComp, which ends what kubectl reads (spf13/cobra
@@ -16,13 +17,10 @@ completions.go)."""
 
 
 @verb()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
 def completion(shell: str) -> None:
     """Print a script that makes SHELL complete genguard."""
-    found = get_completion_class(shell)
-    if found is None:
-        raise click.ClickException(f"click completes nothing in {shell}")
-    click.echo(found(main, {}, "genguard", _VARIABLE).source())
+    click.echo(_SHELLS[shell](main, {}, "genguard", _VARIABLE).source())
 
 
 def for_kubectl() -> None:

@@ -34,7 +34,7 @@ from genguard.formats.documents import (
 )
 from genguard.generation.table import DEFAULT_SERVER_VERSION
 from genguard.objects.shown import printable
-from webhook.cli.options import F, with_flags
+from webhook.cli.options import F, together
 from webhook.cli.output import tell
 from webhook.server.flags import FILE
 
@@ -58,11 +58,6 @@ class FileObjects:
         self._max_line: Final = max_line
         self._recursive: Final = recursive
         self.unread = 0
-
-    @property
-    def are_given(self) -> bool:
-        """Whether any file is named."""
-        return bool(self._names)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for given in self._names:
@@ -207,13 +202,9 @@ def _read_line(line: Line) -> tuple[list[Event], list[str]]:
         return found, [f"no event of an audit log that can be read: {why_unreadable(error)}"]
 
 
-_RECORDED: Final = (
+of_recording: Final[Callable[[F], F]] = together(
     click.option("--server-version", default=DEFAULT_SERVER_VERSION, show_default=True),
     click.option("--crds", type=FILE),
     click.option("--webhooks", type=FILE),
 )
-
-
-def of_recording(verb: F) -> F:
-    """Add the flags to a verb."""
-    return with_flags(verb, _RECORDED)
+"""Adds the flags that say of which cluster a recording is."""

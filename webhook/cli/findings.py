@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from webhook.cli.asking_server import Server
 
 _AGAIN_SECONDS: Final = 2.0
-_OUTPUTS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns")
 _LABELS: Final = ("detector", "finding", "group", "name", "namespace", "resource", "severity")
 """What -l chooses by. All but the last are labels of the alert, in Alertmanager too."""
 _OPEN: Final = "open findings"
@@ -117,7 +116,7 @@ def _selector(text: str) -> tuple[Requirement, ...]:
 @click.option("-l", "--selector", metavar="LABELS", default="", type=Parsed(_selector))
 @click.option("--controllers", is_flag=True)
 @click.option("-w", "--watch", is_flag=True)
-@lists(*_OUTPUTS)
+@lists
 @asks_server
 @click.argument("target", metavar="[KIND|KIND/NAME]", default="")
 def findings(

@@ -1,7 +1,7 @@
 """`genguard install`, step by step, and `genguard uninstall`."""
 
 import asyncio
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from cryptography import x509
 
 from genguard.linting.hook import mapping
 from webhook.cli.errors import carry_out
-from webhook.cli.options import CONTEXT, KUBECONFIG, Access, F, timeout, verb, with_flags
+from webhook.cli.options import Access, F, asks_cluster, timeout, together, verb
 from webhook.cli.output import ask, tell
 from webhook.files.given import read_registrations
 from webhook.install.installing import (
@@ -29,7 +29,7 @@ from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 IN_NAMESPACE: Final = click.option("-n", "--namespace", default=NAMESPACE, show_default=True)
 _FOLLOW: Final = "follow"
-_ANYWHERE: Final = ("registrations_file", "namespace", "kubeconfig", "context", "seconds")
+_ANYWHERE: Final = ("registrations_file", "namespace", "seconds")
 """The flags that go with a server that is in place, by the names of their parameters."""
 _CHOSEN: Final = (
     "audit_only", "image", "cert_manager", "ha", "store", "store_image", "replicas", "api_servers",
@@ -38,16 +38,13 @@ _CHOSEN: Final = (
 """The fields of Choices that are parameters of the same name."""
 
 
-def _changes_installation(verb: F) -> F:
-    """Add the flags of a verb that changes an installation, after it has asked."""
-    flags = (
-        IN_NAMESPACE,
-        KUBECONFIG,
-        CONTEXT,
-        click.option("--dry-run", is_flag=True),
-        click.option("--yes", is_flag=True),
-    )
-    return with_flags(verb, flags)
+_changes_installation: Final[Callable[[F], F]] = together(
+    IN_NAMESPACE,
+    asks_cluster,
+    click.option("--dry-run", is_flag=True),
+    click.option("--yes", is_flag=True),
+)
+"""Adds the flags of a verb that changes an installation, after it has asked."""
 
 
 def _shared_store(text: str) -> str:
@@ -141,7 +138,7 @@ def _options(*, follows: bool, **flags: Any) -> InstallOptions:
     """Check what fits together. Raises click.UsageError."""
     namespace, url, ca_file = flags["namespace"], flags["url"], flags["ca_file"]
     has_store, ha = flags["store"] is not None, flags["ha"]
-    connect, seconds = Access(flags["kubeconfig"], flags["context"]).connected, flags["seconds"]
+    connect, seconds = flags["access"].connected, flags["seconds"]
     if file := flags["registrations_file"]:
         _refuse_others(flags, _ANYWHERE, "with --registrations-file, the server is in place")
         documents = _read_registrations(file)
@@ -191,8 +188,7 @@ def _refuse_others(flags: Mapping[str, Any], allowed: Container[str], why: str) 
 @_changes_installation
 def uninstall(
     *,
-    kubeconfig: str | None,
-    context: str | None,
+    access: Access,
     namespace: str,
     registrations_only: bool,
     seconds: float,
@@ -200,7 +196,7 @@ def uninstall(
     yes: bool,
 ) -> None:
     """Remove genguard from a cluster."""
-    connect = Access(kubeconfig, context).connected
+    connect = access.connected
     steps = asyncio.run(prepare_removal(connect, namespace, registrations_only=registrations_only))
     if not steps:
         tell("there is nothing of genguard's")

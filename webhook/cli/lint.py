@@ -15,7 +15,7 @@ from genguard.linting.lint import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.files import MANIFESTS, MAX_LINE, FileObjects, expand, texts_of
-from webhook.cli.options import CONTEXT, RECURSIVE, SARIF, Access, verb
+from webhook.cli.options import RECURSIVE, SARIF, Access, asks_cluster, verb
 from webhook.cli.output import print_checked, tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
@@ -24,8 +24,7 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
 @verb()
 @SARIF
-@click.option("--kubeconfig", metavar="FILE|in-cluster")
-@CONTEXT
+@asks_cluster
 @click.option(
     "--fail-on",
     type=click.Choice([level.value for level in Level]),
@@ -39,20 +38,19 @@ def lint(
     files: tuple[str, ...],
     *,
     output: str,
-    kubeconfig: str | None,
-    context: str | None,
+    access: Access,
     fail_on: str,
     recursive: bool,
     max_line: int,
 ) -> None:
     """Check webhook configurations and CustomResourceDefinitions for what breaks clusters."""
-    of_cluster = bool(kubeconfig or context)
+    of_cluster = any(access)
     if bool(files) == of_cluster:
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
     source = FileObjects(files, max_line, recursive=recursive)
     documents: list[Any] = list(source)
     if of_cluster:
-        documents = asyncio.run(_of_cluster(Access(kubeconfig, context)))
+        documents = asyncio.run(_of_cluster(access))
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
         texts = texts_of(expand(files, MANIFESTS, recursive=recursive))

@@ -1,9 +1,9 @@
 """Flags that several verbs share, named as kubectl names them, and what is read from them."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from functools import wraps
+from functools import reduce, wraps
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webhook.cluster.rest import Rest
 
 F = TypeVar("F", bound=Callable[..., Any])
-Flags = Sequence[Callable[[Any], Any]]
+Flag = Callable[[Any], Any]
 
 USUAL_SERVER: Final = "http://127.0.0.1:8080"
 """An example: the ops port on the server's own host, or forwarded."""
@@ -213,40 +213,39 @@ def explain_flags(verb: click.Command, own: Mapping[str, str]) -> None:
             flag.show_default = flag.show_default and "[default: " not in flag.help
 
 
-def asks_cluster(verb: F) -> F:
-    """Add the flags that say which cluster to ask; the verb takes them as `access`."""
-    return with_flags(_taking_access(verb), _CLUSTER)
+def together(*flags: Flag) -> Callable[[F], F]:
+    """Add several flags to a verb, in their order."""
+    return lambda verb: reduce(lambda made, flag: flag(made), reversed(flags), verb)
 
 
-def asks_server(verb: F) -> F:
-    """Add these, and the flags that say which server to ask."""
-    return with_flags(_taking_access(verb), (*_CLUSTER, *_SERVER))
+def _asks(*flags: Flag, is_named: bool = False) -> Callable[[F], F]:
+    """Add the flags of a cluster and perhaps a server; the verb takes them as `access`."""
+
+    def add(verb: F) -> F:
+        @wraps(verb)
+        def run(
+            *, kubeconfig: str | None, context: str | None, server: str | None = None,
+            token: str = "", **others: Any
+        ) -> Any:  # fmt: skip
+            if is_named and token and not server:
+                raise click.UsageError("--token-file is for --server, which is not given")
+            return verb(access=Access(kubeconfig, context, server, token), **others)
+
+        return cast("F", together(*flags)(run))
+
+    return add
 
 
-def may_ask_server(verb: F) -> F:
-    """Add the same flags, for a verb that asks a server only where one is named."""
-    return with_flags(_taking_access(verb, is_named=True), (*_CLUSTER, *_SERVER))
-
-
-def asks_objects(verb: F) -> F:
-    """Add KIND/NAME, and all flags that say where to look for objects."""
-    objects = (NAMESPACE, ALL_NAMESPACES, SELECTOR, *_CLUSTER, *_SERVER, _WORDS)
-    return with_flags(_taking_access(verb), objects)
-
-
-def _taking_access(verb: F, *, is_named: bool = False) -> F:
-    """Give a verb the flags of a cluster and a server as one value."""
-
-    @wraps(verb)
-    def run(
-        *, kubeconfig: str | None, context: str | None, server: str | None = None,
-        token: str = "", **flags: Any
-    ) -> Any:  # fmt: skip
-        if is_named and token and not server:
-            raise click.UsageError("--token-file is for --server, which is not given")
-        return verb(access=Access(kubeconfig, context, server, token), **flags)
-
-    return cast("F", run)
+asks_cluster: Final[Callable[[F], F]] = _asks(*_CLUSTER)
+"""Adds the flags that say which cluster to ask."""
+asks_server: Final[Callable[[F], F]] = _asks(*_CLUSTER, *_SERVER)
+"""Adds these, and the flags that say which server to ask."""
+may_ask_server: Final[Callable[[F], F]] = _asks(*_CLUSTER, *_SERVER, is_named=True)
+"""Adds the same flags, for a verb that asks a server only where one is named."""
+asks_objects: Final[Callable[[F], F]] = _asks(
+    NAMESPACE, ALL_NAMESPACES, SELECTOR, *_CLUSTER, *_SERVER, _WORDS
+)
+"""Adds KIND/NAME, and all flags that say where to look for objects."""
 
 
 def finding_id(target: str) -> str:
@@ -255,10 +254,3 @@ def finding_id(target: str) -> str:
     if not target.startswith(FINDING) or not name.isalnum():
         raise click.UsageError(f"{target} is not finding/ID; genguard findings lists them")
     return name
-
-
-def with_flags(verb: F, flags: Flags) -> F:
-    """Add flags to a verb, in their order."""
-    for flag in reversed(flags):
-        verb = flag(verb)
-    return verb

@@ -17,7 +17,7 @@ import msgspec
 from genguard.formats.json_path import BadJsonPathError, JsonPath, parse_json_path, shown_value
 from genguard.objects.shown import json_line, printable
 from genguard.status.drawing import Cell, Row, Tone
-from webhook.cli.options import F, with_flags
+from webhook.cli.options import F, together
 from webhook.server.flags import Parsed
 
 _STYLES: Final[dict[Tone, dict[str, Any]]] = {
@@ -177,10 +177,11 @@ def print_checked(
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
 
 
-_PATH: Final = "jsonpath"
 _COLUMNS: Final = "custom-columns"
-_TAKES: Final = {_PATH: "'jsonpath={.name}'", _COLUMNS: "custom-columns=NAME:.name"}
+_TAKES: Final = {"jsonpath": "'jsonpath={.name}'", _COLUMNS: "custom-columns=NAME:.name"}
 """The formats with something behind them, and an example of each."""
+_TABLES: Final = ("table", "wide")
+_FORMATS: Final = (*_TABLES, "json", "yaml", "name", *_TAKES)
 _NONE: Final = "<none>"
 
 
@@ -202,40 +203,24 @@ class Format(NamedTuple):
     @property
     def is_table(self) -> bool:
         """Whether it is for people: the verb draws it."""
-        return self.name not in ("json", "yaml", "name", *_TAKES)
+        return self.name in _TABLES
 
 
-class _FormatType(click.ParamType[Format]):
-    """Reads a value of -o."""
-
-    name = "format"
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names: Final = tuple(names)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002
-        return "|".join(f"{one}=..." if one in _TAKES else one for one in self.names)
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Format:
-        if isinstance(value, Format):
-            return value
-        name, _, more = value.partition("=")
-        if name in self.names and name in _TAKES:
-            if not more:
-                what = "a template" if name == _PATH else "columns"
-                self.fail(f"{name} needs {what}: -o {_TAKES[name]}", param, ctx)
-            try:
-                if name == _COLUMNS:
-                    return Format(name, columns=tuple(map(_column, more.split(","))))
-                return Format(name, parse_json_path(more))
-            except BadJsonPathError as error:
-                self.fail(f"{name}: {error}", param, ctx)
-        if value not in self.names:
-            known = ", ".join(map(repr, self.names))
-            self.fail(f"{value!r} is not one of {known}.", param, ctx)
-        return Format(value)
+def _read_format(text: str) -> Format:
+    name, _, more = text.partition("=")
+    if name in _TAKES:
+        if not more:
+            what = "columns" if name == _COLUMNS else "a template"
+            raise ValueError(f"{name} needs {what}: -o {_TAKES[name]}")
+        try:
+            if name == _COLUMNS:
+                return Format(name, columns=tuple(map(_column, more.split(","))))
+            return Format(name, parse_json_path(more))
+        except BadJsonPathError as error:
+            raise ValueError(f"{name}: {error}") from error
+    if text not in _FORMATS:
+        raise ValueError(f"{text!r} is not one of {', '.join(map(repr, _FORMATS))}.")
+    return Format(text)
 
 
 def _column(text: str) -> tuple[str, JsonPath]:
@@ -253,28 +238,29 @@ def _read_order(text: str) -> JsonPath:
     return found
 
 
-_SORT_BY: Final = click.option("--sort-by", "order", metavar=".FIELD", type=Parsed(_read_order))
-_NO_HEADERS: Final = click.option("--no-headers", "headless", is_flag=True)
+_LIST_FLAGS: Final = together(
+    click.option(
+        *("-o", "--output"),
+        type=Parsed(_read_format),
+        default=_FORMATS[0],
+        show_default=True,
+        metavar="|".join(f"{one}=..." if one in _TAKES else one for one in _FORMATS),
+    ),
+    click.option("--sort-by", "order", metavar=".FIELD", type=Parsed(_read_order)),
+    click.option("--no-headers", "headless", is_flag=True),
+)
 
 
-def lists(*names: str) -> Callable[[F], F]:
-    """Add the flags of a verb that prints a list: -o in these formats, its order, its titles.
+def lists(verb: F) -> F:
+    """Add the flags of a verb that prints a list: -o, its order, its titles."""
 
-    The first format is the default.
-    """
-    kind, usual = _FormatType(names), names[0]
-    formats = click.option("-o", "--output", type=kind, default=usual, show_default=True)
+    @wraps(verb)
+    def run(*, output: Format, order: JsonPath | None, headless: bool, **flags: Any) -> Any:
+        if order and flags.get("watch"):  # kubectl does not sort with -w either
+            raise click.UsageError("--sort-by is of a whole list: leave out -w")
+        return verb(output=output._replace(order=order, headless=headless), **flags)
 
-    def add(verb: F) -> F:
-        @wraps(verb)
-        def run(*, output: Format, order: JsonPath | None, headless: bool, **flags: Any) -> Any:
-            if order and flags.get("watch"):  # kubectl does not sort with -w either
-                raise click.UsageError("--sort-by is of a whole list: leave out -w")
-            return verb(output=output._replace(order=order, headless=headless), **flags)
-
-        return cast("F", with_flags(run, (formats, _SORT_BY, _NO_HEADERS)))
-
-    return add
+    return cast("F", _LIST_FLAGS(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +283,13 @@ class Listing(Generic[T]):
 
     def show(self, items: Iterable[T], *, headless: bool = False) -> None:
         """Print it once; `headless`: the titles of columns were printed before."""
-        found = list(in_order(items, self.output.order, self.line))
+        found = _in_order(items, self.output.order, self.line)
         if not self.output.is_table:
+            # One after the other: a file may be longer than the memory.
             lines_of_it = map(self.line, self.parts(found))
-            print_objects(lines_of_it, self.output, self.name, headless=headless)
-        elif found:
-            print_table(self.rows(found), headless=headless or self.output.headless)
+            _print_objects(lines_of_it, self.output, self.name, headless=headless)
+        elif listed := list(found):
+            print_table(self.rows(listed), headless=headless or self.output.headless)
 
 
 class Again:
@@ -322,14 +309,11 @@ class Again:
         self._told = {id_of(line): line for line, _ in found}
 
 
-def in_order(items: Iterable[T], order: JsonPath | None, shown: Callable[[T], Any]) -> Iterable[T]:
-    """Sort items by the field of --sort-by, as kubectl does; without one they stay as they are.
-
-    shown  returns the object that is printed for an item
-    """
+def _in_order(items: Iterable[T], order: JsonPath | None, line: Callable[[T], Any]) -> Iterable[T]:
+    """Sort items by the field of --sort-by, as kubectl does; without one they stay as they are."""
     if order is None:
         return items
-    found = [(order.values(msgspec.to_builtins(shown(one))), one) for one in items]
+    found = [(order.values(msgspec.to_builtins(line(one))), one) for one in items]
     if found and not any(values for values, _ in found):
         raise click.ClickException("--sort-by: no object has the field")
     return [one for _, one in sorted(found, key=lambda each: _rank(each[0]))]
@@ -345,18 +329,10 @@ def _rank(values: Sequence[Any]) -> tuple[int, float, str]:
     return 2, 0.0, shown_value(value)
 
 
-def print_objects(
-    objects: Iterable[Any],
-    output: Format,
-    name_of: Callable[[Any], str] = str,
-    *,
-    headless: bool = False,
+def _print_objects(
+    objects: Iterable[Any], output: Format, name_of: Callable[[Any], str], *, headless: bool
 ) -> None:
-    """Print objects, one a line or a YAML document each.
-
-    name_of   what -o name prints
-    headless  the titles of columns were printed before
-    """
+    """Print objects, one a line or a YAML document each; `name_of`: what -o name prints."""
     if output.name == "yaml":
         import yaml  # noqa: PLC0415 - it loads for longer than many a verb runs
 

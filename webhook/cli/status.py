@@ -18,13 +18,12 @@ from genguard.status.trees import Node, build_trees
 from webhook.cli.errors import told_unread
 from webhook.cli.files import MAX_LINE, FileObjects
 from webhook.cli.options import RECURSIVE, Access, asks_objects, filenames, verb
-from webhook.cli.output import Again, Format, Listing, in_order, lists, print_objects, tell
+from webhook.cli.output import Again, Format, Listing, lists, tell
 from webhook.cli.rules import RULES, judging
 
 if TYPE_CHECKING:
     from webhook.cli.following import Snapshot
 
-_OUTPUTS = ("table", "wide", "json", "yaml", "name", "jsonpath", "custom-columns")
 _ASKED_FOR: Final = ("name", "custom-columns")
 """Outputs without what the objects own."""
 
@@ -33,7 +32,7 @@ _ASKED_FOR: Final = ("name", "custom-columns")
 @filenames("FILE|FOLDER|-")
 @RECURSIVE
 @click.option("-w", "--watch", is_flag=True)
-@lists(*_OUTPUTS)
+@lists
 @RULES
 @MAX_LINE
 @asks_objects
@@ -57,15 +56,12 @@ def status(
             message = "-f needs no cluster: leave out everything but -o, --rules and --max-line"
             raise click.UsageError(message)
         objects = FileObjects(files, max_line, recursive=recursive)
-        if not output.is_table:
-            # At once and without a tree: a file may be longer than the memory.
-            lines = (
-                assess(document, at=time.time(), judge=judge).to_line() for document in objects
-            )
-            print_objects(in_order(lines, output.order, lambda line: line), output, _name)
-        else:
+        roots: Iterable[Node]
+        if output.is_table:
             roots = build_trees(list(objects), at=time.time(), judge=judge)
-            _listing(output, None).show(roots)
+        else:
+            roots = (Node(assess(one, at=time.time(), judge=judge), ()) for one in objects)
+        _listing(output, None).show(roots)
     sys.exit(1 if objects.unread else 0)
 
 

@@ -43,12 +43,11 @@ def wait(words: tuple[str, ...], access: Access, *, rules: Path | None, **flags:
     # Imported here: the API client loads for half a second.
     from webhook.cli.targets import Targets, Waiting, asked_by  # noqa: PLC0415
 
-    objects = FileObjects(
-        flags.pop("files"), flags.pop("max_line"), recursive=flags.pop("recursive")
-    )
-    if bool(words) == objects.are_given:
+    files, recursive = flags.pop("files"), flags.pop("recursive")
+    objects = FileObjects(files, flags.pop("max_line"), recursive=recursive)
+    if bool(words) == bool(files):
         raise click.UsageError("give either KIND/NAME, KIND -l SELECTOR or -f FILE")
-    if objects.are_given and flags["selector"]:
+    if files and flags["selector"]:
         raise click.UsageError("the objects of a file are all waited for: leave out -l")
     asked = asked_by(words, flags["selector"]) if words else _named_in(objects)
     goals, seconds = flags.pop("goals"), flags.pop("seconds")
