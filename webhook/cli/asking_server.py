@@ -7,7 +7,7 @@ installed in the cluster, by a forwarded port (webhook/cluster/port_forward.py).
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypeVar
@@ -130,18 +130,26 @@ async def server_of(access: Access, rest: Rest | None = None) -> AsyncIterator[S
     Raises NoServerError; without `rest` also NoClusterError, RefusedError or UNREACHED.
     """
     async with AsyncExitStack() as opened:
-        if access.server and "://" in access.server:
-            way = _at(access, access.server)
-        elif rest is None:
-            rest = await opened.enter_async_context(access.connected())
-            way = _in(access, rest, await ops_port(access.server, rest))
-        else:
+        url, connector, forward = access.server or "", None, None
+        base, name = url.rstrip("/"), f"--server {url}"
+        if "://" not in url:
             try:
-                way = _in(access, rest, await ops_port(access.server, rest))
+                known = nullcontext(rest) if rest else access.connected()
+                api = await opened.enter_async_context(known)
+                found = await ops_port(access.server, api)
             except (RefusedError, *UNREACHED) as error:
+                if rest is None:
+                    raise
                 where = f"genguard in namespace {access.server or NAMESPACE}"
                 raise NoServerError(f"{where}: {why_it_ended(error)[1]}") from error
-        yield await opened.enter_async_context(way)
+            forward = await opened.enter_async_context(forwarded(api, found))
+            base = f"https://127.0.0.1:{forward.near}" if found.tls else "http://localhost"
+            connector, name = _connector(forward), str(found)
+        elif not urlsplit(url).hostname:
+            raise NoServerError(f"--server {url}: no URL such as {USUAL_SERVER}")
+        headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
+        session = aiohttp.ClientSession(connector=connector, headers=headers)
+        yield Server(await opened.enter_async_context(session), base, name, forward)
 
 
 async def ops_port(namespace: str | None, rest: Rest) -> OpsPort:
@@ -157,24 +165,6 @@ async def ops_port(namespace: str | None, rest: Rest) -> OpsPort:
     return found
 
 
-@asynccontextmanager
-async def _at(access: Access, url: str) -> AsyncIterator[Server]:
-    if not urlsplit(url).hostname:
-        raise NoServerError(f"--server {url}: no URL such as {USUAL_SERVER}")
-    async with aiohttp.ClientSession(headers=_headers(access)) as session:
-        yield Server(session, url.rstrip("/"), f"--server {url}")
-
-
-@asynccontextmanager
-async def _in(access: Access, rest: Rest, found: OpsPort) -> AsyncIterator[Server]:
-    async with (
-        forwarded(rest, found) as forward,
-        aiohttp.ClientSession(connector=_connector(forward), headers=_headers(access)) as session,
-    ):
-        base = f"https://127.0.0.1:{forward.near}" if found.tls else "http://localhost"
-        yield Server(session, base, str(found), forward)
-
-
 def _connector(forward: Forward) -> aiohttp.BaseConnector:
     if isinstance(forward.near, Path):
         return aiohttp.UnixConnector(path=str(forward.near))
@@ -182,7 +172,3 @@ def _connector(forward: Forward) -> aiohttp.BaseConnector:
     unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
     return aiohttp.TCPConnector(ssl=unchecked)
-
-
-def _headers(access: Access) -> dict[str, str]:
-    return {"Authorization": f"Bearer {access.token}"} if access.token else {}

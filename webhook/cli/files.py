@@ -8,7 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -39,7 +39,6 @@ from webhook.cli.output import tell
 from webhook.server.flags import FILE
 
 _REPAIR: Final = "correct it and try again"
-UNREAD_FILE: Final = (OSError, EOFError, zlib.error)
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 MANIFESTS: Final = (".json", ".yaml", ".yml")
 """What kubectl reads of a folder."""
@@ -125,26 +124,30 @@ def open_named(name: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(_standard_input()) if name == "-" else Path(name).open("rb")
 
 
-def unread_file(error: Exception) -> str:
-    """Say why a file that may be compressed cannot be read."""
-    return getattr(error, "strerror", None) or "is no whole gzip file"
-
-
 def _standard_input() -> BinaryIO:
     if sys.stdin is None:  # whoever started this process has closed it
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
     return sys.stdin.buffer
 
 
-@contextmanager
-def open_unpacked(name: str) -> Iterator[BinaryIO]:
-    """Open a file, plain or gzip."""
-    with open_named(name) as raw, io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
-        if stream.peek(2)[:2] == _GZIP_MAGIC:
-            with gzip.open(stream) as plain:  # closes itself alone
-                yield cast("BinaryIO", plain)
-        else:
-            yield cast("BinaryIO", stream)
+class UnreadFileError(click.ClickException):
+    """A file, plain or gzip, that cannot be read; `reason` says why."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        self.reason: Final = getattr(error, "strerror", None) or "is no whole gzip file"
+        super().__init__(f"{name}: {self.reason}")
+
+
+def lines_of(name: str, max_line: int) -> Iterator[Line]:
+    """Yield the lines of a file, plain or gzip. Raises UnreadFileError."""
+    try:
+        with open_named(name) as raw, io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
+            is_packed = stream.peek(2)[:2] == _GZIP_MAGIC
+            # What unpacks closes itself alone.
+            with gzip.open(stream) if is_packed else nullcontext(stream) as plain:
+                yield from bounded(cast("BinaryIO", plain), max_line)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadFileError(name, error) from error
 
 
 def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_line: int) -> int:
@@ -153,7 +156,7 @@ def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_lin
     Each API server has a log of its own, and rotates it: the files are read side by side.
 
     Return how many lines and events could not be read; each is reported on standard error. Raises
-    click.ClickException for a file that cannot be read.
+    UnreadFileError.
     """
     unread = 0
 
@@ -172,15 +175,11 @@ def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_lin
 
 
 def _events(name: str, max_line: int, report: Callable[[str, str], None]) -> Iterator[Event]:
-    try:
-        with open_unpacked(name) as stream:
-            for number, line in enumerate(bounded(stream, max_line), start=1):
-                found, troubles = _read_line(line)
-                for trouble in troubles:
-                    report(f"{name}:{number}", trouble)
-                yield from found
-    except UNREAD_FILE as error:
-        raise click.ClickException(f"{name}: {unread_file(error)}") from error
+    for number, line in enumerate(lines_of(name, max_line), start=1):
+        found, troubles = _read_line(line)
+        for trouble in troubles:
+            report(f"{name}:{number}", trouble)
+        yield from found
 
 
 def _read_line(line: Line) -> tuple[list[Event], list[str]]:

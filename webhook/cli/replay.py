@@ -6,12 +6,11 @@ from pathlib import Path
 import click
 
 from genguard.detection.finding import Severity
-from genguard.formats.documents import bounded
 from genguard.objects.shown import json_line, printable
 from genguard.replay import Replay, ReplayLine, as_row
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.files import MAX_LINE, UNREAD_FILE, of_recording, open_unpacked, unread_file
+from webhook.cli.files import MAX_LINE, UnreadFileError, lines_of, of_recording
 from webhook.cli.options import OUTPUT, verb
 from webhook.cli.output import tell
 from webhook.files.given import load_definitions, load_suspects
@@ -41,11 +40,10 @@ def replay(
     write = json_line if output == "json" else as_row
     for name in files:
         try:
-            with open_unpacked(name) as stream:
-                for found in run.lines(bounded(stream, max_line), name):
-                    _print(found, write(found))
-        except UNREAD_FILE as error:
-            left_out = run.leave_out(name, unread_file(error))
+            for found in run.lines(lines_of(name, max_line), name):
+                _print(found, write(found))
+        except UnreadFileError as error:
+            left_out = run.leave_out(name, error.reason)
             _print(left_out, write(left_out))
     least = list(Severity).index(Severity(fail_on)) if fail_on else len(Severity)
     is_severe = False

@@ -1,12 +1,12 @@
 """`genguard reproduce`: the smallest reproducer of a finding, for those who can correct it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from genguard.detection.finding import Finding
-from genguard.formats.documents import Line, LongLine, bounded
+from genguard.formats.documents import LongLine
 from genguard.replay import Replay
 from genguard.reproduce.recorded import (
     NewReplay,
@@ -18,7 +18,7 @@ from genguard.reproduce.recorded import (
 from genguard.reproduce.reproducer import folder_of, reproducer
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.files import MAX_LINE, UNREAD_FILE, of_recording, open_unpacked, unread_file
+from webhook.cli.files import MAX_LINE, lines_of, of_recording
 from webhook.cli.options import FINDING, finding_id, verb
 from webhook.cli.output import tell
 from webhook.files.given import load_definitions, load_suspects
@@ -80,11 +80,7 @@ def reproduce(
 
 def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
     for name in files:
-        try:
-            with open_unpacked(name) as stream:
-                writes, faults = writes_of(_short(name, bounded(stream, max_line)))
-        except UNREAD_FILE as error:
-            raise click.ClickException(f"{name}: {unread_file(error)}") from error
+        writes, faults = writes_of(_short(name, max_line))
         if faults and not writes:
             raise click.ClickException(
                 f"{name}: {faults[0]}; reproduce reads recordings of serve --record, not audit logs"
@@ -94,8 +90,8 @@ def _recorded(files: tuple[str, ...], max_line: int) -> Iterator[RecordedWrite]:
         yield from writes
 
 
-def _short(name: str, lines: Iterable[Line]) -> Iterator[bytes]:
-    for line in lines:
+def _short(name: str, max_line: int) -> Iterator[bytes]:
+    for line in lines_of(name, max_line):
         if isinstance(line, LongLine):
             raise click.ClickException(f"{name}: {line}: raise --max-line to read it")
         yield line
