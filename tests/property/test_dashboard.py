@@ -18,7 +18,7 @@ from tests.cases_loader import read_beside
 from webhook.dashboard import findings, objects, terminating, webhooks
 from webhook.dashboard.broken import Broken, NotSettled, Verdict
 from webhook.dashboard.headlines import happening, headline, kinds
-from webhook.dashboard.object_page import Branch, ObjectPage, commands
+from webhook.dashboard.object_page import Branch, ObjectPage
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
@@ -167,7 +167,6 @@ def object_page(text):
     )  # fmt: skip
     return shown(
         "object.html", page, plot=plot(page.writes, (), NOW), stuck=(),
-        commands=tuple(commands(page)),
     )  # fmt: skip
 
 

@@ -224,9 +224,7 @@ async def _families(tracking: Tracking, about: frozenset[str], now: float) -> di
     while batch := list(islice(unsettled, _BATCH_SIZE)):
         for found in batch:
             root = root_of(tracking, found)
-            family = families.get(root)
-            if family is None:
-                family = families[root] = Family(root)
+            family = families.setdefault(root, Family(root))
             family.add(found, stuck_since(tracking, found, about, now))
         await asyncio.sleep(0)
     return families

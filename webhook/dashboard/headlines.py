@@ -42,11 +42,6 @@ class Culprit(NamedTuple):
     hint: str
     """How sure it is, as an adverb: "probably", "possibly" or ""."""
 
-    @property
-    def is_known(self) -> bool:
-        """Whether anybody is blamed."""
-        return self.name != NOBODY
-
 
 def culprit(found: Finding) -> Culprit:
     """Return whom a finding blames: the actors of the highest confidence that it names."""
@@ -94,7 +89,7 @@ def predicate(found: Finding, kind_of: KindOf) -> str:
 def group_headline(found: Sequence[Finding], kind_of: KindOf) -> str:
     """Say what one culprit does to several objects: `mmm-old-operator breaks 3 Deployments`."""
     who = culprit(found[0])
-    name = who.name if who.is_known else "Somebody"
+    name = "Somebody" if who.name == NOBODY else who.name
     return f"{name} {_does(who, found, count_objects(found, kind_of))}"
 
 

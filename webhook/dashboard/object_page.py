@@ -1,7 +1,6 @@
 """The page of one object: its status, its writes over time, its findings, its owners."""
 
 import asyncio
-import shlex
 from collections.abc import Iterator, Mapping
 from itertools import count, islice
 from typing import Final
@@ -95,22 +94,8 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         "stuck": find_stuck(tracking, uids, damaged, now),
         "plot": plot(model.writes, model.reconciled, now) if model.writes else None,
         "watch": watch,
-        "commands": tuple(commands(model)),
     }
     return PageData(model, values)
-
-
-def commands(model: ObjectPage) -> Iterator[tuple[str, str]]:
-    """Yield shell commands about the object, each with what it shows."""
-    if not model.name:
-        return
-    group = f".{model.group}" if model.group else ""
-    what = shlex.quote(f"{model.resource}{group}/{model.name}")
-    where = f" -n {shlex.quote(model.namespace)}" if model.namespace else ""
-    yield f"kubectl get {what}{where} -o yaml --show-managed-fields", "the object as it is stored"
-    yield f"kubectl describe {what}{where}", "its status and events"
-    yield f"genguard status {what}{where}", "which field blocks it"
-    yield f"genguard blame {what}{where}", "who wrote each field last"
 
 
 def _is_about(found: Finding, key: ObjectKey) -> bool:

@@ -23,7 +23,7 @@ from webhook.cluster.registrations import Registrations
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.watching import Watching
-from webhook.tasks.supervisor import FailingTask, Supervisor
+from webhook.tasks.supervisor import FailingTask
 from webhook.telemetry.metrics import Metrics
 
 LONGEST: Final = 300
@@ -126,9 +126,9 @@ class Sources(NamedTuple):
     about    returns mode, version, store and instance as text; with --standby role and active pod
     enforce  returns the command that makes this installation enforcing; "" where none is known
     alertmanager  the URL of the Alertmanager in which a finding can be silenced; "" without one
-    supervisor  knows which tasks of this server fail
+    failing  returns which tasks of this server fail
     forwarding  the way to the active pod of a standby
-    registrations  returns what is registered and why; None where this server does not keep it
+    registrations  returns what is registered and why; nothing where this server does not keep it
     """
 
     detecting: Detecting
@@ -139,8 +139,8 @@ class Sources(NamedTuple):
     connected: bool  # to a cluster
     enforce: Callable[[], str] = str
     alertmanager: str = ""
-    supervisor: Supervisor | None = None
-    registrations: Callable[[], Registrations] | None = None
+    failing: Callable[[], tuple[FailingTask, ...]] = tuple
+    registrations: Callable[[], Registrations] = Registrations
     forwarding: Forwarding | None = None
 
     @property
@@ -152,10 +152,6 @@ class Sources(NamedTuple):
     def saved_at(self, now: float) -> float:
         """Return the time of what is known of findings: on a standby, when they were saved."""
         return self.detecting.shown_at or now if self.stands_by_for else now
-
-    def failing(self) -> tuple[FailingTask, ...]:
-        """Return the tasks that fail."""
-        return () if self.supervisor is None else self.supervisor.failing()
 
 
 class PageQueue:

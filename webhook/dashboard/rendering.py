@@ -42,7 +42,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(span=span, stamp=stamp, count=count)
+    made.filters.update(span=span, stamp=stamp, count="{:,.0f}".format)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
     made.filters.update(word=word)
     made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
@@ -133,8 +133,3 @@ def parse_time(at: str | float) -> float:
 def seconds(at: str | None) -> float:
     """Return the Unix seconds of an RFC 3339 time; 0 for none."""
     return parse_time(at) if at else 0.0
-
-
-def count(number: float) -> str:
-    """Format a number: `12345` → `12,345`."""
-    return f"{number:,.0f}"

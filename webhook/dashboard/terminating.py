@@ -37,6 +37,7 @@ _MOST_PODS: Final = 100_000
 _MOST_NODES: Final = 8
 _PARAMETERS: Final = ("q", "page")
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
+"""When a pod counts as due whose deletionTimestamp is no time."""
 
 
 class ListedPod(msgspec.Struct, frozen=True, rename="camel"):
@@ -133,22 +134,23 @@ def _select(
         if not words
         or has_words(words, (one.namespace, one.name, one.node, one.controller, *one.finalizers))
     ]
-    found.sort(key=lambda one: (_moment(one.due), one.namespace, one.name))
+    dues = {one.uid: parse_time(one.due) or _EPOCH for one in found}
+    found.sort(key=lambda one: (dues[one.uid], one.namespace, one.name))
     nodes = Counter(one.node or "no node" for one in found)
-    overdue = sum(_moment(one.due).timestamp() < now for one in found)
+    overdue = sum(due.timestamp() < now for due in dues.values())
     return found, dict(nodes.most_common(_MOST_NODES)), overdue
 
 
 def _listed(one: TerminatingPod, now: float) -> ListedPod:
-    due = _moment(one.due)
-    left = None if due == _EPOCH else due.timestamp() - now
-    asked = None if left is None else asked_at(due, one.grace)
+    due = parse_time(one.due)
+    left = None if due is None else due.timestamp() - now
+    asked = None if due is None else asked_at(due, one.grace)
     return ListedPod(
         one.namespace,
         one.name,
         one.uid,
         one.controller,
-        one.created if _moment(one.created) != _EPOCH else None,
+        one.created if parse_time(one.created) else None,
         None if asked is None else f"{asked:%Y-%m-%dT%H:%M:%SZ}",
         one.grace,
         left,
@@ -156,8 +158,3 @@ def _listed(one: TerminatingPod, now: float) -> ListedPod:
         one.finalizers,
         waits_for(one.node, one.finalizers, is_over=left is None or left <= 0),
     )
-
-
-def _moment(text: str) -> datetime:
-    """Return a time of the API; what is none counts as 1970."""
-    return parse_time(text) or _EPOCH

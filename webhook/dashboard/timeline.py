@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,23 +18,17 @@ from genguard.status.tracked_state import Milestone
 
 MOST_PATHS = 8
 """The most paths shown for each write."""
-
-
 LEFT, RIGHT = 56, 784
 """Of the 800 units of the viewBox, of which a phone shows a part at a time."""
 _TICKS: Final = 4
 _TOP, _HEIGHT, _LANE = 12, 180, 36
-
 _UP: Final = 4
 _MOST_LANES: Final = 6
-
 _QUIET_SHARE, _LEAST = 0.25, 1.0
-
 _SHORT: Final = 10.0
 """Seconds: in a shorter plot two ticks may be in the same second."""
 _LONG: Final = 86_400.0
 """Seconds: in a longer one two ticks may be at the same time of two days."""
-
 _APART: Final = 3.0
 """The offset of each curve, since curves with the same number would hide each other."""
 
@@ -205,11 +200,8 @@ Points = Sequence[tuple[float, int | None]]
 
 
 def _changes(points: Iterable[tuple[float, int | None]]) -> Points:
-    found: list[tuple[float, int | None]] = []
-    for at, value in points:
-        if not found or found[-1][1] != value:
-            found.append((at, value))
-    return found
+    """Return the first point of each run of the same value."""
+    return [next(run) for _, run in groupby(points, itemgetter(1))]
 
 
 def _path(

@@ -144,8 +144,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         for known in (named.get(one.name, ()),)
     ]
     policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
-    kept = context.sources.registrations
-    found = Registrations() if kept is None else kept()
+    found = context.sources.registrations()
     model = WebhooksPage(
         tuple(policies[:_MOST]),
         tuple(links[:_MOST]),

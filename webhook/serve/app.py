@@ -256,7 +256,7 @@ class App:
             self.setup.dependencies.about,
             cluster is not None,
             alertmanager=next(iter(settings.alertmanager), ""),
-            supervisor=self.supervisor,
+            failing=self.supervisor.failing,
         )
         if cluster is not None and settings.audit_only and cluster.is_own:
             # Only the server of a pod was installed by `genguard install` or an overlay.

@@ -6,6 +6,7 @@ from genguard.detection.sample import ShownField, ShownValue, WriteDiff
 from tests.cases_loader import table
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.headlines import (
+    NOBODY,
     culprit,
     group_headline,
     happening,
@@ -65,7 +66,7 @@ def test_braces_in_a_name_are_part_of_the_name():
 
 def test_beneath_the_name_of_the_culprit_a_row_does_not_repeat_it():
     assert predicate(finding(), KIND_OF) == "clears observedGeneration of Deployment shop/web"
-    assert culprit(finding(actors=())).is_known is False
+    assert culprit(finding(actors=())).name == NOBODY
 
 
 def value(text: object) -> ShownValue | None:

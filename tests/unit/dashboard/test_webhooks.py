@@ -21,7 +21,9 @@ STATUS = {"resource": "deployments.apps", "subresource": "status", "namespace": 
 
 
 class Sources:
-    def __init__(self, suspects, *, connected=True, findings=(), registrations=None) -> None:
+    def __init__(
+        self, suspects, *, connected=True, findings=(), registrations=Registrations
+    ) -> None:
         self.suspects = suspects
         self.connected = connected
         self.registrations = registrations
