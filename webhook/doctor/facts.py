@@ -98,7 +98,15 @@ class Facts:
     @property
     def registered(self) -> dict[str, Found]:
         """The registered webhooks by phase."""
-        return {found.phase: found for found in self._registered()}
+        names = {one["metadata"]["name"]: one for one in self.configurations}
+        found = {}
+        for wanted in filter(is_registration, self.expected):
+            (expected,) = wanted["webhooks"]
+            phase = phase_of(expected)
+            for hook in read_hooks([names.get(wanted["metadata"]["name"], {})]):
+                if hook.body.get("name") == expected["name"] and phase in PHASES:
+                    found[phase] = Found(phase, hook, expected)
+        return found
 
     @property
     def answers(self) -> list[Mapping[str, str]]:
@@ -139,17 +147,6 @@ class Facts:
     def replicas(self) -> int:
         """The default number of pods."""
         return default_replicas(self.expected)
-
-    def _registered(self) -> Iterator[Found]:
-        names = {one["metadata"]["name"]: one for one in self.configurations}
-        for wanted in self.expected:
-            if not is_registration(wanted):
-                continue
-            found = names.get(wanted["metadata"]["name"], {})
-            (expected,) = wanted["webhooks"]
-            for hook in read_hooks([found]):
-                if hook.body.get("name") == expected["name"] and phase_of(expected) in PHASES:
-                    yield Found(phase_of(expected), hook, expected)
 
 
 Call = tuple[str, str, str, str]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from enum import StrEnum
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from genguard.admission.matching import TRACE_LABEL
@@ -16,8 +17,6 @@ from webhook.manifest.rendering import REGISTRATIONS
 RUN: Final = "genguard.io/install"
 """The label of temporary objects of an installation."""
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-_RELEASE: Final = ("name", "namespace")
-"""What the annotations of Helm tell of a release."""
 _NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 _SERVER_FIELDS: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
@@ -135,7 +134,9 @@ def release_of(live: Mapping[str, Any]) -> str:
     Argo CD renders a chart without a release, and leaves the annotations out.
     """
     annotations = live["metadata"].get("annotations") or {}
-    name, namespace = (annotations.get(f"meta.helm.sh/release-{one}") for one in _RELEASE)
+    name, namespace = (
+        annotations.get(f"meta.helm.sh/release-{one}") for one in ("name", "namespace")
+    )
     return f"{name} -n {namespace}" if _is_of_helm(live) and name else ""
 
 
@@ -154,9 +155,9 @@ def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
     there = {one.get("name"): one for one in (live or {}).get("webhooks") or ()}
     for webhook in found["webhooks"]:
         old = there.get(webhook["name"], {})
-        known = {pair for rule in webhook["rules"] for pair in _named(rule)}
+        known = set().union(*map(_named, webhook["rules"]))
         for rule in () if _is_of_helm(registration) else old.get("rules") or ():
-            pairs = set(_named(rule))
+            pairs = _named(rule)
             if not pairs & known and not any("*" in word for pair in pairs for word in pair):
                 webhook["rules"].append(rule)
         bundle = (old.get("clientConfig") or {}).get("caBundle")
@@ -165,11 +166,9 @@ def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
     return found
 
 
-def _named(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each (group, resource) of a rule."""
-    for group in rule.get("apiGroups") or ():
-        for resource in rule.get("resources") or ():
-            yield group, resource
+def _named(rule: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Return each (group, resource) of a rule."""
+    return {*product(rule.get("apiGroups") or (), rule.get("resources") or ())}
 
 
 def probe(value: str, namespace: str, run: str = "") -> Document:

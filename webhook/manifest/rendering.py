@@ -36,30 +36,23 @@ SECRET: Final = "genguard-tls"  # noqa: S105 - its name
 STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
 MOUNT: Final = PurePosixPath("/etc/genguard/store")
 """The folder in which the pods mount the Secret."""
-
 PASSWORD: Final = "password"  # noqa: S105 - the name of a key
 """The key of the Secret with the password of the Valkey in manifests/valkey."""
-
 PHASES: Final = ("intent", "mutate", "outcome")
-
 REGISTRATIONS: Final = (
     ("MutatingWebhookConfiguration", "0--genguard-intent"),
     ("MutatingWebhookConfiguration", "zzzzzz-genguard-mutate"),
     ("ValidatingWebhookConfiguration", "zzzzzz-genguard-outcome"),
 )
 """Kind and name of each registration in base/registrations."""
-
 FINDINGS: Final = "genguard-findings"
 """The ConfigMap of open findings, which the server creates in its namespace."""
-
 RENDERED: Final = "rendered.json"
 REGISTRATIONS_ALONE: Final = "registrations"
 """The name of the combination without a server."""
 NO_PAIR: Final = MappingProxyType(dict.fromkeys((CERT_FILE, KEY_FILE, CA_FILE), b""))
 _FLAG: Final = "--store="
 _SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
-
-
 Live = Mapping[str, Document | None]
 """The objects that exist, by path; None where one is missing."""
 

@@ -85,12 +85,8 @@ def histogram(name: str, samples: Iterable[tuple[Sequence[str], Distribution]]) 
     return found
 
 
-class _ResourceLabels(NamedTuple):
-    resource: str
-    subresource: str
-
-
-_OTHER: Final = _ResourceLabels("other", "")
+_OTHER: Final = ("other", "")
+"""The labels resource and subresource of what is not known."""
 
 
 class Metrics:
@@ -99,7 +95,7 @@ class Metrics:
     def __init__(self, known: Callable[[str, str], bool]) -> None:
         """`known(group, resource)` says whether a resource may be a label of its own."""
         self._known: Final = known
-        self._resources: Final[dict[tuple[str, str, str], _ResourceLabels]] = {}
+        self._resources: Final[dict[tuple[str, str, str], tuple[str, str]]] = {}
         self._reviews: Final[Counter[tuple[str, ...]]] = Counter()
         self._mends: Final[Counter[tuple[str, ...]]] = Counter()
         self._dropped: Final[Counter[tuple[str, ...]]] = Counter()
@@ -134,38 +130,38 @@ class Metrics:
         """Count one answered review."""
         verdict = reply.verdict
         self._seconds.observe(seconds)
-        operation, place = "", _OTHER
+        operation, (resource, subresource) = "", _OTHER
         if verdict.request is not None:
             wire = verdict.request.wire
             if not wire.dry_run:
                 self.last_review = time.time()
             operation, found = wire.operation, wire.resource
             written = (found.group, found.resource, wire.sub_resource)
-            place = self._resources.get(written) or self._labels_of(*written)
+            resource, subresource = self._resources.get(written) or self._labels_of(*written)
         decision = decision_of(verdict, audit_only=audit_only)
-        self._reviews[phase, operation, place.resource, place.subresource, decision] += 1
+        self._reviews[phase, operation, resource, subresource, decision] += 1
         if verdict.prediction is not None and phase is Phase.MUTATE:
             self._causes[verdict.prediction.cause,] += 1
         for repair in verdict.repairs:
             mode = "would" if audit_only else "did"
-            self._mends[repair.rule, place.resource, mode] += len(repair.edits)
+            self._mends[repair.rule, resource, mode] += len(repair.edits)
         if verdict.dropped:
-            self._dropped[place.resource,] += len(verdict.dropped)
+            self._dropped[resource,] += len(verdict.dropped)
 
-    def _labels_of(self, group: str, resource: str, subresource: str) -> _ResourceLabels:
+    def _labels_of(self, group: str, resource: str, subresource: str) -> tuple[str, str]:
         """The labels of a resource; remembered for those that the table or the cluster knows."""
         if not self._known(group, resource):
             return _OTHER
         name = self.resource_label(group, resource)
         if subresource not in _SUBRESOURCES:
-            return _ResourceLabels(name, "other")
-        self._resources[group, resource, subresource] = found = _ResourceLabels(name, subresource)
-        return found
+            return name, "other"
+        self._resources[group, resource, subresource] = name, subresource
+        return name, subresource
 
     def resource_label(self, group: str, resource: str) -> str:
         """Return `deployments.apps`; "other" for what neither the table nor the cluster knows."""
         if not self._known(group, resource):
-            return _OTHER.resource
+            return _OTHER[0]
         return f"{resource}.{group}" if group else resource
 
     def refuse(self, reason: str) -> None:
