@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-import msgspec
 
 from genguard.audit.event import ObjectReference
 from genguard.blame.audited import kind_in_log
 from genguard.detection.causes import beneath_causes
 from genguard.detection.finding import Finding, FoundObject, Severity, labels_of
 from genguard.detection.questions import FINDINGS
-from genguard.detection.questions.numbers import HOW, WriterHonesty
+from genguard.detection.questions.numbers import HOW, Controllers, WriterHonesty
 from genguard.generation.table import load_rows
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.metadata import parse_time
@@ -242,17 +241,10 @@ _HEADER: Final = ("CONTROLLER", "MANAGER", "KIND", *(one.upper() for one in HOW)
 _WRONG: Final = ("early", "never", "backwards")
 
 
-class ControllersAnswer(msgspec.Struct, frozen=True):
-    """What is read of the answer to /api/controllers."""
-
-    controllers: tuple[WriterHonesty, ...]
-    judged: bool = True
-
-
 async def _show_controllers(access: Access, output: Format) -> None:
     """Print a row for each controller, those who are wrong most often first."""
     async with access.reached() as server:
-        answer = await server.ask("/api/controllers", {}, ControllersAnswer)
+        answer = await server.ask("/api/controllers", {}, Controllers)
     found = answer.controllers if answer else ()
     if answer is not None and not answer.judged:
         tell("This replica judges no writes: ask the one that leads; genguard doctor names it.")

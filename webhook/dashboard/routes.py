@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from genguard.detection.questions.numbers import WriterHonesty
+from genguard.detection.questions.numbers import Controllers
 from genguard.objects.shown import json_line
 from webhook.dashboard import broken, findings, object_page, objects, runbook, terminating, webhooks
 from webhook.dashboard.finding_lists import count_open
@@ -55,13 +55,6 @@ class ServerState(msgspec.Struct, frozen=True, rename="camel"):
     fingerprint: str
     watches: dict[str, bool]
     failing: tuple[FailingTask, ...]
-
-
-class Controllers(msgspec.Struct, frozen=True):
-    """How controllers use observedGeneration; `judged`: writes are judged by this replica."""
-
-    controllers: tuple[WriterHonesty, ...]
-    judged: bool
 
 
 async def _load_server(context: PageContext, query: Mapping[str, str], _: float) -> PageData:

@@ -254,6 +254,13 @@ class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
         return ""
 
 
+class Controllers(msgspec.Struct, frozen=True):
+    """How all writers do, those who are wrong most often first; `judged`: this replica judges."""
+
+    controllers: tuple[WriterHonesty, ...]
+    judged: bool = True
+
+
 def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
     """Yield how a write of an object, the newest, handles the number, and which write is meant.
 
