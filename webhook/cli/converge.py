@@ -112,12 +112,11 @@ async def _look(
 
     Raises NoClusterError, NoServerError, RefusedError or UNREACHED.
     """
-    given = {"Impersonate-User": user, "Impersonate-Group": group}
     async with AsyncExitStack() as stack:
         rest = applying = await stack.enter_async_context(access.connected())
         if user:
-            impersonated = {header: value for header, value in given.items() if value}
-            applying = await stack.enter_async_context(access.connected(**impersonated))
+            given = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
+            applying = await stack.enter_async_context(access.connected(**given))
         served = await discover(rest)
         kinds = {(f"{one.group}/{one.version}".lstrip("/"), one.kind): one for one in served}
         seen = None

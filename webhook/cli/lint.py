@@ -19,7 +19,6 @@ from webhook.cli.options import RECURSIVE, SARIF, Access, asks_cluster, verb
 from webhook.cli.output import print_checked, tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
-_REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
 @verb()
@@ -75,9 +74,7 @@ def _row(one: LintFinding) -> str:
 async def _of_cluster(access: Access) -> list[Any]:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.following import definitions  # noqa: PLC0415
+    from webhook.install.installing import registrations  # noqa: PLC0415
 
-    found: list[Any] = []
     async with access.connected() as rest:
-        for kind in _CONFIGURATIONS:
-            found += await rest.list_all(f"{_REGISTERED}/{kind.lower()}s", kind=kind)
-        return found + await definitions(rest)
+        return [*await registrations(rest), *await definitions(rest)]

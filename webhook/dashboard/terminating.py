@@ -96,7 +96,6 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     watching = context.sources.watching
     found = watching.terminating
     states = dict(watching.states())
-    wanted = dict.fromkeys(one for needed in _NEEDED.values() for one in needed)
     kinds = []
     for kind, needed in _NEEDED.items():
         if watching.knows(*needed):
@@ -119,7 +118,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         pages=pages,
         kinds=tuple(kinds),
         watches=states,
-        missing=tuple(one for one in wanted if one not in states),
+        missing=tuple(one for one in _NEEDED[DEPLOYMENT] if one not in states),
     )
     return PageData(model, {"q": query.get("q", "")})
 

@@ -341,11 +341,7 @@ def phases(facts: Facts) -> Iterator[Told]:
 @check("mode", Source.DEPLOYMENT, Source.PODS)
 def mode(facts: Facts) -> Iterator[Told]:
     """Every pod that answers runs in the mode of the Deployment."""
-    modes = {
-        answer.get("instance", "a pod"): answer["mode"]
-        for answer in facts.answers
-        if "mode" in answer
-    }
+    modes = facts.said("mode")
     if facts.deployment is None or not modes:
         return
     wanted = mode_of(facts.deployment)
@@ -386,11 +382,7 @@ def store(facts: Facts) -> Iterator[Told]:
 @check("tasks")
 def tasks(facts: Facts) -> Iterator[Told]:
     """No task of a pod fails, by what the pods say."""
-    failing = {
-        answer.get("instance", ""): answer["failing"]
-        for answer in facts.answers
-        if "failing" in answer
-    }
+    failing = facts.said("failing")
     for name, those in sorted(failing.items()):
         if those != "none":
             yield warn("failing", tasks=those, name=name, logs=facts.logs("'task failed'"))
@@ -401,8 +393,8 @@ def tasks(facts: Facts) -> Iterator[Told]:
 @check("incomplete")
 def incomplete(facts: Facts) -> Iterator[Told]:
     """Few writes missed a phase, by the counts of the pods: `incomplete/all`."""
-    said = {answer.get("instance", ""): answer.get("incomplete", "") for answer in facts.answers}
-    counts = [found.groups() for one in said.values() if (found := _COUNTS.fullmatch(one))]
+    said = facts.said("incomplete").values()
+    counts = [found.groups() for one in said if (found := _COUNTS.fullmatch(one))]
     if not counts:
         return
     lost, writes = (sum(map(int, column)) for column in zip(*counts, strict=True))

@@ -113,6 +113,10 @@ class Facts:
         """What the server says of itself in every answer of every probe."""
         return [said for probe in self.probes for said in probe.values()]
 
+    def said(self, what: str) -> dict[str, str]:
+        """What each pod says of one thing, by the name of the pod."""
+        return {one.get("instance", "a pod"): one[what] for one in self.answers if what in one}
+
     def unread_of(self, source: Source) -> list[str]:
         """The names in `unread` that belong to a source."""
         objects = [title_of(one) for one in self.expected]

@@ -103,10 +103,11 @@ def render(
     `pair` holds tls.crt, tls.key and ca.crt. The Secret gets it, and each registration gets ca.crt;
     it is not used with `outside` or `cert_manager`.
     """
-    found = msgspec.json.decode(read(RENDERED))
-    numbers = found["combinations"][_combination(choices)]
-    # Before the user's own values come in: they may name another namespace that is called so.
-    documents = [_with_namespace(found["documents"][one], choices.namespace) for one in numbers]
+    # In every text: names, subjects, CEL expressions. Before the user's own values come in: they
+    # may name another namespace that is called so.
+    namespace = msgspec.json.encode(choices.namespace)[1:-1]
+    found = msgspec.json.decode(read(RENDERED).replace(NAMESPACE.encode(), namespace))
+    documents = [found["documents"][one] for one in found["combinations"][_combination(choices)]]
     for one in documents:
         _fill(one, choices, pair)
     return documents
@@ -231,17 +232,6 @@ def _way_to(url: str, usual_port: int) -> dict[str, Any]:
 
 def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
-
-
-def _with_namespace(value: Any, namespace: str) -> Any:
-    """Replace the namespace of the files in every text: names, subjects, CEL expressions."""
-    if isinstance(value, str):
-        return value.replace(NAMESPACE, namespace)
-    if isinstance(value, list):
-        return [_with_namespace(one, namespace) for one in value]
-    if isinstance(value, dict):
-        return {key: _with_namespace(one, namespace) for key, one in value.items()}
-    return value
 
 
 def store_of(deployment: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ import logging.handlers
 import queue
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
@@ -34,12 +35,9 @@ class JSONFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             # The type and place, not the text: it may quote what was being read.
             error = record.exc_info[1]
-            trace = error.__traceback__
-            while trace is not None and trace.tb_next is not None:
-                trace = trace.tb_next
-            where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
-            line["error"] = type(error).__name__
-            line["at"] = where
+            line |= {"error": type(error).__name__, "at": ""}
+            for frame, number in traceback.walk_tb(error.__traceback__):
+                line["at"] = f"{frame.f_code.co_filename}:{number}"  # the last is the innermost
         return json.dumps(line)
 
 
