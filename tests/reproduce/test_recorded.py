@@ -31,6 +31,7 @@ SEEN_AS = {
 """Loops whose test is red for another finding, and why."""
 LARGER = {
     "replicas-of-gitops-and-an-autoscaler": "two of the four writes are of other controllers",
+    "replicas-left-out-below-an-autoscaler": "two of the four writes are of other controllers",
     "two-owners-of-one-name": "each of the two creates and deletes",
     "two-tools-replace-one-object": "each of the two creates and deletes",
 }

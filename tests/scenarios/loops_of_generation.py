@@ -66,6 +66,18 @@ def replicas_of_gitops_and_an_autoscaler(scene: Scene) -> None:
         scene.pause(0.4)
 
 
+@scenario()
+def replicas_left_out_below_an_autoscaler(scene: Scene) -> None:
+    """An operator's PUT brings the default back (apache/superset-kubernetes-operator#151)."""
+    web = scene.create("apps/v1/deployments", deployment("web", replicas=1))
+    scene.pause(0.5)
+    for replicas in (2, 4, 3, 5, 6):
+        web.patch("horizontal-pod-autoscaler", {"spec": {"replicas": replicas}}, "scale")
+        scene.pause(0.4)
+        web.put("superset-operator", lambda found: found["spec"].pop("replicas"))
+        scene.pause(0.4)
+
+
 @scenario(Hook("mmm-annotator", culprits.stamps_annotation, ("deployments",)))
 def annotation_stamped(scene: Scene) -> None:
     """A Deployment's own annotations count as its spec does."""
