@@ -76,6 +76,18 @@ def replicas_corrected_once(scene: Scene) -> None:
 
 
 @scenario()
+def replicas_kept_as_an_autoscaler_has_them(scene: Scene) -> None:
+    """By an operator that writes all else (apache/superset-kubernetes-operator#152)."""
+    web = scene.create("apps/v1/deployments", deployment("web", replicas=1))
+    for turn, replicas in enumerate((2, 4, 3, 2, 3, 4)):
+        scene.pause(0.4)
+        web.patch("horizontal-pod-autoscaler", {"spec": {"replicas": replicas}}, "scale")
+        scene.pause(0.4)
+        seen = {"labels": {"example.org/pass": str(turn)}}
+        web.put("superset-operator", lambda found, seen=seen: found["metadata"].update(seen))
+
+
+@scenario()
 def annotations_of_many_tools(scene: Scene) -> None:
     """A Deployment's annotations count: four tools mark it by turns, each with its own."""
     web = scene.create("apps/v1/deployments", deployment("web"))
