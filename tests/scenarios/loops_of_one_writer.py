@@ -80,6 +80,16 @@ def environment_in_the_order_of_a_map(scene: Scene) -> None:
         scene.pause(0.4)
 
 
+@scenario()
+def a_certificate_issued_at_each_pass(scene: Scene) -> None:
+    """Though the one before it is valid still (ricoberger/vault-secrets-operator#367)."""
+    secret = scene.create("v1/secrets", {"metadata": {"name": "web-tls"}})
+    for _ in range(24):
+        issued = {f"tls.{part}": f"{part} {scene.tick() * 7919:040x}" for part in ("crt", "key")}
+        secret.patch("vault-secrets-operator", {"stringData": issued})
+        scene.pause(1.0)
+
+
 @scenario(Hook("mmm-sorter", culprits.sorts_environment, ("deployments",)))
 def environment_sorted_by_a_webhook(scene: Scene) -> None:
     """What the tool applies has another order, and so each apply makes a generation."""
