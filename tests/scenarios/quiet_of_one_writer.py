@@ -1,5 +1,7 @@
 """One user alone, who writes to and fro, in another order, or something new, for good reasons."""
 
+from datetime import UTC, datetime
+
 from tests.e2e.culprits import deployment
 from tests.scenarios import culprits
 from tests.scenarios.catalogue import scenario
@@ -126,3 +128,17 @@ def no_status_that_could_be_taken_away(scene: Scene) -> None:
     for turn in range(10):
         gauge.spec("deployer", size=turn)
         scene.pause(0.2)
+
+
+@scenario()
+def an_autoscaler_says_what_it_sees_at_each_pass(scene: Scene) -> None:
+    """In one text of a ConfigMap, with the times of its probes (kubernetes/autoscaler#6375)."""
+    seen = scene.create("v1/configmaps", {"metadata": {"name": "cluster-autoscaler-status"}})
+    for turn in range(20):
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}000 +0000 UTC"
+        health = f"status: Healthy\n    ready: {7 + turn // 8}\n    lastProbeTime: {now}"
+        text = f"time: {now}\nautoscalerStatus: Running\nclusterWide:\n  health:\n    {health}\n"
+        annotations = {"cluster-autoscaler.kubernetes.io/last-updated": now}
+        body = {"metadata": {"annotations": annotations}, "data": {"status": text}}
+        seen.patch("cluster-autoscaler", body)
+        scene.pause(2.0)
