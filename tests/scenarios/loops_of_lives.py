@@ -253,6 +253,16 @@ def a_finalizer_that_cannot_be_removed(scene: Scene) -> None:
     widget.patch("deployer", {"metadata": {"finalizers": None}})
 
 
+@scenario()
+def pods_of_a_name_that_is_too_long_for_a_label(scene: Scene) -> None:
+    """Each gets the name of its revision as a label (kubernetes/kubernetes#64023)."""
+    body = deployment("db-" + 54 * "x", replicas=1)
+    body["spec"]["template"]["metadata"]["labels"] = {"app": "db"}
+    body["spec"] |= {"serviceName": "", "selector": {"matchLabels": {"app": "db"}}}
+    scene.create("apps/v1/statefulsets", body)
+    scene.pause(12.0)
+
+
 _OPERATOR = "system:serviceaccount:search:operator"
 
 
