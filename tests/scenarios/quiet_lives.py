@@ -219,3 +219,18 @@ def children_as_many_as_are_needed(scene: Scene) -> None:
         scene.pause(0.1)
         for one in made:
             one.delete("operator")
+
+
+@scenario()
+def finalizers_that_came_back_once_or_twice(scene: Scene) -> None:
+    """With each deletion in the foreground (numaproj/numaplane#725), until the cache is new."""
+    hold, gitops = ["example.org/hold"], scene.plane.client.as_user("gitops", ["system:masters"])
+    for number in range(8):
+        body = _widget(f"rollout-{number}")
+        body["metadata"]["finalizers"] = hold
+        widget = scene.create("example.org/v1/widgets", body)
+        gitops.delete(widget.path, {"propagationPolicy": "Foreground"})
+        widget.wait_for(lambda found: found["metadata"]["finalizers"] == hold)
+        for others in (["foregroundDeletion"], ["foregroundDeletion"], []):
+            with suppress(ApiError):
+                widget.patch("numaplane", {"metadata": {"finalizers": others}})
