@@ -1,4 +1,4 @@
-"""Questions about the writes of an object: one a file, which declares at its top what it finds."""
+"""Questions about the writes of an object: one a file, which names at its end what it finds."""
 
 from typing import Final
 

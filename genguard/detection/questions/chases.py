@@ -18,15 +18,11 @@ from typing import ClassVar, Final
 
 from genguard.admission.review import Phase
 from genguard.detection.history import History, ObjectHistory, history_name
-from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
+from genguard.detection.questions.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, ObjectKey, Write
 
-LOOP: Final = Declared(
-    "cross-object-loop",
-    "two controllers chase each other over two objects",
-    "[changes {} and others in a circle|chase each other over {} and others]",
-)
+LOOP: Final = DECLARED["cross-object-loop"]
 _TURNS_WRITTEN: Final = 6
 """Of each, where each writes what the other has reached."""
 _TURNS_TIMED: Final = 10

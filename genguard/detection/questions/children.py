@@ -16,18 +16,13 @@ import msgspec
 from genguard.admission.review import Operation, Phase
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
+from genguard.detection.questions.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
 
-ENDLESS: Final = Declared(
-    "endless-children",
-    "children of one owner are made without end, and none goes",
-    "[makes|make] children without end: {}",
-    is_harm=True,
-)
+ENDLESS: Final = DECLARED["endless-children"]
 _MOST: Final = 50
 """Nothing that has so many alike is known, but what is in the table."""
 _MOST_CHANGED: Final = 8

@@ -24,17 +24,12 @@ import msgspec
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.questions.question import Answers, Blame, Declared, Question, Signal, signal
+from genguard.detection.questions.question import DECLARED, Answers, Blame, Question, Signal, signal
 from genguard.detection.values import Digest
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
 
-RECREATION: Final = Declared(
-    "recreation",
-    "one actor creates an object, another deletes it, or each of two does both",
-    "[deletes and creates|create and delete] {} again and again",
-    is_harm=True,
-)
+RECREATION: Final = DECLARED["recreation"]
 _TURNS: Final = 4
 """A person who deletes a Pod so that it starts again does so two or three times."""
 _TURNS_OF_COURSE: Final = 8

@@ -9,6 +9,7 @@ from genguard.detection.damage import MOST_LOST, Damage, LostField, lost_values
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
 from genguard.detection.questions.question import (
+    DECLARED,
     Answers,
     Blame,
     Declared,
@@ -26,38 +27,11 @@ from genguard.detection.write import Outcome, Write
 from genguard.objects.fields import Path, Token, to_pointer
 from genguard.objects.observed import restorations
 
-CLEARED: Final = Declared(
-    "observed-generation-cleared",
-    "a webhook or writer clears an `observedGeneration`: rollouts hang",
-    "[clears|clear] observedGeneration of {}",
-    is_harm=True,
-)
-CLOBBERED: Final = Declared(
-    "status-clobbered",
-    "a webhook or writer removes or changes fields of status that somebody else reported",
-    "[overwrites|overwrite] {field} of {}",
-    "the status",
-    is_harm=True,
-)
-TERMINATING: Final = Declared(
-    "terminating-replicas-dropped",
-    "`status.terminatingReplicas` was reported and is gone",
-    "[drops|drop] terminatingReplicas of {}",
-    is_harm=True,
-)
-METADATA: Final = Declared(
-    "metadata-clobbered",
-    "a webhook removes or changes what a requester sets in metadata",
-    "[overwrites|overwrite] {field} of {}",
-    "the metadata",
-)
-NOT_KEPT: Final = Declared(
-    "write-not-kept",
-    "a change is requested again and again, each time with success, and is not there afterwards",
-    "[asks again and again for|ask again and again for] {field} of {}",
-    "a change",
-)
-
+CLEARED: Final = DECLARED["observed-generation-cleared"]
+CLOBBERED: Final = DECLARED["status-clobbered"]
+TERMINATING: Final = DECLARED["terminating-replicas-dropped"]
+METADATA: Final = DECLARED["metadata-clobbered"]
+NOT_KEPT: Final = DECLARED["write-not-kept"]
 
 _SECONDS: Final = 20.0
 _BY_FIELD: Final[dict[Token, Declared]] = {

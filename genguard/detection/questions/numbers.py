@@ -7,12 +7,12 @@ from typing import ClassVar, Final
 import msgspec
 
 from genguard.detection.damage import Damage
-from genguard.detection.finding import FoundObject, Severity
+from genguard.detection.finding import FoundObject
 from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import (
+    DECLARED,
     Answers,
     Blame,
-    Declared,
     Question,
     blame_of,
     signal,
@@ -23,42 +23,12 @@ from genguard.generation.table import counted_since, has_observed_generation
 from genguard.objects.bounded import Bounded
 from genguard.objects.observed import Observed, generation_number
 
-STALLED: Final = Declared(
-    "observed-generation-stalled",
-    "generation grows, `observedGeneration` does not",
-    "[leaves|leave] observedGeneration of {} behind",
-    is_harm=True,
-)
-AHEAD: Final = Declared(
-    "observed-generation-ahead",
-    "a status claims a generation that does not exist yet",
-    "[sets|set] observedGeneration of {} too high",
-)
-MISMATCH: Final = Declared(
-    "generation-mismatch",
-    "the API server counted another generation than genguard predicted",
-    "[moves|move] the generation of {} unlike predicted",
-)
-DISHONEST: Final = Declared(
-    "observed-generation-dishonest",
-    "a controller raises `observedGeneration` regularly before its status is about the new spec, "
-    "or never",
-    "[sets|set] observedGeneration of {} too early, or never",
-    worst=Severity.INFO,
-)
-MISSING: Final = Declared(
-    "condition-generation-missing",
-    "a writer sets a condition of a pod without its `observedGeneration`",
-    "[sets|set] conditions of {} without observedGeneration",
-    worst=Severity.INFO,
-)
-FOREIGN: Final = Declared(
-    "foreign-status-writer",
-    "the status of a bound pod is written by somebody else than its kubelet",
-    "[writes|write] the kubelet's status of {}",
-    worst=Severity.INFO,
-)
-
+STALLED: Final = DECLARED["observed-generation-stalled"]
+AHEAD: Final = DECLARED["observed-generation-ahead"]
+MISMATCH: Final = DECLARED["generation-mismatch"]
+DISHONEST: Final = DECLARED["observed-generation-dishonest"]
+MISSING: Final = DECLARED["condition-generation-missing"]
+FOREIGN: Final = DECLARED["foreign-status-writer"]
 
 _PATH: Final = ("/status/observedGeneration",)
 _WRITES: Final = 5

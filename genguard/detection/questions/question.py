@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import resources
 from math import inf
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
+
+import msgspec
 
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
@@ -15,20 +18,14 @@ from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.values import Digest
 from genguard.detection.write import Requester, Write
+from genguard.formats.documents import load_document
 from genguard.objects.fields import Path
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Declared:
-    """A finding that a question may give: what is known of it before it is found.
+class Declared(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """A finding that a question may give, as findings.yaml has it; that explains the fields.
 
-    name     of it, of its runbook, of the file with its cases, and of its plan in fix.yaml
-    means    what it finds, for the table in docs/findings.md
-    headline what its actors do, in brackets as "[one does|several do]"; `{}` is the object,
-             `{field}` the only field that is concerned
-    part     what `{field}` stands for where more fields are concerned, or none is known
-    is_harm  somebody waits because of it, or it makes rollouts and load: harm to many is critical
-    worst    it is never more severe than this
+    name  of it, of its runbook, of the file with its cases, and of its plan in fix.yaml
     """
 
     name: str
@@ -37,6 +34,13 @@ class Declared:
     part: str = ""
     is_harm: bool = False
     worst: Severity = Severity.CRITICAL
+
+
+_TABLE: Final = resources.files("genguard.detection").joinpath("findings.yaml")
+DECLARED: Final = {
+    name: msgspec.convert({"name": name, **fields}, Declared)
+    for name, fields in load_document(_TABLE.read_bytes()).items()
+}
 
 
 class Blame(StrEnum):

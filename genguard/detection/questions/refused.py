@@ -38,9 +38,9 @@ from genguard.detection.diff import together
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.questions.question import (
+    DECLARED,
     Answers,
     Blame,
-    Declared,
     Question,
     blame_of,
     own,
@@ -52,12 +52,7 @@ from genguard.detection.write import NODE_USER, PODS, ObjectKey, Outcome, Write,
 from genguard.objects.bounded import Bounded
 from genguard.objects.shown import listed
 
-RETRY: Final = Declared(
-    "refused-retry",
-    "a write is requested again and again, and always refused",
-    "[repeats|repeat] a refused write of {}",
-    is_harm=True,
-)
+RETRY: Final = DECLARED["refused-retry"]
 _ATTEMPTS: Final = 4
 """A person who gets it wrong tries three times."""
 _TRIES: Final = 10

@@ -7,12 +7,11 @@ from typing import ClassVar, Final
 
 from genguard.detection.changes import Change
 from genguard.detection.diff import NO_DIFF, diff_of
-from genguard.detection.finding import Severity
 from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import (
+    DECLARED,
     Answers,
     Blame,
-    Declared,
     Question,
     asks_nothing,
     own,
@@ -23,21 +22,8 @@ from genguard.detection.questions.turned import STORM, storm
 from genguard.detection.values import Digest
 from genguard.detection.write import Write
 
-STATUS_STORM: Final = Declared(
-    "status-write-storm",
-    "a writer repeats the same status, or changes only its times or its order",
-    "[writes|write] the status of {} again and again",
-    is_harm=True,
-)
-
-
-RESTLESS: Final = Declared(
-    "restless-writer",
-    "a writer writes the same object a hundred times an hour and changes nothing",
-    "[writes|write] {} again and again, and nothing changes",
-    worst=Severity.INFO,
-)
-
+STATUS_STORM: Final = DECLARED["status-write-storm"]
+RESTLESS: Final = DECLARED["restless-writer"]
 
 _SECONDS: Final = 60.0
 _CHASES: Final = 4

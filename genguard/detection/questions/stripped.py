@@ -16,9 +16,8 @@ from genguard.admission.matching import ResourceKind
 from genguard.admission.review import Operation
 from genguard.detection.changes import OFF
 from genguard.detection.fact import Fact
-from genguard.detection.finding import Severity
 from genguard.detection.history import ObjectHistory
-from genguard.detection.questions.question import Answers, Blame, Declared, Question, signal
+from genguard.detection.questions.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.since import first_version
 from genguard.detection.values import digest_of
 from genguard.detection.write import Write, is_policy, name_of
@@ -26,13 +25,7 @@ from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Path, from_pointer, to_field_path
 from genguard.objects.shown import listed
 
-STRIPPED: Final = Declared(
-    "field-stripped",
-    "a webhook removes fields that requesters set, most often since its API is older than theirs",
-    "[removes|remove] {field} from {}",
-    "fields",
-    worst=Severity.WARNING,
-)
+STRIPPED: Final = DECLARED["field-stripped"]
 _LEAST: Final = 5
 """Of a field that an older API knows, or of a custom resource: so many creations, or objects."""
 _SECONDS_STRIPPED: Final = 900.0

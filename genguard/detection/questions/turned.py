@@ -22,6 +22,7 @@ from genguard.detection.changes import OFF, Change
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS, FINALIZERS, OWNERS
 from genguard.detection.questions.question import (
+    DECLARED,
     Answers,
     Blame,
     Declared,
@@ -37,33 +38,10 @@ from genguard.detection.values import NO_DIGEST, SECRETS, Digest, digest_of
 from genguard.detection.write import NAMES, Requester, Write
 from genguard.objects.fields import Path, Token, to_field_path
 
-OSCILLATION: Final = Declared(
-    "status-oscillation",
-    "two writers, or one that is too fast, change a field of status back and forth",
-    "[turns {field} of {} back and forth|fight over {field} of {}]",
-    "the status",
-)
-SPEC: Final = Declared(
-    "spec-fight",
-    "two writers, two processes of one user, or a writer and a webhook fight over a field of spec, "
-    "or over the order of a list",
-    "[overwrites|fight over] {field} of {}",
-    "the spec",
-)
-METADATA: Final = Declared(
-    "metadata-fight",
-    "two writers fight over a label, an annotation, a finalizer or an owner, or one marks an "
-    "object for two owners by turns",
-    "[overwrites|fight over] {field} of {}",
-    "the metadata",
-)
-STORM: Final = Declared(
-    "generation-storm",
-    "each write of an object causes the next, goes to and fro, adds the same, or is a rollout",
-    "[changes|change] the spec of {} again and again",
-    is_harm=True,
-)
-
+OSCILLATION: Final = DECLARED["status-oscillation"]
+SPEC: Final = DECLARED["spec-fight"]
+METADATA: Final = DECLARED["metadata-fight"]
+STORM: Final = DECLARED["generation-storm"]
 
 _SECONDS: Final = 3_600.0
 """How long ago a turn may be; tools that keep what git has look every three to ten minutes, and a

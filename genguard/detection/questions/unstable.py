@@ -12,9 +12,9 @@ from genguard.detection.changes import Change
 from genguard.detection.diff import PartDiffs
 from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import (
+    DECLARED,
     Answers,
     Blame,
-    Declared,
     Question,
     asks_nothing,
     own,
@@ -24,11 +24,7 @@ from genguard.detection.questions.question import (
 from genguard.detection.write import Write
 from genguard.objects.fields import Path
 
-UNSTABLE: Final = Declared(
-    "unstable-mutation",
-    "a webhook changes an object again whenever it is called again",
-    "[changes|change] {} at each call anew",
-)
+UNSTABLE: Final = DECLARED["unstable-mutation"]
 _IN_A_ROW: Final = 3
 
 

@@ -33,7 +33,7 @@ def told(found: Finding, keys: set[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "case"), ROWS)
 def test_a_detector_finds_what_its_table_says_and_nothing_else(name: str, case: Case):
-    assert name in FINDINGS, f"no question of genguard/detection/questions declares {name}"
+    assert name in FINDINGS, f"no question of genguard/detection/questions finds {name}"
     resource, found = case.get("resource", "deployments"), case.get("object", {})
     story = Story(name, resource=resource, found=found)
     for step in case["steps"]:
