@@ -6,26 +6,11 @@ Source: apiserver pkg/admission/plugin/webhook/request/admissionreview.go:Verify
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from genguard.admission.review import PatchOperation
-
-
-class _Response(msgspec.Struct, rename="camel", omit_defaults=True):
-    uid: str
-    allowed: bool
-    patch: str | None = None
-    patch_type: str | None = None
-    audit_annotations: Mapping[str, str] | None = None
-    warnings: Sequence[str] | None = None
-
-
-class _Review(msgspec.Struct, rename="camel"):
-    api_version: str
-    kind: str
-    response: _Response
-
 
 _encoder = msgspec.json.Encoder()
 
@@ -39,20 +24,16 @@ def encode_allowed(
     warnings: Sequence[str] = (),
 ) -> bytes:
     """Allow the request `uid`; without operations the answer carries no patch at all."""
-    return _encoder.encode(
-        _Review(
-            api_version,
-            "AdmissionReview",
-            _Response(
-                uid,
-                allowed=True,
-                patch=b64encode(_encoder.encode(patch)).decode() if patch else None,
-                patch_type="JSONPatch" if patch else None,
-                audit_annotations=audit_annotations or None,
-                warnings=warnings or None,
-            ),
-        )
-    )
+    response: dict[str, Any] = {"uid": uid, "allowed": True}
+    if patch:
+        encoded = b64encode(_encoder.encode(patch)).decode()
+        response |= {"patch": encoded, "patchType": "JSONPatch"}
+    if audit_annotations:
+        response["auditAnnotations"] = audit_annotations
+    if warnings:
+        response["warnings"] = warnings
+    review = {"apiVersion": api_version, "kind": "AdmissionReview", "response": response}
+    return _encoder.encode(review)
 
 
 def encode_refusal(reason: str, field: str, code: str) -> bytes:

@@ -25,7 +25,6 @@ from genguard.objects.selectors import Truth, every, matches_labels, some
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 EVERYTHING: Final = "*"
-_STATUS: Final = "status"
 _MOST_REMEMBERED: Final = 2_048
 """Bytes of names and labels of one request."""
 Rule = Mapping[str, Any]
@@ -39,11 +38,6 @@ class ResourceKind(NamedTuple):
     group: str
     resource: str
     subresource: str
-
-    @property
-    def is_status(self) -> bool:
-        """Return whether it is the status."""
-        return self.subresource == _STATUS
 
 
 class Writes(NamedTuple):

@@ -349,12 +349,9 @@ class AdmissionRequest:
 
         What is remembered by kind and resource is bounded in number alone.
         """
-        kind, resource = self.wire.kind, self.wire.resource
-        names = (
-            kind.group, kind.version, kind.kind,
-            resource.group, resource.version, resource.resource, self.wire.sub_resource,
-        )  # fmt: skip
-        return sys.getsizeof("".join(names)) <= _LONGEST_NAMES
+        kind, resource = map(msgspec.structs.astuple, (self.wire.kind, self.wire.resource))
+        names = "".join((*kind, *resource, self.wire.sub_resource))
+        return sys.getsizeof(names) <= _LONGEST_NAMES
 
     @property
     def attributes(self) -> dict[str, Any]:

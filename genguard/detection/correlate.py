@@ -246,14 +246,12 @@ class Correlator:
         # A mutate call belongs to a write that waits for its first one; else it is a reinvocation.
         waiting = [one for one in open_writes if not one.mutates]
         again = [
-            one for one in open_writes if one.mutates and self._goes_on(one) and not one.is_told
+            one
+            for one in open_writes
+            if one.mutates and self._goes_on(one) and not one.is_told
+            # A request that was sent again is no reinvocation.
+            if not any(one.first.shows_same_as(each.first) for each in waiting)
         ]
-        if waiting:  # a request that was sent again is no reinvocation
-            again = [
-                one
-                for one in again
-                if not any(one.first.shows_same_as(each.first) for each in waiting)
-            ]
         one = self._showing(fact, waiting) or self._showing(fact, again)
         if one is None:
             one = self._of_other_content(fact, waiting or again)

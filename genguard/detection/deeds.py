@@ -76,7 +76,7 @@ class Tally:
         is_unknown = write.operation is Operation.CREATE and not write.content.sent.changes
         if not names or write.content.webhook is None or is_unknown:
             return
-        steps = _steps((write.all_of_webhooks() or ())[:_MOST_LEAVES]) if write.is_mutated else {}
+        steps = _steps(write.of_webhooks()[:_MOST_LEAVES]) if write.is_mutated else {}
         who = {one: write.called.about((at,), again=False)[0] for one, at in steps.items()}
         place = write.operation, write.kind
         for name in names:

@@ -33,7 +33,7 @@ from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.children import Children
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
-from genguard.detection.questions.question import Found, ask, judge, rules_of
+from genguard.detection.questions.question import Found, all_of, ask, judge
 from genguard.detection.questions.refused import Refused
 from genguard.detection.reduce import Reviewed, reduce
 from genguard.detection.suspects import Suspects
@@ -73,7 +73,7 @@ class Detection:
         children = Children(self.history, self._suspects)
         mine = self.honesty, self._refused, children, *with_history
         others = [one() for one in ALL if one not in set(map(type, mine))]
-        self._rules: Final = rules_of((*others, *mine))
+        self._whole: Final = all_of((*others, *mine))
         self._completed: list[Joined | Fact] = []
         self._shows: Final = shows
         self._compared: Final[dict[ResourceKind, tuple[float, int]]] = {}
@@ -267,7 +267,7 @@ class Detection:
             if write.operation is Operation.DELETE:
                 # What was wrong with the object is gone with it.
                 self.ledger.look(fact.key, lambda _: False, fact.time)
-            self._enter(ask([(self._rules.joined, write, fact)]))
+            self._enter(ask([(self._whole.joined, write, fact)]))
 
     def _judge_update(self, write: Write) -> None:
         past = self.history.find(write.object) if write.missing else None
@@ -279,19 +279,14 @@ class Detection:
             self._suspects.record_unchanged(write.called.first, write.kind)
         if write.missing:
             self.ledger.miss(write.object, write.subresource, write.time)
-        if write.has_outcome and write.subresource == "status":
-            self._count_unchanged(write)
+        is_of_status = write.has_outcome and write.subresource == "status"
+        if is_of_status and not write.changed_anything:
+            counts = self.unchanged_status_writes
+            if write.kind in counts or len(counts) < MOST_RESOURCES:
+                counts[write.kind] += 1
         if write.has_outcome and write.writes_status:
             self.ledger.look(write.object, lambda one: survives(one, write), write.time)
-        self._enter(judge(self._rules, write, self.history))
-
-    def _count_unchanged(self, write: Write) -> None:
-        """Count an update of a status that leaves the object as it is stored."""
-        if write.changed_anything:
-            return
-        counts, kind = self.unchanged_status_writes, write.kind
-        if kind in counts or len(counts) < MOST_RESOURCES:
-            counts[kind] += 1
+        self._enter(judge(self._whole, write, self.history))
 
     def _enter(self, found: Found) -> None:
         for detector, sign, judged in found:

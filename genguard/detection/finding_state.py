@@ -13,7 +13,7 @@ from genguard.detection.questions import FINDINGS
 from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects
-from genguard.detection.write import ObjectKey, Requester, Write
+from genguard.detection.write import ObjectKey, Requester, Write, is_manager
 from genguard.generation.table import kind_of
 from genguard.objects.metadata import rfc3339
 from genguard.objects.whole import owned_pointer
@@ -252,13 +252,13 @@ class FindingState(msgspec.Struct, gc=False):
             confidence = Confidence.CERTAIN
             if not is_sure or one.user in {user for _, user in setters}:
                 confidence = Confidence.POSSIBLE
-            elif one.is_manager or one.user in {user for _, user in sets}:
+            elif is_manager(one.user) or one.user in {user for _, user in sets}:
                 # The entry of managedFields may be that of an earlier write.
                 confidence = Confidence.LIKELY
             processes = {x.process for x in blamed if x.user == one.user} - {""}
             several = sorted(processes)[:_MOST_NAMED] if len(processes) > 1 else ()
             by_user = "user", one.user, one.manager
-            who = ("manager", one.manager, "") if one.is_manager else by_user
+            who = ("manager", one.manager, "") if is_manager(one.user) else by_user
             users.append(Actor(*who, confidence, tuple(several)))
         found = [
             *(Actor("policy", one, "", Confidence.LIKELY) for one in names if one in likely),

@@ -82,7 +82,7 @@ class Trials:
         self._writes: Final[Sequence[Write]] = [write for one in own for write in one.writes]
         self._found: Final = found
         self._paths: Final = frozenset(owned(found))
-        self._harmed: Final = [w for w in self._writes if self._harms(_by_webhooks(w))]
+        self._harmed: Final = [w for w in self._writes if self._harms(w.of_webhooks())]
         """The writes in which webhooks changed a field of the finding."""
 
     def not_called(self, scope: ScopeName, policy: str = "") -> Trial:
@@ -95,7 +95,7 @@ class Trials:
 
     def _left_out(self, scope: ScopeName) -> Callable[[Write], bool]:
         if scope == "setting":
-            return lambda w: self._harms(one for one in _by_webhooks(w) if not one.added)
+            return lambda w: self._harms(one for one in w.of_webhooks() if not one.added)
         return partial(leaves_out, scope, self._found.subject, self.operation())
 
     def left_alone(self, actors: Collection[Actor]) -> Trial | None:
@@ -172,7 +172,7 @@ class Trials:
         found = []
         for where, writes in (("these writes", self._writes), ("writes of other objects", beside)):
             left_out = filter(self._left_out(scope), writes)
-            changes = chain.from_iterable(map(_by_webhooks, left_out))
+            changes = chain.from_iterable(map(Write.of_webhooks, left_out))
             if lost := [one for one in changes if not self._is_in_paths(one)]:
                 found.append(f"{field_names(lost)} in {where}")
         return tuple(found)
@@ -185,18 +185,13 @@ def leaves_out(scope: ScopeName, subject: FoundObject, operation: str, write: Wr
     return known.get(scope, is_one)
 
 
-def _by_webhooks(write: Write) -> tuple[Change, ...]:
-    return write.all_of_webhooks() or ()
-
-
 def _sent(write: Write) -> tuple[Change, ...]:
     return *write.content.sent, *write.metadata.sent
 
 
 def _changed_anew(write: Write) -> Iterable[Change]:
     """Return what the first call of webhooks changed of what an earlier write has left."""
-    first = [*(write.content.webhook or ()), *(write.metadata.webhook or ())]
-    return (one for one in first if one.before is not None)
+    return (one for one in write.of_webhooks(again=False) if one.before is not None)
 
 
 def _is_cleared(write: Write) -> bool:

@@ -239,7 +239,7 @@ class Suspects:
 
     def record_unchanged(self, names: Iterable[str], where: ResourceKind) -> None:
         """Count a write that the called webhooks left unchanged."""
-        for key in [(at, name) for name in names for at in (where, where.is_status)]:
+        for key in [(at, name) for name in names for at in (where, where.subresource == "status")]:
             if key in self._unchanged or len(self._unchanged) < 2 * MOST_PLACES:
                 self._unchanged[key] += 1
 
@@ -265,7 +265,7 @@ class Suspects:
             name: (
                 not shared[name, True],
                 self._unchanged[where, name],
-                self._unchanged[where.is_status, name],
+                self._unchanged[where.subresource == "status", name],
                 doubts.get(name, 0),
                 -shared[name, True] - shared[name, False],
             )

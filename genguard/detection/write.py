@@ -69,11 +69,6 @@ class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     process: str = ""
 
     @property
-    def is_manager(self) -> bool:
-        """Whether the user is not known: the field manager stands for one."""
-        return is_manager(self.user)
-
-    @property
     def writer(self) -> tuple[str, str, str]:
         """What tells two writers apart. A person is one, whichever verb of kubectl it is."""
         by_hand = self.manager.startswith(BY_HAND)
@@ -219,14 +214,15 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         fields = (("/status", self.touches_status), ("/spec", self.touches_more))
         return tuple(pointer for pointer, touched in fields if touched)
 
-    def all_of_webhooks(self) -> tuple[Change, ...] | None:
-        """Every leaf that other webhooks changed, of metadata too; None without an intent."""
-        if self.content.webhook is None:
-            return None
+    def of_webhooks(self, *, again: bool = True) -> tuple[Change, ...]:
+        """Return every leaf that other webhooks are known to have changed, of metadata too.
+
+        again  those as well that they changed when they were reinvoked
+        """
         found = [
             change
             for part in (self.content, self.metadata)
-            for change in (*(part.webhook or ()), *part.reinvocation)
+            for change in (*(part.webhook or ()), *(part.reinvocation if again else ()))
         ]
         return tuple(dict.fromkeys(found))  # the annotations of a Deployment are in both parts
 

@@ -118,7 +118,7 @@ def steps(known: ObjectHistory, ahead: float = 0.0) -> tuple[Step, ...]:
 
 def _step(write: Write, letters: Letters, ahead: float) -> Step:
     known = Stored.YES if write.outcome is Outcome.STORED else Stored.UNKNOWN
-    metadata, others = (one.pointer for one in write.metadata.admitted), write.all_of_webhooks()
+    metadata, others = (one.pointer for one in write.metadata.admitted), write.of_webhooks()
     changed = tuple(dict.fromkeys((*write.pointers(), *metadata)))
     return Step(
         time=write.time + ahead,
@@ -131,7 +131,9 @@ def _step(write: Write, letters: Letters, ahead: float) -> Step:
         observed=write.observed_after.own,
         changed=changed[:MOST_PATHS],
         changed_count=len(changed),
-        others=None if others is None else tuple(one.pointer for one in others[:MOST_PATHS]),
+        others=None
+        if write.content.webhook is None
+        else tuple(one.pointer for one in others[:MOST_PATHS]),
         mended=tuple(_between(write.observed_sent, write.observed_after)),
         lost=tuple(_between(write.observed_after, write.observed_asked)),
         fields=tuple(islice(values_of(write, letters), MOST_PATHS)),

@@ -154,7 +154,10 @@ class Lives(Question):
         elif fact.operation is Operation.CREATE and fact.key.uid and life is None:
             # An API server calls again after a broken connection: then it is known already.
             yield from self._made_by_one(write, fact)
-            self._create(fact)
+            where = msgspec.structs.replace(fact.key, uid="", user="")
+            actor = _Actor(fact.requester, fact.likeness)
+            life = self._follow(where, fact) or _Life(where, fact.time, actor)
+            self._lives.put(fact.key.uid, life, 2 * fact.key.size)
 
     def _made_by_one(self, write: Write, fact: Fact) -> Answers:
         """Tell that a controller has made again what it deleted itself, with nobody's change.
@@ -185,12 +188,6 @@ class Lives(Question):
         evidence = {"turns": found.turns}
         more = {"requesters": (fact.requester,), "evidence": evidence, "pace": _SECONDS_OF_TURNS}
         yield signal(RECREATION, write, blame, (), said, **more)
-
-    def _create(self, fact: Fact) -> None:
-        where = msgspec.structs.replace(fact.key, uid="", user="")
-        actor = _Actor(fact.requester, fact.likeness)
-        life = self._follow(where, fact) or _Life(where, fact.time, actor)
-        self._lives.put(fact.key.uid, life, 2 * fact.key.size)
 
     def _follow(self, where: JoinKey, fact: Fact) -> _Life | None:
         """Return what a creation follows: the turns of the oldest deletion that waits."""

@@ -322,22 +322,20 @@ class Numbers(Question):
         )
 
     def _count_handling(self, write: Write, past: ObjectHistory) -> Answers:
-        """Count how its writer handles the number, over the writes of many objects."""
-        if write.has_outcome:
-            for one, how in _handled(write, past):
-                yield from self._count(one, how)
+        """Count how its writer handles the number, over the writes of many objects.
 
-    def _count(self, write: Write, how: str) -> Answers:
-        """Count what a writer does; who waits takes an old status for new, or waits for ever."""
-        who, where = write.requester, write.object
-        key = who.user, who.manager, where.group, where.resource
-        example = FoundObject(*msgspec.structs.astuple(where))
-        known = self._writers.get(key) or WriterHonesty(*key, example)
-        counted = {how: getattr(known, how) + 1, "example": example}
-        one = msgspec.structs.replace(known, **counted)
-        self._writers.put(key, one)
-        if what := one.told(how):
-            evidence = {"raised": one.raised, "early": one.early, "never": one.never}
-            evidence["generation"] = write.generation_after
-            more = {"evidence": evidence, "of": write}
-            yield signal(DISHONEST, write, Blame.REQUESTER, _PATH, f"{who.user} {what}", **more)
+        Who waits takes an old status for new, or waits for ever.
+        """
+        for of, how in _handled(write, past) if write.has_outcome else ():
+            who, where = of.requester, of.object
+            key = who.user, who.manager, where.group, where.resource
+            example = FoundObject(*msgspec.structs.astuple(where))
+            known = self._writers.get(key) or WriterHonesty(*key, example)
+            counted = {how: getattr(known, how) + 1, "example": example}
+            one = msgspec.structs.replace(known, **counted)
+            self._writers.put(key, one)
+            if what := one.told(how):
+                evidence = {"raised": one.raised, "early": one.early, "never": one.never}
+                evidence["generation"] = of.generation_after
+                more = {"evidence": evidence, "of": of}
+                yield signal(DISHONEST, of, Blame.REQUESTER, _PATH, f"{who.user} {what}", **more)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import resources
 from math import inf
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -150,21 +150,13 @@ class Question:
     joined: tuple[JoinedRule, ...] = ()
 
 
-class Rules(NamedTuple):
-    """The rules of all questions."""
-
-    seen: tuple[Rule, ...]
-    stored: tuple[Rule, ...]
-    joined: tuple[JoinedRule, ...]
-
-
-def rules_of(questions: Sequence[Question]) -> Rules:
-    """Return the rules of questions, in their order."""
-    return Rules(
-        tuple(rule for one in questions for rule in one.seen),
-        tuple(rule for one in questions for rule in one.stored),
-        tuple(rule for one in questions for rule in one.joined),
-    )
+def all_of(questions: Sequence[Question]) -> Question:
+    """Return one question with the rules of all of these, in their order."""
+    whole = Question()
+    whole.seen = tuple(rule for one in questions for rule in one.seen)
+    whole.stored = tuple(rule for one in questions for rule in one.stored)
+    whole.joined = tuple(rule for one in questions for rule in one.joined)
+    return whole
 
 
 Found = Iterator[tuple[str, Signal, Write]]
@@ -173,12 +165,12 @@ Event = tuple[Sequence[Callable[[Write, Any], Answers]], Write, Any]
 """The rules that are asked, and what they are asked about."""
 
 
-def judge(rules: Rules, write: Write, history: History) -> Found:
+def judge(whole: Question, write: Write, history: History) -> Found:
     """Remember a write, and yield all that is wrong with it: see `ask`.
 
     An earlier write that it shows to have been stored is asked about as well.
     """
-    found = ask(_events(rules, write, history))
+    found = ask(_events(whole, write, history))
     if Phase.OUTCOME in write.missing:
         # It may have been refused. What other webhooks did is true anyway.
         return (one for one in found if one[1].blame is Blame.OTHERS)
@@ -202,12 +194,12 @@ def ask(events: Iterable[Event]) -> Found:
         raise ExceptionGroup("questions failed", errors)
 
 
-def _events(rules: Rules, write: Write, history: History) -> Iterator[Event]:
+def _events(whole: Question, write: Write, history: History) -> Iterator[Event]:
     """Yield what is to be asked about, and remember a write that may be stored in between."""
     past = history.of(write.object)
     if Phase.OUTCOME not in write.missing:
         stored = history.confirm(past, write)
         if stored is not None:
-            yield rules.stored, stored, past
+            yield whole.stored, stored, past
         history.add(past, write)
-    yield rules.seen, write, past
+    yield whole.seen, write, past

@@ -24,7 +24,7 @@ Relies  on a minimum of time, since writes at once may share a version that is o
 Bounded in entries and in time.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import islice, pairwise, product
 from operator import attrgetter
 from typing import ClassVar, Final
@@ -33,7 +33,6 @@ import msgspec
 
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, Operation, Phase, WireRequest
-from genguard.detection.changes import Change
 from genguard.detection.diff import together
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
@@ -158,9 +157,17 @@ class Refused(Question):
 
     def _answered(self, write: Write, past: ObjectHistory) -> Answers:
         """Take in an update with an outcome; tell one of many that is never stored."""
-        if write.has_outcome:
-            self._pass(write)
-            yield from _not_stored(write, past)
+        if not write.has_outcome:
+            return
+        self._pass(write)
+        earlier, changes = past.earlier, write.content.admitted.changes
+        # The write before it changed something, and the object is as it was.
+        if changes and earlier and write.base and earlier[-1].base == write.base:
+            mine = own(write, earlier, _SECONDS_BETWEEN)
+            tries = [one.time for one in mine if _attempt(one) == _attempt(write)]
+            blame = Blame.OTHERS if write.content.webhook else blame_of(write.content)
+            same = len(tries), min(tries, default=write.time), _ATTEMPTS, _SECONDS_REFUSED
+            yield from _told(write, blame, _NEVER_STORED, same)
 
     def _pass(self, write: Write) -> None:
         """Take in a write with an outcome: what was not answered before it is forgotten."""
@@ -230,18 +237,6 @@ class Refused(Question):
         return found
 
 
-def _not_stored(write: Write, past: ObjectHistory) -> Answers:
-    """Yield a signal for an update that was admitted, and not stored after all."""
-    earlier, changes = past.earlier, write.content.admitted.changes
-    # The write before it changed something, and the object is as it was.
-    if changes and earlier and write.base and earlier[-1].base == write.base:
-        mine = own(write, earlier, _SECONDS_BETWEEN)
-        tries = [one.time for one in mine if _attempt(one) == _attempt(write)]
-        blame = Blame.OTHERS if write.content.webhook else blame_of(write.content)
-        same = len(tries), min(tries, default=write.time), _ATTEMPTS, _SECONDS_REFUSED
-        yield from _told(write, blame, _NEVER_STORED, same)
-
-
 _attempt: Final = attrgetter("base", "subresource", "state_after")
 
 
@@ -258,7 +253,7 @@ def _told(
             is_update = write.operation is Operation.UPDATE
             changes = [*write.content.sent, *write.metadata.sent] if is_update else []
             if blame is Blame.OTHERS:
-                changes = [*_by_webhooks(write)]
+                changes = [*write.of_webhooks(again=False)]
                 how += ", since another webhook changed it"
             verb = "writes" if is_update else "creates"
             said = f"{write.requester.user} {verb} it again and again: {how}"
@@ -273,13 +268,7 @@ def _made(write: Write) -> list[tuple[ResourceKind, str]]:
         of_metadata = write.metadata_before, write.metadata_after
         is_made = write.state_before != write.state_after or len({*of_metadata}) > 1
         return [(write.kind, "")] if is_made else []
-    return [(write.kind, one.pointer) for one in _by_webhooks(write)]
-
-
-def _by_webhooks(write: Write) -> Iterator[Change]:
-    """Yield the leaves that webhooks changed, of metadata too."""
-    for part in (write.content, write.metadata):
-        yield from part.webhook or ()
+    return [(write.kind, one.pointer) for one in write.of_webhooks(again=False)]
 
 
 def _is_pod(write: Write) -> bool:
