@@ -15,6 +15,7 @@ from genguard.admission.review import Operation
 from genguard.detection.changes import Change
 from genguard.detection.sample import field_name
 from genguard.detection.write import Write
+from genguard.objects.bounded import count_often
 from genguard.objects.fields import Path, from_pointer, to_pointer
 
 _MOST: Final = 1_000
@@ -92,7 +93,7 @@ class Tally:
                 count.changed += 1
                 count.shared += any(len(who[one]) > 1 for one in mine)
                 for step in mine:
-                    _add(count.fields, step)
+                    count_often(count.fields, step, _MOST_FIELDS)
 
     def of(self, webhook: str) -> Iterator[Deeds]:
         """Yield what a webhook (`configuration/webhook`) does to each kind."""
@@ -104,12 +105,6 @@ class Tally:
                 named = f"{kind.resource}.{kind.group}".rstrip(".")
                 of = f"{named}/{kind.subresource}" if kind.subresource else named
                 yield Deeds(operation, of, *counts, does)
-
-
-def _add(fields: Counter[_Step], step: _Step) -> None:
-    if step not in fields and len(fields) >= _MOST_FIELDS:
-        del fields[min(fields, key=fields.__getitem__)]
-    fields[step] += 1
 
 
 def _steps(made: Sequence[Change]) -> dict[_Step, str]:

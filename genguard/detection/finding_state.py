@@ -15,6 +15,7 @@ from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester, Write, is_manager
 from genguard.generation.table import kind_of
+from genguard.objects.bounded import count_often
 from genguard.objects.metadata import rfc3339
 from genguard.objects.whole import owned_pointer
 
@@ -69,13 +70,6 @@ class Account(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[tuple[str, bool], ...]
     webhooks: tuple[str, ...]
     is_whole: bool
-
-
-def _count(counts: dict[Any, int], name: Account | str) -> None:
-    """Count a name. Of too many the rarest gives way, so that nobody fills the room for others."""
-    if name not in counts and len(counts) >= _MOST_COUNTED:
-        del counts[min(counts, key=counts.__getitem__)]
-    counts[name] = counts.get(name, 0) + 1
 
 
 class FindingState(msgspec.Struct, gc=False):
@@ -178,7 +172,7 @@ class FindingState(msgspec.Struct, gc=False):
         paths = self.paths | dict.fromkeys(owned)
         self.paths = dict.fromkeys([*paths][:MOST_PATHS])
         for owner in follows:
-            _count(self.follows, owner)
+            count_often(self.follows, owner, _MOST_COUNTED)
         asked = write.policies if sign.blame in _ASKED else ()
         policies = ((x.name, x.is_sure and suspects.sets(x.name, sign.paths)) for x in asked)
         webhooks: tuple[str, ...] = ()
@@ -191,7 +185,7 @@ class FindingState(msgspec.Struct, gc=False):
             self.accounts = {}
         if is_whole or not is_clear:
             account = Account(sign.blame, sign.requesters, tuple(policies), webhooks, is_whole)
-            _count(self.accounts, account)
+            count_often(self.accounts, account, _MOST_COUNTED)
         write = msgspec.structs.replace(write, time=write.time + ahead)
         shown: dict[str, Any] = {"time": rfc3339(write.time), "user": write.requester.user}
         shown |= sign.evidence | about

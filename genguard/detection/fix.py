@@ -88,14 +88,15 @@ class Trials:
     def not_called(self, scope: ScopeName, policy: str = "") -> Trial:
         """Try to call a webhook for less, or the policy that is named."""
         if scope == "again":
-            return self._trial(self._harmed, lambda w: not self._harms(_changed_anew(w)))
+            # What the first call changes of the work of an earlier write goes on all the same.
+            return self._trial(self._harmed, lambda w: not self._harms(_replaced(w, again=False)))
         acted = [w for w in self._writes if any(one.name == policy for one in w.policies)]
         harmed, also = (acted, ()) if policy else (self._harmed, self._also(scope))
         return self._trial(harmed, self._left_out(scope), also)
 
     def _left_out(self, scope: ScopeName) -> Callable[[Write], bool]:
         if scope == "setting":
-            return lambda w: self._harms(one for one in w.of_webhooks() if not one.added)
+            return lambda w: self._harms(_replaced(w))
         return partial(leaves_out, scope, self._found.subject, self.operation())
 
     def left_alone(self, actors: Collection[Actor]) -> Trial | None:
@@ -189,9 +190,9 @@ def _sent(write: Write) -> tuple[Change, ...]:
     return *write.content.sent, *write.metadata.sent
 
 
-def _changed_anew(write: Write) -> Iterable[Change]:
-    """Return what the first call of webhooks changed of what an earlier write has left."""
-    return (one for one in write.of_webhooks(again=False) if one.before is not None)
+def _replaced(write: Write, *, again: bool = True) -> Iterable[Change]:
+    """Return what webhooks changed, or took away, of what was there: see `Write.of_webhooks`."""
+    return (one for one in write.of_webhooks(again=again) if not one.added)
 
 
 def _is_cleared(write: Write) -> bool:

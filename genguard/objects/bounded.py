@@ -1,4 +1,4 @@
-"""A dictionary of the newest values, bounded in entries and in size."""
+"""What is kept of too many: the newest values, or what comes most often."""
 
 import math
 from collections import OrderedDict
@@ -56,3 +56,10 @@ class Bounded(Generic[K, V]):
         """Remove all entries."""
         self._kept.clear()
         self.bytes = 0
+
+
+def count_often(counts: dict[K, int], name: K, most: int) -> None:
+    """Count a name. Of too many the rarest gives way, so that nobody fills the room for others."""
+    if name not in counts and len(counts) >= most:
+        del counts[min(counts, key=counts.__getitem__)]
+    counts[name] = counts.get(name, 0) + 1
