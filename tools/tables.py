@@ -4,8 +4,10 @@ The flags of serve go into the document that has their table, the metrics into d
 questions find into docs/findings.md, the JSON schemas of outputs into docs/schemas.
 """
 
+from dataclasses import fields
 from pathlib import Path
 
+import click
 import msgspec
 
 from genguard.detection.finding import Severity
@@ -13,7 +15,7 @@ from genguard.detection.questions import FINDINGS
 from tests.readme.commands import DOCUMENTS
 from tools.schemas import OUTPUTS, schema_of
 from webhook.cli.options import TOLD
-from webhook.server.flags import table_of
+from webhook.server.flags import name_of, said_of
 from webhook.server.settings import Settings
 from webhook.telemetry.metrics import declared
 
@@ -43,7 +45,16 @@ def flags_document() -> Path:
 def wanted_flags() -> list[str]:
     """The table as it follows from Settings, and the one flag that is about the others."""
     config = "| `--config FILE` | none | YAML with these flags as keys. The command line wins. |"
-    return [*table_of(Settings, TOLD["serve"].flags), config]
+    rows = [_HEAD, "| --- | --- | --- |"]
+    for one in fields(Settings):
+        option = one.metadata["option"]
+        kind, metavar = option.get("type"), option.get("metavar", "")
+        if isinstance(kind, click.Choice):
+            metavar = "|".join(kind.choices)
+        name = f"{name_of(one)} {metavar}".strip().replace("|", r"\|")
+        text, shown = said_of(one, TOLD["serve"].flags)
+        rows.append(f"| `{name}` | {shown} | {text} |")
+    return [*rows, config]
 
 
 def wanted_findings() -> list[str]:

@@ -2,7 +2,7 @@
 
 A class whose fields are made by `flag()` is the one place where a flag is declared. From it follow
 the options of click (`options_of`), the keys of a configuration file (`read_config`) and, with the
-words of --help, the table in the documents (`table_of`).
+words of --help, the table in the documents (tools/tables.py).
 """
 
 import re
@@ -71,20 +71,6 @@ def said_of(declared: Field[Any], texts: Mapping[str, str]) -> tuple[str, str]:
     nothing = "off" if default is False else "none"
     text, _, shown = texts[name_of(declared)].removesuffix("]").partition(" [default: ")
     return text, shown or (nothing if _is_nothing(default) else f"`{default}`")
-
-
-def table_of(settings: type[Any], texts: Mapping[str, str]) -> list[str]:
-    """The rows of the Markdown table that describes the flags of a class; `texts` are of --help."""
-    rows = ["| flag | default | what it does |", "| --- | --- | --- |"]
-    for declared in fields(settings):
-        option = declared.metadata["option"]
-        kind, metavar = option.get("type"), option.get("metavar", "")
-        if isinstance(kind, click.Choice):
-            metavar = "|".join(kind.choices)
-        name = f"{name_of(declared)} {metavar}".strip().replace("|", r"\|")
-        text, shown = said_of(declared, texts)
-        rows.append(f"| `{name}` | {shown} | {text} |")
-    return rows
 
 
 def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:

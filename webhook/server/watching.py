@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from genguard.generation.table import load_rows
-from genguard.objects.fields import Fields
+from genguard.objects.fields import Fields, decode_field, get
 from genguard.status.health_rules import RuleAnswers
 from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Terminating
 from genguard.status.tracking import Tracking
@@ -50,10 +50,6 @@ def parse_watched(text: str, flag: str = "--watch") -> tuple[str, ...]:
             meant = " or ".join(row.name for row in rows)
             raise NotWatchableError(f"{flag} {name!r}: it has a group; write {meant}")
     return tuple(names)
-
-
-class _Metadata(msgspec.Struct):
-    uid: str = ""
 
 
 class Watching:
@@ -147,6 +143,7 @@ class Watching:
 def _uid(found: Fields) -> str:
     """The uid of an object that cannot be read, "" where even that is not to be had."""
     try:
-        return msgspec.json.decode(found["metadata"], type=_Metadata).uid
-    except (KeyError, msgspec.MsgspecError, RecursionError):
+        uid = get(decode_field(found, "metadata"), "uid")
+    except (msgspec.MsgspecError, RecursionError):
         return ""
+    return uid if isinstance(uid, str) else ""
