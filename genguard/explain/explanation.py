@@ -27,7 +27,8 @@ from genguard.generation.strategy import (
 )
 from genguard.generation.table import Behaviour, GenerationTable, Keeper, Row, Writer
 from genguard.linting.definition import DefinedVersion
-from genguard.linting.hook import mapping, texts
+from genguard.linting.hook import texts
+from genguard.objects.fields import mapping
 from genguard.objects.served import Served, find
 from genguard.shipped import shipped
 from genguard.status import kinds

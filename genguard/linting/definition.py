@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from genguard.linting.hook import items, mapping, text
+from genguard.objects.fields import items, mapping, text
 
 DEFINITION: Final = "CustomResourceDefinition"
 API_VERSION: Final = "apiextensions.k8s.io/v1"

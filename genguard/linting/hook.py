@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from genguard.admission.matching import EVERYTHING, NAME_LABEL, Rule, Writes, matching_resource
 from genguard.admission.review import own_phase
 from genguard.generation.table import find_row, load_rows
+from genguard.objects.fields import items, mapping, text
 from genguard.objects.selectors import Truth, matches_labels
 from genguard.objects.shown import json_line
 
@@ -219,21 +220,6 @@ def read_hooks(documents: Iterable[Any]) -> Iterator[Hook]:
             metadata = mapping(found.get("metadata"))
             for index, body in enumerate(map(mapping, items(found.get("webhooks")))):
                 yield Hook(found["kind"], metadata, index, body)
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object; {} for any other type."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[Any]:
-    """Return a list; [] for any other type."""
-    return value if isinstance(value, list) else []
-
-
-def text(value: Any) -> str:
-    """Return a string; "" for any other type."""
-    return value if isinstance(value, str) else ""
 
 
 def texts(value: Any) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from genguard.formats.sarif import SarifResult, make_sarif
 from genguard.linting.check import Check, Level, LintContext, LintFinding, Problem
 from genguard.linting.checks import CHECKS
 from genguard.linting.definition import DEFINITION, read_versions
-from genguard.linting.hook import MUTATING, VALIDATING, mapping, read_hooks, text
+from genguard.linting.hook import MUTATING, VALIDATING, read_hooks
+from genguard.objects.fields import mapping, text
 
 _ORDER: Final = attrgetter("severity.rank", "definition", "webhook", "id", "field", "message")
 """The worst first, and webhooks before definitions, which have an empty `definition`."""

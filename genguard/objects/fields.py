@@ -44,6 +44,16 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def items(value: Any) -> list[Any]:
+    """Return a list; [] for any other type."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """Return a string; "" for any other type."""
+    return value if isinstance(value, str) else ""
+
+
 def get(value: Any, *path: str) -> Any:
     """Walk into decoded JSON objects; ABSENT when a step is missing or not an object."""
     for key in path:

@@ -1,12 +1,12 @@
 """Reads one decoded object for the rules of status: every field is type-checked when it is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 import msgspec
 
 from genguard.formats.nesting import UnreadableObject
-from genguard.objects.fields import ABSENT
+from genguard.objects.fields import ABSENT, get, items, text
 from genguard.objects.metadata import parse_time
 from genguard.status.view import Blocks, Reason, short_word, type_word
 
@@ -57,9 +57,9 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
         """
         return _whole(self.status.get(key), 0, "status", key)
 
-    def desired(self, key: str = "replicas", default: int = 1) -> int:
-        """Return a number of spec; absent and null give `default`. Raises WrongTypeError."""
-        return _whole(self.spec.get(key), default, "spec", key)
+    def desired(self, key: str = "replicas") -> int:
+        """Return a number of spec; absent and null are 1. Raises WrongTypeError."""
+        return _whole(self.spec.get(key), 1, "spec", key)
 
     def flag(self, key: str) -> bool:
         """Return a boolean of spec; absent and null are False. Raises WrongTypeError."""
@@ -111,6 +111,16 @@ def _whole(value: Any, default: int, section: str, key: str) -> int:
     raise WrongTypeError(f"{section}.{key}", value, COUNT)
 
 
+def objects_of(listed: Any, at: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a list, which may be absent, with their index; raises WrongTypeError."""
+    if listed is not None and not isinstance(listed, list):
+        raise WrongTypeError(at, listed, "a list")
+    for index, item in enumerate(listed or ()):
+        if not isinstance(item, dict):
+            raise WrongTypeError(f"{at}[{index}]", item, "an object")
+        yield index, item
+
+
 def check_object(document: Mapping[str, Any], at: float) -> CheckedObject:
     """Read one decoded object; never raises: `wrong` and `wrong_spec` name wrong types."""
     kind, wrong_kind = _text(document, "kind")
@@ -125,14 +135,13 @@ def check_object(document: Mapping[str, Any], at: float) -> CheckedObject:
             wrong = wrong or Reason("metadata.generation", type_word(generation), "a whole number")
         generation = None
     group, _, version = version.rpartition("/")
-    namespace, name, uid = metadata.get("namespace"), metadata.get("name"), metadata.get("uid")
     return CheckedObject(
         group,
         version,
         kind,
-        namespace if isinstance(namespace, str) else "",
-        name if isinstance(name, str) else "",
-        uid if isinstance(uid, str) else "",
+        text(metadata.get("namespace")),
+        text(metadata.get("name")),
+        text(metadata.get("uid")),
         generation,
         status.get("observedGeneration", ABSENT),
         metadata.get("deletionTimestamp") is not None,
@@ -209,15 +218,12 @@ def read_observed_generation(obj: CheckedObject) -> int | None:
     own = parse_generation(obj.observed)
     if own is not None:
         return own
-    found = [
-        number
+    found = (
+        parse_generation(get(item, "observedGeneration"))
         for _, part in standard_places(obj)
-        if isinstance(conditions := part.get("conditions"), list)
-        for item in conditions
-        if isinstance(item, dict)
-        and (number := parse_generation(item.get("observedGeneration"))) is not None
-    ]
-    return max(found, default=None)
+        for item in items(part.get("conditions"))
+    )
+    return max((number for number in found if number is not None), default=None)
 
 
 Places = Sequence[tuple[str, Mapping[str, Any]]]
@@ -274,12 +280,11 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, name: str, item: Mapping[str, Any], within: str = "status.conditions") -> Self:
         """Read an entry of the list `within`, whose type is `name`."""
-        reason = item.get("reason")
         return cls(
             within,
             name,
             item.get("status", ABSENT),
-            reason if isinstance(reason, str) else "",
+            text(item.get("reason")),
             item.get("observedGeneration", ABSENT),
             item.get("lastTransitionTime", ABSENT),
         )
@@ -295,10 +300,14 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
             return False
         return parse_generation(self.observed) != generation
 
+    @property
+    def note(self) -> str:
+        """Its reason, as far as it may be shown."""
+        return short_word(self.reason) if self.reason else ""
+
     def blocking(self, want: str, blocks: Blocks = Blocks.BOTH) -> Reason:
         """`status.conditions[Ready] False, want True: ContainersNotReady`."""
-        note = short_word(self.reason) if self.reason else ""
-        return Reason(self.path, short_word(self.status), want, note, blocks)
+        return Reason(self.path, short_word(self.status), want, self.note, blocks)
 
     def stale_reason(self, generation: int | None, blocks: Blocks = Blocks.BOTH) -> Reason:
         """`status.conditions[Ready].observedGeneration 2, want 3`."""
@@ -329,15 +338,8 @@ def index_conditions(*places: tuple[str, Mapping[str, Any]]) -> Conditions:
     """
     found = Conditions()
     for path, part in places:
-        items = part.get("conditions")
-        if items is None:
-            continue
         at = f"{path}.conditions"
-        if not isinstance(items, list):
-            raise WrongTypeError(at, items, "a list")
-        for index, item in enumerate(items):
-            if not isinstance(item, dict):
-                raise WrongTypeError(f"{at}[{index}]", item, "an object")
+        for index, item in objects_of(part.get("conditions"), at):
             name = item.get("type")
             if not isinstance(name, str):
                 raise WrongTypeError(f"{at}[{index}].type", item.get("type", ABSENT), "a text")
@@ -346,13 +348,11 @@ def index_conditions(*places: tuple[str, Mapping[str, Any]]) -> Conditions:
     return found
 
 
-def why_not_true(
-    conditions: Conditions, name: str, generation: int | None, blocks: Blocks = Blocks.BOTH
-) -> Reason | None:
+def why_not_true(conditions: Conditions, name: str, generation: int | None) -> Reason | None:
     """Return why a condition is not True for the current generation; None when it is."""
     found = conditions.get(name)
     if found is None:
-        return Reason(f"status.conditions[{name}]", ABSENT, TRUE, "", blocks)
+        return Reason(f"status.conditions[{name}]", ABSENT, TRUE)
     if found.status != TRUE:
-        return found.blocking(TRUE, blocks)
-    return found.stale_reason(generation, blocks) if found.stale(generation) else None
+        return found.blocking(TRUE)
+    return found.stale_reason(generation) if found.stale(generation) else None

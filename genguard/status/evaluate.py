@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.objects.fields import ABSENT
+from genguard.objects.fields import ABSENT, get, items, text
 from genguard.objects.metadata import parse_time
 from genguard.objects.shown import listed
 from genguard.status.aggregate import aggregate
@@ -190,8 +190,7 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
 
     A pod's deletionTimestamp already includes its grace period.
     """
-    finalizers = obj.metadata.get("finalizers")
-    held = finalizers if isinstance(finalizers, list) else []
+    held = items(obj.metadata.get("finalizers"))
     names = [name for name in held if isinstance(name, str)]
     is_pod = obj.kind == "Pod" and not obj.group
     finished = is_pod and obj.status.get("phase") in ("Succeeded", "Failed")
@@ -223,7 +222,7 @@ def _what_holds_pod(obj: CheckedObject, finalizers: Sequence[str]) -> str:
     due, node = obj.metadata.get("deletionTimestamp"), obj.spec.get("nodeName")
     time = parse_time(due) if isinstance(due, str) else None
     is_over = time is None or time.timestamp() <= obj.at
-    holder = waits_for(node if isinstance(node, str) else "", finalizers, is_over=is_over)
+    holder = waits_for(text(node), finalizers, is_over=is_over)
     grace = obj.metadata.get("deletionGracePeriodSeconds")
     allowed = "" if is_over or type(grace) is not int else say_grace(grace)
     return f"it has {allowed}, and waits for {holder}" if allowed else f"it waits for {holder}"
@@ -280,12 +279,10 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
     the other reasons do not keep the object from being settled.
     Source: sigs.k8s.io/cli-utils pkg/kstatus/README.md.
     """
-    items = obj.status.get("conditions")
-    if not isinstance(items, list) or not any(
-        isinstance(item, dict) and item.get("type") in _DECLARED and item.get("status") == TRUE
-        for item in items
-    ):
-        return verdict
+    listed_conditions = items(obj.status.get("conditions"))
+    true = (get(one, "type") for one in listed_conditions if get(one, "status") == TRUE)
+    if not any(name in _DECLARED for name in true):
+        return verdict  # a rule that reads no conditions does not mind if they are malformed
     conditions = read_conditions(obj)
     reasons = list(verdict.reasons)
     failed = verdict.failed

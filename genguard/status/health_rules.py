@@ -282,8 +282,7 @@ def _said_beside(obj: CheckedObject) -> Iterator[Reason]:
     for name, status in (("Paused", TRUE), ("Active", FALSE)):
         one = conditions.get(name)
         if one is not None and one.status == status:
-            note = short_word(one.reason) if one.reason else ""
-            yield remark(f"status.conditions[{name}]", have=status, note=note)
+            yield remark(one.path, have=status, note=one.note)
 
 
 _TYPE_IN: Final = re.compile(r"\.type\s+in\s+\[([^\]]*)\]")
@@ -309,7 +308,7 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
     for name in dict.fromkeys(name for _, name in named):
         one = conditions.get(name)
         have = ABSENT if one is None else short_word(one.status)
-        note = short_word(one.reason) if one is not None and one.reason else ""
+        note = "" if one is None else one.note
         found.append((f"status.conditions[{name}]", have, note))
     # What is True is seldom what is missing, and what is absent seldom what is in the way.
     unlikely = TRUE if key is Key.CURRENT else ABSENT
@@ -349,6 +348,5 @@ def _facts_of_items(
         for one in conditions.values():
             is_old = key is Key.CURRENT and one.stale(obj.generation)
             if (one.type in named or is_old) and (one.status != TRUE or is_old):
-                reason = short_word(one.reason) if one.reason else ""
-                note = ", ".join(filter(None, (reason, "of an older spec" if is_old else "")))
+                note = ", ".join(filter(None, (one.note, "of an older spec" if is_old else "")))
                 yield one.path, short_word(one.status), note

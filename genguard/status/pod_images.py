@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
+from genguard.objects.fields import items
 from genguard.status.view import Blocks, Reason
 
 MOST_CONTAINERS: Final = 20
@@ -137,8 +138,8 @@ def _is_pod(document: Mapping[str, Any]) -> bool:
     return document.get("kind") == "Pod" and document.get("apiVersion") == "v1"
 
 
-def _objects(items: object) -> Iterator[Mapping[str, Any]]:
-    return (one for one in (items if isinstance(items, list) else ()) if isinstance(one, dict))
+def _objects(listed: object) -> Iterator[Mapping[str, Any]]:
+    return (one for one in items(listed) if isinstance(one, dict))
 
 
 def _images_of(known: bytes) -> dict[bytes, bytes]:

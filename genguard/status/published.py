@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.objects.fields import get
+from genguard.objects.fields import get, items, mapping
 from genguard.status.view import Reason, StatusView
 
 MANAGER: Final = "genguard-publish-status"
@@ -57,8 +57,7 @@ _NOBODY: Final = Owners(frozenset(), ())
 def read_owners(document: Document) -> dict[str, Owners]:
     """Return who owns each condition of status, by type. A malformed entry owns nothing."""
     found: dict[str, Owners] = {}
-    entries = get(document, "metadata", "managedFields")
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in items(get(document, "metadata", "managedFields")):
         manager = get(entry, "manager")
         for name, leaves in _owned_conditions(entry):
             mine, others = found.get(name, _NOBODY)
@@ -72,8 +71,8 @@ def read_owners(document: Document) -> dict[str, Owners]:
 
 def _owned_conditions(entry: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield type and leaves of each condition that one entry of managedFields owns."""
-    found = get(entry, "fieldsV1", "f:status", "f:conditions")
-    for key, fields in found.items() if isinstance(found, dict) else ():
+    owned = mapping(get(entry, "fieldsV1", "f:status", "f:conditions"))
+    for key, fields in owned.items():
         if not key.startswith(_ITEM) or not isinstance(fields, dict):
             continue
         try:
@@ -112,9 +111,8 @@ def read_schema(definition: Document, version: str) -> frozenset[str]:
     a whole: to apply two conditions would drop all others.
     """
     name = get(definition, "metadata", "name")
-    versions = get(definition, "spec", "versions")
-    listed = versions if isinstance(versions, list) else ()
-    found = next((one for one in listed if get(one, "name") == version), None)
+    versions = items(get(definition, "spec", "versions"))
+    found = next((one for one in versions if get(one, "name") == version), None)
     if not isinstance(get(found, "subresources", _STATUS), dict):
         raise NotPublishableError(
             f"{name}: version {version} has no status subresource: add subresources.status to the "
@@ -129,10 +127,8 @@ def read_schema(definition: Document, version: str) -> frozenset[str]:
             "x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [type], or to write two "
             "conditions would drop all others"
         )
-    items = get(listed, "items")
-    known = get(items, "properties")
-    fields = frozenset(known) if isinstance(known, dict) else frozenset()
-    if get(items, "x-kubernetes-preserve-unknown-fields") is True:
+    fields = frozenset(mapping(get(listed, "items", "properties")))
+    if get(listed, "items", "x-kubernetes-preserve-unknown-fields") is True:
         return EVERY
     if not fields.issuperset(_REQUIRED):
         raise NotPublishableError(f"{name}: a condition of version {version} has no type or status")
@@ -207,13 +203,12 @@ class StoredConditions(NamedTuple):
 
 def read_stored(document: Document) -> StoredConditions:
     """Return the conditions Ready and Settled of an object as it is stored."""
-    conditions = get(document, _STATUS, "conditions")
-    items: dict[str, Document] = {}
-    for one in conditions if isinstance(conditions, list) else ():
+    found: dict[str, Document] = {}
+    for one in items(get(document, _STATUS, "conditions")):
         name = get(one, "type")
         if isinstance(one, dict) and isinstance(name, str) and name in TYPES:
-            items.setdefault(name, one)
-    return StoredConditions(items, read_owners(document))
+            found.setdefault(name, one)
+    return StoredConditions(found, read_owners(document))
 
 
 def items_to_apply(

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from genguard.generation.flipped_conditions import REASON as FLIPPED
-from genguard.objects.fields import ABSENT
+from genguard.objects.fields import ABSENT, get, items
 from genguard.status.checked_object import (
     FALSE,
     TRUE,
@@ -153,9 +153,8 @@ def read_health(
         if one.stale(obj.generation):
             reasons.append(one.stale_reason(obj.generation, Blocks.NOTHING))
         else:
-            note = short_word(one.reason) if one.reason else ""
-            good = Health.GREEN if one.status == TRUE else None
-            found.append((one.path, one.status, good or _colour(one.status) or Health.YELLOW, note))
+            good = Health.GREEN if one.status == TRUE else _colour(one.status)
+            found.append((one.path, one.status, good or Health.YELLOW, one.note))
     for path, value, colour, note in found:
         said += [colour] if colour else []
         if colour is Health.RED and red:
@@ -212,9 +211,8 @@ def read_probes(obj: CheckedObject) -> Probes:
     """Return what probes say. A malformed condition says nothing; of two the first counts."""
     found: dict[str, Condition] = {}
     for path, part in standard_places(obj):
-        items = part.get("conditions")
-        for item in items if isinstance(items, list) else ():
-            name = item.get("type") if isinstance(item, dict) else None
+        for item in items(part.get("conditions")):
+            name = get(item, "type")
             if isinstance(name, str) and name in _TYPES and name not in found:
                 found[name] = Condition.of(name, item, f"{path}.conditions")
     if not found:
@@ -241,6 +239,6 @@ def _answer(found: Condition | None, generation: int | None, reasons: list[Reaso
         return None
     if found.status == TRUE:
         return True
-    note = short_word(found.reason) if found.reason else "an external probe says so"
+    note = found.note or "an external probe says so"
     reasons.append(remark(found.path, have=short_word(found.status), note=note))
     return False if found.status == FALSE else None

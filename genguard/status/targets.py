@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from genguard.objects.fields import get
+from genguard.objects.fields import get, text
 from genguard.objects.served import Served, UnknownTargetError, find, split_target
 
 NAMESPACE_KINDS: Final = (
@@ -70,8 +70,7 @@ def target_of_manifest(document: Mapping[str, Any]) -> RequestedTarget | None:
     if not (isinstance(version, str) and isinstance(kind, str) and isinstance(name, str)):
         return None
     group, _, version = version.rpartition("/")
-    found_namespace = namespace if isinstance(namespace, str) else ""
-    return RequestedTarget(f"{kind}.{version}.{group}", name, found_namespace)
+    return RequestedTarget(f"{kind}.{version}.{group}", name, text(namespace))
 
 
 def resolve_targets(

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Self
 from msgspec import structs
 
 from genguard.generation.table import load_rows
-from genguard.objects.fields import ABSENT, get
+from genguard.objects.fields import ABSENT, get, items, text
 from genguard.status.assessment import Assessment, Judge, assess, judge_nothing
 from genguard.status.evaluate import evaluate
 from genguard.status.view import Health, Past, Reason, StatusView
@@ -74,7 +74,7 @@ class Dependents(NamedTuple):
         places = dict(_places(documents)) if named else {}
         made = cls({n: [] for n in named}, {n: [] for n in named})
         for index, one in ((index, one) for index, found in named.items() for one in found):
-            namespace = _namespace(documents[index])
+            namespace = text(get(documents[index], "metadata", "namespace"))
             where = one.group, one.kind.lower(), one.name
             other = places.get((namespace, *where), places.get(("", *where)))
             if other is None:
@@ -88,16 +88,10 @@ def _places(
     documents: Sequence[Mapping[str, Any]],
 ) -> Iterator[tuple[tuple[str, str, str, str], int]]:
     for index, document in enumerate(documents):
-        version, kind = document.get("apiVersion"), document.get("kind")
-        name = get(document, "metadata", "name")
-        if isinstance(version, str) and isinstance(kind, str) and isinstance(name, str):
-            group = version.rpartition("/")[0]
-            yield (_namespace(document), group, kind.lower(), name), index
-
-
-def _namespace(document: Mapping[str, Any]) -> str:
-    found = get(document, "metadata", "namespace")
-    return found if isinstance(found, str) else ""
+        namespace, name = (get(document, "metadata", key) for key in ("namespace", "name"))
+        group, kind = group_and_kind(document)
+        if kind and isinstance(name, str) and isinstance(document.get("apiVersion"), str):
+            yield (text(namespace), group, kind.lower(), name), index
 
 
 def _absent(one: Dependent, namespace: str) -> StatusView:
@@ -209,15 +203,12 @@ def build_trees(
 
 def read_uid(document: Document) -> str:
     """Return metadata.uid, or ""."""
-    uid = get(document, "metadata", "uid")
-    return uid if isinstance(uid, str) else ""
+    return text(get(document, "metadata", "uid"))
 
 
 def group_and_kind(document: Document) -> tuple[str, str]:
     """Return group and kind, each "" when it cannot be read."""
-    version, kind = document.get("apiVersion"), document.get("kind")
-    group = version.rpartition("/")[0] if isinstance(version, str) else ""
-    return group, kind if isinstance(kind, str) else ""
+    return text(document.get("apiVersion")).rpartition("/")[0], text(document.get("kind"))
 
 
 def _order_from_roots(
@@ -293,9 +284,8 @@ def _find_parents(
 
 
 def _find_owner(document: Document, by_uid: Mapping[str, int]) -> int | None:
-    owners = get(document, "metadata", "ownerReferences")
     found: int | None = None
-    for one in owners if isinstance(owners, list) else ():
+    for one in items(get(document, "metadata", "ownerReferences")):
         uid = get(one, "uid")
         parent = by_uid.get(uid) if isinstance(uid, str) else None
         if parent is not None and (found is None or get(one, "controller") is True):

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from genguard.objects.fields import get
+from genguard.objects.fields import get, items
 from genguard.objects.shown import printable
 from genguard.status.assessment import Assessment
 from genguard.status.drawing import blocking_reasons, object_name, shorten
@@ -209,8 +209,7 @@ def _explain_waiting(assessment: Assessment, goal: Goal, generation: int | None)
 def _explain_deletion(assessment: Assessment) -> str:
     if not assessment.view.deleting:
         return "metadata.deletionTimestamp absent: nobody has deleted it"
-    finalizers = get(assessment.document, "metadata", "finalizers")
-    names = finalizers if isinstance(finalizers, list) else ()
+    names = items(get(assessment.document, "metadata", "finalizers"))
     held = ", ".join(str(name) for name in names[:_MOST_FINALIZERS])
     return f"metadata.finalizers {held}" if held else "metadata.deletionTimestamp set, want gone"
 
@@ -238,8 +237,7 @@ def _has_condition(wanted: tuple[str, str], assessment: Assessment, _: int | Non
 
 def _find_condition(assessment: Assessment, name: str) -> Any:
     conditions = get(assessment.document, "status", "conditions")
-    every = conditions if isinstance(conditions, list) else ()
-    return next((one for one in every if _is_same(get(one, "type"), name)), None)
+    return next((one for one in items(conditions) if _is_same(get(one, "type"), name)), None)
 
 
 def _observed_at(assessment: Assessment, condition: Any) -> int | None:

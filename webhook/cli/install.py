@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 from cryptography import x509
 
-from genguard.linting.hook import mapping
+from genguard.objects.fields import mapping
 from webhook.cli.errors import carry_out
 from webhook.cli.options import Access, F, asks_cluster, timeout, together, verb
 from webhook.cli.output import ask, tell

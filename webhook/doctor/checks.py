@@ -22,9 +22,10 @@ from genguard.detection.finding import Severity, labels_of
 from genguard.detection.suspects import Suspects
 from genguard.generation.strategy import UnknownServerVersionError, parse_version
 from genguard.linting.checks.order import order_genguard, registrations_reverted
-from genguard.linting.hook import FOLLOWED, MUTATING, items, mapping, text
+from genguard.linting.hook import FOLLOWED, MUTATING
 from genguard.linting.lint import lint
 from genguard.needed_phases import needs_of
+from genguard.objects.fields import items, mapping, text
 from genguard.objects.shown import few
 from genguard.trace.plan import is_observer
 from webhook import __version__

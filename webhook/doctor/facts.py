@@ -12,7 +12,8 @@ import msgspec
 from certs import PairSnapshot
 from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
-from genguard.linting.hook import INJECTED, Hook, items, mapping, read_hooks, texts
+from genguard.linting.hook import INJECTED, Hook, read_hooks, texts
+from genguard.objects.fields import items, mapping
 from genguard.objects.shown import few
 from genguard.shipped import shipped
 from webhook.manifest.documents import Document, title_of

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from genguard.generation.table import load_rows
-from genguard.objects.fields import Fields, decode_field, get
+from genguard.objects.fields import Fields, decode_field, get, text
 from genguard.status.health_rules import RuleAnswers
 from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Terminating
 from genguard.status.tracking import Tracking
@@ -146,4 +146,4 @@ def _uid(found: Fields) -> str:
         uid = get(decode_field(found, "metadata"), "uid")
     except (msgspec.MsgspecError, RecursionError):
         return ""
-    return uid if isinstance(uid, str) else ""
+    return text(uid)

@@ -12,7 +12,8 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from genguard.linting.check import Level, LintContext, Problem, webhook_check
-from genguard.linting.hook import INJECTORS, Hook, items, mapping, text, texts
+from genguard.linting.hook import INJECTORS, Hook, texts
+from genguard.objects.fields import items, mapping, text
 
 _DEFAULT_PORT: Final = 443
 _SOON: Final = timedelta(days=30)

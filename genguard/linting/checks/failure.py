@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from genguard.linting.check import Level, LintContext, Problem, webhook_check
-from genguard.linting.hook import DEFAULT_TIMEOUT, Hook, mapping, targets_of, text
+from genguard.linting.hook import DEFAULT_TIMEOUT, Hook, targets_of
+from genguard.objects.fields import mapping, text
 
 _ACCEPTED_SECONDS: Final = range(1, 31)
 _REQUEST_SECONDS: Final = 60

@@ -5,7 +5,8 @@ from typing import Final
 
 from genguard.admission.matching import EVERYTHING
 from genguard.linting.check import Check, Level, LintContext, Problem, webhook_check
-from genguard.linting.hook import Hook, mapping, never_matches, text, texts
+from genguard.linting.hook import Hook, never_matches, texts
+from genguard.objects.fields import mapping, text
 
 
 def _covering(

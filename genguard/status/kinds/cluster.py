@@ -22,7 +22,7 @@ def evaluate_node(obj: CheckedObject) -> KindVerdict:
     if blocked is not None:
         return KindVerdict((blocked,), broken=True)
     remarks = [
-        remark(found.path, have=TRUE, note=short_word(found.reason) if found.reason else "")
+        remark(found.path, have=TRUE, note=found.note)
         for found in map(conditions.true, _PRESSURES)
         if found is not None
     ]

@@ -181,8 +181,7 @@ def _add_degraded(conditions: Conditions, decided: Condition | None, reasons: li
         found = available if available is not None and available.status == FALSE else None
     if found is None:
         return False
-    note = short_word(found.reason) if found.reason else ""
-    reasons.append(remark(found.path, have=short_word(found.status), note=note))
+    reasons.append(remark(found.path, have=short_word(found.status), note=found.note))
     return True
 
 

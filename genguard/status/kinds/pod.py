@@ -8,6 +8,7 @@ Amends   the Ready table: phase Succeeded is enough without reason PodCompleted;
 from collections.abc import Iterator
 from typing import Any, Final
 
+from genguard.objects.fields import ABSENT, get, items
 from genguard.status.checked_object import (
     TRUE,
     CheckedObject,
@@ -76,12 +77,8 @@ _RUNS: Final = ("Job", "Run", "Runner", "Task", "Workflow", "SparkApplication", 
 
 def _is_kept_running(obj: CheckedObject) -> bool:
     """Whether an operator keeps the pod running, and makes it again itself."""
-    owners = obj.metadata.get("ownerReferences")
-    kinds = [
-        one.get("kind")
-        for one in (owners if isinstance(owners, list) else ())
-        if isinstance(one, dict) and one.get("controller") is True
-    ]
+    owners = items(obj.metadata.get("ownerReferences"))
+    kinds = [get(one, "kind") for one in owners if get(one, "controller") is True]
     return any(isinstance(kind, str) and not kind.endswith(_RUNS) for kind in kinds)
 
 
@@ -99,13 +96,10 @@ def _explain_unready(obj: CheckedObject, conditions: Conditions, blocked: Reason
 def _find_not_running(status: dict[str, Any]) -> Iterator[Reason]:
     """Yield `status.containerStatuses[web].state.waiting CrashLoopBackOff, want running`."""
     for key in _LISTS:
-        items = status.get(key)
-        for index, item in enumerate(items if isinstance(items, list) else ()):
-            state = item.get("state") if isinstance(item, dict) else None
+        for index, item in enumerate(items(status.get(key))):
             for how in ("waiting", "terminated"):
-                found = state.get(how) if isinstance(state, dict) else None
-                reason = found.get("reason") if isinstance(found, dict) else None
-                if reason and reason != "Completed":
+                reason = get(item, "state", how, "reason")
+                if reason and reason not in (ABSENT, "Completed"):
                     path = f"status.{key}[{container_key(item, index)}].state.{how}"
                     yield Reason(path, short_word(reason), "running")
 

@@ -16,6 +16,7 @@ from genguard.status.checked_object import (
     Conditions,
     WrongTypeError,
     index_conditions,
+    objects_of,
     read_conditions,
 )
 from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
@@ -50,7 +51,7 @@ def _find_missing_address(obj: CheckedObject) -> list[Reason]:
         return [Reason(_INGRESS, have, "an ip or a hostname")]
     return [
         Reason(f"{_INGRESS}[{index}]", short_word(""), "an ip or a hostname")
-        for index, item in _objects(ingress, _INGRESS)
+        for index, item in objects_of(ingress, _INGRESS)
         if not (item.get("ip") or item.get("hostname"))
     ][:1]
 
@@ -89,7 +90,7 @@ def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
     if not allocation:
         return KindVerdict((Reason("status.allocation", ABSENT, "an allocation", _WAITS),))
     reported: dict[tuple[str, ...], tuple[str, Conditions]] = {}
-    for index, device in _objects(obj.status.get("devices"), "status.devices"):
+    for index, device in objects_of(obj.status.get("devices"), "status.devices"):
         path = f"status.devices[{index}]"
         reported[_device(device)] = path, index_conditions((path, device))
     reasons = [
@@ -98,7 +99,7 @@ def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
         if (ready := conditions.get("Ready")) is not None and ready.status == FALSE
     ]
     results = obj.inner("status", "allocation", "devices").get("results")
-    for index, result in _objects(results, "status.allocation.devices.results"):
+    for index, result in objects_of(results, "status.allocation.devices.results"):
         at = f"status.allocation.devices.results[{index}]"
         path, conditions = reported.get(_device(result), (at, Conditions()))
         reasons += _unbound(result, at, path, conditions)
@@ -147,18 +148,6 @@ def _names(result: Mapping[str, Any], key: str, at: str) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise WrongTypeError(f"{at}.{key}", names, "a list of texts")
     return names
-
-
-def _objects(items: Any, at: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a list with their index; raises WrongTypeError."""
-    if items is None:
-        return
-    if not isinstance(items, list):
-        raise WrongTypeError(at, items, "a list")
-    for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise WrongTypeError(f"{at}[{index}]", item, "an object")
-        yield index, item
 
 
 RULES: Final[KindRules] = {
