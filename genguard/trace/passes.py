@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from genguard.admission.review import AdmissionRequest, JoinKey
-from genguard.detection.changes import changes
+from genguard.detection.changes import changes, identities, item_name
 from genguard.objects.fields import ABSENT, Fields
 from genguard.objects.intended import cleared
 from genguard.trace.plan import Plan
@@ -142,16 +142,16 @@ def _discarded(key: str, subresource: str, *, status: bool) -> bool:
 
 
 def _at(value: Any, path: tuple[str | int, ...]) -> Any:
-    """Return the value at the key of a Change. A step into a list is `field=name` or an index."""
+    """Return the value at the key of a Change. A step into a list is an item's name or an index."""
     for token in path:
         if isinstance(value, dict):
             value = value.get(token, ABSENT)
         elif isinstance(value, list) and isinstance(token, int):
             value = value[token] if token < len(value) else ABSENT
         elif isinstance(value, list):
-            field, _, name = str(token).partition("=")
-            named = (one for one in value if isinstance(one, dict) and one.get(field) == name)
-            value = next(named, ABSENT)
+            found, names = identities(value)
+            named = (item_name(found, one) for one in names)
+            value = next((it for it, one in zip(value, named, strict=True) if one == token), ABSENT)
         else:
             return ABSENT
     return value

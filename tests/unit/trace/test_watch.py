@@ -74,6 +74,15 @@ def test_what_clobbers(case):
     assert {one.clobber for one in found if one.clobber} == clobber, case.because
 
 
+def test_values_of_an_item_of_a_list_are_those_of_the_item_of_its_name():
+    items = [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]
+    after = [{"name": "b", "image": "z"}, items[0]]
+    before, left = (
+        view({"phase": "Up"}, subresource="", spec={"containers": one}) for one in (items, after)
+    )
+    assert ("y", "z") in effects(before, left, status=True).values()
+
+
 def test_status_in_a_write_of_the_object_counts_only_where_there_is_no_subresource():
     before, after = view(GOOD, subresource=""), view(BAD, subresource="")
     (one,) = effects(before, after, status=True)
