@@ -7,6 +7,7 @@ import msgspec
 
 from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import RuleAnswers
+from genguard.status.names import NAMES
 from genguard.status.view import Health, Past, StatusView
 from genguard.status.views.argo import ArgoHealth, argo
 from genguard.status.views.kstatus import Kstatus, kstatus
@@ -21,25 +22,7 @@ def judge_nothing(_: Mapping[str, Any]) -> None:
 
 
 _DONE: Final = "done"
-_WAITING: Final = "waiting"
-_FAILED: Final = "failed"
 _UNREADABLE: Final = "unreadable"
-_OUTCOMES: Final[Mapping[str, str]] = {
-    Kstatus.CURRENT: _DONE,
-    Kstatus.IN_PROGRESS: _WAITING,
-    Kstatus.TERMINATING: _WAITING,
-    Kstatus.FAILED: _FAILED,
-    Kstatus.UNKNOWN: _UNREADABLE,
-    ArgoHealth.HEALTHY: _DONE,
-    ArgoHealth.PROGRESSING: _WAITING,
-    ArgoHealth.DEGRADED: _FAILED,
-    ArgoHealth.SUSPENDED: "suspended",
-    ArgoHealth.UNKNOWN: _UNREADABLE,
-    Rollout.COMPLETE: _DONE,
-    Rollout.WAITING: _WAITING,
-    Rollout.FAILED: _FAILED,
-}
-"""What the answers of the tools mean, to compare them."""
 
 
 class StatusLine(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,7 +75,7 @@ class Assessment(NamedTuple):
         """
         answers = {"kstatus": self.kstatus, "Argo CD": self.argo, "kubectl": self.rollout}
         told = {tool: answer for tool, answer in answers.items() if answer is not None}
-        outcomes = {_OUTCOMES[answer] for answer in told.values()}
+        outcomes = {NAMES["outcomes"][answer] for answer in told.values()}
         is_done = self.view.ready is True and self.view.settled
         against = outcomes - {_DONE} if is_done else outcomes & {_DONE, _UNREADABLE}
         if len(outcomes) == 1 and not against:

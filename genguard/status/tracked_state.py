@@ -33,20 +33,12 @@ from genguard.objects.metadata import decode_metadata, read_owner_uid, version_n
 from genguard.status.checked_object import DEFAULT_DEADLINE
 from genguard.status.evaluate import GRACE_SECONDS, evaluate
 from genguard.status.health_rules import RuleAnswers
+from genguard.status.names import NAMES
 from genguard.status.pod_images import remember_images
 from genguard.status.pod_replacement import STOPS_WITHIN
 from genguard.status.view import Health, Past
 
-_LEFT_OUT: Final = frozenset({
-    "template", "jobTemplate", "volumeClaimTemplates",
-    "ephemeralContainers", "volumes", "imagePullSecrets",
-    "affinity", "nodeName", "nodeSelector", "tolerations", "topologySpreadConstraints",
-    "dnsConfig", "dnsPolicy", "hostNetwork", "hostname", "subdomain", "enableServiceLinks",
-    "preemptionPolicy", "priority", "priorityClassName", "schedulerName", "schedulingGates",
-    "securityContext", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds",
-})  # fmt: skip
-"""Fields of spec that no rule of status reads; they are most of a pod or pod template. What ends
-is an exception: its node, or the grace period of its pods, says for how long that is normal."""
+_UNREAD: Final = frozenset(NAMES["unread fields"])
 _UNNAMED: Final = "(named at /terminating)"
 """Instead of finalizers: what is tracked is shown to more people than that page."""
 MOST_CONDITIONS: Final = 1_000
@@ -122,11 +114,11 @@ class ObjectSnapshot:
             return msgspec.json.decode(raw)  # not an object: evaluate() reports it
         if fields is None:
             return None
-        left_out = _LEFT_OUT - ({"template"} if get(status, "terminatingReplicas") else set())
+        unread = _UNREAD - ({"template"} if get(status, "terminatingReplicas") else set())
         found = {
             key: msgspec.json.decode(value)
             for key, value in fields.items()
-            if key not in left_out and not _has_too_many_values(value)
+            if key not in unread and not _has_too_many_values(value)
         }
         if self.metadata.deletion_timestamp is not None and "nodeName" in fields:
             found["nodeName"] = "its node" if msgspec.json.decode(fields["nodeName"]) else ""

@@ -10,7 +10,7 @@ Relies   on the observedGeneration of each condition: Ready=True of another gene
 
 from typing import Final
 
-from genguard.objects.fields import ABSENT
+from genguard.objects.fields import ABSENT, text
 from genguard.status.checked_object import (
     FALSE,
     TRUE,
@@ -29,6 +29,7 @@ from genguard.status.kind_rule import (
     completed_share,
     require_at_least,
 )
+from genguard.status.names import NAMES
 from genguard.status.standard_fields import (
     current_places,
     read_health,
@@ -43,10 +44,6 @@ _DECIDING: Final = ("Ready", "Available", "Succeeded", "Complete", "Completed")
 _ENDS: Final = frozenset({"Succeeded", "Complete", "Completed"})
 _COMPLETE: Final = frozenset({"NewReplicaSetAvailable", "NewReplicationControllerAvailable"})
 """Reasons of Progressing=True that mean done (Deployment's, and those who copied it)."""
-_FAILED_PHASES: Final = frozenset({"Error", "Failed", "Failure", "Lost"})
-_WAITING_PHASES: Final = frozenset(
-    {"Creating", "Deleting", "Initializing", "Pending", "Provisioning", "Terminating", "Updating"}
-)
 _COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
 
 
@@ -125,11 +122,11 @@ def _add_deciding_condition(
 def _add_phase(obj: CheckedObject, reasons: list[Reason], unfinished: Blocks) -> bool:
     """Add a phase that is not a success; return whether it is a failure."""
     phase = obj.status.get("phase")
-    failed = isinstance(phase, str) and phase in _FAILED_PHASES
-    if failed or (isinstance(phase, str) and phase in _WAITING_PHASES):
-        blocks = Blocks.READY if failed else unfinished
+    meaning = NAMES["phases"].get(text(phase))
+    if meaning is not None:
+        blocks = Blocks.READY if meaning == "failed" else unfinished
         reasons.append(Reason("status.phase", phase, "another phase", "", blocks))
-    return failed
+    return meaning == "failed"
 
 
 def _add_unfinished(

@@ -17,27 +17,10 @@ from genguard.status.checked_object import (
     why_not_true,
 )
 from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from genguard.status.names import NAMES
 from genguard.status.pod_images import container_key
 from genguard.status.view import Blocks, Reason, short_word
 
-_BROKEN: Final = frozenset(
-    {
-        "CrashLoopBackOff",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "PostStartHookError",
-        "PreCreateHookError",
-        "PreStartHookError",
-        "RunContainerError",
-    }
-)
-"""Reasons of a waiting container that seldom pass without help (kubernetes pkg/kubelet/
-images/types.go, container/sync_result.go and kuberuntime/kuberuntime_container.go)."""
 _NOTE: Final = "its restartPolicy is not Always, so it runs to its end"
 _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _LISTS: Final = ("initContainerStatuses", "containerStatuses")
@@ -89,7 +72,7 @@ def _explain_unready(obj: CheckedObject, conditions: Conditions, blocked: Reason
         late = obj.overdue(obj.metadata.get("creationTimestamp"))
         return KindVerdict((scheduled.blocking(TRUE),), broken=late)
     waiting = list(_find_not_running(obj.status))
-    broken = any(reason.have in _BROKEN for reason in waiting)
+    broken = any(reason.have in NAMES["broken containers"] for reason in waiting)
     return KindVerdict((*waiting, blocked), broken=broken)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final
 
+from genguard.status.names import NAMES
 from genguard.status.views import rollout
 from genguard.status.views.go_values import (
     ZERO_TIME,
@@ -23,7 +24,6 @@ from genguard.status.views.go_values import (
     text,
     unix_seconds,
 )
-from genguard.status.views.rollout import Rollout
 
 
 class ArgoHealth(StrEnum):
@@ -42,6 +42,11 @@ def _healthy_if(done: bool) -> ArgoHealth:  # noqa: FBT001 - it is the question
     return ArgoHealth.HEALTHY if done else ArgoHealth.PROGRESSING
 
 
+def _named(table: str, word: str | None) -> ArgoHealth:
+    """Return the answer for a phase, or for what kubectl says; Unknown for any other word."""
+    return ArgoHealth(NAMES[f"argo {table}"].get(word or "", ArgoHealth.UNKNOWN))
+
+
 def _first_condition(status: Typed, kind: str) -> Typed:
     """Return the first condition of a type, the one that Argo CD reads; {} if there is none."""
     return next((c for c in status.get("conditions", []) if c.get("type") == kind), {})
@@ -58,23 +63,11 @@ _ANNOTATED: Final[Types] = {
 
 
 def _scaling(conditions: list[Typed]) -> ArgoHealth:
-    if any(c.get("reason") in _UNSCALABLE.get(c.get("type", ""), ()) for c in conditions):
+    unscalable = NAMES["argo unscalable"].items()
+    if any((c.get("reason"), c.get("type")) in unscalable for c in conditions):
         return ArgoHealth.DEGRADED
     scaling = (c for c in conditions if c.get("status") == "True")
     return _healthy_if(any(c.get("type") in ("AbleToScale", "ScalingLimited") for c in scaling))
-
-
-_UNSCALABLE: Final = {
-    "AbleToScale": {"FailedGetScale", "FailedUpdateScale"},
-    "ScalingActive": {
-        "FailedGetResourceMetric",
-        "FailedGetObjectMetric",
-        "FailedGetPodsMetric",
-        "FailedGetExternalMetric",
-        "FailedComputeMetricsReplicas",
-        "InvalidSelector",
-    },
-}
 
 
 def _annotated(it: Typed) -> list[Typed]:
@@ -114,18 +107,11 @@ def _pod(it: Typed) -> ArgoHealth:
         return ArgoHealth.DEGRADED
     phase = status.get("phase")
     if phase != "Running":
-        return _PHASES.get(phase, ArgoHealth.UNKNOWN)
+        return _named("Pod", phase)
     if policy == "Always":
         return _running(status)
     once = policy in ("OnFailure", "Never")
     return ArgoHealth.PROGRESSING if once else ArgoHealth.UNKNOWN
-
-
-_PHASES: Final = {
-    "Pending": ArgoHealth.PROGRESSING,
-    "Succeeded": ArgoHealth.HEALTHY,
-    "Failed": ArgoHealth.DEGRADED,
-}
 
 
 def _cannot_start(container: Typed) -> bool:
@@ -141,18 +127,10 @@ def _running(status: Typed) -> ArgoHealth:
     return ArgoHealth.DEGRADED if ended_before else ArgoHealth.PROGRESSING
 
 
-_OF_ROLLOUT: Final = {
-    Rollout.COMPLETE: ArgoHealth.HEALTHY,
-    Rollout.WAITING: ArgoHealth.PROGRESSING,
-    Rollout.FAILED: ArgoHealth.DEGRADED,
-}
-"""Argo CD has taken over what kubectl asks of these three kinds."""
-
-
 def _deployment(it: Typed) -> ArgoHealth:
     """Suspended when paused, whatever else holds."""
     is_paused = it.get("spec", {}).get("paused")
-    return ArgoHealth.SUSPENDED if is_paused else _OF_ROLLOUT[rollout.deployment(it)]
+    return ArgoHealth.SUSPENDED if is_paused else _named("rollout", rollout.deployment(it))
 
 
 def _replica_set(it: Typed) -> ArgoHealth:
@@ -219,12 +197,7 @@ def is_hook(document: Document) -> bool:
 
 
 def _claim(it: Typed) -> ArgoHealth:
-    phases = {
-        "Lost": ArgoHealth.DEGRADED,
-        "Pending": ArgoHealth.PROGRESSING,
-        "Bound": ArgoHealth.HEALTHY,
-    }
-    return phases.get(it.get("status", {}).get("phase"), ArgoHealth.UNKNOWN)
+    return _named("PersistentVolumeClaim", it.get("status", {}).get("phase"))
 
 
 def _service(it: Typed) -> ArgoHealth:
@@ -240,9 +213,9 @@ def _api_service(it: Typed) -> ArgoHealth:
 
 _TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth]]]] = {
     ("apps", "Deployment"): {"v1": _deployment},
-    ("apps", "StatefulSet"): {"v1": lambda it: _OF_ROLLOUT[rollout.stateful_set(it)]},
+    ("apps", "StatefulSet"): {"v1": lambda it: _named("rollout", rollout.stateful_set(it))},
     ("apps", "ReplicaSet"): {"v1": _replica_set},
-    ("apps", "DaemonSet"): {"v1": lambda it: _OF_ROLLOUT[rollout.daemon_set(it)]},
+    ("apps", "DaemonSet"): {"v1": lambda it: _named("rollout", rollout.daemon_set(it))},
     ("", "Service"): {"v1": _service},
     ("", "PersistentVolumeClaim"): {"v1": _claim},
     ("", "Pod"): {"v1": _pod},
@@ -261,18 +234,10 @@ def _ingress(document: Document) -> ArgoHealth:
     return _healthy_if(isinstance(balancer, list) and bool(balancer))
 
 
-_WORKFLOWS: Final = {
-    "": ArgoHealth.PROGRESSING,
-    "Pending": ArgoHealth.PROGRESSING,
-    "Running": ArgoHealth.PROGRESSING,
-    "Succeeded": ArgoHealth.HEALTHY,
-    "Failed": ArgoHealth.DEGRADED,
-    "Error": ArgoHealth.DEGRADED,
-}
 _PLAIN: Final[dict[tuple[str, str], Callable[[Document], ArgoHealth]]] = {
     ("networking.k8s.io", "Ingress"): _ingress,
-    ("argoproj.io", "Workflow"): lambda document: _WORKFLOWS.get(
-        text(document, "status", "phase"), ArgoHealth.UNKNOWN
+    ("argoproj.io", "Workflow"): lambda document: _named(
+        "Workflow", text(document, "status", "phase")
     ),
 }
 """Not converted to a Go type, in any version: a field of another type counts as absent."""
