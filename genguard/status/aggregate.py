@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from genguard.status.kinds import find_rule
 from genguard.status.standard_fields import combine
 from genguard.status.view import Blocks, Health, Reason, StatusView, remark
 
@@ -21,19 +22,6 @@ STEP: Final = " › "
 _DELETION: Final = "metadata.deletionTimestamp"
 MOST_LEAVES: Final = 5
 """Objects whose blocking reasons are listed; of the others only the number is given."""
-_REPLACE_PODS: Final = frozenset(
-    {
-        ("apps", "DaemonSet"),
-        ("apps", "Deployment"),
-        ("apps", "ReplicaSet"),
-        ("apps", "StatefulSet"),
-        ("batch", "Job"),
-        ("", "ReplicationController"),
-    }
-)
-"""Their controllers replace Failed and Succeeded pods (kubernetes pkg/controller/
-controller_utils.go:IsPodActive). A Job counts failed pods against its backoffLimit and sets a
-condition when it gives up."""
 _LAUNCHERS: Final = frozenset({("batch", "CronJob")})
 """They start children and do not depend on how these end."""
 _WORST: Final = {Health.GREEN: 0, Health.YELLOW: 1, Health.RED: 2}
@@ -108,7 +96,7 @@ def _is_ignored(parent: StatusView, child: StatusView) -> bool:
     if child.deleting:
         return True
     is_pod = child.kind == "Pod" and not child.group
-    return is_pod and child.finished and (parent.group, parent.kind) in _REPLACE_PODS
+    return is_pod and child.finished and find_rule(parent.group, parent.kind).replaces_pods
 
 
 def _add_failed_jobs(view: StatusView, children: Sequence[StatusView]) -> StatusView:

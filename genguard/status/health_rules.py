@@ -235,8 +235,7 @@ def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
         settled = own_settled is True
         key = Key.SETTLED if current and ready and not settled else key
     health, progress = values.get(Key.HEALTH), values.get(Key.PROGRESS)
-    reasons: list[Reason] = []
-    reasons += _said_beside(obj)
+    reasons = [*_said_beside(obj)]
     if failed or not (ready and settled):
         blocks = _BLOCKS[ready, settled]
         is_error = isinstance(held, NoAnswer) or isinstance(values.get(key), NoAnswer)

@@ -46,6 +46,10 @@ class KindRule(NamedTuple):
     most_pods: Callable[[CheckedObject], int | None] | None = None
     """How many pods the object may have at a time, where terminating ones are left out of account;
     None where that cannot be read."""
+    replaces_pods: bool = False
+    """Its controller replaces Failed and Succeeded pods (kubernetes pkg/controller/
+    controller_utils.go:IsPodActive). A Job counts failed pods against its backoffLimit and sets a
+    condition when it gives up."""
     decides_alone: bool = False
     """Conditions Reconciling and Stalled add nothing to its verdict: it knows of them."""
 
@@ -68,10 +72,11 @@ def require_at_least(
         reasons.append(Reason(f"status.{key}", have, str(want), note, blocks))
 
 
-def require_exactly(reasons: list[Reason], key: str, have: int, want: int, note: str = "") -> None:
-    """Append `status.replicas 4, want 3` when the counter `key` is not `want`."""
-    if have != want:
-        reasons.append(Reason(f"status.{key}", have, str(want), note))
+def require_exactly(reasons: list[Reason], want: int, note: str = "", /, **counts: int) -> None:
+    """Append `status.replicas 4, want 3` for each of these counters that is not `want`."""
+    for key, have in counts.items():
+        if have != want:
+            reasons.append(Reason(f"status.{key}", have, str(want), note))
 
 
 def completed_share(desired: int, *counts: int) -> float:

@@ -54,9 +54,8 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
     too_few = fewest is not None and replicas < fewest
     # KEP-3973, Motivation. After a scale up it is so for a moment.
     note = f"{(fewest or 0) - replicas} fewer than spec.replicas - maxUnavailable"
-    require_exactly(reasons, "replicas", replicas, desired, note if too_few else "")
-    require_exactly(reasons, "readyReplicas", ready, desired)
-    require_exactly(reasons, "availableReplicas", available, desired)
+    require_exactly(reasons, desired, note if too_few else "", replicas=replicas)
+    require_exactly(reasons, desired, readyReplicas=ready, availableReplicas=available)
     ends_later = not reasons and replacement.completes_later
     broken = False
     blocked = why_not_true(conditions, "Available", obj.generation)
@@ -122,13 +121,10 @@ def evaluate_replication_controller(obj: CheckedObject) -> KindVerdict:
 
 def _compare_replicas(obj: CheckedObject, failure_blocks: Blocks) -> KindVerdict:
     desired = obj.desired()
-    replicas = obj.count("replicas")
-    ready, available = obj.count("readyReplicas"), obj.count("availableReplicas")
+    counts = {key: obj.count(key) for key in ("replicas", "readyReplicas", "availableReplicas")}
     reasons: list[Reason] = []
-    require_exactly(reasons, "replicas", replicas, desired)
-    require_exactly(reasons, "readyReplicas", ready, desired)
-    require_exactly(reasons, "availableReplicas", available, desired)
-    share = completed_share(desired, ready, available)
+    require_exactly(reasons, desired, **counts)
+    share = completed_share(desired, counts["readyReplicas"], counts["availableReplicas"])
     failure = read_conditions(obj).true("ReplicaFailure")
     if failure is None:
         return KindVerdict(reasons, progress=share)
@@ -141,8 +137,7 @@ def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
     desired = obj.desired()
     replicas, ready = obj.count("replicas"), obj.count("readyReplicas")
     reasons: list[Reason] = []
-    require_exactly(reasons, "replicas", replicas, desired)
-    require_exactly(reasons, "readyReplicas", ready, desired)
+    require_exactly(reasons, desired, replicas=replicas, readyReplicas=ready)
     if obj.status.get("availableReplicas") is not None:
         available = obj.count("availableReplicas")
         require_at_least(reasons, "availableReplicas", available, desired, Blocks.SETTLED)
@@ -162,7 +157,7 @@ def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
         require_at_least(reasons, "updatedReplicas", updated, wanted)
         return KindVerdict(reasons, progress=min(share, completed_share(wanted, updated)))
     current = obj.count("currentReplicas")
-    require_exactly(reasons, "currentReplicas", current, desired)
+    require_exactly(reasons, desired, currentReplicas=current)
     if now != then and not reasons:
         reasons.append(Reason("status.currentRevision", "different", "status.updateRevision"))
     return KindVerdict(reasons, progress=completed_share(desired, ready, max(updated, current)))
@@ -177,8 +172,7 @@ def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
     desired, updated = obj.count("desiredNumberScheduled"), obj.count("updatedNumberScheduled")
     ready, available = obj.count("numberReady"), obj.count("numberAvailable")
     reasons: list[Reason] = []
-    require_exactly(reasons, "numberReady", ready, desired)
-    require_exactly(reasons, "numberAvailable", available, desired)
+    require_exactly(reasons, desired, numberReady=ready, numberAvailable=available)
     if obj.inner("spec", "updateStrategy").get("type") != "OnDelete":
         require_at_least(reasons, "updatedNumberScheduled", updated, desired)
         return KindVerdict(reasons, progress=completed_share(desired, updated, ready, available))
@@ -233,7 +227,9 @@ def _progress(obj: CheckedObject) -> float | None:
     return completed_share(obj.desired("completions"), obj.count("succeeded"))
 
 
-_COUNTED: Final = KindRule(evaluate_stateful_set, always_observed=True, counts_replicas=True)
+_COUNTED: Final = KindRule(
+    evaluate_stateful_set, always_observed=True, counts_replicas=True, replaces_pods=True
+)
 RULES: Final[KindRules] = {
     ("", "ReplicationController"): _COUNTED._replace(evaluate=evaluate_replication_controller),
     ("apps", "DaemonSet"): _COUNTED._replace(evaluate=evaluate_daemon_set),
@@ -245,5 +241,5 @@ RULES: Final[KindRules] = {
     ),
     ("apps", "StatefulSet"): _COUNTED,
     ("batch", "CronJob"): KindRule(evaluate_cron_job, status_unwritten=True),
-    ("batch", "Job"): KindRule(evaluate_job),
+    ("batch", "Job"): KindRule(evaluate_job, replaces_pods=True),
 }
