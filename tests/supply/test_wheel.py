@@ -62,7 +62,7 @@ def built(both: dict[str, Built], request: pytest.FixtureRequest) -> Built:
 
 
 def test_it_holds_every_module_table_manifest_runbook_and_page(built: Built) -> None:
-    kinds = {".py", ".typed", ".json", ".yaml", ".md", ".html", ".css", ".js", ".svg"}
+    kinds = {".py", ".typed", ".json", ".yaml", ".lua", ".md", ".html", ".css", ".js", ".svg"}
     expected = {
         name
         for package in built.packages

@@ -23,12 +23,16 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import StrEnum
+from importlib import resources
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
 from aiohttp import web
 from cachetools import TLRUCache
+
+from genguard.formats.documents import load_document
 
 ALLOWED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 10.0
@@ -36,6 +40,11 @@ MOST_KEPT: Final = 1_000
 _HOST: Final = re.compile(r"(?:\[([^]]+)\]|([^:\[@]+))(?::[0-9]*)?")
 MOST_ASKED: Final = 4
 """Questions at once: clients with made-up tokens must not have genguard flood the API server."""
+REFUSALS: Final = msgspec.convert(
+    load_document(resources.files(__package__).joinpath("refusals.yaml").read_bytes()),
+    dict[str, str],
+)
+"""What is told who is refused, by why."""
 
 
 class Part(StrEnum):
@@ -69,11 +78,11 @@ async def within_host(request: web.BaseRequest, part: Part) -> Refusal | None:
     transport = request.transport
     ends = transport and map(transport.get_extra_info, ("peername", "sockname"))
     if not ends or not all(isinstance(end, tuple) and is_loopback(end[0]) for end in ends):
-        return Refusal(403, _ELSEWHERE)
+        return Refusal(403, REFUSALS["elsewhere"])
     host = _HOST.fullmatch(request.headers.get("Host", ""))
     # That it can only mean this host: RFC 6761 section 6.3 of `localhost`.
     is_own = host is not None and is_loopback(host[1] or host[2])
-    return None if is_own else Refusal(403, _OTHER_NAME)
+    return None if is_own else Refusal(403, REFUSALS["other name"])
 
 
 def bearer(authorization: str) -> str:
@@ -104,37 +113,10 @@ def is_loopback(text: str) -> bool:
     return address.is_loopback
 
 
-_ELSEWHERE: Final = """\
-genguard: findings, objects and the dashboard are shown within this host alone.
-
-They name objects, webhooks and users, and this connection comes from elsewhere.
-
-In a cluster:  kubectl -n genguard-system port-forward deployment/genguard 8080
-               and then http://localhost:8080
-For others:    genguard serve --ops-auth kubernetes, or --ops-auth token-file=FILE
-"""
-_OTHER_NAME: Final = """\
-genguard: this name is not one of this host.
-
-A page of another site could otherwise read what is shown here.
-Dial http://localhost or http://127.0.0.1, with the same port.
-"""
-_TAKES_ONE: Final = """\
-genguard: this takes a token.
-
-Programs:  Authorization: Bearer TOKEN
-Browsers:  any user name, and the token as password
-
-With --ops-auth kubernetes it is a token of the cluster, such as
-  kubectl -n NAMESPACE create token SERVICEACCOUNT
-of somebody who may get the non-resource URL /genguard (for /metrics: /metrics).
-With --ops-auth token-file=FILE it is what the file holds.
-"""
-
-
 _NONE: Final = Refusal(200, "")
-_UNREACHED: Final = Refusal(503, "genguard: the API server, which knows tokens, does not answer.\n")
-_UNKNOWN: Final = Refusal(401, "genguard: the cluster does not know this token.\n", asks=True)
+_NO_TOKEN: Final = Refusal(401, REFUSALS["takes a token"], asks=True)
+_UNREACHED: Final = Refusal(503, REFUSALS["unreached"])
+_UNKNOWN: Final = Refusal(401, REFUSALS["unknown"], asks=True)
 
 
 Review = Callable[[str, str, str], Awaitable[tuple[str, bool] | None]]
@@ -177,19 +159,13 @@ class ReviewedTokens:
             return _NONE
         if not user:
             return _UNKNOWN
-        return Refusal(
-            403,
-            f"genguard: {user} may not get the non-resource URL {part}.\n\n"
-            "Who may grant it:\n"
-            f"  kubectl create clusterrole genguard-view --verb=get --non-resource-url={part}\n"
-            "  kubectl create clusterrolebinding NAME --clusterrole=genguard-view --user=USER\n",
-        )
+        return Refusal(403, REFUSALS["not allowed"].format(user=user, part=part))
 
 
 SHORTEST_TOKEN: Final = 16
 """Characters; shorter ones can be tried out."""
 _MOST_BYTES: Final = 8_192
-_WRONG: Final = Refusal(401, "genguard: this is not the token.\n", asks=True)
+_WRONG: Final = Refusal(401, REFUSALS["wrong"], asks=True)
 
 
 class BadTokenFileError(ValueError):
@@ -236,6 +212,6 @@ def by_token(tokens: Tokens) -> Access:
     async def refuses(request: web.BaseRequest, part: Part) -> Refusal | None:
         token = bearer(request.headers.get("Authorization", ""))
         # Without one, in UTF-8, the refusal says which kinds there are.
-        return await tokens.refuses(token, part) if token else Refusal(401, _TAKES_ONE, asks=True)
+        return await tokens.refuses(token, part) if token else _NO_TOKEN
 
     return refuses

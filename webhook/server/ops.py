@@ -11,7 +11,7 @@ from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from webhook.server.access import Access, Part
+from webhook.server.access import REFUSALS, Access, Part
 from webhook.server.connection import connection_of
 from webhook.tasks.threads import in_thread
 
@@ -30,11 +30,6 @@ SECURITY: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_CROWDED: Final = """\
-genguard: too many connections to the ops port are being answered already; try again.
-
-Only /livez and /readyz are answered now. Close dashboards that nobody looks at.
-"""
 _CHALLENGES: Final = ('Bearer realm="genguard"', 'Basic realm="genguard", charset="UTF-8"')
 
 
@@ -85,7 +80,8 @@ def _guard(access: Access) -> Middleware:
         if request.path in _OPEN:
             return None
         if connection_of(request).is_spare:
-            crowded = web.Response(status=503, text=_CROWDED, headers={"Retry-After": "2"})
+            text, headers = REFUSALS["crowded"], {"Retry-After": "2"}
+            crowded = web.Response(status=503, text=text, headers=headers)
             crowded.force_close()
             return crowded
         part = Part.METRICS if request.path == _METRICS else Part.OBSERVED

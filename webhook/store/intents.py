@@ -18,6 +18,7 @@ from collections import Counter, deque
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
+from importlib import resources
 from typing import Any, Final
 
 import msgspec
@@ -33,20 +34,10 @@ LARGEST_VALUE: Final = 1024 * 1024
 MOST_UNSENT: Final = 5_000
 """Commands that wait to be sent; further ones are dropped and counted."""
 _MOST_AT_ONCE: Final = 500
-_PUT: Final = """\
-local before = redis.call('GET', KEYS[1])
-local value = '0' .. ARGV[1]
-if before and before:sub(1, 1) == '0' and before ~= value then value = '0' end
-redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
-"""
-_ASK: Final = """\
-local known = redis.call('GET', KEYS[1])
-if not known or #known > tonumber(ARGV[2]) then return false end
-if known:sub(1, 1) == '0' then
-  redis.call('SET', KEYS[1], '1' .. known:sub(2), 'PX', ARGV[1])
-end
-return known:sub(2)
-"""
+_PUT, _ASK = (
+    resources.files(__package__).joinpath(script).read_text("ascii")
+    for script in ("put_intent.lua", "ask_intent.lua")
+)
 _decoder: Final = msgspec.msgpack.Decoder(Intended)
 _UNUSED: Final = ("unreadable", "unfit")
 
