@@ -47,6 +47,15 @@ class KstatusInput(NamedTuple):
     at: float
     """Now, in Unix seconds."""
 
+    @property
+    def wanted(self) -> int:
+        """`spec.replicas`, which is 1 by default."""
+        return number(self.document, "spec", "replicas", default=1)
+
+    def count(self, name: str) -> int:
+        """Return a number of `status`."""
+        return number(self.document, "status", name)
+
     def has(self, kind: str, status: str) -> bool:
         """Whether any condition of that type has that status."""
         return any(c.get("type") == kind and c.get("status") == status for c in self.conditions)
@@ -70,12 +79,9 @@ def _deployment(it: KstatusInput) -> Kstatus:
         c.get("status") == "True" and c.get("reason") == "NewReplicaSetAvailable"
         for c in progressing
     )
-    wanted = number(it.document, "spec", "replicas", default=1)
-    updated = number(it.document, "status", "updatedReplicas")
     return _current_if(
-        number(it.document, "status", "replicas") == wanted
-        and wanted <= updated <= number(it.document, "status", "availableReplicas")
-        and wanted <= number(it.document, "status", "readyReplicas")
+        it.count("replicas") == it.wanted <= it.count("readyReplicas")
+        and it.wanted <= it.count("updatedReplicas") <= it.count("availableReplicas")
         and finished
         and it.has("Available", "True")
     )
@@ -85,35 +91,22 @@ def _replica_set(it: KstatusInput) -> Kstatus:
     """InProgress while a replica cannot be created, whatever the counters are."""
     if it.has("ReplicaFailure", "True"):
         return Kstatus.IN_PROGRESS
-    wanted = number(it.document, "spec", "replicas", default=1)
-    counts = ("fullyLabeledReplicas", "availableReplicas", "readyReplicas")
-    return _current_if(
-        all(wanted <= number(it.document, "status", count) for count in counts)
-        and number(it.document, "status", "replicas") <= wanted
-    )
+    counts = map(it.count, ("fullyLabeledReplicas", "availableReplicas", "readyReplicas"))
+    return _current_if(it.count("replicas") <= it.wanted <= min(counts))
 
 
 def _stateful_set(it: KstatusInput) -> Kstatus:
     """Always Current with OnDelete; with a partition the revisions are not compared."""
     if text(it.document, "spec", "updateStrategy", "type") == "OnDelete":
         return Kstatus.CURRENT
-    wanted = number(it.document, "spec", "replicas", default=1)
-    if number(it.document, "status", "replicas") != wanted:
-        return Kstatus.IN_PROGRESS
-    if number(it.document, "status", "readyReplicas") < wanted:
+    if it.count("replicas") != it.wanted or it.count("readyReplicas") < it.wanted:
         return Kstatus.IN_PROGRESS
     strategy = ("spec", "updateStrategy", "rollingUpdate", "partition")
     partition = number(it.document, *strategy, default=-1)
     if partition != -1:
-        return _current_if(
-            number(it.document, "status", "updatedReplicas") >= wrap(wanted - partition, 64)
-        )
-    current, update = (
-        text(it.document, "status", name) for name in ("currentRevision", "updateRevision")
-    )
-    return _current_if(
-        number(it.document, "status", "currentReplicas") >= wanted and current == update
-    )
+        return _current_if(it.count("updatedReplicas") >= wrap(it.wanted - partition, 64))
+    revisions = {text(it.document, "status", f"{one}Revision") for one in ("current", "update")}
+    return _current_if(it.count("currentReplicas") >= it.wanted and len(revisions) == 1)
 
 
 def _daemon_set(it: KstatusInput) -> Kstatus:
@@ -123,9 +116,7 @@ def _daemon_set(it: KstatusInput) -> Kstatus:
             return Kstatus.IN_PROGRESS
     desired = number(it.document, "status", "desiredNumberScheduled", default=-1)
     counts = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
-    return _current_if(
-        desired != -1 and all(desired <= number(it.document, "status", count) for count in counts)
-    )
+    return _current_if(desired != -1 and all(desired <= it.count(one) for one in counts))
 
 
 SCHEDULE_WINDOW: Final = 15.0
