@@ -48,7 +48,7 @@ from genguard.detection.finding import FoundObject
 from genguard.objects.fields import ABSENT, get
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
-from webhook.cluster.discovery import collection_path
+from webhook.cluster.discovery import path_if_served
 from webhook.cluster.following import ADMISSION, POLICY_PLURALS
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there, unreached
 from webhook.cluster.tracing import configurations
@@ -101,7 +101,7 @@ async def read_admission(rest: Rest, acting: Rest, conditions: Conditions) -> Ad
     others = {one.name: one for one in read_configurations(documents) if not one.phase}
     found = []
     for plural in POLICY_PLURALS.values():  # an API server may have none
-        path = await if_there(collection_path(rest, f"{plural}.{ADMISSION}"))
+        path = await path_if_served(rest, f"{plural}.{ADMISSION}")
         if path is not None:
             found += await rest.list_all(path)
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

@@ -266,14 +266,8 @@ class Rechecking:
 
 
 def _facts(one: FindingState) -> dict[str, Any]:
-    where = one.object
-    return {
-        "finding": one.id,
-        "group": where.group,
-        "resource": where.resource,
-        "namespace": where.namespace,
-        "name": where.name,
-    }
+    names = ("group", "resource", "namespace", "name")
+    return {"finding": one.id, **{name: getattr(one.object, name) for name in names}}
 
 
 def repair_patch(damage: Damage, stored: Stored) -> Operations | None:
