@@ -84,28 +84,22 @@ class ObjectSnapshot:
     def decode(self) -> dict[str, Any]:
         """Return the object as evaluate() needs it, without the fields that no rule reads."""
         known = self.metadata
-        metadata: dict[str, Any] = {}
-        document: dict[str, Any] = {
+        owner = known.controller.kind if self._kind == "Pod" else ""
+        status: Any = None if self._status is None else _decode_status(self._status)
+        return {
             "apiVersion": self._api_version,
             "kind": self._kind,
-            "metadata": metadata,
+            "metadata": {
+                "generation": None if known.generation is msgspec.UNSET else known.generation,
+                "creationTimestamp": known.creation_timestamp,
+                "deletionTimestamp": known.deletion_timestamp,
+                "deletionGracePeriodSeconds": known.deletion_grace_period_seconds,
+                "finalizers": [_UNNAMED] if known.finalizers else [],
+                "ownerReferences": [{"kind": owner, "controller": True}] if owner else [],
+            },
+            "spec": None if self._spec is None else self._decode_spec(self._spec, status),
+            "status": status,
         }
-        if known.generation is not msgspec.UNSET:
-            metadata["generation"] = known.generation
-        if known.creation_timestamp is not None:
-            metadata["creationTimestamp"] = known.creation_timestamp
-        if known.deletion_timestamp is not None:
-            metadata["deletionTimestamp"] = known.deletion_timestamp
-            metadata["deletionGracePeriodSeconds"] = known.deletion_grace_period_seconds
-            metadata["finalizers"] = [_UNNAMED] if known.finalizers else []
-        if self._kind == "Pod" and known.controller.kind:
-            metadata["ownerReferences"] = [{"kind": known.controller.kind, "controller": True}]
-        status: Any = None if self._status is None else _decode_status(self._status)
-        if self._spec is not None:
-            document["spec"] = self._decode_spec(self._spec, status)
-        if self._status is not None:
-            document["status"] = status
-        return document
 
     def _decode_spec(self, raw: msgspec.Raw, status: Any) -> Any:
         try:
