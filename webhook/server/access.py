@@ -23,16 +23,14 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import StrEnum
-from importlib import resources
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
 from aiohttp import web
 from cachetools import TLRUCache
 
-from genguard.formats.documents import load_document
+from genguard.shipped import shipped
 
 ALLOWED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 10.0
@@ -40,10 +38,7 @@ MOST_KEPT: Final = 1_000
 _HOST: Final = re.compile(r"(?:\[([^]]+)\]|([^:\[@]+))(?::[0-9]*)?")
 MOST_ASKED: Final = 4
 """Questions at once: clients with made-up tokens must not have genguard flood the API server."""
-REFUSALS: Final = msgspec.convert(
-    load_document(resources.files(__package__).joinpath("refusals.yaml").read_bytes()),
-    dict[str, str],
-)
+REFUSALS: Final = shipped("webhook.server", "refusals.yaml", dict[str, str])
 """What is told who is refused, by why."""
 
 

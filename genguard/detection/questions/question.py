@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib import resources
 from math import inf
 from typing import Any, ClassVar, Final
 
@@ -18,8 +17,8 @@ from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.values import Digest
 from genguard.detection.write import Requester, Write
-from genguard.formats.documents import load_document
 from genguard.objects.fields import Path
+from genguard.shipped import shipped
 
 
 class Declared(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
@@ -36,10 +35,9 @@ class Declared(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True
     worst: Severity = Severity.CRITICAL
 
 
-_TABLE: Final = resources.files("genguard.detection").joinpath("findings.yaml")
+_TABLE: Final = shipped("genguard.detection", "findings.yaml", dict[str, dict[str, Any]])
 DECLARED: Final = {
-    name: msgspec.convert({"name": name, **fields}, Declared)
-    for name, fields in load_document(_TABLE.read_bytes()).items()
+    name: msgspec.convert({"name": name, **fields}, Declared) for name, fields in _TABLE.items()
 }
 
 
