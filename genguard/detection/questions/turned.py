@@ -57,6 +57,8 @@ _UNLIKE: Final = 10.0
 """Who adds so many times what the other adds does not count the same."""
 _CHANGES_OF_HANDS: Final = 3
 """Of A, B, A, B: mine, yours, mine again, and yours again."""
+_TURNS_OF_SLOW: Final = 6
+"""Of a fight these are as many signs as make a loop, however far apart they are."""
 
 
 class Turn(NamedTuple):
@@ -185,15 +187,23 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         is_meant = not (one.added or one.removed) if part is OSCILLATION else not one.holds_time
         if is_meant and who is not WEBHOOK:
             meant.setdefault(part, []).append(one)
-    slow = past.slow
+    slow = _slow(write, past)
+    latest = slow[-_TURNS_OF_SLOW:]
+    is_slow = len(latest) == _TURNS_OF_SLOW and write.time - latest[0].time > _HASTE_SECONDS
     for part, changes in meant.items():
         seconds = _SECONDS_OF_STATUS if part is OSCILLATION else _SECONDS
         recent = [one for one in past.stored if one.time >= write.time - seconds]
-        found = [*_fight(part, write, changes, recent)]
+        found = [*_fight(part, write, changes, slow, is_slow=True)] if is_slow else []
+        found = found or [*_fight(part, write, changes, recent)]
         found = found or [*_alone(part, write, changes, recent, past)]
-        if not found and slow and slow[-1] is write and write.time - slow[0].time > seconds:
+        if not (found or is_slow) and slow and write.time - slow[0].time > seconds:
             found = [*_fight(part, write, changes, slow, is_slow=True)]
         yield from found
+
+
+def _slow(write: Write, past: ObjectHistory) -> Sequence[Write]:
+    """Return the turns of the last days, if this write is the newest of them."""
+    return past.slow if past.slow and past.slow[-1] is write else ()
 
 
 _PARTS: Final[dict[Token, Declared]] = {"status": OSCILLATION, "metadata": METADATA}
@@ -227,7 +237,8 @@ def _fight(
     if not fought:
         return
     newest = write.requester
-    pauses = [b.time - a.time for some in turns.values() for a, b in pairwise(some) if is_slow]
+    latest = [turns[one.key][-_CHANGES_OF_HANDS - 1 :] for one in fought if is_slow]
+    pauses = [b.time - a.time for some in latest for a, b in pairwise(some)]
     others = {one.writer: one for change in fought for one in found[change.key]}
     others.pop(newest.writer, None)
     requesters = (newest, *others.values())
