@@ -45,7 +45,7 @@ MOST_BYTES_OF_PLACES: Final = 3 * 1024 * 1024
 MOST_USERS: Final = 2_000
 _MOST_AT_ONCE: Final = 40
 """Deletions of one place that no creation has followed yet."""
-_COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
+COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
 """Deletes what has no owner any more. Where it does so by turns, the creator names a bad owner."""
 _NODES: Final = ("", "nodes")
 _ACCOUNT: Final = "system:serviceaccount:"
@@ -264,7 +264,7 @@ def _is_node(where: ObjectKey | JoinKey) -> bool:
 
 def _recreated(life: _Life) -> Answers:
     creator, deleter = life.creator.requester, life.deleter.requester
-    is_collected = deleter.user == _COLLECTOR
+    is_collected = deleter.user == COLLECTOR
     # The garbage collector comes when it has time. The same owner each time says enough.
     is_steady = _are_alike(life.gaps) and (is_collected or _are_alike(life.lives))
     if life.turns < life.least or not is_steady:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from genguard.detection.changes import OFF, Change
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS, FINALIZERS, OWNERS
+from genguard.detection.questions.lives import COLLECTOR
 from genguard.detection.questions.question import (
     DECLARED,
     Answers,
@@ -265,7 +266,9 @@ def _is_timetable(turns: Sequence[Turn]) -> bool:
     return all(median(some) > _TIMETABLE_SECONDS for some in waits.values())
 
 
-def _waits(turns: Sequence[Turn], side: Callable[[Turn], Any]) -> defaultdict[Any, list[float]]:
+def _waits(
+    turns: Sequence[Turn | Write], side: Callable[[Any], Any]
+) -> defaultdict[Any, list[float]]:
     """Return how many seconds after the other side each side comes."""
     waits: defaultdict[Any, list[float]] = defaultdict(list)
     for before, one in pairwise(turns):
@@ -424,33 +427,41 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for an item that is taken out of a list, as others of its sort were before.
 
     Each has a name of its own (a new Secret, finalizer or owner each time), so that no leaf ever
-    turns back.
+    turns back. The garbage collector takes out owners that are gone: so ends a life of these.
+    Over days it is told as info, and where items come sooner than they go: else they may be tasks.
     """
-    user = write.requester.user
+    user, slow = write.requester.user, _slow(write, past)
+    hour = [one for one in past.stored if one.time >= write.time - _SECONDS]
+    waits = _waits(slow, lambda one: one.requester.user == user)
+    is_slow = len(waits) == _TWO and median(waits[False]) < median(waits[True])
     for gone in (*write.content.admitted, *write.metadata.admitted):
-        at = _list_of(gone) if gone.removed else ()
-        if not at:
+        at = _list_of(gone) if gone.removed and user != COLLECTOR else ()
+        found = [_adders(at, some, user) for some in (hour, slow if is_slow else ()) if at]
+        if not any(found):
             continue
-        is_metadata = at[0] == "metadata"
-        recent = [
-            (one, change)
-            for one in past.stored
-            if one.time >= write.time - _SECONDS
-            for change in (one.metadata if is_metadata else one.content).admitted
-            if _list_of(change) == at
-        ]
-        added = {x.key: y.requester for y, x in recent if x.added and y.requester.user != user}
-        out = [x.key for one, x in recent if x.removed and one.requester.user == user]
-        others = dict.fromkeys(added[key] for key in out if key in added)
-        if len(added.keys() & out) >= _ITEMS:
-            users = " and ".join(sorted({one.user for one in others}))
-            said = (
-                f"{user} takes what {users} adds out of {to_field_path(at)}, another item each time"
-            )
-            requesters = write.requester, *others
-            found = METADATA if is_metadata else SPEC
-            yield signal(found, write, Blame.REQUESTER, [gone], said, requesters=requesters)
-            return
+        others = found[0] or found[1]
+        users = " and ".join(sorted({one.user for one in others}))
+        said = f"{user} takes what {users} adds out of {to_field_path(at)}, another item each time"
+        part = METADATA if at[0] == "metadata" else SPEC
+        more = {"minor": not found[0], "pace": 0.0 if found[0] else max(waits[True])}
+        who = write.requester, *others
+        yield signal(part, write, Blame.REQUESTER, [gone], said, requesters=who, **more)
+        return
+
+
+def _adders(at: Path, writes: Sequence[Write], user: str) -> Collection[Requester]:
+    """Return the others whose items a user has taken out of a list, if often enough."""
+    changed = [
+        (one, change)
+        for one in writes
+        for change in (one.metadata if at[0] == "metadata" else one.content).admitted
+        if _list_of(change) == at
+    ]
+    added = {x.key: y.requester for y, x in changed if x.added and y.requester.user != user}
+    out = {x.key for one, x in changed if x.removed and one.requester.user == user} & added.keys()
+    return (
+        dict.fromkeys(one for key, one in added.items() if key in out) if len(out) >= _ITEMS else {}
+    )
 
 
 def _list_of(name: Change) -> Path:
