@@ -185,7 +185,7 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
     meant: dict[Declared, list[Change]] = {}
     for one, who in turned(write):
         part = _PARTS.get(one.key[0], SPEC)
-        is_meant = not (one.added or one.removed) if part is OSCILLATION else not one.holds_time
+        is_meant = not _is_of_place(one, write) if part is OSCILLATION else not one.holds_time
         if is_meant and who is not WEBHOOK:
             meant.setdefault(part, []).append(one)
     slow = _slow(write, past)
@@ -200,6 +200,18 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         if not (found or is_slow) and slow and write.time - slow[0].time > seconds:
             found = [*_fight(part, write, changes, slow, is_slow=True)]
         yield from found
+
+
+def _is_of_place(change: Change, write: Write) -> bool:
+    """Whether a leaf came, went, or is at another position of a list that grew or shrank."""
+    if change.added or change.removed:
+        return True
+    at = next((n for n, one in enumerate(change.key) if isinstance(one, int)), len(change.key))
+    same = change.key[:at], change.key[at + 1 :]
+    beside = [x for x in write.content.admitted if (x.key[:at], x.key[at + 1 :]) == same]
+    resized = any(one.added or one.removed for one in beside)
+    moved = any(x.before == change.after or x.after == change.before for x in beside)
+    return resized and moved
 
 
 def _slow(write: Write, past: ObjectHistory) -> Sequence[Write]:
