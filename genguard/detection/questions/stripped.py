@@ -39,13 +39,17 @@ _FEW: Final = 2
 """Fields of an item of which one is chosen: a variable with its name and one source."""
 
 
-def _taken(write: Write) -> Iterator[tuple[str, str, bool]]:
-    """Yield what webhooks took away of what is asked for.
+def _taken(write: Write, *, again: bool) -> Iterator[tuple[str, str, bool]]:
+    """Yield what webhooks took away of what is asked for; or reinvoked ones, of what was added too.
 
     Pointers, as they are and of any item, and whether it may have been replaced. Of a creation what
     is gone as a whole is one field. Positions in a list say nothing where something came in.
     """
-    asked, made = write.content.requested or (), write.content.webhook or ()
+    asked, made = (*(write.content.requested or ()),), (*(write.content.webhook or ()),)
+    if again:
+        asked, made = (*asked, *made), (*write.content.reinvocation,)
+    if not made:
+        return
     lost = {x.key: x.pointer for x in made if x.removed and x.before not in _NOTHING}
     wanted = {one.key for one in asked if one.after is not None}
     there = {one.key for one in made if not one.removed}
@@ -89,24 +93,26 @@ class Stripped(Question):
         self.joined = (self._created,)
 
     def _updated(self, write: Write, _: ObjectHistory) -> Answers:
-        if write.content.webhook and not write.subresource:
+        if not write.subresource:
             yield from self._strips(write, hash(name_of(write.object)))
+            yield from self._strips(write, hash(name_of(write.object)), again=True)
 
     def _created(self, write: Write, _: Fact) -> Answers:
-        if write.operation is Operation.CREATE and write.content.webhook:
+        if write.operation is Operation.CREATE:
             yield from self._strips(write, hash(write.time))
+            yield from self._strips(write, hash(write.time), again=True)
 
-    def _strips(self, write: Write, which: int) -> Answers:
+    def _strips(self, write: Write, which: int, *, again: bool = False) -> Answers:
         """Tell what webhooks take away, at once where their API is too old to know it.
 
         A policy takes away what it forbids, which is told once. A refused write is joined twice.
 
-        which  the object, or the creation
+        which  the object, or the creation; again: by those that were reinvoked
         """
         told: dict[str, str] = {}
         versions: set[str] = set()
         is_minor = True
-        for pointer, field, may_be_replaced in _taken(write):
+        for pointer, field, may_be_replaced in _taken(write, again=again):
             known = self._stripped.get((write.kind, field)) or ()
             is_first, of_kind = not known, first_version(*write.kind[:2], "")
             since = first_version(*write.kind[:2], field)
@@ -117,7 +123,7 @@ class Stripped(Question):
                 continue
             known = known if which in known else (*known, which)[-_LEAST:]
             self._stripped.put((write.kind, field), known)
-            names, _ = write.called.about((pointer,), again=False)
+            names, _ = write.called.about((pointer,), again=again)
             by_policy = bool(names) and all(map(is_policy, names))
             if is_first if by_policy else since or len(known) >= _LEAST:
                 is_minor = is_minor and by_policy
@@ -125,10 +131,11 @@ class Stripped(Question):
                 versions |= {since} if since else set()
         if told:
             fields = [*dict.fromkeys(told.values())]
-            said = f"another webhook removes {listed(fields, 3)}, which {write.requester.user} sets"
+            setter = write.requester.user + (" or another one" if again else "")
+            said = f"another webhook removes {listed(fields, 3)}, which {setter} sets"
             evidence: dict[str, object] = {"fields": fields}
             if versions:
                 evidence["since"] = since = max(versions, key=lambda one: (len(one), one))
                 said += f"; it is built with an API older than Kubernetes {since}"
             more = {"minor": is_minor, "evidence": evidence, "pace": _SECONDS_STRIPPED}
-            yield signal(STRIPPED, write, Blame.OTHERS, told, said, **more)
+            yield signal(STRIPPED, write, Blame.OTHERS, told, said, reinvoked=again, **more)

@@ -56,7 +56,7 @@ class Story:
     base        upon which version it is written
     names       the version that the request names, where it is another one
     creates     a uid, and perhaps more metadata: an object is created in place of the update; a
-                list takes turns. `left` and `refused` as above
+                list takes turns. `left`, `again` and `refused` as above
     deletes     the same, of a deletion; `state` are the other fields of what is deleted
 
     "$generation" is the generation that is stored, "$before" one less, "$n" the number of the
@@ -152,7 +152,9 @@ class Story:
         metadata = {"uid": f"uid-{number}", **step["creates"]}
         asked = {"metadata": metadata, "spec": {"a": 1}, **step["asks"]}
         left = _changed(asked, step.get("left", {}))
-        phases = [(INTENT, asked), (MUTATE, left), (OUTCOME, left)]
+        last = _changed(left, step.get("again", {}))
+        again = [(MUTATE, last)] if "again" in step else []
+        phases = [(INTENT, asked), (MUTATE, left), *again, (OUTCOME, last)]
         phases = [
             (phase, new) for phase, new in phases if phase is not INTENT or "unseen" not in step
         ]
