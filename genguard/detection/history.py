@@ -251,7 +251,7 @@ class History:
             self.leaves -= oldest.leaves
 
     def _add_slow(self, name: str, write: Write) -> tuple[Write, ...]:
-        """Remember a write that is known to have been stored; return what is known with it."""
+        """Remember a write that is known to have been stored; return the turns that it ends."""
         writer, slow = self._slow.get(name) or _NEVER_WRITTEN
         user = write.requester.user
         leaves = _leaves_of(write) if slow or writer not in {"", user} else set[Path]()
@@ -262,7 +262,7 @@ class History:
             slow = (*kept[1 - SLOW_WRITES_OF_AN_OBJECT :], write)
         size = sum([one.records + one.leaves for one in slow])
         self._slow.put(name, (user, slow), size)
-        return slow
+        return slow if slow and slow[-1] is write else ()
 
     def _forget_leaves_but_of(self, name: str, past: ObjectHistory) -> None:
         """Forget the leaves that are over the bound, never those of the object just written."""

@@ -89,18 +89,14 @@ class Stripped(Question):
             _MOST_STRIPPED
         )
         """By kind and field: some of the objects, and of the creations, without it."""
-        self.seen = (self._updated,)
-        self.joined = (self._created,)
+        self.seen = self.joined = (self._written,)
 
-    def _updated(self, write: Write, _: ObjectHistory) -> Answers:
-        if not write.subresource:
-            yield from self._strips(write, hash(name_of(write.object)))
-            yield from self._strips(write, hash(name_of(write.object)), again=True)
-
-    def _created(self, write: Write, _: Fact) -> Answers:
-        if write.operation is Operation.CREATE:
-            yield from self._strips(write, hash(write.time))
-            yield from self._strips(write, hash(write.time), again=True)
+    def _written(self, write: Write, about: ObjectHistory | Fact) -> Answers:
+        is_creation = write.operation is Operation.CREATE
+        which = hash(write.time) if is_creation else hash(name_of(write.object))
+        if is_creation is isinstance(about, Fact) and not write.subresource:
+            yield from self._strips(write, which)
+            yield from self._strips(write, which, again=True)
 
     def _strips(self, write: Write, which: int, *, again: bool = False) -> Answers:
         """Tell what webhooks take away, at once where their API is too old to know it.

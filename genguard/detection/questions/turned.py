@@ -188,7 +188,7 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         is_meant = not _is_of_place(one, write) if part is OSCILLATION else not one.holds_time
         if is_meant and who is not WEBHOOK:
             meant.setdefault(part, []).append(one)
-    slow = _slow(write, past)
+    slow = past.slow
     latest = slow[-_TURNS_OF_SLOW:]
     is_slow = len(latest) == _TURNS_OF_SLOW and write.time - latest[0].time > _HASTE_SECONDS
     for part, changes in meant.items():
@@ -212,11 +212,6 @@ def _is_of_place(change: Change, write: Write) -> bool:
     resized = any(one.added or one.removed for one in beside)
     moved = any(x.before == change.after or x.after == change.before for x in beside)
     return resized and moved
-
-
-def _slow(write: Write, past: ObjectHistory) -> Sequence[Write]:
-    """Return the turns of the last days, if this write is the newest of them."""
-    return past.slow if past.slow and past.slow[-1] is write else ()
 
 
 _PARTS: Final[dict[Token, Declared]] = {"status": OSCILLATION, "metadata": METADATA}
@@ -442,7 +437,7 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     turns back. The garbage collector takes out owners that are gone: so ends a life of these.
     Over days it is told as info, and where items come sooner than they go: else they may be tasks.
     """
-    user, slow = write.requester.user, _slow(write, past)
+    user, slow = write.requester.user, past.slow
     hour = [one for one in past.stored if one.time >= write.time - _SECONDS]
     waits = _waits(slow, lambda one: one.requester.user == user)
     is_slow = len(waits) == _TWO and median(waits[False]) < median(waits[True])
