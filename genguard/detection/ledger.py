@@ -21,7 +21,7 @@ from genguard.admission.review import JoinKey, ObjectName
 from genguard.detection.causes import fold, root_causes
 from genguard.detection.damage import Damage
 from genguard.detection.fact import Seconds
-from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.detection.finding import Confidence, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, FindingState
 from genguard.detection.fix import repair_command
 from genguard.detection.questions.question import Blame, Signal
@@ -161,7 +161,7 @@ class Ledger:
             return self._folded
         self._is_told = True  # but every write may change a choice between several webhooks
         entries = sorted(self._all(), key=lambda one: (one.first, one.id))
-        causes, found = root_causes(entries), []
+        causes, known, found = root_causes(entries), {one.id: one for one in entries}, []
         shared: defaultdict[str, Shared] = defaultdict(Counter)
         for one in entries:
             if Blame.OTHERS in one.blames:
@@ -182,7 +182,8 @@ class Ledger:
                 self._is_told = self._is_told and len(names) <= 1
             told, cause = self._told.get(one.id), causes.get(one.id, "")
             if told is None or told[:2] != (cause, accused):
-                told = self._told[one.id] = cause, accused, self._finding(one, cause, accused)
+                made = self._finding(one, known.get(cause), accused)
+                told = self._told[one.id] = cause, accused, made
             found.append(told[2])
         if found != self._each:
             self._each, self._folded = found, fold(tuple(found))
@@ -292,11 +293,18 @@ class Ledger:
 
         return sorted(self._all(), key=place)
 
-    def _finding(self, entry: FindingState, cause: str, accused: Accused) -> Finding:
-        """Return a finding as it is told."""
+    def _finding(
+        self, entry: FindingState, cause: FindingState | None, accused: Accused
+    ) -> Finding:
+        """Return a finding as it is told; who only follows another is not sure to blame."""
         where = FoundObject(*msgspec.structs.astuple(entry.object))
         began, missed = entry.first + self._ahead, entry.missed_since
         actors, at = entry.actors(accused, self._suspects, began), rfc3339(began)
+        message = entry.message + (_NO_USERS if any(map(is_manager, entry.users)) else "")
+        if cause:
+            blame = {"confidence": Confidence.POSSIBLE}
+            actors = tuple(msgspec.structs.replace(one, **blame) for one in actors)
+            message += f"; {cause.detector} of {cause.object.resource} makes it do so"
         aged = [one.name for one in actors if one.type != "user"][:_MOST_NOTES]
         notes = [
             {"time": at, "actor": name, "note": f"{age[1]} {age[0]:.0f} s before the first sign"}
@@ -315,10 +323,10 @@ class Ledger:
             count=entry.count,
             first_seen=at,
             last_seen=rfc3339(entry.last + self._ahead),
-            message=entry.message + (_NO_USERS if any(map(is_manager, entry.users)) else ""),
+            message=message,
             evidence=(*entry.evidence, *notes),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
-            caused_by=cause,
+            caused_by=cause.id if cause else "",
             repaired=entry.repaired and entry.state != "resolved",
             resolves_after=entry.resolves_after,
             incomplete_since=rfc3339(missed + self._ahead) if missed else "",

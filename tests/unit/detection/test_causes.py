@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from genguard.detection.causes import beneath_causes, root_causes
-from genguard.detection.finding import Finding
+from genguard.detection.finding import Confidence, Finding
 from genguard.detection.finding_state import Account, FindingState
 from genguard.detection.ledger import Ledger
 from genguard.detection.questions.question import Blame
@@ -36,6 +36,8 @@ def told(found: Finding, by_id: dict[str, Finding]) -> str:
 def test_a_finding_names_its_cause_and_no_other_does(case: Case):
     found = list(played(case).end())
     by_id = {one.id: one for one in found}
+    sure = {one.confidence for each in found if each.caused_by for one in each.actors}
+    assert sure <= {Confidence.POSSIBLE}, "who follows another is not to blame"
     assert sorted(told(one, by_id) for one in found) == sorted(case["finds"]), case.because
 
 
