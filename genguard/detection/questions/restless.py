@@ -26,7 +26,9 @@ STATUS_STORM: Final = DECLARED["status-write-storm"]
 RESTLESS: Final = DECLARED["restless-writer"]
 
 _SECONDS: Final = 60.0
+_HOUR_SECONDS: Final = 3_600.0
 _CHASES: Final = 4
+_STAMPS: Final = 15
 _STATUS: Final = "status"
 _METADATA: Final = "metadata"
 
@@ -63,6 +65,7 @@ def _chased(write: Write, past: ObjectHistory) -> Answers:
     A writer that follows generation with observedGeneration chases it: it observes what it made
     itself, not what somebody else has asked for. Others are told as info: nobody is waiting for
     them (kubernetes/autoscaler#5675, actions/actions-runner-controller#1643: generation 50,597).
+    Progress of a job is told at first, and no more: it ends (vmware-tanzu/velero: itemsRestored).
     """
     if not (write.counted and write.status_counts) or write.touches_more:
         return
@@ -73,7 +76,10 @@ def _chased(write: Write, past: ObjectHistory) -> Answers:
         steps = [one for one in mine if _chases(one) and one.generation_before in made]
         if len(steps) >= _CHASES - 1:
             yield storm(write, "chases generation: each status write moves it")
-    elif len(mine) >= _CHASES:
+    elif len(mine) >= _CHASES and (
+        len([*own(write, past.stored, _HOUR_SECONDS)]) <= _STAMPS
+        or not all(one.is_progress for one in write.content.admitted)
+    ):
         what = "moves generation by writing status; there is no status subresource"
         yield storm(write, what, minor=True)
 
@@ -81,10 +87,6 @@ def _chased(write: Write, past: ObjectHistory) -> Answers:
 def _chases(write: Write) -> bool:
     """It writes the generation that was, and thereby makes the next one."""
     return str(write.observed_asked.own) == str(write.generation_before)
-
-
-_HOUR_SECONDS: Final = 3_600.0
-_STAMPS: Final = 15
 
 
 def _stamped(write: Write, past: ObjectHistory) -> Answers:
