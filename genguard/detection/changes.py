@@ -4,7 +4,8 @@ Only values that may be shown are kept as they are (genguard/detection/values.py
 
 Items of a list are matched by their `type`, `name` or `uid` where they have one (conditions come
 in changing order), taints by key and effect, all others by position. Of a list outside status
-another order of its items is a leaf as well, the list itself: generation counts it.
+another order of its items is a leaf as well, the list itself: generation counts it. A text with its
+lines in another order is such a leaf.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ from genguard.detection.values import (
     has_grown,
     is_moment,
     is_progress,
+    is_reordered,
     shown,
     word_at,
 )
@@ -34,7 +36,8 @@ _TAINT: Final = frozenset({"key", "effect"})
 """Both tell a taint from others (pkg/apis/core/validation/validation.go:validateNodeTaints)."""
 _STATUS: Final = "status"
 ORDER: Final = "<order>"
-"""The last part of the key of a leaf that is the order of a list; its pointer is the list."""
+"""The last part of the key of a leaf that is the order of a list, or of the lines of a text; its
+pointer is the list, or the text."""
 _TIMES: Final = ("time", "timestamp")
 MOST_PLACES: Final = 4_096
 """Names may be any, as keys of annotations are: when so many are remembered, all are forgotten."""
@@ -88,7 +91,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_order(self) -> bool:
-        """Return whether the leaf is the order of a list."""
+        """Return whether the leaf is the order of a list, or of the lines of a text."""
         return self.key[-1] == ORDER
 
 
@@ -200,9 +203,11 @@ class _Found(list[Change]):
         holds_time = at.named_as_time and is_moment(before) and is_moment(after)
         # Of texts most are none, which their first character tells.
         may_be = not holds_time and (type(after) is not str or after[:1].isdigit())
+        is_text = not may_be and type(before) is type(after) is str
+        path = (*at.path, ORDER) if is_text and is_reordered(before, after) else at.path
         self.append(
             Change(
-                at.path,
+                path,
                 at.pointer,
                 None if before is None else digest_of(_encode(before)),
                 None if after is None else digest_of(_encode(after)),

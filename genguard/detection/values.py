@@ -10,6 +10,7 @@ A digest says whether two values are equal, and nothing else about the values.
 
 import re
 import zlib
+from base64 import b64decode
 from bisect import bisect
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, final
@@ -158,3 +159,20 @@ def has_grown(old: str, new: str) -> bool:
         return False
     same = bisect(range(len(old)), 0, key=lambda end: not new.startswith(old[: end + 1]))
     return new.endswith(old[same:])
+
+
+_LINES: Final = re.compile(rb"[\n,{}\[\]]")
+
+
+def is_reordered(old: str, new: str) -> bool:
+    """Whether a text, or what it encodes, has its lines, or items of a list, in another order."""
+    lines = [sorted(_LINES.split(_decoded(one))) for one in (old, new) if len(old) == len(new)]
+    return bool(lines) and lines[0] == lines[1]
+
+
+def _decoded(text: str) -> bytes:
+    """Return what a value of a Secret encodes; of other texts the text."""
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return text.encode()

@@ -139,9 +139,6 @@ def _has_number(change: Change) -> bool:
 
 
 _ASKED_AGAIN: Final = 5
-_TIMES_SECONDS: Final = 10.0
-_TIMES_ONLY: Final = 35
-_ORDERS: Final = 8
 
 
 def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
@@ -149,8 +146,7 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
 
     Blames other webhooks where they change what is asked; else the requester may be the one who
     asks for what the server drops. Who is undone by another user is the victim (status-oscillation,
-    status-clobbered). A requester that writes nothing but times, many times a second, is fed by its
-    own watch. A rate alone tells nothing: a busy controller writes something new each time.
+    status-clobbered). A rate alone tells nothing: a busy controller writes something new each time.
     """
     if not _asks(write):
         return
@@ -165,24 +161,41 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
             for one in same
             if one.content.webhook or not one.content.admitted or rivals[one.base] == 1
         ]
-    if len(same) >= _ASKED_AGAIN:
-        if webhook or not _is_undone(write, same[-1].time, past):
-            said = f"{user} has asked for the same status {len(same)} times, and it is not kept"
-            blame = Blame.OTHERS if webhook else Blame.SERVER
-            yield signal(STATUS_STORM, write, blame, webhook or write.content.sent, said)
-    elif _only_times(write):
-        lately = own(write, past.writes, _TIMES_SECONDS)
-        count = sum(_asks(one) and _only_times(one) for one in lately)
-        if count >= _TIMES_ONLY:
-            said = f"{user} wrote {count} times in {_TIMES_SECONDS:g} s"
-            said += " and changed nothing but times"
-            yield signal(STATUS_STORM, write, Blame.REQUESTER, write.content.admitted, said)
-    elif _only_order(write):
-        asking = filter(_asks, own(write, past.writes, _SECONDS))
-        count = sum(1 for _ in takewhile(_only_order, asking))
-        if count >= _ORDERS:
-            said = f"{user} wrote {count} times in a row and changed nothing but the order"
-            yield signal(STATUS_STORM, write, Blame.REQUESTER, ("/status",), said)
+    if len(same) >= _ASKED_AGAIN and (webhook or not _is_undone(write, same[-1].time, past)):
+        said = f"{user} has asked for the same status {len(same)} times, and it is not kept"
+        blame = Blame.OTHERS if webhook else Blame.SERVER
+        yield signal(STATUS_STORM, write, blame, webhook or write.content.sent, said)
+
+
+_ROW: Final = 8
+
+
+def _says_the_same(write: Write, past: ObjectHistory) -> Answers:
+    """Each of its writes in a row changes nothing but the order, or nothing but times of status.
+
+    The one is a loop at any pace. The other may be a heartbeat, unless it comes every few seconds,
+    or it is a lastTransitionTime, which may not move while its condition stays (k8s.io/apimachinery
+    pkg/apis/meta/v1/types.go:Condition).
+    """
+    is_same = next((one for one in (_only_order, _only_times) if one(write)), None)
+    if is_same is None:
+        return
+    user, about, since = write.requester.user, write.subresource, write.time - _HOUR_SECONDS
+    lately = [x for x in past.stored[::-1] if x.time > since and x.subresource == about]
+    # Somebody else who does so has a part in it.
+    mine = (one for one in lately if one.requester.user == user or is_same(one))
+    row = [*takewhile(lambda one: one.requester.user == user and is_same(one), mine)]
+    if is_same is _only_order:
+        count, what = len(row), "the order"
+    else:
+        count, what = sum(map(_moves_transition, row)), "times"
+        fast = [one for one in row if one.time > write.time - _SECONDS]
+        count = max(count, len(fast) if len(fast) >= _STAMPS else 0)
+    if count >= _ROW:
+        found = STATUS_STORM if write.writes_status else STORM
+        said = f"{user} wrote {count} times in a row and changed nothing but {what}"
+        paths = ("/status",) if write.writes_status and is_same is _only_order else ()
+        yield signal(found, write, Blame.REQUESTER, paths, said)
 
 
 _IDLE: Final = 30
@@ -220,17 +233,22 @@ def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
 
 
 def _only_times(write: Write) -> bool:
-    changes = write.content.admitted.changes
+    changes = write.content.admitted.changes if write.writes_status else ()
     return bool(changes) and all(one.holds_time for one in changes)
 
 
+def _moves_transition(write: Write) -> bool:
+    return any(one.key[-1] == "lastTransitionTime" for one in write.content.admitted)
+
+
 def _only_order(write: Write) -> bool:
-    """Whether it changes the order of a list or of fields, and no value."""
+    """Whether it changes the order of a list, of lines or of fields, and no value."""
     sent = write.content.sent
     if not sent.changes:
-        return bool(sent) and write.content_hash is None
-    moved = all(map(_has_number, sent))
-    return moved and Counter(one.before for one in sent) == Counter(one.after for one in sent)
+        return write.writes_status and bool(sent) and write.content_hash is None
+    moved = [one for one in sent if not one.is_order]
+    is_same = Counter(one.before for one in moved) == Counter(one.after for one in moved)
+    return is_same and all(map(_has_number, moved))
 
 
 class Restless(Question):
@@ -238,4 +256,4 @@ class Restless(Question):
 
     findings: ClassVar = (STATUS_STORM, RESTLESS)
     seen = (_changed_by_webhook_alone, _asked_once_more, _changes_nothing)
-    stored = (_chased, _stamped, _added_again)
+    stored = (_chased, _stamped, _added_again, _says_the_same)

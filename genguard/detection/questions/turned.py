@@ -370,8 +370,7 @@ def _alone(
 
     A condition or phase that it flips, too fast to be true. A mark of the owner to which it gives
     two values by turns; what has an owner in the cluster is marked as that one is. A field of spec
-    that it walks back and forth, a template to which it gives a new value in each of its writes,
-    and a list that it puts in another order each time: there are few orders, so they come back.
+    that it walks back and forth, and a template that gets a new value in each of its writes.
     What is switched on and off beside spec is what happens to others: endpoints come and go.
     """
     user = write.requester.user
@@ -408,16 +407,14 @@ def _alone(
             said = f"walks {field_names(found)} back and forth"
             yield storm(write, said, found, minor=not walked)
             return
-        may_churn = [one for one in meant if one.key[:2] == _TEMPLATE or one.is_order]
+        may_churn = [one for one in meant if one.key[:2] == _TEMPLATE]
         churned = [
             one
             for one, turns in _own_turns(may_churn, mine[::-1])
-            if len(turns) == _ROLLOUTS and (one.is_order or _is_new_each_time(turns))
+            if len(turns) == _ROLLOUTS and _is_new_each_time(turns)
         ]
         if churned:
-            is_order = all(one.is_order for one in churned)
-            how = "puts {} in another order" if is_order else "gives {} a new value"
-            said = f"{how} in each of its writes".format(field_names(churned))
+            said = f"gives {field_names(churned)} a new value in each of its writes"
             yield storm(write, said, churned)
 
 
