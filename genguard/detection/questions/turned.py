@@ -36,7 +36,7 @@ from genguard.detection.questions.question import (
 )
 from genguard.detection.sample import field_names
 from genguard.detection.values import NO_DIGEST, SECRETS, Digest, digest_of
-from genguard.detection.write import NAMES, Requester, Write
+from genguard.detection.write import NAMES, NODE_USER, Requester, Write
 from genguard.objects.fields import Path, Token, to_field_path
 
 OSCILLATION: Final = DECLARED["status-oscillation"]
@@ -351,12 +351,14 @@ _VISITS: Final = 2
 """A rollout that is undone at once passes each of its states twice, and no more."""
 _TWO: Final = 2
 _LONG: Final = 10
-"""Turns between two values: of less than _MOST_TURNS there may be a reason."""
+_RENEWALS: Final = 15
 _ROLLOUTS: Final = 6
 _ROLLOUT_SECONDS: Final = 300.0
+_ENDLESS_SECONDS: Final[dict[Token, float]] = {"spec": _SECONDS, "status": 60.0}
 _TEMPLATE: Final = ("spec", "template")
 _CA_BUNDLE: Final = "caBundle"
 _UNKNOWN: Final = digest_of(b'"Unknown"')
+_TRUTHS: Final = {digest_of(b"true"), digest_of(b"false")}
 
 
 def _alone(
@@ -371,12 +373,14 @@ def _alone(
     A condition or phase that it flips, too fast to be true. A mark of the owner to which it gives
     two values by turns; what has an owner in the cluster is marked as that one is. A field of spec
     that it walks back and forth, and a template that gets a new value in each of its writes.
-    What is switched on and off beside spec is what happens to others: endpoints come and go.
+    What is switched on and off beside spec may be what happens to others: endpoints come and go.
     """
     user = write.requester.user
     if part is OSCILLATION:
         same = [one for one in recent if one.generation_before == write.generation_before]
-        states = [*_own_turns([one for one in meant if _is_state(one)], same)]
+        is_kubelet = user.startswith(NODE_USER)  # it tells what probes say
+        own_words = [one for one in meant if _is_state(one) and not (is_kubelet and one.is_switch)]
+        states = [*_own_turns(own_words, same)]
         fast = [one for one, turns in states if _is_switched(turns)]
         if flipped := fast or [one for one, turns in states if _is_flipping(turns)]:
             what = f"flips {field_names(flipped)} again and again, for no change of the spec"
@@ -388,34 +392,29 @@ def _alone(
             what = f"for two owners by turns, each with a {field_names(claimed)} of its own"
             said = f"{user} writes it {what}"
             yield signal(part, write, blame_of(write.metadata), claimed, said)
+        elif len(recent) >= _MOST_TURNS:
+            ways = _own_turns(meant, recent)
+            if long := [one for one, turns in ways if _is_endless(turns)]:
+                said = f"{user} turns {field_names(long)} to and fro"
+                yield signal(part, write, blame_of(write.metadata), long, said, minor=True)
     elif _counts(write) and not write.content.webhook:
-        secrets = [one for one in meant if _is_secret(write, one)]
-        if renewed := [one for one, turns in _own_turns(secrets, recent) if _is_renewed(turns)]:
-            yield storm(
-                write, f"gives {field_names(renewed)} a new value in each of its writes", renewed
-            )
-            return
-        mine = [one for one in own(write, recent, _ROLLOUT_SECONDS) if _counts(one)][:_ROLLOUTS]
-        if len(mine) < _ROLLOUTS:
-            return
-        may_walk = [one for one in meant if one.key[0] == "spec" or not one.is_switch]
-        ways = [*_own_turns(may_walk, recent)]
-        long = [(one, turns) for one, turns in ways if one.key[0] == "spec" and _is_long(turns)]
-        walked = [one for one, turns in ways if _is_to_and_fro(turns)]
-        walked += [one for one, turns in long if len(turns) == _MOST_TURNS and one not in walked]
-        if found := walked or [one for one, _ in long]:
-            said = f"walks {field_names(found)} back and forth"
-            yield storm(write, said, found, minor=not walked)
-            return
-        may_churn = [one for one in meant if one.key[:2] == _TEMPLATE]
-        churned = [
-            one
-            for one, turns in _own_turns(may_churn, mine[::-1])
-            if len(turns) == _ROLLOUTS and _is_new_each_time(turns)
-        ]
-        if churned:
-            said = f"gives {field_names(churned)} a new value in each of its writes"
-            yield storm(write, said, churned)
+        yield from _wanted_alone(write, meant, recent)
+
+
+def _wanted_alone(write: Write, meant: Sequence[Change], recent: Sequence[Write]) -> Answers:
+    """Yield a signal for what one writer turns of what is wanted."""
+    mine = [*filter(_counts, own(write, recent))]
+    if len(mine) < _ROLLOUTS or write.object.resource in NAMES["records"]:
+        return
+    since = max(mine[_ROLLOUTS - 1].time, write.time - _ROLLOUT_SECONDS)
+    ways = [*_own_turns(meant, recent)]
+    secrets = {one.key for one in meant if _is_secret(write, one)}
+    new = [one for one, turns in ways if _is_renewed(turns, since, is_secret=one.key in secrets)]
+    walked = [one for one, turns in ways if _is_to_and_fro(turns)]
+    long = [one for one, turns in ways if _is_endless(turns)]
+    if found := new or walked or long:
+        what = "gives {} a new value in each of its writes" if new else "walks {} back and forth"
+        yield storm(write, what.format(field_names(found)), found, minor=found is long)
 
 
 def _counts(write: Write) -> bool:
@@ -503,22 +502,34 @@ def _own_turns(
 
 def _is_to_and_fro(turns: Sequence[Turn]) -> bool:
     """Whether the latest value is one of few that come again and again."""
+    (part, *_), is_switch = turns[-1].change.key, turns[-1].change.is_switch
     came, often = _latest(turns, _WALK_SECONDS)
     if len(often) == _TWO and not OFF.isdisjoint(often):
-        return _is_switched(turns)
+        return part == "spec" and _is_switched(turns)
+    if is_switch and part != "spec":
+        return False
     needed = _RETURNS_OF_TWO if len(often) == _TWO else _RETURNS
-    return len(came) - len({*came}) >= needed and came[:-1].count(came[-1]) >= _VISITS
+    is_fast = len(came) - len({*came}) >= needed and came[:-1].count(came[-1]) >= _VISITS
+    is_endless = part == "spec" and not is_switch and len(turns) == _MOST_TURNS
+    return is_fast or (is_endless and _is_endless(turns))
 
 
-def _is_long(turns: Sequence[Turn]) -> bool:
-    """Whether all turns that are known are between two values, none of which stands for off."""
-    made = {one.value for one in turns}
-    return len(turns) >= _LONG and len(made) == _TWO and OFF.isdisjoint(made)
+def _is_endless(turns: Sequence[Turn]) -> bool:
+    """Whether all turns are between two values, those of spec at any pace.
+
+    There may be a reason for fewer, where one of the values stands for off, or beside spec.
+    """
+    made, part = {one.value for one in turns}, turns[-1].change.key[0]
+    least = _LONG if part == "spec" and OFF.isdisjoint(made) else _MOST_TURNS
+    seconds = turns[-1].time - turns[0].time
+    is_soon = seconds < _ENDLESS_SECONDS.get(part, _ROLLOUT_SECONDS)
+    return len(made) == _TWO and len(turns) >= least and is_soon
 
 
 def _is_flipping(turns: Sequence[Turn]) -> bool:
     """Whether a state has gone to and fro so often within seconds: it may be a bad probe."""
-    return len(turns) == _MOST_TURNS and turns[-1].time - turns[0].time < _WALK_SECONDS
+    is_fast = len(turns) == _MOST_TURNS and turns[-1].time - turns[0].time < _WALK_SECONDS
+    return is_fast or (turns[-1].change.is_switch and _is_endless(turns))
 
 
 def _is_switched(turns: Sequence[Turn]) -> bool:
@@ -543,13 +554,17 @@ def _is_new_each_time(turns: Sequence[Turn]) -> bool:
 
 
 def _is_secret(write: Write, change: Change) -> bool:
-    """Whether a leaf is a secret or a certificate: nobody has to renew it twenty times an hour."""
+    """Whether a leaf is a secret or a certificate: nobody has to renew it each four minutes."""
     is_secret = (write.object.group, write.object.resource) == SECRETS
     return change.key[-1] == _CA_BUNDLE or (is_secret and change.key[0] == "data")
 
 
-def _is_renewed(turns: Sequence[Turn]) -> bool:
-    return len(turns) == _MOST_TURNS and _is_new_each_time(turns)
+def _is_renewed(turns: Sequence[Turn], since: float, *, is_secret: bool) -> bool:
+    """Whether a secret is always new, or a template in each of the writes since then."""
+    least = _RENEWALS if is_secret else _ROLLOUTS
+    latest = turns[-least:]
+    is_rolled = turns[-1].change.key[:2] == _TEMPLATE and latest[0].time >= since
+    return len(latest) == least and (is_secret or is_rolled) and _is_new_each_time(latest)
 
 
 def _is_claimed(turns: Sequence[Turn]) -> bool:
@@ -565,7 +580,8 @@ def _is_state(change: Change) -> bool:
     """
     is_condition = change.key[1:2] == ("conditions",) and change.key[-1] == "status"
     is_sure = _UNKNOWN not in (change.before, change.after)
-    return change.key == ("status", "phase") or (is_condition and is_sure)
+    is_truth = {change.before, change.after} == _TRUTHS
+    return change.key == ("status", "phase") or (is_condition and is_sure) or is_truth
 
 
 def _put_back(write: Write, _: ObjectHistory) -> Answers:
