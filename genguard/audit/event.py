@@ -27,7 +27,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from genguard.admission.review import Operation
-from genguard.objects.fields import count_values
+from genguard.objects.fields import count_values, to_pointer
 
 NO_OBJECT: Final = msgspec.Raw()
 _BAD_REQUEST: Final = 400
@@ -205,6 +205,13 @@ class Event(msgspec.Struct, rename="camel"):
         return frozenset(one.message.partition('"')[2].partition('"')[0] for one in causes)
 
     @property
+    def owned_fields(self) -> tuple[str, ...]:
+        """Return pointers of what it applies that others own; of items the list."""
+        causes = [one for one in self.response_status.details.causes if one.reason == _OWNED]
+        sent = decode_object(self.request_object) if causes else None
+        return tuple(_pointer_in(sent, one.field) for one in causes)
+
+    @property
     def is_cut(self) -> bool:
         """Whether the API server has left out objects that its level shows, for their size."""
         return _CUT in self.annotations
@@ -218,7 +225,7 @@ class Event(msgspec.Struct, rename="camel"):
         if status.code != _INVALID:
             return False
         words = (one[:-1] for one in status.message.split() if one.endswith(":"))
-        fields = [_steps(one) for one in (*words, *(x.field for x in status.details.causes))]
+        fields = [steps_of(one) for one in (*words, *(x.field for x in status.details.causes))]
         patched = [step for one in call.operations or () for step in _touched(one)]
         return any(
             field and one[: len(field)] == field[: len(one)] for one in patched for field in fields
@@ -229,14 +236,26 @@ class Event(msgspec.Struct, rename="camel"):
         return parse_qs(self.request_uri.partition("?")[2][:_LONGEST_QUERY])
 
 
-def _steps(field: str) -> list[str]:
+def steps_of(field: str) -> list[str]:
     """Return the steps of `spec.containers[0].image`, and of the same as a pointer."""
     return field.replace("[", ".").replace("]", "").split(".") if field else []
 
 
+def _pointer_in(value: Any, field: str) -> str:
+    """Return `.metadata.labels.example.org/a` as a pointer; names in the value may have dots."""
+    path: list[str] = []
+    while isinstance(value, dict):
+        names = [one for one in value if f"{field}.".startswith((f".{one}.", f".{one}["))]
+        if not names:
+            break
+        path.append(max(names, key=len))
+        field, value = field[1 + len(path[-1]) :], value[path[-1]]
+    return to_pointer(path)
+
+
 def _touched(one: "PatchOperation") -> Iterator[list[str]]:
     """Yield where a patch writes; of what it removes the item too, for others in it may need it."""
-    steps = _steps(one.path.strip("/").replace("/", "."))
+    steps = steps_of(one.path.strip("/").replace("/", "."))
     yield steps
     if one.op == "remove" and len(steps) > _OF_SPEC:
         yield steps[:-1]

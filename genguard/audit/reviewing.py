@@ -325,7 +325,7 @@ class Reviewing:
             return Unjudged.CUT if event.is_cut else Unjudged.STATE
         if not event.is_stored:
             # A log shows each write that was stored.
-            self._detection.expect_outcomes(found[0][1], event.owners)
+            self._detection.expect_outcomes(found[0][1], event.owners, event.owned_fields)
         self._take(found, event)
         return None
 

@@ -9,16 +9,18 @@ content type is not told. Where webhooks changed nothing the answer says what ca
 only what their patches touch must be right. The rest serves that the patches can be applied.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, Final
 
 import jsonpatch
 import jsonpointer
 import msgspec
 
-from genguard.audit.event import NO_OBJECT, Call, Event
+from genguard.audit.event import NO_OBJECT, Call, Event, steps_of
 from genguard.audit.stored import StoredObject
 from genguard.detection.changes import identities
+from genguard.detection.metadata import TOLD
 from genguard.objects.fields import Fields, from_pointer
 
 Json = Any
@@ -281,12 +283,26 @@ def _asked(event: Event, old: Json, shown: Json, touched: Sequence[tuple[str, ..
         raise UnknownStagesError
     sent = msgspec.json.decode(event.request_object)
     if isinstance(sent, list):
-        asked = _with(old, sent)
-    elif event.verb == "patch":
-        asked = applied(sent, old, shown)
-    else:
-        asked = sent
-    return filled(asked, shown or old, touched)
+        return filled(_with(old, sent), shown, touched)
+    kept = () if shown else _taken_away(event, sent)
+    asked = applied(sent, old, shown) if event.verb == "patch" else sent
+    return filled(asked, shown or old, [*touched, *kept])
+
+
+def _taken_away(event: Event, sent: Json, at: _Path = ()) -> Iterator[_Path]:
+    """Yield what a refused write takes away if it is stored, so that it is no default either.
+
+    An applied configuration names its version, and takes nothing away by null.
+    """
+    if not isinstance(sent, dict):
+        return
+    if event.verb == "update":
+        yield from product(sent.keys() & {_METADATA}, TOLD)
+        yield from (tuple(steps_of(one.field)) for one in event.response_status.details.causes)
+    elif "apiVersion" not in sent:
+        for key, value in sent.items():
+            place = *at, key
+            yield from [place] if value is None else _taken_away(event, value, place)
 
 
 def _are_too_many(calls: Iterable[Call]) -> bool:

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from genguard.audit.event import Event, ObjectReference, is_object
+from genguard.audit.event import Event, ObjectReference, decode_object, is_object
 from genguard.objects.bounded import Bounded
-from genguard.objects.fields import Fields
+from genguard.objects.fields import Fields, fields_of, get
 from genguard.objects.metadata import at_version, version_number, without_managed_fields
 
 MOST_OBJECTS: Final = 20_000
@@ -91,6 +91,11 @@ class StoredObject(NamedTuple):
 
 _REPLICAS: Final = "replicas"
 _fields: Final = msgspec.json.Decoder(Fields)
+_SOMETHING: Final[dict[str, Any]] = {
+    "labels": {"?": ""}, "annotations": {"?": ""}, "finalizers": ["?"],
+    "ownerReferences": [{"uid": "?"}],
+}  # fmt: skip
+"""What stands for fields of metadata of which nothing is known but that they are there."""
 _items: Final = msgspec.json.Decoder(list[Fields] | None)
 _text: Final = msgspec.json.Decoder(str)
 _identity: Final = msgspec.json.Decoder(Identity)
@@ -119,12 +124,23 @@ def read_object(raw: msgspec.Raw) -> StoredObject | None:
 def without_content(event: Event, reference: ObjectReference) -> StoredObject:
     """Return what stands for an object of which nothing is known but the request. Raises as above.
 
-    Its metadata are those that were sent, so that nothing of them seems to be asked for.
+    Of a PUT its metadata are those that were sent, so that nothing of them seems to be asked for.
+    Of a patch, what it takes away is there.
     """
-    sent = object_fields(event.request_object).get(_METADATA, _raw({}))
+    sent = decode_object(event.request_object) if is_object(event.request_object) else {}
     group, version = reference.api_group, reference.api_version
-    fields = {_METADATA: sent if is_object(sent) else _raw({})}
+    is_put, metadata = event.verb == "update", get(sent, _METADATA)
+    known = {_METADATA: metadata if isinstance(metadata, dict) else {}} if is_put else _taken(sent)
+    fields = fields_of({_METADATA: {}, **known})
     return StoredObject(f"{group}/{version}" if group else version, "", Identity(), fields)
+
+
+def _taken(patch: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _SOMETHING.get(key, "?") if value is None else _taken(value)
+        for key, value in ({} if "apiVersion" in patch else patch).items()
+        if value is None or isinstance(value, dict)
+    }
 
 
 def read_items(raw: msgspec.Raw) -> Iterator[StoredObject]:

@@ -150,17 +150,16 @@ class Detection:
         return count < _MOST_COMPARED
 
     def expect_outcomes(
-        self, request: AdmissionRequest, owners: Collection[str] = frozenset()
+        self, request: AdmissionRequest, owners: Collection[str] = (), owned: Sequence[str] = ()
     ) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused.
 
-        owners  field managers for whose fields the server refuses this one
+        owners, owned  field managers for whose fields the server refuses this one, and pointers
         """
         resource = request.wire.resource
         self._correlator.expect_outcomes(resource.group, resource.resource)
         self._refused.see_outcome()
-        if owners:
-            self._refused.own(request.wire, owners)
+        self._refused.own(request.wire, owners, owned)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""

@@ -32,7 +32,7 @@ ANNOTATIONS: Final = "annotations"
 FINALIZERS: Final = "finalizers"
 OWNERS: Final = "ownerReferences"
 _TEXTS: Final = (LABELS, ANNOTATIONS)
-_TOLD: Final = (*_TEXTS, OWNERS, FINALIZERS)
+TOLD: Final = (*_TEXTS, OWNERS, FINALIZERS)
 _told: Final = attrgetter("labels", "annotations", "owner_references", "finalizers")
 
 BOOKKEEPING: Final = NAMES["bookkeeping"]
@@ -75,7 +75,7 @@ def _read_maps(old: Fields, new: Fields, shows: Shows) -> Leaves:
 def _fields(told: tuple[Any, ...]) -> Fields:
     *raws, finalizers = told
     names = msgspec.Raw(msgspec.json.encode(finalizers)) if finalizers else None
-    return {name: raw for name, raw in zip(_TOLD, (*raws, names), strict=True) if raw}
+    return {name: raw for name, raw in zip(TOLD, (*raws, names), strict=True) if raw}
 
 
 def _read(old: Fields, new: Fields, shows: Shows) -> Leaves:

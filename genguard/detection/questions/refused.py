@@ -24,7 +24,8 @@ Relies  on a minimum of time, since writes at once may share a version that is o
 Bounded in entries and in time.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise, product
 from operator import attrgetter
 from typing import ClassVar, Final
@@ -105,8 +106,10 @@ class Refused(Question):
         self._attempts: Final[Bounded[int, _Attempts]] = Bounded(MOST_ATTEMPTED)
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in writes that were admitted: see `_made`."""
-        self._owners: Final[Bounded[tuple[str, str, str], list[str]]] = Bounded(MOST_ATTEMPTED)
-        """Field managers for whose fields an audit log says that a user is refused."""
+        self._owners: Final[Bounded[tuple[str, ...], tuple[Sequence[str], ...]]] = Bounded(
+            MOST_ATTEMPTED
+        )
+        """Field managers for whose fields an audit log says that a user is refused, and these."""
         self._without: Final[set[str]] = set()
         """Users who began a write since the last outcome of anybody."""
         self._shows_status = False
@@ -135,9 +138,12 @@ class Refused(Question):
         """Note that an outcome is shown, so that none was lost until now."""
         self._without.clear()
 
-    def own(self, wire: WireRequest, owners: Collection[str]) -> None:
-        """Note which field managers own what a request applies, so that it is refused."""
-        self._owners.put((wire.namespace, wire.name, wire.user_info.username), sorted(owners))
+    def own(self, wire: WireRequest, owners: Collection[str], owned: Sequence[str]) -> None:
+        """Note which field managers own what a request applies, so that it is refused, if any."""
+        place = wire.resource.resource, wire.namespace, wire.name, wire.user_info.username
+        self._owners.pop(place)
+        if owners:
+            self._owners.put(place, (sorted(owners), owned))
 
     def _show(self, fact: Fact) -> None:
         """Forget creations that seem not to be stored: an object is there that was not before."""
@@ -180,11 +186,14 @@ class Refused(Question):
     def _unanswered(self, write: Write, fact: Fact) -> Answers:
         """Take in a write without an outcome."""
         asked, is_creation = fact.compared(), write.operation is Operation.CREATE
+        of = write.object
+        place = of.resource, of.namespace, of.name, write.requester.user
+        owners, owned = self._owners.get(place) or ((), ())
         if fact.compared_metadata is not None:
             asked = together(asked, fact.compared_metadata)
         if is_creation:
             found = self._count(write, fact.attempt)
-        elif not asked or not write.changed_anything:
+        elif not owned and not (asked and write.changed_anything):
             return  # nothing is asked for, or nothing would be stored
         else:
             # Whatever is asked for: had it been stored, the stored fields would differ by now.
@@ -198,10 +207,11 @@ class Refused(Question):
             blame = Blame.EITHER if is_creation else Blame.REQUESTER
         same = found.same, found.first, _ATTEMPTS, _SECONDS_REFUSED
         tries = found.tries, found.begun, _TRIES, _SECONDS_REFUSED
-        how, where = "it has no outcome", write.object
-        if owners := self._owners.get((where.namespace, where.name, write.requester.user)):
+        how = "it has no outcome"
+        if owners:
             how = f"{listed(owners, 3)} own{'s' * (len(owners) == 1)} fields that it applies"
-        yield from _told(write, blame, how, same, tries)
+        for name, told in _told(write, blame, how, same, tries):
+            yield name, replace(told, paths=owned or told.paths)
 
     def _stale(self, write: Write, fact: Fact) -> Answers:
         """Take in a call of an update of a stale version; each write counts once."""

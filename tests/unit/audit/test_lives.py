@@ -76,6 +76,24 @@ def test_what_is_no_loop_is_quiet(case):
     assert not findings(*events), case.because
 
 
+@table("audit/again.yaml", "refused", "finds", "known")
+def test_what_is_refused_again_and_again_is_told(case):
+    events = []
+    if known := case.get("known"):
+        made = deployment(**known)
+        stored = made | {"metadata": known.get("metadata", {}) | deployment()["metadata"]}
+        events = [event(level=WHOLE, subresource="", sent=deployment(), stored=stored)]
+    for turn, one in enumerate(case["refused"]):
+        events += refused(**{"second": 2.0 + turn, **one})
+    found = findings(*events)
+    expected = case.get("finds")
+    assert list(found) == (["refused-retry"] if expected else []), case.because
+    if expected:
+        one = found["refused-retry"]
+        told = {"paths": sorted(one.paths), "actors": actors(one), "message": one.message}
+        assert {key: told[key] for key in expected} == expected, case.because
+
+
 @pytest.mark.parametrize("code", [400, 403, 413, 422])
 @pytest.mark.parametrize("verb", ["update", "patch", "create"])
 @pytest.mark.parametrize("known", ["unknown", "written", "created"])
