@@ -63,8 +63,10 @@ _SECONDS_REFUSED: Final = 0.5
 _STALE_TRIES: Final = 5
 _STALE_SECONDS: Final = 3.0
 """Of one old version: no cache is behind for so long after it was answered 409 so often."""
-_SECONDS_BETWEEN: Final = 600.0
-"""Attempts further apart are not the same loop."""
+_SECONDS_BETWEEN: Final = 1_200.0
+"""Attempts further apart are not the same loop; a backoff of client-go ends at 1,000 s."""
+_SLOW: Final = 150.0
+"""Findings wait for four times as long anyway (finding_state.py: WINDOW_SECONDS)."""
 MOST_ATTEMPTED: Final = 2_000
 _SECONDS_UNTIL_SEEN: Final = 1.0
 """The scheduler and the kubelet write the status of a new Pod sooner than that."""
@@ -93,6 +95,12 @@ class _Attempts(msgspec.Struct, gc=False):
     tries: int = 0
     same: int = 0
     times: tuple[float, ...] = ()
+
+    @property
+    def pace(self) -> float:
+        """Return the last pause of a slow loop: in a backoff the next one is no shorter."""
+        pause = self.times[-1] - self.times[-2] if self.tries > _ATTEMPTS + 1 else 0.0
+        return pause if pause >= _SLOW else 0.0
 
 
 class Refused(Question):
@@ -211,7 +219,7 @@ class Refused(Question):
         if owners:
             how = f"{listed(owners, 3)} own{'s' * (len(owners) == 1)} fields that it applies"
         for name, told in _told(write, blame, how, same, tries):
-            yield name, replace(told, paths=owned or told.paths)
+            yield name, replace(told, paths=owned or told.paths, pace=found.pace)
 
     def _stale(self, write: Write, fact: Fact) -> Answers:
         """Take in a call of an update of a stale version; each write counts once."""
