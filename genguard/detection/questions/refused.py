@@ -9,6 +9,8 @@ Relies  on a minimum of time, since writes at once may share a version that is o
   be lost, or go to another replica. So an update counts only if the same requester asks for a
   change of the same stored fields again: had it been stored, these would differ. A creation counts
   if the same is asked for in the same place.
+- Creations with a new name each are attempts at the same where the same user makes them for one
+  owner, or Pods with the same labels, and none comes out.
 - An update that names a version which is no longer stored is answered 409, and its reviews show
   both versions. A client that reads the object again names a newer one. So it counts if the same
   requester names the same old version again.
@@ -60,6 +62,8 @@ _TRIES: Final = 10
 and a cache is behind for less long (client-go util/workqueue/default_rate_limiters.go: the tenth
 try comes 2.5 s after the first)."""
 _SECONDS_REFUSED: Final = 0.5
+_SECONDS_ALIKE: Final = 30.0
+"""Of creations with a new name each: who makes many objects at once takes less time."""
 _STALE_TRIES: Final = 5
 _STALE_SECONDS: Final = 3.0
 """Of one old version: no cache is behind for so long after it was answered 409 so often."""
@@ -82,12 +86,14 @@ _NEVER_STORED: Final = "it is admitted and never stored"
 class _Attempts(msgspec.Struct, gc=False):
     """Attempts in one place, one after the other, none of which has come out.
 
+    object       of the first one
     stored       digest of what was stored, or what all attempts at a creation, or at a version,
                  have in common: another one ends the attempts
     begun, tries of all; times: of the latest four
     first, same  of the last ones, which ask for the same
     """
 
+    object: ObjectKey
     stored: Digest
     asked: Digest
     begun: float
@@ -167,6 +173,7 @@ class Refused(Question):
             yield from self._stale(write, fact)
         elif write.operation is Operation.CREATE and write.has_outcome:
             self._pass(write)
+            self._attempts.pop(_place_of_alike(write, fact))
             yield from self._never_shown(write)
 
     def _answered(self, write: Write, past: ObjectHistory) -> Answers:
@@ -199,8 +206,12 @@ class Refused(Question):
         owners, owned = self._owners.get(place) or ((), ())
         if fact.compared_metadata is not None:
             asked = together(asked, fact.compared_metadata)
+        how, needed = "it has no outcome", (_ATTEMPTS, _SECONDS_REFUSED)
         if is_creation:
             found = self._count(write, fact.attempt)
+            if fact.likeness and found.tries == 1:
+                found = self._count(write, NO_DIGEST, place=_place_of_alike(write, fact))
+                how, needed = "each has a new name, and no outcome", (_TRIES, _SECONDS_ALIKE)
         elif not owned and not (asked and write.changed_anything):
             return  # nothing is asked for, or nothing would be stored
         else:
@@ -208,18 +219,19 @@ class Refused(Question):
             found = self._count(write, asked.before, asked.after)
         if len(self._without) >= _USERS:
             return  # outcomes are lost
-        is_by_webhook = write.content.webhook or write.metadata.webhook
+        is_by_webhook, made = write.content.webhook or write.metadata.webhook, _made(write)
+        # Of a new name no leaves are compared.
+        is_by_webhook = is_by_webhook or (is_creation and made)
         blame = Blame.OTHERS if is_by_webhook else Blame.REQUESTER
-        made = _made(write)
         if blame is Blame.OTHERS and made and self._passed.issuperset(made):
             blame = Blame.EITHER if is_creation else Blame.REQUESTER
-        same = found.same, found.first, _ATTEMPTS, _SECONDS_REFUSED
-        tries = found.tries, found.begun, _TRIES, _SECONDS_REFUSED
-        how = "it has no outcome"
+        same = found.same, found.first, *needed
+        tries = found.tries, found.begun, _TRIES, needed[1]
         if owners:
             how = f"{listed(owners, 3)} own{'s' * (len(owners) == 1)} fields that it applies"
         for name, told in _told(write, blame, how, same, tries):
-            yield name, replace(told, paths=owned or told.paths, pace=found.pace)
+            of = msgspec.structs.replace(write, object=found.object)
+            yield name, replace(told, paths=owned or told.paths, pace=found.pace, of=of)
 
     def _stale(self, write: Write, fact: Fact) -> Answers:
         """Take in a call of an update of a stale version; each write counts once."""
@@ -241,12 +253,14 @@ class Refused(Question):
             earlier = found.tries - 1, found.begun, _ATTEMPTS, _SECONDS_REFUSED
             yield from _told(write, Blame.REQUESTER, _NEVER_STORED, earlier)
 
-    def _count(self, write: Write, stored: Digest, asked: Digest = NO_DIGEST) -> _Attempts:
+    def _count(
+        self, write: Write, stored: Digest, asked: Digest = NO_DIGEST, *, place: int = 0
+    ) -> _Attempts:
         """Count one attempt; they begin anew after a pause, or where something else is stored."""
-        place, now = _place(write, write.outcome), write.time
+        place, now = place or _place(write, write.outcome), write.time
         found = self._attempts.get(place)
         if found is None or found.stored != stored or now - found.times[-1] > _SECONDS_BETWEEN:
-            found = _Attempts(stored, asked, now, now)
+            found = _Attempts(write.object, stored, asked, now, now)
         if found.asked != asked:
             found.asked, found.first, found.same = asked, now, 0
         found.same, found.tries = found.same + 1, found.tries + 1
@@ -299,6 +313,12 @@ def _place(write: Write, outcome: Outcome) -> int:
     if write.operation is Operation.CREATE:
         return _place_of_creations(where, write.base or where.name, outcome)
     return hash((name_of(where), write.subresource, write.requester.user, outcome))
+
+
+def _place_of_alike(write: Write, fact: Fact) -> int:
+    """Return a number for creations of one user that are alike, whatever their names."""
+    like = f"{write.requester.user} {fact.likeness}"
+    return _place_of_creations(write.object, like, Outcome.REFUSED)
 
 
 def _place_of_creations(where: ObjectKey | JoinKey, name: str, outcome: Outcome) -> int:

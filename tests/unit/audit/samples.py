@@ -37,6 +37,7 @@ def event(
     level: str = "Request",
     verb: str = "update",
     resource: str = "deployments",
+    group: str = "apps",
     subresource: str = "status",
     name: str = "web",
     user: str = "controller",
@@ -50,7 +51,7 @@ def event(
     time = (BEGIN + timedelta(seconds=second)).isoformat(timespec="microseconds")
     reference = {
         "resource": resource, "namespace": "default", "name": name,
-        "apiGroup": "apps", "apiVersion": "v1",
+        "apiGroup": group, "apiVersion": "v1",
     }  # fmt: skip
     if subresource:
         reference["subresource"] = subresource

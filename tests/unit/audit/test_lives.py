@@ -48,10 +48,12 @@ def refused(
     status = {"code": code, "reason": "Forbidden", **more.pop("status", {})}
     sent = more.pop("sent", {"spec": {"a": 1}})
     common = {"level": WHOLE, "verb": "update", "user": "gitops", "subresource": "", **more}
-    begin = common.pop("second", 0.0)
+    begin, name = common.pop("second", 0.0), common.pop("name", "web")
+    times = [begin + every * number for number in range(count)]
     return [
-        event(*calls, second=second, sent=sent, **common) | {"responseStatus": status}
-        for second in (begin + every * number for number in range(count))
+        event(*calls, second=second, sent=sent, name=name.format(number), **common)
+        | {"responseStatus": status}
+        for number, second in enumerate(times)
     ]
 
 
