@@ -293,18 +293,16 @@ class Ledger:
 
         return sorted(self._all(), key=place)
 
-    def _finding(
-        self, entry: FindingState, cause: FindingState | None, accused: Accused
-    ) -> Finding:
+    def _finding(self, entry: FindingState, why: FindingState | None, accused: Accused) -> Finding:
         """Return a finding as it is told; who only follows another is not sure to blame."""
         where = FoundObject(*msgspec.structs.astuple(entry.object))
         began, missed = entry.first + self._ahead, entry.missed_since
         actors, at = entry.actors(accused, self._suspects, began), rfc3339(began)
         message = entry.message + (_NO_USERS if any(map(is_manager, entry.users)) else "")
-        if cause:
+        if why:
             blame = {"confidence": Confidence.POSSIBLE}
             actors = tuple(msgspec.structs.replace(one, **blame) for one in actors)
-            message += f"; {cause.detector} of {cause.object.resource} makes it do so"
+            message += f"; {why.detector} of {why.object.resource} makes it do so"
         aged = [one.name for one in actors if one.type != "user"][:_MOST_NOTES]
         notes = [
             {"time": at, "actor": name, "note": f"{age[1]} {age[0]:.0f} s before the first sign"}
@@ -314,7 +312,7 @@ class Ledger:
         return Finding(
             id=entry.id,
             detector=entry.detector,
-            severity=Severity.INFO if cause else entry.severity,
+            severity=Severity.INFO if why else entry.severity,
             state=entry.state,
             object=where,
             subresource=entry.subresource,
@@ -326,7 +324,7 @@ class Ledger:
             message=message,
             evidence=(*entry.evidence, *notes),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
-            caused_by=cause.id if cause else "",
+            caused_by=why.id if why else "",
             repaired=entry.repaired and entry.state != "resolved",
             resolves_after=entry.resolves_after,
             incomplete_since=rfc3339(missed + self._ahead) if missed else "",

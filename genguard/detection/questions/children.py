@@ -82,25 +82,21 @@ class Children(Question):
 
         Its owner makes the next one, which is rejected too (kubernetes/kubernetes#108152, #131116).
         """
-        if not (write.owner and write.requester.user.startswith(NODE_USER)):
-            return
-        known = self._rejected.get(write.owner) if write.kind == _POD_STATUS else None
-        if known is None:
-            return
-        phases = [one.after for one in write.content.sent if one.key == _PHASE]
-        if not phases:
+        kubelet = write.requester
+        is_told = write.kind == _POD_STATUS and kubelet.user.startswith(NODE_USER)
+        known = self._rejected.get(write.owner) if is_told else None
+        phases = [one.after for one in write.content.sent if known and one.key == _PHASE]
+        if not (known and phases):
             return
         known.count = known.count + 1 if phases == [_FAILED] else 0
         if known.count >= _MOST_CHANGED:
-            users = known.creator.user, write.requester.user
-            said = (
-                f"{users[0]} makes pods for one owner, and {users[1]} rejects each before it runs"
-            )
-            more = {"requesters": (known.creator, write.requester), "pace": _SECONDS_CHANGED}
-            more |= {
-                "evidence": {"rejected": known.count},
+            said = f"{known.creator.user} makes pods for one owner, and {kubelet.user} rejects each"
+            said += " before it runs"
+            more = {
+                "pace": _SECONDS_CHANGED,
                 "of": msgspec.structs.replace(write, object=known.where),
             }
+            more |= {"requesters": (known.creator, kubelet), "evidence": {"rejected": known.count}}
             yield signal(ENDLESS, write, Blame.REQUESTER, (), said, **more)
 
     def _made(self, write: Write, fact: Fact) -> Answers:

@@ -58,7 +58,7 @@ _UNLIKE: Final = 10.0
 """Who adds so many times what the other adds does not count the same."""
 _CHANGES_OF_HANDS: Final = 3
 """Of A, B, A, B: mine, yours, mine again, and yours again."""
-_TURNS_OF_SLOW: Final = 6
+_SLOW_TURNS: Final = 6
 """Of a fight these are as many signs as make a loop, however far apart they are."""
 
 
@@ -189,8 +189,7 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         if is_meant and who is not WEBHOOK:
             meant.setdefault(part, []).append(one)
     slow = past.slow
-    latest = slow[-_TURNS_OF_SLOW:]
-    is_slow = len(latest) == _TURNS_OF_SLOW and write.time - latest[0].time > _HASTE_SECONDS
+    is_slow = len(slow) >= _SLOW_TURNS and write.time - slow[-_SLOW_TURNS].time > _HASTE_SECONDS
     for part, changes in meant.items():
         seconds = _SECONDS_OF_STATUS if part is OSCILLATION else _SECONDS
         recent = [one for one in past.stored if one.time >= write.time - seconds]
