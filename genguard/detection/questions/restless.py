@@ -102,7 +102,9 @@ def _stamped(write: Write, past: ObjectHistory) -> Answers:
 
 def _is_stamp(write: Write) -> bool:
     changes = write.content.admitted.changes if write.counted else ()
-    told = values(write.metadata.admitted)  # without what components note for themselves
+    told = values(write.metadata.admitted)
+    # Not what components note for themselves; who takes that away is none of them.
+    told |= {one.key: None for one in changes if one.removed and one.key[0] == _METADATA}
     return bool(changes) and all(one.holds_time or one.key in told for one in changes)
 
 
@@ -216,8 +218,9 @@ def _changes_nothing(write: Write, past: ObjectHistory) -> Answers:
 
 
 def _is_idle(write: Write) -> bool:
-    """Whether it asks for nothing, and nothing came of it."""
-    return write.has_outcome and not (write.changed_anything or write.content.sent)
+    """Whether it asks for nothing but another notation, and nothing came of it."""
+    asks = write.content.sent.changes or write.content_hash is not None
+    return write.has_outcome and not (write.changed_anything or asks)
 
 
 def _asks(write: Write) -> bool:
