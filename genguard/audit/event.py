@@ -28,6 +28,7 @@ import msgspec
 
 from genguard.admission.review import Operation
 from genguard.objects.fields import count_values, to_pointer
+from genguard.objects.shown import listed
 
 NO_OBJECT: Final = msgspec.Raw()
 _BAD_REQUEST: Final = 400
@@ -45,6 +46,8 @@ _OWNED: Final = "FieldManagerConflict"
 """apimachinery pkg/apis/meta/v1/types.go:CauseTypeFieldManagerConflict; its message is
 `conflict with "MANAGER" using …` (pkg/util/managedfields/internal/conflict.go:printManager)"""
 _CREATED: Final = 201
+_TAKEN: Final = "AlreadyExists"
+"""apimachinery pkg/apis/meta/v1/types.go:StatusReasonAlreadyExists"""
 _OPERATIONS: Final = {
     "create": Operation.CREATE,
     "update": Operation.UPDATE,
@@ -121,6 +124,7 @@ class ResponseStatus(msgspec.Struct, frozen=True):
 
     code: int = 0
     message: str = ""
+    reason: str = ""
     details: Details = Details()
 
 
@@ -203,6 +207,19 @@ class Event(msgspec.Struct, rename="camel"):
         """Return the field managers that own what it applies (KEP-555)."""
         causes = (one for one in self.response_status.details.causes if one.reason == _OWNED)
         return frozenset(one.message.partition('"')[2].partition('"')[0] for one in causes)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether an object of this name is there already."""
+        status = self.response_status
+        return self.verb == "create" and (status.code, status.reason) == (_CONFLICT, _TAKEN)
+
+    @property
+    def why(self) -> str:
+        """Return why it was refused, where the answer tells and others are involved."""
+        if owners := sorted(self.owners):
+            return f"{listed(owners, 3)} own{'s' * (len(owners) == 1)} fields that it applies"
+        return "an object of this name is there" if self.is_taken else ""
 
     @property
     def owned_fields(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ the leader alone takes them.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -150,16 +150,16 @@ class Detection:
         return count < _MOST_COMPARED
 
     def expect_outcomes(
-        self, request: AdmissionRequest, owners: Collection[str] = (), owned: Sequence[str] = ()
+        self, request: AdmissionRequest, why: str = "", owned: Sequence[str] = ()
     ) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused.
 
-        owners, owned  field managers for whose fields the server refuses this one, and pointers
+        why, owned  this one is refused, and pointers of fields that others own
         """
         resource = request.wire.resource
         self._correlator.expect_outcomes(resource.group, resource.resource)
         self._refused.see_outcome()
-        self._refused.own(request.wire, owners, owned)
+        self._refused.tell(request.wire, why, owned)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""

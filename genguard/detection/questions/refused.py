@@ -11,6 +11,8 @@ Relies  on a minimum of time, since writes at once may share a version that is o
   if the same is asked for in the same place.
 - Creations with a new name each are attempts at the same where the same user makes them for one
   owner, or Pods with the same labels, and none comes out.
+- A creation of a name that is taken is asked for again by who only makes sure of an object, at an
+  even pace. So it counts where the pauses become longer, as of a client whose attempts fail.
 - An update that names a version which is no longer stored is answered 409, and its reviews show
   both versions. A client that reads the object again names a newer one. So it counts if the same
   requester names the same old version again.
@@ -26,7 +28,7 @@ Relies  on a minimum of time, since writes at once may share a version that is o
 Bounded in entries and in time.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, pairwise, product
 from operator import attrgetter
@@ -52,7 +54,6 @@ from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NODE_USER, PODS, ObjectKey, Outcome, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded
-from genguard.objects.shown import listed
 
 RETRY: Final = DECLARED["refused-retry"]
 _ATTEMPTS: Final = 4
@@ -62,8 +63,9 @@ _TRIES: Final = 10
 and a cache is behind for less long (client-go util/workqueue/default_rate_limiters.go: the tenth
 try comes 2.5 s after the first)."""
 _SECONDS_REFUSED: Final = 0.5
-_SECONDS_ALIKE: Final = 30.0
-"""Of creations with a new name each: who makes many objects at once takes less time."""
+_SECONDS_LONG: Final = 120.0
+"""Of creations with a new name each: who makes many objects at once takes less time. Of those of
+a name that is taken: an object that is deleted is gone by then."""
 _STALE_TRIES: Final = 5
 _STALE_SECONDS: Final = 3.0
 """Of one old version: no cache is behind for so long after it was answered 409 so often."""
@@ -81,6 +83,10 @@ not slow down, however late these are looked at on a loaded machine."""
 _USERS: Final = 3
 """So many users who wait for an outcome at once, and nobody has one: outcomes are lost."""
 _NEVER_STORED: Final = "it is admitted and never stored"
+
+
+_Told = tuple[str, Sequence[str]]
+"""Why, and pointers."""
 
 
 class _Attempts(msgspec.Struct, gc=False):
@@ -103,6 +109,13 @@ class _Attempts(msgspec.Struct, gc=False):
     times: tuple[float, ...] = ()
 
     @property
+    def is_slowing(self) -> bool:
+        """Return whether the pauses are those of a client whose attempts fail."""
+        pauses = [after - before for before, after in pairwise(self.times)]
+        is_slowing = all(after >= _SLOWING * before for before, after in pairwise(pauses))
+        return is_slowing and self.tries > _ATTEMPTS and pauses[-1] >= _SECONDS_UNTIL_SEEN
+
+    @property
     def pace(self) -> float:
         """Return the last pause of a slow loop: in a backoff the next one is no shorter."""
         pause = self.times[-1] - self.times[-2] if self.tries > _ATTEMPTS + 1 else 0.0
@@ -120,10 +133,8 @@ class Refused(Question):
         self._attempts: Final[Bounded[int, _Attempts]] = Bounded(MOST_ATTEMPTED)
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in writes that were admitted: see `_made`."""
-        self._owners: Final[Bounded[tuple[str, ...], tuple[Sequence[str], ...]]] = Bounded(
-            MOST_ATTEMPTED
-        )
-        """Field managers for whose fields an audit log says that a user is refused, and these."""
+        self._told: Final[Bounded[tuple[str, ...], _Told]] = Bounded(MOST_ATTEMPTED)
+        """Why a user is refused, as an audit log says."""
         self._without: Final[set[str]] = set()
         """Users who began a write since the last outcome of anybody."""
         self._shows_status = False
@@ -152,12 +163,12 @@ class Refused(Question):
         """Note that an outcome is shown, so that none was lost until now."""
         self._without.clear()
 
-    def own(self, wire: WireRequest, owners: Collection[str], owned: Sequence[str]) -> None:
-        """Note which field managers own what a request applies, so that it is refused, if any."""
+    def tell(self, wire: WireRequest, why: str, owned: Sequence[str]) -> None:
+        """Note why a request is refused, and pointers of what it applies and others own."""
         place = wire.resource.resource, wire.namespace, wire.name, wire.user_info.username
-        self._owners.pop(place)
-        if owners:
-            self._owners.put(place, (sorted(owners), owned))
+        self._told.pop(place)
+        if why:
+            self._told.put(place, (why, owned))
 
     def _show(self, fact: Fact) -> None:
         """Forget creations that seem not to be stored: an object is there that was not before."""
@@ -201,17 +212,21 @@ class Refused(Question):
     def _unanswered(self, write: Write, fact: Fact) -> Answers:
         """Take in a write without an outcome."""
         asked, is_creation = fact.compared(), write.operation is Operation.CREATE
-        of = write.object
-        place = of.resource, of.namespace, of.name, write.requester.user
-        owners, owned = self._owners.get(place) or ((), ())
+        where = write.object
+        place = where.resource, where.namespace, where.name, write.requester.user
+        why, owned = self._told.get(place) or ("", ())
         if fact.compared_metadata is not None:
             asked = together(asked, fact.compared_metadata)
-        how, needed = "it has no outcome", (_ATTEMPTS, _SECONDS_REFUSED)
+        how, needed = why or "it has no outcome", (_ATTEMPTS, _SECONDS_REFUSED)
         if is_creation:
             found = self._count(write, fact.attempt)
-            if fact.likeness and found.tries == 1:
+            if why:
+                needed = _TRIES, _SECONDS_LONG
+                if not found.is_slowing:
+                    return  # who makes sure of an object asks at an even pace, and goes on
+            elif fact.likeness and found.tries == 1:
                 found = self._count(write, NO_DIGEST, place=_place_of_alike(write, fact))
-                how, needed = "each has a new name, and no outcome", (_TRIES, _SECONDS_ALIKE)
+                how, needed = "each has a new name, and no outcome", (_TRIES, _SECONDS_LONG)
         elif not owned and not (asked and write.changed_anything):
             return  # nothing is asked for, or nothing would be stored
         else:
@@ -219,19 +234,17 @@ class Refused(Question):
             found = self._count(write, asked.before, asked.after)
         if len(self._without) >= _USERS:
             return  # outcomes are lost
-        is_by_webhook, made = write.content.webhook or write.metadata.webhook, _made(write)
+        made = _made(write)
         # Of a new name no leaves are compared.
-        is_by_webhook = is_by_webhook or (is_creation and made)
+        is_by_webhook = write.content.webhook or write.metadata.webhook or (is_creation and made)
         blame = Blame.OTHERS if is_by_webhook else Blame.REQUESTER
         if blame is Blame.OTHERS and made and self._passed.issuperset(made):
             blame = Blame.EITHER if is_creation else Blame.REQUESTER
         same = found.same, found.first, *needed
         tries = found.tries, found.begun, _TRIES, needed[1]
-        if owners:
-            how = f"{listed(owners, 3)} own{'s' * (len(owners) == 1)} fields that it applies"
         for name, told in _told(write, blame, how, same, tries):
             of = msgspec.structs.replace(write, object=found.object)
-            yield name, replace(told, paths=owned or told.paths, pace=found.pace, of=of)
+            yield name, replace(told, paths=(*owned,) or told.paths, pace=found.pace, of=of)
 
     def _stale(self, write: Write, fact: Fact) -> Answers:
         """Take in a call of an update of a stale version; each write counts once."""
@@ -247,9 +260,7 @@ class Refused(Question):
         if not write.base or not _is_pod(write) or not self._shows_status:
             return
         found = self._count(write, NO_DIGEST)
-        pauses = [after - before for before, after in pairwise(found.times)]
-        is_slowing = all(after >= _SLOWING * before for before, after in pairwise(pauses))
-        if is_slowing and found.tries > _ATTEMPTS and pauses[-1] >= _SECONDS_UNTIL_SEEN:
+        if found.is_slowing:
             earlier = found.tries - 1, found.begun, _ATTEMPTS, _SECONDS_REFUSED
             yield from _told(write, Blame.REQUESTER, _NEVER_STORED, earlier)
 

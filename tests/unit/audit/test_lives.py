@@ -78,6 +78,10 @@ def test_what_is_no_loop_is_quiet(case):
     assert not findings(*events), case.because
 
 
+def _plain(one: Json) -> Json:
+    return {key: value for key, value in one.items() if key != "at"}
+
+
 @table("audit/again.yaml", "refused", "finds", "known")
 def test_what_is_refused_again_and_again_is_told(case):
     events = []
@@ -86,7 +90,8 @@ def test_what_is_refused_again_and_again_is_told(case):
         stored = made | {"metadata": known.get("metadata", {}) | deployment()["metadata"]}
         events = [event(level=WHOLE, subresource="", sent=deployment(), stored=stored)]
     for turn, one in enumerate(case["refused"]):
-        events += refused(**{"second": 2.0 + turn, **one})
+        begins = one.get("at", [2.0 + turn])
+        events += [event for at in begins for event in refused(**{"second": at} | _plain(one))]
     found = findings(*events)
     expected = case.get("finds")
     assert list(found) == (["refused-retry"] if expected else []), case.because
