@@ -89,11 +89,6 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Return whether one of its values stands for off: it is absent, 0, false or empty."""
         return self.before in OFF or self.after in OFF
 
-    @property
-    def is_order(self) -> bool:
-        """Return whether the leaf is the order of a list, or of the lines of a text."""
-        return self.key[-1] == ORDER
-
 
 OFF: Final = frozenset({None, *map(digest_of, (b"0", b"false", b'"false"', b'""', b"null"))})
 """Digests of what stands for off. Who turns a switch often has good reasons."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import ClassVar, Final
 
-from genguard.detection.changes import Change
+from genguard.detection.changes import ORDER, Change
 from genguard.detection.diff import NO_DIFF, diff_of
 from genguard.detection.history import ObjectHistory
 from genguard.detection.questions.question import (
@@ -28,9 +28,14 @@ RESTLESS: Final = DECLARED["restless-writer"]
 _SECONDS: Final = 60.0
 _HOUR_SECONDS: Final = 3_600.0
 _CHASES: Final = 4
+_ASKED_AGAIN: Final = 5
+_ROW: Final = 8
 _STAMPS: Final = 15
+_IDLE: Final = 30
+_IDLE_AN_HOUR: Final = 100
 _STATUS: Final = "status"
 _METADATA: Final = "metadata"
+_TRANSITION: Final = "lastTransitionTime"
 
 
 def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
@@ -72,14 +77,13 @@ def _chased(write: Write, past: ObjectHistory) -> Answers:
     before = [one for one in own(write, past.stored, _SECONDS) if one.counted]
     mine = [one for one in before if not one.touches_more]
     made = {one.generation_after for one in mine if _chases(one)}
+    is_long = len([*own(write, past.stored, _HOUR_SECONDS)]) > _STAMPS
+    is_progress = all(one.is_progress for one in write.content.admitted)
     if _chases(write):
         steps = [one for one in mine if _chases(one) and one.generation_before in made]
         if len(steps) >= _CHASES - 1:
             yield storm(write, "chases generation: each status write moves it")
-    elif len(mine) >= _CHASES and (
-        len([*own(write, past.stored, _HOUR_SECONDS)]) <= _STAMPS
-        or not all(one.is_progress for one in write.content.admitted)
-    ):
+    elif len(mine) >= _CHASES and not (is_long and is_progress):
         what = "moves generation by writing status; there is no status subresource"
         yield storm(write, what, minor=True)
 
@@ -108,9 +112,6 @@ def _is_stamp(write: Write) -> bool:
     return bool(changes) and all(one.holds_time or one.key in told for one in changes)
 
 
-_ADDED: Final = 8
-
-
 def _added_again(write: Write, past: ObjectHistory) -> Answers:
     """The same item is added to a list again and again, which grows without end.
 
@@ -123,7 +124,7 @@ def _added_again(write: Write, past: ObjectHistory) -> Answers:
     lately = (one for one in reversed(past.stored) if one.time > write.time - _HOUR_SECONDS)
     lists = (one for one in lately if any(map(_has_number, one.content.admitted)))
     same = takewhile(lambda one: _added(one) == made, lists)
-    if len([one for one in same if one.requester.user == write.requester.user]) >= _ADDED:
+    if len([one for one in same if one.requester.user == write.requester.user]) >= _ROW:
         what = "adds the same item to a list again and again"
         yield storm(write, what, write.content.admitted.changes)
 
@@ -138,9 +139,6 @@ def _added(write: Write) -> list[Digest | None]:
 def _has_number(change: Change) -> bool:
     """Whether a leaf is in an item of a list that nothing tells from others: its place says it."""
     return any(isinstance(part, int) for part in change.key)
-
-
-_ASKED_AGAIN: Final = 5
 
 
 def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
@@ -169,9 +167,6 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
         yield signal(STATUS_STORM, write, blame, webhook or write.content.sent, said)
 
 
-_ROW: Final = 8
-
-
 def _says_the_same(write: Write, past: ObjectHistory) -> Answers:
     """Each of its writes in a row changes nothing but the order, or nothing but times of status.
 
@@ -190,18 +185,14 @@ def _says_the_same(write: Write, past: ObjectHistory) -> Answers:
     if is_same is _only_order:
         count, what = len(row), "the order"
     else:
-        count, what = sum(map(_moves_transition, row)), "times"
+        moved = [one for one in row if any(x.key[-1] == _TRANSITION for x in one.content.admitted)]
         fast = [one for one in row if one.time > write.time - _SECONDS]
-        count = max(count, len(fast) if len(fast) >= _STAMPS else 0)
+        count, what = len(fast if len(fast) >= _STAMPS else moved), "times"
     if count >= _ROW:
         found = STATUS_STORM if write.writes_status else STORM
         said = f"{user} wrote {count} times in a row and changed nothing but {what}"
         paths = ("/status",) if write.writes_status and is_same is _only_order else ()
         yield signal(found, write, Blame.REQUESTER, paths, said)
-
-
-_IDLE: Final = 30
-_IDLE_AN_HOUR: Final = 100
 
 
 def _changes_nothing(write: Write, past: ObjectHistory) -> Answers:
@@ -240,16 +231,12 @@ def _only_times(write: Write) -> bool:
     return bool(changes) and all(one.holds_time for one in changes)
 
 
-def _moves_transition(write: Write) -> bool:
-    return any(one.key[-1] == "lastTransitionTime" for one in write.content.admitted)
-
-
 def _only_order(write: Write) -> bool:
     """Whether it changes the order of a list, of lines or of fields, and no value."""
     sent = write.content.sent
     if not sent.changes:
         return write.writes_status and bool(sent) and write.content_hash is None
-    moved = [one for one in sent if not one.is_order]
+    moved = [one for one in sent if one.key[-1] != ORDER]
     is_same = Counter(one.before for one in moved) == Counter(one.after for one in moved)
     return is_same and all(map(_has_number, moved))
 

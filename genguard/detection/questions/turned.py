@@ -60,6 +60,13 @@ _CHANGES_OF_HANDS: Final = 3
 """Of A, B, A, B: mine, yours, mine again, and yours again."""
 _SLOW_TURNS: Final = 6
 """Of a fight these are as many signs as make a loop, however far apart they are."""
+_TIMETABLE_SECONDS: Final = 4 * 3_600.0
+"""Who writes later than this after the other follows a timetable: down in the evening, up in the
+morning."""
+_HASTE_SECONDS: Final = 600.0
+_ITEMS: Final = 6
+_SETS: Final = ((FINALIZERS,), (OWNERS,))
+_PARTS: Final[dict[Token, Declared]] = {"status": OSCILLATION, "metadata": METADATA}
 
 
 class Turn(NamedTuple):
@@ -213,9 +220,6 @@ def _is_of_place(change: Change, write: Write) -> bool:
     return resized and moved
 
 
-_PARTS: Final[dict[Token, Declared]] = {"status": OSCILLATION, "metadata": METADATA}
-
-
 def _fight(
     part: Declared,
     write: Write,
@@ -261,11 +265,6 @@ def _fight(
     yield signal(part, write, blame, fought, said, requesters=requesters, **more)
 
 
-_TIMETABLE_SECONDS: Final = 4 * 3_600.0
-"""Who writes later than this after the other follows a timetable: down in the evening, up in the
-morning."""
-
-
 def _is_timetable(turns: Sequence[Turn]) -> bool:
     """Whether each of the writers comes hours after the other."""
     waits = _waits(turns, lambda one: one.requester.user)
@@ -296,9 +295,6 @@ def _is_beside(write: Write, fought: Sequence[Change], turns: dict[Path, list[Tu
         or any(key[1] != ANNOTATIONS or not of_labels for key in own)
         or all(_is_answered(one.key, turns[one.key]) for one in fought)
     )
-
-
-_HASTE_SECONDS: Final = 600.0
 
 
 def _is_news(fought: Sequence[Change], turns: dict[Path, list[Turn]]) -> bool:
@@ -407,8 +403,7 @@ def _wanted_alone(write: Write, meant: Sequence[Change], recent: Sequence[Write]
         return
     since = max(mine[_ROLLOUTS - 1].time, write.time - _ROLLOUT_SECONDS)
     ways = [*_own_turns(meant, recent)]
-    secrets = {one.key for one in meant if _is_secret(write, one)}
-    new = [one for one, turns in ways if _is_renewed(turns, since, is_secret=one.key in secrets)]
+    new = [one for one, turns in ways if _is_renewed(write, turns, since)]
     walked = [one for one, turns in ways if _is_to_and_fro(turns)]
     long = [one for one, turns in ways if _is_endless(turns)]
     if found := new or walked or long:
@@ -419,10 +414,6 @@ def _wanted_alone(write: Write, meant: Sequence[Change], recent: Sequence[Write]
 def _counts(write: Write) -> bool:
     """Whether it moves generation, or its kind keeps none."""
     return write.counted or not (write.generation_after or write.generation_before)
-
-
-_ITEMS: Final = 6
-_SETS: Final = ((FINALIZERS,), (OWNERS,))
 
 
 def _taken_out(write: Write, past: ObjectHistory) -> Answers:
@@ -552,17 +543,16 @@ def _is_new_each_time(turns: Sequence[Turn]) -> bool:
     return len({turns[0].before, *made}) > len(made) and None not in made
 
 
-def _is_secret(write: Write, change: Change) -> bool:
-    """Whether a leaf is a secret or a certificate: nobody has to renew it each four minutes."""
-    is_secret = (write.object.group, write.object.resource) == SECRETS
-    return change.key[-1] == _CA_BUNDLE or (is_secret and change.key[0] == "data")
+def _is_renewed(write: Write, turns: Sequence[Turn], since: float) -> bool:
+    """Whether a template is new in each write since then, or a secret or a certificate always.
 
-
-def _is_renewed(turns: Sequence[Turn], since: float, *, is_secret: bool) -> bool:
-    """Whether a secret is always new, or a template in each of the writes since then."""
+    Nobody has to renew one each four minutes for an hour.
+    """
+    key, about = turns[-1].change.key, (write.object.group, write.object.resource)
+    is_secret = key[-1] == _CA_BUNDLE or (about == SECRETS and key[0] == "data")
     least = _RENEWALS if is_secret else _ROLLOUTS
     latest = turns[-least:]
-    is_rolled = turns[-1].change.key[:2] == _TEMPLATE and latest[0].time >= since
+    is_rolled = key[:2] == _TEMPLATE and latest[0].time >= since
     return len(latest) == least and (is_secret or is_rolled) and _is_new_each_time(latest)
 
 
